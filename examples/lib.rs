@@ -1,0 +1,1 @@
+//! A numbered course; see the examples.

@@ -1,0 +1,199 @@
+//! What a source of events may tell the ledger: the one door.
+//!
+//! CUPTI's callbacks, [`observe`](crate::observe) and replayed recordings all speak these words
+//! and no others, so that the ledger is a pure function of a stream of events.
+
+use serde::{Deserialize, Serialize};
+
+use super::kind::Kind;
+use super::name::{Layer, Place};
+
+/// Which addresses or handles may be compared with each other.
+///
+/// The numbers of two spaces never meet: a registered host page may have the number of a device
+/// pointer, and a stream that of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Space {
+    /// Everything that `cuMemFree` and `cuMemFreeAsync` take.
+    DevicePointer,
+    /// Everything that `cuMemFreeHost` takes.
+    HostPointer,
+    /// Everything that `cuMemHostUnregister` takes.
+    RegisteredPointer,
+    /// Physical memory objects (not their handles, which are reused while they live).
+    PhysicalObject,
+    /// Handles of one kind.
+    Handle(Kind),
+    /// The address space of one allocator that reports through `observe`.
+    Observed(Layer),
+}
+
+/// The identity of a live resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Key {
+    /// The space its number belongs to.
+    pub space: Space,
+    /// The address or handle.
+    pub value: u64,
+}
+
+/// A check's stretch of work, numbered from 1 in each process. 0 is no scope.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct ScopeId(pub u32);
+
+impl ScopeId {
+    /// Outside every scope.
+    pub const NONE: Self = Self(0);
+}
+
+/// A thread of the program, numbered in the order in which they first met the harness.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct ThreadNumber(pub u32);
+
+/// An interned stack; see [`stack`](super::stack). 0 is the empty one.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct StackId(pub u32);
+
+/// Who made a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    /// The calling thread.
+    pub thread: ThreadNumber,
+    /// The scope that thread works for.
+    pub scope: ScopeId,
+    /// Where in the program.
+    pub stack: StackId,
+}
+
+/// A CUDA context, by the number CUPTI gives it; never reused in a process. 0 is none.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct ContextUid(pub u32);
+
+/// A release between its beginning and its end. Never 0, so that 0 can mean none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Ticket(pub u64);
+
+/// A resource that a successful call made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Creation {
+    /// Its identity.
+    pub key: Key,
+    /// What it is.
+    pub kind: Kind,
+    /// The allocator that made it.
+    pub layer: Layer,
+    /// Where its bytes are. [`Place::UNKNOWN`] asks the ledger to take the context's device.
+    pub place: Place,
+    /// Its size; 0 for handles.
+    pub bytes: u64,
+    /// The context current to the calling thread; none for an allocator's blocks.
+    pub context: ContextUid,
+    /// The stream of a stream-ordered allocation, as a handle; else 0.
+    pub stream: u64,
+    /// The explicit pool that the allocation came from, as a handle; else 0.
+    pub pool: u64,
+    /// Who made it.
+    pub caller: Caller,
+}
+
+/// What a call to the driver returned: 0 is success, else a `CUresult`.
+pub type CuResult = u32;
+
+/// One thing that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// A creating call returned success.
+    Created(Creation),
+    /// A creating call failed. Nothing is live because of it.
+    CreationFailed {
+        /// What was asked for.
+        kind: Kind,
+        /// How much; 0 for handles.
+        bytes: u64,
+        /// The driver's answer.
+        error: CuResult,
+        /// Who asked.
+        caller: Caller,
+    },
+    /// A freeing or destroying call began. The record leaves the table now: a moment later the
+    /// driver may hand the same address to another thread.
+    ReleaseBegan {
+        /// What it frees.
+        key: Key,
+        /// Who frees it.
+        caller: Caller,
+    },
+    /// That call ended: with success the record is gone for good, else it is put back.
+    ReleaseEnded {
+        /// What [`Ledger::apply`](super::Ledger::apply) answered to the beginning.
+        ticket: Ticket,
+        /// The driver's answer.
+        error: CuResult,
+    },
+    /// That call was recorded into a graph instead of being carried out: the record is put back
+    /// and nobody is to blame.
+    ReleaseCaptured {
+        /// What the ledger answered to the beginning.
+        ticket: Ticket,
+    },
+    /// A context came into being.
+    ContextCreated {
+        /// Its number.
+        context: ContextUid,
+        /// Its handle.
+        handle: u64,
+        /// Its device.
+        place: Place,
+    },
+    /// A context is gone, and what belongs to it with it.
+    ContextDestroyed {
+        /// Its number.
+        context: ContextUid,
+        /// How it went.
+        cause: ContextEnd,
+        /// Who ended it.
+        caller: Caller,
+    },
+    /// The source can no longer be trusted from here on.
+    SourceLost {
+        /// Why.
+        why: SourceLoss,
+    },
+}
+
+/// How a context ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ContextEnd {
+    /// `cuCtxDestroy`.
+    Destroyed,
+    /// The last `cuDevicePrimaryCtxRelease`.
+    LastRelease,
+    /// `cuDevicePrimaryCtxReset`, `cudaDeviceReset`.
+    Reset,
+}
+
+/// Why a source of events ended before the program did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SourceLoss {
+    /// CUPTI met a fatal error and finalised itself.
+    CuptiFatal,
+    /// The subscription no longer answers: another tool took it down.
+    SubscriptionGone,
+}

@@ -1,0 +1,245 @@
+//! Names that the hot path carries as small numbers: layers and places.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+/// A growing list of names; a name's number never changes.
+struct Names(Mutex<Vec<&'static str>>);
+
+impl Names {
+    const fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    /// The number of `name`, new or known, or `None` when `limit` names are taken.
+    fn number(&self, name: &str, limit: usize) -> Option<usize> {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(number) = names.iter().position(|known| *known == name) {
+            return Some(number);
+        }
+        if names.len() == limit {
+            return None;
+        }
+        // Names come from a few statics (or one recording) and live as long as the process.
+        names.push(Box::leak(name.to_owned().into_boxed_str()));
+        Some(names.len() - 1)
+    }
+
+    fn name(&self, number: usize) -> Option<&'static str> {
+        let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        names.get(number).copied()
+    }
+}
+
+static LAYERS: Names = Names::new();
+static PLACES: Names = Names::new();
+
+/// One allocator seen by itself: the CUDA driver, or one that reports through
+/// [`observe`](crate::observe).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Layer(u8);
+
+impl Layer {
+    /// Every allocation call of the CUDA driver.
+    pub const DRIVER: Self = Self(0);
+    /// How many layers one process can have.
+    pub const LIMIT: usize = 16;
+
+    /// The layer of the allocator called `name`; the same name gives the same layer.
+    ///
+    /// # Panics
+    ///
+    /// When the process has more than 15 named allocators.
+    #[must_use]
+    pub fn allocator(name: &str) -> Self {
+        let number = LAYERS
+            .number(name, Self::LIMIT - 1)
+            .expect("gpu-leak-check: more than 15 allocators report to one process");
+        Self(u8::try_from(number + 1).expect("LIMIT fits a byte"))
+    }
+
+    /// Its place in a table of [`Self::LIMIT`] layers.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The allocator's own name; none for the driver.
+    #[must_use]
+    pub fn allocator_name(self) -> Option<&'static str> {
+        LAYERS.name(self.index().checked_sub(1)?)
+    }
+}
+
+/// `driver`, or `allocator:NAME`.
+impl fmt::Display for Layer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.allocator_name() {
+            Some(name) => write!(out, "allocator:{name}"),
+            None => out.write_str("driver"),
+        }
+    }
+}
+
+/// Where bytes live: the host, a CUDA device, or a device with a name of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place(u8);
+
+impl Place {
+    /// Not known (yet): a context that was there before the harness.
+    pub const UNKNOWN: Self = Self(0);
+    /// The host's memory.
+    pub const HOST: Self = Self(1);
+    /// How many places one process can have.
+    pub const LIMIT: usize = 64;
+    const FIRST_CUDA: usize = 2;
+    const FIRST_NAMED: usize = 34;
+
+    /// The CUDA device with this ordinal.
+    #[must_use]
+    pub fn cuda(ordinal: usize) -> Self {
+        match u8::try_from(Self::FIRST_CUDA + ordinal) {
+            Ok(number) if usize::from(number) < Self::FIRST_NAMED => Self(number),
+            _ => Self::UNKNOWN,
+        }
+    }
+
+    /// A device that is no CUDA device, such as `embedded:0`.
+    ///
+    /// # Panics
+    ///
+    /// When the process names more than 30 of them.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        let number = PLACES
+            .number(name, Self::LIMIT - Self::FIRST_NAMED)
+            .expect("gpu-leak-check: more than 30 named devices in one process");
+        Self(u8::try_from(Self::FIRST_NAMED + number).expect("LIMIT fits a byte"))
+    }
+
+    /// Its place in a table of [`Self::LIMIT`] places.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The place at this index of such a table.
+    #[must_use]
+    pub fn at(index: usize) -> Self {
+        u8::try_from(index).map_or(Self::UNKNOWN, Self)
+    }
+
+    /// The CUDA ordinal, of a CUDA device.
+    #[must_use]
+    pub fn cuda_ordinal(self) -> Option<usize> {
+        (Self::FIRST_CUDA..Self::FIRST_NAMED)
+            .contains(&self.index())
+            .then(|| self.index() - Self::FIRST_CUDA)
+    }
+}
+
+/// `host`, `cuda:0`, or the device's own name.
+impl fmt::Display for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (*self, self.cuda_ordinal()) {
+            (Self::HOST, _) => out.write_str("host"),
+            (_, Some(ordinal)) => write!(out, "cuda:{ordinal}"),
+            (place, None) => {
+                let name = place.index().checked_sub(Self::FIRST_NAMED);
+                out.write_str(
+                    name.and_then(|n| PLACES.name(n))
+                        .unwrap_or("unknown device"),
+                )
+            }
+        }
+    }
+}
+
+impl From<Layer> for String {
+    fn from(layer: Layer) -> Self {
+        layer.to_string()
+    }
+}
+
+impl From<Place> for String {
+    fn from(place: Place) -> Self {
+        place.to_string()
+    }
+}
+
+impl Serialize for Layer {
+    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_str(self)
+    }
+}
+
+impl Serialize for Place {
+    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Layer {
+    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(input)?;
+        match text.strip_prefix("allocator:") {
+            Some(name) => Ok(Self::allocator(name)),
+            None if text == "driver" => Ok(Self::DRIVER),
+            None => Err(serde::de::Error::custom(format!(
+                "no layer is called {text:?}"
+            ))),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Place {
+    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(input)?;
+        if let Some(ordinal) = text.strip_prefix("cuda:").and_then(|n| n.parse().ok()) {
+            return Ok(Self::cuda(ordinal));
+        }
+        Ok(match text.as_str() {
+            "host" => Self::HOST,
+            "unknown device" => Self::UNKNOWN,
+            name => Self::named(name),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Layer, Place};
+
+    #[test]
+    fn a_name_keeps_its_number() {
+        let layer = Layer::allocator("name-test");
+        assert_eq!(layer, Layer::allocator("name-test"));
+        assert_eq!(layer.to_string(), "allocator:name-test");
+        assert_eq!(Layer::DRIVER.to_string(), "driver");
+    }
+
+    #[test]
+    fn places_have_the_names_users_know() {
+        assert_eq!(Place::HOST.to_string(), "host");
+        assert_eq!(Place::cuda(3).to_string(), "cuda:3");
+        assert_eq!(Place::cuda(31).cuda_ordinal(), Some(31));
+        assert_eq!(Place::cuda(32), Place::UNKNOWN);
+        assert_eq!(Place::named("name-test:0").to_string(), "name-test:0");
+        assert_eq!(Place::named("name-test:0").cuda_ordinal(), None);
+    }
+
+    #[test]
+    fn places_survive_json() {
+        for place in [
+            Place::HOST,
+            Place::UNKNOWN,
+            Place::cuda(1),
+            Place::named("json:7"),
+        ] {
+            let text = serde_json::to_string(&place).unwrap();
+            assert_eq!(serde_json::from_str::<Place>(&text).unwrap(), place);
+        }
+    }
+}

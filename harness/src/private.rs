@@ -1,0 +1,38 @@
+//! Every name that an expansion of the attribute may use. Outside SemVer: the attribute and the
+//! library it calls are released together.
+
+use std::process::{ExitCode, Termination};
+
+pub use crate::case::{Case, Origin, ShouldPanic};
+pub use crate::check::run;
+pub use crate::options::{OnLeak, Options, UncheckedIf};
+pub use crate::origin;
+pub use crate::registry::Registered;
+pub use inventory;
+// A user's own items of these names must not reach an expansion.
+pub use std::option::Option::{None, Some};
+pub use std::{column, concat, file, line, module_path, stringify};
+
+/// Turns what a test returns into libtest's terms, on the thread that made it: an error need not
+/// be [`Send`].
+pub fn finish<T: Termination>(returned: T) -> ExitCode {
+    returned.report()
+}
+
+/// The [`Origin`] of the place that names it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! origin {
+    () => {
+        $crate::__private::Origin {
+            file: ::std::file!(),
+            line: ::std::line!(),
+            column: ::std::column!(),
+            package: ::std::option_env!("CARGO_PKG_NAME"),
+            manifest_dir: ::std::option_env!("CARGO_MANIFEST_DIR"),
+            crate_name: ::std::option_env!("CARGO_CRATE_NAME"),
+            bin_name: ::std::option_env!("CARGO_BIN_NAME"),
+            integration: ::std::option_env!("CARGO_TARGET_TMPDIR").is_some(),
+        }
+    };
+}

@@ -1,0 +1,241 @@
+//! A finished check as data. Everything printed or written comes from here.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ledger::{Kind, Layer, Place};
+
+/// The result of one check.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The test's name as libtest prints it, or the name of a block.
+    pub test: String,
+    /// Where the check stands: `tests/train.rs`, relative to the workspace.
+    pub file: String,
+    /// The line in that file, from 1.
+    pub line: u32,
+    /// The column in that line, from 1.
+    pub column: u32,
+    /// The worst finding, or why there could be none.
+    pub verdict: Verdict,
+    /// Why, for `inconclusive` and `not-measured`.
+    pub reason: Option<Reason>,
+    /// Worst first, then largest.
+    pub findings: Vec<Finding>,
+    /// What each device held before and after.
+    pub devices: Vec<DeviceTable>,
+    /// Things to know that fail nothing, a sentence each.
+    pub notes: Vec<String>,
+    /// The command that runs this test alone.
+    pub again: Option<String>,
+    /// Milliseconds spent waiting for other checks to finish.
+    pub waited_ms: u64,
+    /// Milliseconds spent on the check itself, the body's runs excluded.
+    pub overhead_ms: f64,
+}
+
+/// What a check found, worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Verdict {
+    /// Something the test took is still held.
+    Leaked,
+    /// A free or destroy call returned an error.
+    FailedFree,
+    /// An allocator holds more than before, and nothing live explains it.
+    Retained,
+    /// A site holds more after every round.
+    Grew,
+    /// A limit of the test was passed.
+    OverBudget,
+    /// Made once, kept, and not made again.
+    FirstUse,
+    /// Held, and meant to be.
+    Allowed,
+    /// The check could not be relied on.
+    Inconclusive,
+    /// Nothing could be measured.
+    NotMeasured,
+    /// The process ended inside the test.
+    Aborted,
+    /// Everything was given back.
+    Clean,
+}
+
+impl Verdict {
+    /// The word for it: `failed-free`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Leaked => "leaked",
+            Self::FailedFree => "failed-free",
+            Self::Retained => "retained",
+            Self::Grew => "grew",
+            Self::OverBudget => "over-budget",
+            Self::FirstUse => "first-use",
+            Self::Allowed => "allowed",
+            Self::Inconclusive => "inconclusive",
+            Self::NotMeasured => "not-measured",
+            Self::Aborted => "aborted",
+            Self::Clean => "clean",
+        }
+    }
+}
+
+/// Why a check has no verdict of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// A stable word: `no-gpu`, `no-cupti`, `cupti-too-old`, `tracer-taken`, `tracer-lost`,
+    /// `poisoned`, `no-probe`.
+    pub code: String,
+    /// One sentence: what is wrong.
+    pub what: String,
+    /// One sentence: what to do about it.
+    pub remedy: String,
+}
+
+/// One thing to tell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What sort of finding.
+    pub verdict: Verdict,
+    /// The allocator.
+    pub layer: Layer,
+    /// What is held; none where an allocator's reserve is meant.
+    pub kind: Option<Kind>,
+    /// Where.
+    pub place: Place,
+    /// How many.
+    pub count: u64,
+    /// How many bytes in all; 0 for handles.
+    pub bytes: u64,
+    /// The size of each, where all have the same.
+    pub each: Option<u64>,
+    /// Where in the program they were taken.
+    pub site: Site,
+    /// How often this place took one during the check.
+    pub taken: u64,
+    /// How often one taken here was given back during the check.
+    pub given_back: u64,
+    /// What the second run showed; none where there was none.
+    pub confirmed: Option<Confirmation>,
+    /// The free that failed, for [`Verdict::FailedFree`].
+    pub failed: Option<FailedRelease>,
+    /// The thread that took them, where it is not one of the test's own.
+    pub foreign_thread: Option<String>,
+    /// More about it, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A free or destroy call that returned an error.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FailedRelease {
+    /// `CUDA_ERROR_INVALID_VALUE`.
+    pub error: String,
+    /// The error's number.
+    pub code: u32,
+    /// Where the call stands.
+    pub site: Site,
+}
+
+/// What the second run of the body showed of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirmation {
+    /// How many more were left.
+    pub count: u64,
+    /// How many more bytes.
+    pub bytes: u64,
+}
+
+/// A distinct stack.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Site {
+    /// The same for the same kind and trimmed symbols, whatever the addresses and lines; 16
+    /// hexadecimal digits behind a version: `1-0123456789abcdef`.
+    pub fingerprint: String,
+    /// Innermost first, inlined ones included; the harness's own and CUDA's are left out at the
+    /// top, the runtime's start-up at the bottom.
+    pub frames: Vec<Frame>,
+    /// Which of them is the user's line.
+    pub user: Option<usize>,
+}
+
+/// One frame of a stack.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Frame {
+    /// Demangled, without its hash.
+    pub function: Option<String>,
+    /// Relative to the workspace where it lies inside.
+    pub file: Option<String>,
+    /// From 1.
+    pub line: Option<u32>,
+    /// From 1.
+    pub column: Option<u32>,
+    /// The library or program: `libcublas.so.13`.
+    pub module: Option<String>,
+    /// Inside the module, for a frame without a name.
+    pub offset: Option<u64>,
+    /// Whose code it is.
+    pub owner: Owner,
+}
+
+/// Whose code a frame is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Owner {
+    /// The user's.
+    #[default]
+    User,
+    /// A crate from a registry or a git checkout.
+    Dependency,
+    /// Rust's own libraries.
+    Std,
+    /// NVIDIA's libraries.
+    Cuda,
+    /// This harness.
+    Harness,
+    /// A C library or anything else without a known source.
+    Native,
+}
+
+/// What a device held, a row a layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceTable {
+    /// `cuda:0`.
+    pub place: Place,
+    /// `NVIDIA H200`; none where nobody knows.
+    pub name: Option<String>,
+    /// The first part of its UUID: `GPU-5f2c…`.
+    pub uuid: Option<String>,
+    /// Its rows, the driver first.
+    pub rows: Vec<Row>,
+}
+
+/// One row of such a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// `driver`, `pool 0`, `allocator:cubecl`, `handles`.
+    pub layer: String,
+    /// What is counted.
+    pub figure: Figure,
+    /// Before the body.
+    pub baseline: u64,
+    /// After it.
+    pub after: u64,
+    /// The most at any moment between; none where nobody keeps it.
+    pub peak: Option<u64>,
+    /// A remark: `pinned by the two above`.
+    pub remark: Option<String>,
+}
+
+/// What a row counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Figure {
+    /// Bytes handed out and not got back.
+    Allocated,
+    /// Bytes held from the layer below.
+    Reserved,
+    /// Objects.
+    Handles,
+}

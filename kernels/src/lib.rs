@@ -1,0 +1,1 @@
+//! A small deep-learning library in PyTorch's terms.
