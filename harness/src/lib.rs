@@ -6,6 +6,7 @@ pub mod __private;
 mod capture;
 pub mod case;
 mod check;
+mod device;
 pub mod ledger;
 pub mod observe;
 pub mod options;
