@@ -156,10 +156,6 @@ macro_rules! call {
 /// Safe ones pass only out-pointers to their own locals and device ordinals, which the driver
 /// checks. Those that take the handle of a context, pool or stream are unsafe: the driver does not
 /// say what it does with one that is no longer live.
-#[expect(
-    clippy::missing_errors_doc,
-    reason = "one sentence above says it for all"
-)]
 impl Driver {
     /// `cuInit`. Creates no context.
     pub(crate) fn initialise(&self) -> Result<(), CuResult> {

@@ -294,7 +294,7 @@ mod tests {
         #[repr(C)]
         struct Params(*const u64, *const u64, u64, u64, u32);
         // Both answers are garbage: the call failed before it wrote them.
-        let garbage = 1 as *const u64;
+        let garbage = ptr::dangling::<u64>();
         let params = Params(garbage, garbage, 100, 7, 4);
         // SAFETY: the block is that of the call; its answers are not read after a failure.
         let event = unsafe { super::creation_failed(creates(244), block(&params), 2, CALLER) };

@@ -207,7 +207,7 @@ impl Watched {
         self.changed(Creates { stream, ..create })
     }
 
-    const fn from_pool(self, pool: Value) -> Self {
+    const fn of_pool(self, pool: Value) -> Self {
         let Call::Creates(create) = self.call else {
             panic!("only what is made comes from a pool");
         };
@@ -258,7 +258,7 @@ const fn pool_ordered(id: u32, name: &'static str) -> Watched {
     let kind = Kind::StreamOrdered;
     device(id, name, kind, answer!(AllocateFromPool.pointer), bytes)
         .on_stream(value!(AllocateFromPool.stream))
-        .from_pool(value!(AllocateFromPool.pool))
+        .of_pool(value!(AllocateFromPool.pool))
         .capturable()
 }
 
