@@ -1,0 +1,43 @@
+//! A simulated GPU in host memory.
+
+use crate::error::Result;
+
+/// What an embedded device is like.
+#[derive(Clone, Debug)]
+pub struct EmbeddedConfig {
+    /// Its number: the `0` of `embedded:0`.
+    pub ordinal: usize,
+    /// Its memory in bytes.
+    pub capacity: usize,
+    /// What its context holds of that for as long as it lives.
+    pub context_bytes: usize,
+}
+
+impl Default for EmbeddedConfig {
+    /// 16 GiB, of which the context holds 512 MiB.
+    fn default() -> Self {
+        Self {
+            ordinal: 0,
+            capacity: 16 << 30,
+            context_bytes: 512 << 20,
+        }
+    }
+}
+
+/// The device itself.
+#[derive(Debug)]
+pub struct Embedded {
+    config: EmbeddedConfig,
+}
+
+impl Embedded {
+    pub(crate) fn new(config: EmbeddedConfig) -> Result<Self> {
+        Ok(Self { config })
+    }
+
+    /// The device's number.
+    #[must_use]
+    pub fn ordinal(&self) -> usize {
+        self.config.ordinal
+    }
+}

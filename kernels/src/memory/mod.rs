@@ -1,0 +1,5 @@
+//! Memory of a device.
+
+mod buffer;
+
+pub use buffer::Buffer;
