@@ -3,9 +3,14 @@
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+mod capture;
 pub mod case;
 mod check;
 pub mod ledger;
+pub mod observe;
 pub mod options;
+pub mod probe;
 pub mod registry;
 pub mod report;
+
+pub use ledger::Place;

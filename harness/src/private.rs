@@ -7,6 +7,7 @@ pub use crate::case::{Case, Origin, ShouldPanic};
 pub use crate::check::run;
 pub use crate::options::{OnLeak, Options, UncheckedIf};
 pub use crate::origin;
+pub use crate::probe::RegisteredProbe;
 pub use crate::registry::Registered;
 pub use inventory;
 // A user's own items of these names must not reach an expansion.
