@@ -5,6 +5,7 @@ pub mod device;
 pub mod embedded;
 pub mod error;
 pub mod memory;
+mod watch;
 
 pub use device::{Backend, Device};
 pub use embedded::EmbeddedConfig;
