@@ -1,5 +1,7 @@
 //! A simulated GPU in host memory.
 
+use std::sync::Mutex;
+
 use crate::error::Result;
 
 /// What an embedded device is like.
@@ -28,16 +30,26 @@ impl Default for EmbeddedConfig {
 #[derive(Debug)]
 pub struct Embedded {
     config: EmbeddedConfig,
+    /// Held by the operation that runs: they take turns, as on a stream.
+    order: Mutex<()>,
 }
 
 impl Embedded {
     pub(crate) fn new(config: EmbeddedConfig) -> Result<Self> {
-        Ok(Self { config })
+        Ok(Self {
+            config,
+            order: Mutex::new(()),
+        })
     }
 
     /// The device's number.
     #[must_use]
     pub fn ordinal(&self) -> usize {
         self.config.ordinal
+    }
+
+    /// Taken by each operation while it runs.
+    pub(crate) fn order(&self) -> &Mutex<()> {
+        &self.order
     }
 }
