@@ -44,8 +44,8 @@ macro_rules! origin {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! path {
-    ($name:ident) => {
-        ::std::concat!(::std::module_path!(), "::", ::std::stringify!($name))
+    ($name:literal) => {
+        ::std::concat!(::std::module_path!(), "::", $name)
     };
 }
 

@@ -141,7 +141,7 @@ impl Args {
     }
 
     /// The fields of the library's `Options` that the attribute sets.
-    pub(crate) fn facts(&self, paths: &Paths) -> Vec<TokenStream> {
+    pub(crate) fn facts(&self, paths: &Paths<'_>) -> Vec<TokenStream> {
         let some = paths.private("Some");
         self.options
             .iter()
@@ -155,7 +155,7 @@ impl Args {
 }
 
 impl Value {
-    fn fact(&self, paths: &Paths) -> TokenStream {
+    fn fact(&self, paths: &Paths<'_>) -> TokenStream {
         match self {
             Self::Bytes(bytes) => bytes.clone(),
             Self::Flag(flag) => flag.to_token_stream(),
