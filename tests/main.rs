@@ -1,1 +1,3 @@
 //! The claims.
+
+mod conformance;
