@@ -63,7 +63,7 @@ impl Program {
         self.take("bias2", 10 * F32);
     }
 
-    /// Its output for 64 samples. For a backward pass, ReLU saves what it returned.
+    /// Its output for 64 samples. For a backward pass, `ReLU` saves what it returned.
     fn tiny_model_forward(&mut self, for_backward: bool) {
         self.take("hidden", 64 * 200 * F32);
         self.take("activated", 64 * 200 * F32);
