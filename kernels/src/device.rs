@@ -3,9 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::cuda::Cuda;
+use crate::cuda::{Cuda, CudaConfig, DriverMemory};
 use crate::embedded::{Embedded, EmbeddedConfig};
 use crate::error::Result;
+use crate::memory::{Allocator, Policy, Storage, StreamId};
+use crate::watch;
 
 /// A GPU, or the embedded device that stands in for one. Clones are the same device.
 ///
@@ -15,6 +17,8 @@ use crate::error::Result;
 pub struct Device(Arc<Inner>);
 
 struct Inner {
+    // Dropped in this order: segments go back before their context goes.
+    allocator: Arc<Allocator>,
     backend: Owned,
 }
 
@@ -48,7 +52,9 @@ impl Device {
     ///
     /// When its context does not fit its capacity.
     pub fn embedded_with(config: EmbeddedConfig) -> Result<Self> {
-        Ok(Self::new(Owned::Embedded(Embedded::new(config)?)))
+        let embedded = Embedded::new(&config)?;
+        let storage = Box::new(Arc::clone(embedded.memory()));
+        Ok(Self::new(Owned::Embedded(embedded), storage, config.policy))
     }
 
     /// The CUDA device with this ordinal, by its primary context.
@@ -57,11 +63,40 @@ impl Device {
     ///
     /// When there is no driver or no such device.
     pub fn cuda(ordinal: usize) -> Result<Self> {
-        Ok(Self::new(Owned::Cuda(Cuda::new(ordinal)?)))
+        Self::cuda_with(CudaConfig {
+            ordinal,
+            ..CudaConfig::default()
+        })
     }
 
-    fn new(backend: Owned) -> Self {
-        Self(Arc::new(Inner { backend }))
+    /// A CUDA device, by its primary context.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::cuda`].
+    pub fn cuda_with(config: CudaConfig) -> Result<Self> {
+        let cuda = Cuda::new(config.ordinal)?;
+        let storage = Box::new(DriverMemory::new(Arc::clone(cuda.context())));
+        Ok(Self::new(Owned::Cuda(cuda), storage, config.policy))
+    }
+
+    fn new(backend: Owned, storage: Box<dyn Storage>, policy: Policy) -> Self {
+        let name = backend.to_string();
+        let allocator = Arc::new(Allocator::new(name, storage, policy));
+        watch::register(&allocator);
+        Self(Arc::new(Inner { allocator, backend }))
+    }
+
+    pub(crate) fn allocator(&self) -> &Allocator {
+        &self.0.allocator
+    }
+
+    /// The stream that its operations run on.
+    pub(crate) fn stream_id(&self) -> StreamId {
+        match self.backend() {
+            Backend::Embedded(_) => StreamId::default(),
+            Backend::Cuda(cuda) => cuda.stream_id(),
+        }
     }
 
     /// What it really is.
@@ -73,16 +108,35 @@ impl Device {
         }
     }
 
+    /// The embedded device, if it is one.
+    #[must_use]
+    pub fn as_embedded(&self) -> Option<&Embedded> {
+        match self.backend() {
+            Backend::Embedded(embedded) => Some(embedded),
+            Backend::Cuda(_) => None,
+        }
+    }
+
+    /// The CUDA device, if it is one.
+    #[must_use]
+    pub fn as_cuda(&self) -> Option<&Cuda> {
+        match self.backend() {
+            Backend::Embedded(_) => None,
+            Backend::Cuda(cuda) => Some(cuda),
+        }
+    }
+
     /// Waits until everything asked of the device is done.
     ///
     /// # Errors
     ///
-    /// What the work itself ended with.
+    /// What the work itself ended with; else the first error of a free since the last call, which
+    /// had nobody to return it to.
     pub fn synchronize(&self) -> Result<()> {
-        match self.backend() {
-            Backend::Embedded(_) => Ok(()),
-            Backend::Cuda(cuda) => cuda.synchronize(),
+        if let Backend::Cuda(cuda) = self.backend() {
+            cuda.synchronize()?;
         }
+        self.allocator().lock().take_parked()
     }
 }
 
@@ -98,9 +152,15 @@ impl Eq for Device {}
 /// `cuda:0`, `embedded:0`.
 impl fmt::Display for Device {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.backend() {
-            Backend::Embedded(embedded) => write!(out, "embedded:{}", embedded.ordinal()),
-            Backend::Cuda(cuda) => write!(out, "cuda:{}", cuda.ordinal()),
+        self.0.backend.fmt(out)
+    }
+}
+
+impl fmt::Display for Owned {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Embedded(embedded) => write!(out, "embedded:{}", embedded.ordinal()),
+            Self::Cuda(cuda) => write!(out, "cuda:{}", cuda.ordinal()),
         }
     }
 }

@@ -6,6 +6,8 @@ use cudarc::cublas::result::CublasError;
 use cudarc::curand::result::CurandError;
 use cudarc::driver::DriverError;
 
+use crate::memory::Bytes;
+
 /// What every fallible function of the library returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -56,6 +58,11 @@ pub enum Error {
         device: String,
         /// Why.
         detail: String,
+    },
+    /// A call to an embedded device failed, because it was asked to.
+    Fault {
+        /// `free`.
+        call: &'static str,
     },
     /// A call to the CUDA driver failed.
     Cuda(DriverError),
@@ -108,6 +115,7 @@ impl fmt::Display for Error {
             ),
             Self::Gradient { detail } => write!(out, "backward: {detail}"),
             Self::Unavailable { device, detail } => write!(out, "{device}: {detail}"),
+            Self::Fault { call } => write!(out, "{call}: failed on request"),
             Self::Cuda(error) => write!(out, "CUDA driver: {error}"),
             Self::Cublas(error) => write!(out, "cuBLAS: {error}"),
             Self::Curand(error) => write!(out, "cuRAND: {error}"),
@@ -129,11 +137,34 @@ impl std::error::Error for Error {
 
 impl fmt::Display for OutOfMemory {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = |value: usize| Bytes(value as u64);
+        let cached = self.reserved - self.allocated;
         write!(
             out,
-            "out of memory on {}: {} B requested; {} B allocated, {} B reserved, {} B of {} B free",
-            self.device, self.requested, self.allocated, self.reserved, self.free, self.capacity,
-        )
+            "out of memory on {}: {} requested, {} of {} free; \
+             this allocator has {} reserved, of which {} allocated and {} cached",
+            self.device,
+            bytes(self.requested),
+            bytes(self.free),
+            bytes(self.capacity),
+            bytes(self.reserved),
+            bytes(self.allocated),
+            bytes(cached),
+        )?;
+        if let Some(limit) = self.limit {
+            write!(out, ", under a limit of {}", bytes(limit))?;
+        }
+        // The cache was emptied before giving up: what is left of it are pieces of segments.
+        if cached >= self.requested {
+            out.write_str(
+                "; the cached pieces are no contiguous block: \
+                 `memory::snapshot` shows which blocks pin their segments",
+            )
+        } else if self.limit.is_some_and(|limit| self.requested <= limit) {
+            out.write_str("; drop what is no longer needed, or raise the limit")
+        } else {
+            out.write_str("; drop what is no longer needed, or take a smaller batch")
+        }
     }
 }
 

@@ -9,6 +9,7 @@ pub mod memory;
 pub mod nn;
 pub mod optim;
 pub mod tensor;
+mod watch;
 
 pub use autograd::{inference_mode, no_grad};
 pub use device::{Backend, Device};

@@ -1,10 +1,24 @@
 //! A CUDA device.
 
+mod memory;
+
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream};
 
+pub(crate) use memory::DriverMemory;
+
 use crate::error::{Error, Result};
+use crate::memory::{Policy, StreamId};
+
+/// Which CUDA device, and how its memory is managed.
+#[derive(Clone, Debug, Default)]
+pub struct CudaConfig {
+    /// Its number, as the driver counts: the `0` of `cuda:0`.
+    pub ordinal: usize,
+    /// Whether its allocator keeps what it is given back.
+    pub policy: Policy,
+}
 
 /// A CUDA device by its primary context, with the one stream that all its work is ordered on.
 #[derive(Debug)]
@@ -42,6 +56,10 @@ impl Cuda {
     #[must_use]
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
+    }
+
+    pub(crate) fn stream_id(&self) -> StreamId {
+        StreamId(self.stream.cu_stream().addr() as u64)
     }
 
     /// The device's number.
