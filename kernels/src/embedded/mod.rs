@@ -77,6 +77,11 @@ impl Embedded {
         EmbeddedStream::new(StreamId(number), Arc::clone(&self.memory))
     }
 
+    /// Taken by each operation while it runs.
+    pub(crate) fn order(&self) -> &Mutex<()> {
+        &self.order
+    }
+
     pub(crate) fn owns(&self, stream: &EmbeddedStream) -> bool {
         stream.is_of(&self.memory)
     }
@@ -99,10 +104,5 @@ impl Embedded {
     /// When `nth` is 0.
     pub fn fail_free(&self, nth: u64) {
         self.memory.lock().faults.free.arm(nth);
-    }
-
-    /// Taken by each operation while it runs.
-    pub(crate) fn order(&self) -> &Mutex<()> {
-        &self.order
     }
 }
