@@ -1,5 +1,6 @@
 //! The claims.
 
 mod attribute;
+mod fake_driver;
 mod output;
 mod conformance;
