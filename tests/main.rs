@@ -1,3 +1,4 @@
 //! The claims.
 
 mod attribute;
+mod output;

@@ -103,6 +103,9 @@ pub struct Finding {
     pub layer: Layer,
     /// What is held; none where an allocator's reserve is meant.
     pub kind: Option<Kind>,
+    /// Whose reserve that is, where not the layer's: `pool 0`, as in the device's table.
+    #[serde(default)]
+    pub holder: Option<String>,
     /// Where.
     pub place: Place,
     /// How many.

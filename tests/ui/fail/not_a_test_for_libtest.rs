@@ -1,0 +1,13 @@
+use gpu_leak_check::gpu_leak_check;
+
+#[gpu_leak_check]
+#[test]
+async fn no_runtime() {}
+
+#[gpu_leak_check]
+#[test]
+fn arguments(device: usize) {}
+
+#[gpu_leak_check]
+#[test]
+fn generic<T: Default>() {}
