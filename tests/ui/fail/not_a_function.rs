@@ -20,3 +20,11 @@ trait Trains {
 
 #[gpu_leak_check]
 const SIZE: usize = 1;
+
+struct Tests;
+
+impl Tests {
+    #[gpu_leak_check]
+    #[test]
+    fn associated() {}
+}

@@ -4,7 +4,7 @@ use gpu_leak_check::gpu_leak_check;
 async fn no_runtime() {}
 
 #[gpu_leak_check]
-fn arguments(device: usize) {}
+fn arguments(_device: usize) {}
 
 #[gpu_leak_check]
 fn generic<T: Default>() {}

@@ -1,3 +1,5 @@
+// rustc judges these first, because `test` may be another macro and is asked before us.
+
 use gpu_leak_check::gpu_leak_check;
 
 #[gpu_leak_check]
@@ -6,7 +8,7 @@ async fn no_runtime() {}
 
 #[gpu_leak_check]
 #[test]
-fn arguments(device: usize) {}
+fn arguments(_device: usize) {}
 
 #[gpu_leak_check]
 #[test]
