@@ -2,3 +2,4 @@
 
 mod attribute;
 mod output;
+mod conformance;
