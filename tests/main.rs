@@ -4,3 +4,4 @@ mod attribute;
 mod fake_driver;
 mod output;
 mod conformance;
+mod output;
