@@ -1,6 +1,9 @@
 //! cudarc, unchanged, on the stand-in for libcuda.
 
-#![expect(unsafe_code, reason = "cudarc's uninitialised buffers and raw calls are unsafe")]
+#![expect(
+    unsafe_code,
+    reason = "cudarc's uninitialised buffers and raw calls are unsafe"
+)]
 
 use cudarc::driver::{CudaContext, CudaStream, DriverError, sys};
 use gpu_leak_tests::fake::{Control, Fake};
@@ -56,7 +59,14 @@ fn data_come_back_and_nothing_stays_here() -> Result<(), DriverError> {
     drop(stream);
     assert_eq!(control.contexts_made(), 1);
     drop(context);
-    for kind in ["context", "stream", "event", "stream-ordered", "linear", "pinned"] {
+    for kind in [
+        "context",
+        "stream",
+        "event",
+        "stream-ordered",
+        "linear",
+        "pinned",
+    ] {
         assert_eq!(control.live(kind), (0, 0), "{kind}");
     }
     Ok(())

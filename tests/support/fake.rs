@@ -1,10 +1,13 @@
 //! A machine with a GPU that is none: the stand-ins for libcuda and libcupti, put where a child's
 //! loader finds them first.
 
-#![expect(unsafe_code, reason = "the stand-in's own functions are reached by symbol")]
+#![expect(
+    unsafe_code,
+    reason = "the stand-in's own functions are reached by symbol"
+)]
 
 use std::ffi::{CString, OsString, c_char};
-use std::os::unix::fs::symlink;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
@@ -33,9 +36,16 @@ impl Fake {
     pub fn new() -> Self {
         let folder = TempDir::with_prefix("fake-gpu").expect("a temporary folder");
         for name in CUDA_NAMES {
-            link(&built("libgpu_leak_fake_cuda.so"), &folder.path().join(name));
+            link(
+                &built("libgpu_leak_fake_cuda.so"),
+                &folder.path().join(name),
+            );
         }
-        let fake = Self { folder, devices: 1, faults: Vec::new() };
+        let fake = Self {
+            folder,
+            devices: 1,
+            faults: Vec::new(),
+        };
         fake.cupti_soname("libcupti.so.13")
     }
 
@@ -44,7 +54,10 @@ impl Fake {
     pub fn without_cupti(self) -> Self {
         for entry in std::fs::read_dir(self.folder.path()).expect("the folder just made") {
             let path = entry.expect("an entry of the folder").path();
-            if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcupti")) {
+            if path
+                .file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("libcupti"))
+            {
                 std::fs::remove_file(path).expect("a link of this folder");
             }
         }
@@ -55,7 +68,10 @@ impl Fake {
     #[must_use]
     pub fn cupti_soname(self, name: &str) -> Self {
         let fake = self.without_cupti();
-        link(&built("libgpu_leak_fake_cupti.so"), &fake.folder.path().join(name));
+        link(
+            &built("libgpu_leak_fake_cupti.so"),
+            &fake.folder.path().join(name),
+        );
         fake
     }
 
@@ -87,11 +103,16 @@ impl Fake {
     #[must_use]
     pub fn env(&self) -> Vec<(String, OsString)> {
         let present = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-        let paths = [self.folder.path().to_owned()].into_iter().chain(std::env::split_paths(&present));
+        let paths = [self.folder.path().to_owned()]
+            .into_iter()
+            .chain(std::env::split_paths(&present));
         let path = std::env::join_paths(paths).expect("a path without colons");
         vec![
             ("LD_LIBRARY_PATH".to_owned(), path),
-            ("FAKE_CUDA_DEVICES".to_owned(), self.devices.to_string().into()),
+            (
+                "FAKE_CUDA_DEVICES".to_owned(),
+                self.devices.to_string().into(),
+            ),
             ("FAKE_CUDA".to_owned(), self.faults.join(",").into()),
         ]
     }
@@ -99,7 +120,9 @@ impl Fake {
     /// A child that runs one test of this program on this machine.
     #[must_use]
     pub fn run(&self, test: &str) -> Run {
-        self.env().into_iter().fold(Run::of(test), |run, (name, value)| run.env(name, value))
+        self.env()
+            .into_iter()
+            .fold(Run::of(test), |run, (name, value)| run.env(name, value))
     }
 }
 
@@ -113,12 +136,21 @@ impl Default for Fake {
 fn built(name: &str) -> PathBuf {
     let program = std::env::current_exe().expect("the path of this program");
     let library = program.with_file_name(name);
-    assert!(library.is_file(), "{} is not there: build the tests with cargo", library.display());
+    assert!(
+        library.is_file(),
+        "{} is not there: build the tests with cargo",
+        library.display()
+    );
     library
 }
 
+/// Under its new name for good: a symbolic link would show the stand-in's own name in stacks, and
+/// it is by their libraries' names that CUDA's frames are known.
 fn link(library: &Path, name: &Path) {
-    symlink(library, name).expect("a link in a fresh folder");
+    if fs::hard_link(library, name).is_err() {
+        // The temporary folder lies on another file system.
+        fs::copy(library, name).expect("a copy in a fresh folder");
+    }
 }
 
 /// The driver's own view and levers, inside a child that runs on a [`Fake`].
@@ -148,7 +180,8 @@ impl Control {
     pub fn live(&self, kind: &str) -> (u64, u64) {
         let kind = text(kind);
         let mut bytes = 0;
-        let live: unsafe extern "C" fn(*const c_char, *mut u64) -> u64 = self.function("fake_cuda_live");
+        let live: unsafe extern "C" fn(*const c_char, *mut u64) -> u64 =
+            self.function("fake_cuda_live");
         // SAFETY: a C string and a local, which both outlive the call.
         let count = unsafe { live(kind.as_ptr(), ptr::from_mut(&mut bytes)) };
         (count, bytes)
