@@ -1,3 +1,5 @@
 //! The claims.
 
+mod attribute;
+mod output;
 mod conformance;

@@ -13,4 +13,5 @@ pub mod probe;
 pub mod registry;
 pub mod report;
 
+pub use gpu_leak_check_macros::gpu_leak_check;
 pub use ledger::Place;

@@ -1,1 +1,24 @@
 //! The attribute of `gpu-leak-check`. Use it through that crate, which documents it.
+//!
+//! This file is the only one that names `proc_macro`, so that everything else runs in unit tests.
+
+mod args;
+mod attributes;
+mod duration;
+mod expand;
+mod input;
+mod paths;
+mod quantity;
+mod requeue;
+mod should_panic;
+mod size;
+#[cfg(test)]
+mod tests;
+
+use proc_macro::TokenStream;
+
+/// Fails a test that leaves GPU memory or GPU objects behind. Documented in `gpu-leak-check`.
+#[proc_macro_attribute]
+pub fn gpu_leak_check(args: TokenStream, item: TokenStream) -> TokenStream {
+    expand::attribute(args.into(), item.into()).into()
+}

@@ -4,7 +4,7 @@ mod fault;
 mod memory;
 mod stream;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use memory::Memory;
@@ -46,6 +46,8 @@ pub struct Embedded {
     memory: Arc<Memory>,
     /// The number of the last stream. 0 is the default stream.
     streams: AtomicU64,
+    /// Held by the operation that runs: they take turns, as on a stream.
+    order: Mutex<()>,
 }
 
 impl Embedded {
@@ -54,6 +56,7 @@ impl Embedded {
             ordinal: config.ordinal,
             memory: Arc::new(Memory::new(config)?),
             streams: AtomicU64::new(0),
+            order: Mutex::new(()),
         })
     }
 
@@ -72,6 +75,11 @@ impl Embedded {
     pub fn new_stream(&self) -> EmbeddedStream {
         let number = self.streams.fetch_add(1, Ordering::Relaxed) + 1;
         EmbeddedStream::new(StreamId(number), Arc::clone(&self.memory))
+    }
+
+    /// Taken by each operation while it runs.
+    pub(crate) fn order(&self) -> &Mutex<()> {
+        &self.order
     }
 
     pub(crate) fn owns(&self, stream: &EmbeddedStream) -> bool {

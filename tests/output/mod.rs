@@ -1,0 +1,8 @@
+//! What users read is right, says what to do, and stays as it is.
+
+mod headlines;
+mod hostile;
+mod library;
+mod sample;
+mod stacks;
+mod texts;
