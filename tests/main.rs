@@ -1,5 +1,5 @@
 //! The claims.
 
 mod attribute;
-mod output;
 mod conformance;
+mod output;
