@@ -1,11 +1,35 @@
 //! The table of live resources: a pure function of a stream of [`Event`]s.
+//!
+//! Nothing here knows CUDA or calls anything outside the process; every source of events enters
+//! through [`Ledger::apply`].
 
+mod anomaly;
+mod apply;
+mod contexts;
+mod counters;
 pub mod event;
 mod kind;
+mod lifetime;
 mod name;
 mod record;
+mod scopes;
+mod stack;
+mod table;
 
+use std::sync::LazyLock;
+
+pub use anomaly::{Anomaly, Mark};
+pub use apply::Ledger;
+pub use contexts::ContextEntry;
+pub use counters::{Counted, Counters};
 pub use event::{Event, ScopeId, StackId};
 pub use kind::Kind;
 pub use name::{Layer, Place};
 pub use record::Record;
+pub use stack::Stacks;
+
+/// The ledger of this process, which every live source reports to.
+pub fn live() -> &'static Ledger {
+    static LIVE: LazyLock<Ledger> = LazyLock::new(Ledger::new);
+    &LIVE
+}

@@ -1,0 +1,425 @@
+//! From events to records: the one door of the ledger.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use super::anomaly::{Anomalies, Anomaly, Mark};
+use super::contexts::{ContextEntry, Contexts};
+use super::counters::Counters;
+use super::event::{
+    Caller, ContextEnd, ContextUid, Creation, CuResult, Event, Key, ScopeId, SourceLoss, Space,
+    Ticket,
+};
+use super::kind::Kind;
+use super::lifetime::dies_with_context;
+use super::name::Place;
+use super::record::Record;
+use super::scopes::ScopeCounts;
+use super::stack::Stacks;
+use super::table::Table;
+
+/// `CUDA_ERROR_DEINITIALIZED`: the driver is shutting down and frees everything itself.
+const DEINITIALIZED: CuResult = 4;
+
+const IN_FLIGHT_SHARDS: usize = 16;
+
+/// A release between its beginning and its end.
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    key: Key,
+    /// What was taken out of the table; none for an address the ledger does not know.
+    record: Option<Record>,
+    caller: Caller,
+}
+
+/// The table of live resources and what is kept beside it.
+#[derive(Debug)]
+pub struct Ledger {
+    sequence: AtomicU64,
+    table: Table,
+    in_flight: [Mutex<FxHashMap<Ticket, InFlight>>; IN_FLIGHT_SHARDS],
+    /// Keys of addresses the ledger did not know and a call freed with success while some other
+    /// release of them may be in flight, with the moment: see [`Self::put_back`].
+    freed_unknown: Mutex<FxHashMap<Key, u64>>,
+    unknown_releases: AtomicU64,
+    /// How many records were made outside every open scope.
+    unowned: AtomicU64,
+    returned: Mutex<FxHashMap<ScopeId, Returned>>,
+    counters: Counters,
+    stacks: Stacks,
+    contexts: Contexts,
+    scopes: ScopeCounts,
+    anomalies: Anomalies,
+    lost: OnceLock<SourceLoss>,
+}
+
+/// What a scope freed that was there before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Returned {
+    /// How many.
+    pub count: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+impl Ledger {
+    /// A ledger without records. A process has its own in [`live`](super::live).
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            sequence: AtomicU64::new(1),
+            table: Table::new(),
+            in_flight: Default::default(),
+            freed_unknown: Mutex::default(),
+            unknown_releases: AtomicU64::new(0),
+            unowned: AtomicU64::new(0),
+            returned: Mutex::default(),
+            counters: Counters::new(),
+            stacks: Stacks::new(),
+            contexts: Contexts::default(),
+            scopes: ScopeCounts::new(),
+            anomalies: Anomalies::default(),
+            lost: OnceLock::new(),
+        }
+    }
+
+    /// Takes one event in. [`Event::ReleaseBegan`] answers with the ticket that its end names.
+    pub fn apply(&self, event: &Event) -> Option<Ticket> {
+        match *event {
+            Event::Created(made) => self.created(made),
+            Event::CreationFailed {
+                kind,
+                bytes,
+                error,
+                caller,
+            } => {
+                self.anomalies.push(Anomaly::FailedCreation {
+                    kind,
+                    bytes,
+                    caller,
+                    error,
+                });
+            }
+            Event::ReleaseBegan { key, caller } => return Some(self.release_began(key, caller)),
+            Event::ReleaseEnded { ticket, error } => self.release_ended(ticket, error),
+            Event::ReleaseCaptured { ticket } => self.release_captured(ticket),
+            Event::ContextCreated {
+                context,
+                handle,
+                place,
+            } => {
+                self.contexts.created(ContextEntry {
+                    uid: context,
+                    handle,
+                    place,
+                    scope: ScopeId::NONE,
+                });
+            }
+            Event::ContextDestroyed {
+                context,
+                cause,
+                caller,
+            } => {
+                self.context_destroyed(context, cause, caller);
+            }
+            Event::SourceLost { why } => {
+                // The first loss is the one that matters.
+                let _ = self.lost.set(why);
+            }
+        }
+        None
+    }
+
+    fn next_sequence(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn created(&self, mut made: Creation) {
+        if made.place == Place::UNKNOWN {
+            made.place = self.resolve_place(&made);
+        }
+        let record = Record {
+            sequence: self.next_sequence(),
+            made,
+        };
+        if let Some(old) = self.table.insert(record) {
+            self.forget(&old);
+            self.anomalies.push(Anomaly::Overwritten { record: old });
+        }
+        self.count(&record);
+        self.stacks.took(made.caller.stack, made.caller.scope);
+    }
+
+    /// A pool knows its device; everything else lives on that of its context.
+    fn resolve_place(&self, made: &Creation) -> Place {
+        let pool = Key {
+            space: Space::Handle(Kind::Pool),
+            value: made.pool,
+        };
+        match self.table.get(&pool) {
+            Some(pool) if made.pool != 0 => pool.made.place,
+            _ => self.contexts.place_of(made.context),
+        }
+    }
+
+    /// Enters a record into every figure but the table.
+    fn count(&self, record: &Record) {
+        self.counters.add(record);
+        if !self.scopes.add(record.made.caller.scope) {
+            self.unowned.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn forget(&self, record: &Record) {
+        self.counters.remove(record);
+        self.scopes.remove(record.made.caller.scope);
+    }
+
+    fn release_began(&self, key: Key, caller: Caller) -> Ticket {
+        let ticket = Ticket(self.next_sequence());
+        let record = self.table.take(&key);
+        if let Some(record) = &record {
+            self.forget(record);
+        }
+        self.flight(ticket).insert(
+            ticket,
+            InFlight {
+                key,
+                record,
+                caller,
+            },
+        );
+        ticket
+    }
+
+    fn flight(&self, ticket: Ticket) -> std::sync::MutexGuard<'_, FxHashMap<Ticket, InFlight>> {
+        let shard = &self.in_flight[ticket.0 as usize % IN_FLIGHT_SHARDS];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn release_ended(&self, ticket: Ticket, error: CuResult) {
+        let Some(InFlight {
+            key,
+            record,
+            caller,
+        }) = self.flight(ticket).remove(&ticket)
+        else {
+            return;
+        };
+        match (error, record) {
+            (0 | DEINITIALIZED, Some(record)) => self.returned(&record, caller),
+            (0 | DEINITIALIZED, None) => self.freed_unknown(ticket, key),
+            (error, record) => {
+                let record = record.and_then(|record| self.put_back(ticket, record));
+                self.anomalies.push(Anomaly::FailedRelease {
+                    key,
+                    record,
+                    caller,
+                    error,
+                });
+            }
+        }
+    }
+
+    fn release_captured(&self, ticket: Ticket) {
+        let flight = self.flight(ticket).remove(&ticket);
+        if let Some(record) = flight.and_then(|flight| flight.record) {
+            self.put_back(ticket, record);
+        }
+    }
+
+    /// Puts a record back whose release failed: the driver still owns it, so no other thread can
+    /// have got its address.
+    ///
+    /// One exception: two threads free the same address at once. One takes the record out and
+    /// fails; the other finds nothing and succeeds. The record is then gone, whichever of the two
+    /// ends first: see [`Self::freed_unknown`].
+    fn put_back(&self, ticket: Ticket, record: Record) -> Option<Record> {
+        let freed = self
+            .freed_unknown
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if freed
+            .get(&record.key())
+            .is_some_and(|moment| *moment > ticket.0)
+        {
+            return None;
+        }
+        self.table.insert(record);
+        self.counters.add(&record);
+        self.scopes.add(record.made.caller.scope);
+        Some(record)
+    }
+
+    /// A release of an address that the ledger did not know when it began has succeeded.
+    fn freed_unknown(&self, ticket: Ticket, key: Key) {
+        self.unknown_releases.fetch_add(1, Ordering::Relaxed);
+        let mut freed = self
+            .freed_unknown
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // A record older than this release was put back meanwhile by one that failed.
+        let stale = |record: &Record| record.sequence < ticket.0;
+        if let Some(record) = self.table.take_if(&key, stale) {
+            self.forget(&record);
+            return;
+        }
+        let moment = self.next_sequence();
+        // Only those of the last moments can matter.
+        if freed.len() == 64 {
+            freed.clear();
+        }
+        freed.insert(key, moment);
+    }
+
+    fn returned(&self, record: &Record, caller: Caller) {
+        if caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope {
+            let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
+            let entry = returned.entry(caller.scope).or_default();
+            entry.count += 1;
+            entry.bytes += record.made.bytes;
+        }
+    }
+
+    fn context_destroyed(&self, context: ContextUid, cause: ContextEnd, caller: Caller) {
+        self.contexts.destroyed(context);
+        let ended = self.table.take_all(|record| {
+            record.made.context == context && dies_with_context(record.made.kind)
+        });
+        for record in ended {
+            self.forget(&record);
+            // What was made before the scope that ends the context is that scope's business
+            // neither way.
+            if self.scopes.live(record.made.caller.scope).is_some() {
+                self.anomalies.push(Anomaly::EndedWithContext {
+                    record,
+                    cause,
+                    caller,
+                });
+            }
+        }
+    }
+}
+
+/// What the judgement reads.
+impl Ledger {
+    /// Begins to count for `scope`.
+    ///
+    /// # Panics
+    ///
+    /// When thousands of scopes are open at once.
+    pub fn open_scope(&self, scope: ScopeId) {
+        assert!(
+            self.scopes.open(scope),
+            "gpu-leak-check: more than 4096 scopes are open at once"
+        );
+    }
+
+    /// Ends the count; what is still live keeps the scope's number.
+    pub fn close_scope(&self, scope: ScopeId) -> Returned {
+        self.scopes.close(scope);
+        let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
+        returned.remove(&scope).unwrap_or_default()
+    }
+
+    /// How many records of an open scope are live.
+    #[must_use]
+    pub fn live_in(&self, scope: ScopeId) -> u32 {
+        self.scopes.live(scope).unwrap_or(0)
+    }
+
+    /// Whether `scope` is open.
+    #[must_use]
+    pub fn is_open(&self, scope: ScopeId) -> bool {
+        self.scopes.live(scope).is_some()
+    }
+
+    /// Whether a release has begun and not ended.
+    #[must_use]
+    pub fn releases_in_flight(&self) -> bool {
+        let busy = |shard: &Mutex<FxHashMap<Ticket, InFlight>>| {
+            !shard
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .is_empty()
+        };
+        self.in_flight.iter().any(busy)
+    }
+
+    /// How many records were ever made outside every open scope.
+    #[must_use]
+    pub fn unowned(&self) -> u64 {
+        self.unowned.load(Ordering::Relaxed)
+    }
+
+    /// The moment that the next event will have.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.sequence.load(Ordering::Relaxed)
+    }
+
+    /// Copies of the live records that `wanted` likes, oldest first.
+    #[must_use]
+    pub fn select(&self, wanted: impl FnMut(&Record) -> bool) -> Vec<Record> {
+        self.table.select(wanted)
+    }
+
+    /// The live record under `key`.
+    #[must_use]
+    pub fn get(&self, key: &Key) -> Option<Record> {
+        self.table.get(key)
+    }
+
+    /// The number of frees of addresses the ledger did not know.
+    #[must_use]
+    pub fn unknown_releases(&self) -> u64 {
+        self.unknown_releases.load(Ordering::Relaxed)
+    }
+
+    /// The figures.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The stacks.
+    #[must_use]
+    pub fn stacks(&self) -> &Stacks {
+        &self.stacks
+    }
+
+    /// The live contexts, oldest first.
+    #[must_use]
+    pub fn contexts(&self) -> Vec<ContextEntry> {
+        self.contexts.all()
+    }
+
+    /// The end of the list of anomalies.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        self.anomalies.mark()
+    }
+
+    /// The anomalies after `mark`.
+    #[must_use]
+    pub fn anomalies_since(&self, mark: Mark) -> Vec<Anomaly> {
+        self.anomalies.since(mark)
+    }
+
+    /// Why the live source can no longer be trusted.
+    #[must_use]
+    pub fn lost(&self) -> Option<SourceLoss> {
+        self.lost.get().copied()
+    }
+}
+
+impl Default for Ledger {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests;

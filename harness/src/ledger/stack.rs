@@ -1,0 +1,149 @@
+//! Stacks, each kept once: a record holds a number instead of its frames.
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
+
+use super::event::{ScopeId, StackId};
+
+const SHARDS: usize = 64;
+const CHUNK: usize = 1024;
+/// About a million distinct stacks; what comes after them has no stack.
+const CHUNKS: usize = 1024;
+
+/// One distinct stack.
+#[derive(Debug)]
+struct Entry {
+    /// Return addresses, innermost first.
+    frames: Box<[usize]>,
+    /// The scope that last took something here, and how often, in one atomic (upper and lower
+    /// half). With parallel scopes on one stack the figure is that of the last to come.
+    taken: AtomicU64,
+}
+
+type Chunk = Box<[OnceLock<Entry>]>;
+
+/// Every distinct stack seen.
+#[derive(Debug)]
+pub struct Stacks {
+    /// From a stack's hash to its number.
+    numbers: Box<[Mutex<FxHashMap<u64, StackId>>]>,
+    /// The entries by number, in chunks that never move, so that reading needs no lock.
+    chunks: Box<[OnceLock<Chunk>]>,
+    next: AtomicU32,
+}
+
+impl Stacks {
+    pub(super) fn new() -> Self {
+        Self {
+            numbers: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
+            next: AtomicU32::new(1),
+        }
+    }
+
+    /// The number of this stack: return addresses, innermost first. No frames, or more distinct
+    /// stacks than can be kept, give 0.
+    #[must_use]
+    pub fn intern(&self, frames: &[usize]) -> StackId {
+        if frames.is_empty() {
+            return StackId::default();
+        }
+        let mut hasher = FxBuildHasher.build_hasher();
+        for frame in frames {
+            hasher.write_usize(*frame);
+        }
+        let mut hash = hasher.finish();
+        loop {
+            let shard = &self.numbers[(hash >> 32) as usize % SHARDS];
+            let mut numbers = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            match numbers.get(&hash) {
+                Some(&id) if self.frames(id) == frames => return id,
+                // Two stacks with one hash: the next number is the second one's.
+                Some(_) => hash = hash.wrapping_add(1),
+                None => {
+                    let id = self.add(frames);
+                    numbers.insert(hash, id);
+                    return id;
+                }
+            }
+        }
+    }
+
+    fn add(&self, frames: &[usize]) -> StackId {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(chunk) = self.chunks.get(number as usize / CHUNK) else {
+            self.next.fetch_sub(1, Ordering::Relaxed);
+            return StackId::default();
+        };
+        let chunk = chunk.get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect());
+        chunk[number as usize % CHUNK].get_or_init(|| Entry {
+            frames: frames.into(),
+            taken: AtomicU64::new(0),
+        });
+        StackId(number)
+    }
+
+    fn entry(&self, id: StackId) -> Option<&Entry> {
+        self.chunks.get(id.0 as usize / CHUNK)?.get()?[id.0 as usize % CHUNK].get()
+    }
+
+    /// The return addresses, innermost first; empty for 0.
+    #[must_use]
+    pub fn frames(&self, id: StackId) -> &[usize] {
+        self.entry(id).map_or(&[], |entry| &entry.frames)
+    }
+
+    /// Notes that `scope` took something here.
+    pub(super) fn took(&self, id: StackId, scope: ScopeId) {
+        let Some(entry) = self.entry(id) else { return };
+        let mine = u64::from(scope.0) << 32;
+        let _ = entry
+            .taken
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |value| {
+                Some(if value & !0xffff_ffff == mine {
+                    value + 1
+                } else {
+                    mine + 1
+                })
+            });
+    }
+
+    /// How often `scope` took something here, if it was the last scope to do so.
+    #[must_use]
+    pub fn taken(&self, id: StackId, scope: ScopeId) -> Option<u64> {
+        let value = self.entry(id)?.taken.load(Ordering::Relaxed);
+        (value >> 32 == u64::from(scope.0)).then_some(value & 0xffff_ffff)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ScopeId, StackId, Stacks};
+
+    #[test]
+    fn equal_stacks_share_a_number_and_others_do_not() {
+        let stacks = Stacks::new();
+        let first = stacks.intern(&[1, 2, 3]);
+        assert_eq!(first, stacks.intern(&[1, 2, 3]));
+        assert_ne!(first, stacks.intern(&[1, 2]));
+        assert_eq!(stacks.frames(first), [1, 2, 3]);
+        assert_eq!(stacks.intern(&[]), StackId(0));
+        assert!(stacks.frames(StackId(0)).is_empty());
+    }
+
+    #[test]
+    fn a_stack_counts_for_the_scope_that_uses_it() {
+        let stacks = Stacks::new();
+        let id = stacks.intern(&[9]);
+        for _ in 0..3 {
+            stacks.took(id, ScopeId(4));
+        }
+        assert_eq!(stacks.taken(id, ScopeId(4)), Some(3));
+        stacks.took(id, ScopeId(5));
+        assert_eq!(stacks.taken(id, ScopeId(5)), Some(1));
+        assert_eq!(stacks.taken(id, ScopeId(4)), None);
+    }
+}

@@ -1,0 +1,52 @@
+//! Whether this thread records graphs.
+
+use std::cell::Cell;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Recording,
+    NoGrad,
+    Inference,
+}
+
+thread_local! {
+    static MODE: Cell<Mode> = const { Cell::new(Mode::Recording) };
+}
+
+/// Runs a closure in which this thread's operations record no graph.
+pub fn no_grad<T>(body: impl FnOnce() -> T) -> T {
+    // What is made inside inference mode stays outside every graph, whatever is nested in it.
+    let mode = if is_inference() {
+        Mode::Inference
+    } else {
+        Mode::NoGrad
+    };
+    within(mode, body)
+}
+
+/// As [`no_grad`], and what is made inside can never become part of a graph.
+pub fn inference_mode<T>(body: impl FnOnce() -> T) -> T {
+    within(Mode::Inference, body)
+}
+
+pub(crate) fn is_recording() -> bool {
+    MODE.get() == Mode::Recording
+}
+
+pub(crate) fn is_inference() -> bool {
+    MODE.get() == Mode::Inference
+}
+
+fn within<T>(mode: Mode, body: impl FnOnce() -> T) -> T {
+    let _restore = Restore(MODE.replace(mode));
+    body()
+}
+
+/// Also on the way out of a panic.
+struct Restore(Mode);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        MODE.set(self.0);
+    }
+}

@@ -1,0 +1,150 @@
+//! The graph: what was computed from what.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+use super::mode::is_recording;
+
+/// The most operands a differentiable operation has.
+pub(crate) const MAX_OPERANDS: usize = 3;
+
+/// One gradient an operand, in their order; none where none is needed.
+pub(crate) type OperandGradients = [Option<Tensor>; MAX_OPERANDS];
+
+/// How an operation turns the gradient of its result into those of its operands.
+pub(crate) trait Rule: Duplicate + Send + Sync {
+    /// The operation, as messages name it.
+    fn name(&self) -> &'static str;
+
+    /// Runs the rule and lets go of what it saved, at the latest when it returns.
+    fn apply(
+        self: Box<Self>,
+        gradient: Tensor,
+        needs: [bool; MAX_OPERANDS],
+    ) -> Result<OperandGradients>;
+}
+
+/// Every rule that can be cloned, as an object too.
+pub(crate) trait Duplicate {
+    /// A second one for a graph that is to be kept.
+    fn duplicate(&self) -> Box<dyn Rule>;
+}
+
+impl<R: Rule + Clone + 'static> Duplicate for R {
+    fn duplicate(&self) -> Box<dyn Rule> {
+        Box::new(self.clone())
+    }
+}
+
+/// Where the gradient of an operand goes.
+pub(crate) enum Edge {
+    /// The operand needs none.
+    Nowhere,
+    /// On through the operation that made it.
+    Node(Arc<Node>),
+    /// Into the gradient of a leaf.
+    Leaf(Tensor),
+}
+
+/// One recorded operation.
+pub(crate) struct Node {
+    name: &'static str,
+    /// Grows with each node: an operation always has a larger number than those it depends on.
+    sequence: u64,
+    rule: Mutex<Option<Box<dyn Rule>>>,
+    edges: [Edge; MAX_OPERANDS],
+}
+
+impl Node {
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    pub(super) fn edges(&self) -> &[Edge; MAX_OPERANDS] {
+        &self.edges
+    }
+
+    /// The rule itself, or with `keep` a duplicate of it.
+    pub(super) fn rule(&self, keep: bool) -> Result<Box<dyn Rule>> {
+        let mut rule = self.rule.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = if keep {
+            rule.as_ref().map(|rule| rule.duplicate())
+        } else {
+            rule.take()
+        };
+        found.ok_or_else(|| Error::Gradient {
+            detail: format!(
+                "`{}` has already been passed through and let its saved tensors go; call \
+                 backward_retaining the first time to pass twice",
+                self.name
+            ),
+        })
+    }
+}
+
+/// Takes a graph apart without recursion: it may be deeper than the stack.
+impl Drop for Node {
+    fn drop(&mut self) {
+        let mut pending = Vec::new();
+        take_nodes(&mut self.edges, &mut pending);
+        while let Some(node) = pending.pop() {
+            // Whoever lets go last goes on; others still need what lies below.
+            if let Some(mut node) = Arc::into_inner(node) {
+                take_nodes(&mut node.edges, &mut pending);
+            }
+        }
+    }
+}
+
+fn take_nodes(edges: &mut [Edge], into: &mut Vec<Arc<Node>>) {
+    for edge in edges {
+        if let Edge::Node(node) = std::mem::replace(edge, Edge::Nowhere) {
+            into.push(node);
+        }
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Node({} #{})", self.name, self.sequence)
+    }
+}
+
+/// Adds an operation to the graph, if this thread records and an operand requires gradients.
+///
+/// `rule` gets the result and which operands need a gradient, so that it saves no more than that
+/// takes.
+pub(crate) fn record<const OPERANDS: usize, R: Rule + 'static>(
+    result: Tensor,
+    operands: [&Tensor; OPERANDS],
+    rule: impl FnOnce(&Tensor, [bool; OPERANDS]) -> Result<R>,
+) -> Result<Tensor> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    const { assert!(OPERANDS <= MAX_OPERANDS) };
+
+    if !is_recording() {
+        return Ok(result);
+    }
+    let mut edges = [const { Edge::Nowhere }; MAX_OPERANDS];
+    for (edge, operand) in edges.iter_mut().zip(operands) {
+        *edge = operand.gradients().edge(operand);
+    }
+    let mut needs = [false; OPERANDS];
+    for (need, edge) in needs.iter_mut().zip(&edges) {
+        *need = !matches!(edge, Edge::Nowhere);
+    }
+    if needs.contains(&true) {
+        let rule: Box<dyn Rule> = Box::new(rule(&result, needs)?);
+        result.gradients().set_node(Node {
+            name: rule.name(),
+            sequence: NEXT.fetch_add(1, Ordering::Relaxed),
+            rule: Mutex::new(Some(rule)),
+            edges,
+        });
+    }
+    Ok(result)
+}

@@ -1,0 +1,74 @@
+//! The CUDA driver's memory, in whole segments.
+#![expect(unsafe_code, reason = "calls the driver with addresses")]
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUresult;
+use cudarc::driver::{CudaContext, CudaEvent, DriverError, result};
+
+use crate::error::{Error, Result};
+use crate::memory::{DeviceMemory, Event, Storage, StorageError, Stream};
+
+/// `cuMemAlloc` and `cuMemFree` in one context.
+#[derive(Debug)]
+pub(crate) struct DriverMemory {
+    context: Arc<CudaContext>,
+}
+
+impl DriverMemory {
+    pub(crate) fn new(context: Arc<CudaContext>) -> Self {
+        Self { context }
+    }
+}
+
+impl Storage for DriverMemory {
+    fn allocate(&self, bytes: usize) -> Result<u64, StorageError> {
+        let taken = self
+            .context
+            .bind_to_thread()
+            // SAFETY: a context is current. The memory is not initialised, but on a device only
+            // kernels and copies read it, and any bytes are values of the element types.
+            .and_then(|()| unsafe { result::malloc_sync(bytes) });
+        taken.map_err(|error| match error {
+            DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => StorageError::OutOfMemory,
+            other => StorageError::Other(other.into()),
+        })
+    }
+
+    /// Waits for the device's work, which may still use the segment: the driver does.
+    fn free(&self, address: u64, _bytes: usize) -> Result<()> {
+        self.context.bind_to_thread()?;
+        // SAFETY: the address came from `allocate`, and the allocator gives a segment back once,
+        // when no block in it is handed out.
+        Ok(unsafe { result::free_sync(address) }?)
+    }
+
+    fn record(&self, stream: &Stream) -> Result<Box<dyn Event>> {
+        match stream {
+            Stream::Cuda(stream) => Ok(Box::new(stream.record_event(None)?)),
+            Stream::Embedded(_) => Err(Error::Argument {
+                operation: "record",
+                detail: "a simulated stream does no work on a CUDA device".into(),
+            }),
+        }
+    }
+
+    fn synchronize(&self) -> Result<()> {
+        Ok(self.context.synchronize()?)
+    }
+
+    fn memory(&self) -> Result<DeviceMemory> {
+        let (free, total) = self.context.mem_get_info()?;
+        Ok(DeviceMemory { free, total })
+    }
+}
+
+impl Event for CudaEvent {
+    fn is_done(&self) -> Result<bool> {
+        Ok(self.try_is_complete()?)
+    }
+
+    fn wait(&self) -> Result<()> {
+        Ok(self.synchronize()?)
+    }
+}

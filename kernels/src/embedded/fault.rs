@@ -1,0 +1,29 @@
+//! Failures on request.
+
+/// A call that is to fail once.
+#[derive(Debug, Default)]
+pub(crate) struct Fault {
+    /// How many calls until then, the failing one included; 0 for none.
+    remaining: u64,
+}
+
+impl Fault {
+    pub(crate) fn arm(&mut self, nth: u64) {
+        assert_ne!(nth, 0, "calls are counted from 1");
+        self.remaining = nth;
+    }
+
+    /// Counts a call. Whether it is the one.
+    pub(crate) fn strikes(&mut self) -> bool {
+        let strikes = self.remaining == 1;
+        self.remaining = self.remaining.saturating_sub(1);
+        strikes
+    }
+}
+
+/// The calls of a device's memory that can be made to fail.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    pub(crate) allocation: Fault,
+    pub(crate) free: Fault,
+}

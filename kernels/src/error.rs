@@ -1,0 +1,187 @@
+//! The one error of the library.
+
+use std::fmt;
+
+use cudarc::cublas::result::CublasError;
+use cudarc::curand::result::CurandError;
+use cudarc::driver::DriverError;
+
+use crate::memory::Bytes;
+
+/// What every fallible function of the library returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation could not be carried out.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The device, or the limit set for it, has no room for a request.
+    OutOfMemory(Box<OutOfMemory>),
+    /// Shapes that do not fit together.
+    Shape {
+        /// The operation: `matmul`.
+        operation: &'static str,
+        /// What does not fit, with the shapes.
+        detail: String,
+    },
+    /// An element type that the operation does not take.
+    DType {
+        /// The operation.
+        operation: &'static str,
+        /// What it takes and what it was given.
+        detail: String,
+    },
+    /// Operands on different devices.
+    DeviceMismatch {
+        /// The operation.
+        operation: &'static str,
+        /// The first operand's device.
+        left: String,
+        /// The other's.
+        right: String,
+    },
+    /// A value that the operation does not take.
+    Argument {
+        /// The operation.
+        operation: &'static str,
+        /// Which value and why not.
+        detail: String,
+    },
+    /// A backward pass that cannot be made.
+    Gradient {
+        /// What is wrong and what to do.
+        detail: String,
+    },
+    /// A device that cannot be used here.
+    Unavailable {
+        /// `cuda:0`.
+        device: String,
+        /// Why.
+        detail: String,
+    },
+    /// A call to an embedded device failed, because it was asked to.
+    Fault {
+        /// `free`.
+        call: &'static str,
+    },
+    /// A call to the CUDA driver failed.
+    Cuda(DriverError),
+    /// A call to cuBLAS failed.
+    Cublas(CublasError),
+    /// A call to cuRAND failed.
+    Curand(CurandError),
+    /// A kernel's source did not compile.
+    Compile {
+        /// The file.
+        source: &'static str,
+        /// The compiler's messages.
+        log: String,
+    },
+}
+
+/// The figures of a failed request, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// `cuda:0`.
+    pub device: String,
+    /// What was asked for.
+    pub requested: usize,
+    /// Handed out by the allocator and not given back.
+    pub allocated: usize,
+    /// Held by the allocator, handed out or cached.
+    pub reserved: usize,
+    /// The device's size.
+    pub capacity: usize,
+    /// What the device still has to give.
+    pub free: usize,
+    /// The limit set for the allocator, where there is one.
+    pub limit: Option<usize>,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfMemory(figures) => figures.fmt(out),
+            Self::Shape { operation, detail }
+            | Self::DType { operation, detail }
+            | Self::Argument { operation, detail } => write!(out, "{operation}: {detail}"),
+            Self::DeviceMismatch {
+                operation,
+                left,
+                right,
+            } => write!(
+                out,
+                "{operation}: operands are on {left} and {right}; move one with `to`"
+            ),
+            Self::Gradient { detail } => write!(out, "backward: {detail}"),
+            Self::Unavailable { device, detail } => write!(out, "{device}: {detail}"),
+            Self::Fault { call } => write!(out, "{call}: failed on request"),
+            Self::Cuda(error) => write!(out, "CUDA driver: {error}"),
+            Self::Cublas(error) => write!(out, "cuBLAS: {error}"),
+            Self::Curand(error) => write!(out, "cuRAND: {error}"),
+            Self::Compile { source, log } => write!(out, "{source} does not compile: {log}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Cuda(error) => Some(error),
+            Self::Cublas(error) => Some(error),
+            Self::Curand(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = |value: usize| Bytes(value as u64);
+        let cached = self.reserved - self.allocated;
+        write!(
+            out,
+            "out of memory on {}: {} requested, {} of {} free; \
+             this allocator has {} reserved, of which {} allocated and {} cached",
+            self.device,
+            bytes(self.requested),
+            bytes(self.free),
+            bytes(self.capacity),
+            bytes(self.reserved),
+            bytes(self.allocated),
+            bytes(cached),
+        )?;
+        if let Some(limit) = self.limit {
+            write!(out, ", under a limit of {}", bytes(limit))?;
+        }
+        // The cache was emptied before giving up: what is left of it are pieces of segments.
+        if cached >= self.requested {
+            out.write_str(
+                "; the cached pieces are no contiguous block: \
+                 `memory::snapshot` shows which blocks pin their segments",
+            )
+        } else if self.limit.is_some_and(|limit| self.requested <= limit) {
+            out.write_str("; drop what is no longer needed, or raise the limit")
+        } else {
+            out.write_str("; drop what is no longer needed, or take a smaller batch")
+        }
+    }
+}
+
+impl From<DriverError> for Error {
+    fn from(error: DriverError) -> Self {
+        Self::Cuda(error)
+    }
+}
+
+impl From<CublasError> for Error {
+    fn from(error: CublasError) -> Self {
+        Self::Cublas(error)
+    }
+}
+
+impl From<CurandError> for Error {
+    fn from(error: CurandError) -> Self {
+        Self::Curand(error)
+    }
+}

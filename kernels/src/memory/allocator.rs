@@ -1,0 +1,91 @@
+//! A device's allocator as several threads share it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::caching::{Allocation, Caching};
+use super::size::Policy;
+use super::storage::{Storage, StorageError};
+use super::stream::{Stream, StreamId};
+use crate::error::{Error, OutOfMemory, Result};
+use crate::watch::Reporter;
+
+/// The allocator of one device: one lock, and reports outside it.
+#[derive(Debug)]
+pub(crate) struct Allocator {
+    device: String,
+    policy: Policy,
+    /// None without a cache: the layer below then tells everything.
+    reporter: Option<Reporter>,
+    caching: Mutex<Caching>,
+}
+
+impl Allocator {
+    pub(crate) fn new(device: String, storage: Box<dyn Storage>, policy: Policy) -> Self {
+        Self {
+            reporter: (policy == Policy::Caching).then(|| Reporter::blocks(&device)),
+            device,
+            policy,
+            caching: Mutex::new(Caching::new(storage, policy)),
+        }
+    }
+
+    /// The name of its device.
+    pub(crate) fn device(&self) -> &str {
+        &self.device
+    }
+
+    pub(crate) fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// The state, for as long as the guard lives. A panic cannot leave it half changed: nothing
+    /// that changes it panics unless it is already wrong.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Caching> {
+        self.caching.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn allocate(&self, bytes: usize, stream: StreamId) -> Result<Allocation> {
+        let mut caching = self.lock();
+        let allocation = caching
+            .allocate(bytes, stream)
+            .map_err(|error| self.explain(&caching, error, bytes))?;
+        drop(caching);
+        if let Some(reporter) = &self.reporter {
+            reporter.allocated(allocation.address, allocation.size);
+        }
+        Ok(allocation)
+    }
+
+    pub(crate) fn free(&self, allocation: Allocation) {
+        // First: once the lock is free another thread may be handed this block.
+        if let Some(reporter) = &self.reporter {
+            reporter.freed(allocation.address);
+        }
+        self.lock().free(allocation);
+    }
+
+    pub(crate) fn record_stream(&self, allocation: &Allocation, stream: &Stream) {
+        self.lock().record_stream(allocation, stream);
+    }
+
+    #[cold]
+    fn explain(&self, caching: &Caching, error: StorageError, requested: usize) -> Error {
+        let memory = match (error, caching.storage().memory()) {
+            (StorageError::OutOfMemory, Ok(memory)) => memory,
+            (StorageError::OutOfMemory, Err(error)) | (StorageError::Other(error), _) => {
+                return error;
+            }
+        };
+        let bytes = |stat: u64| usize::try_from(stat).expect("bytes in address space");
+        let stats = caching.stats();
+        Error::OutOfMemory(Box::new(OutOfMemory {
+            device: self.device.clone(),
+            requested,
+            allocated: bytes(stats.allocated_bytes.all.current),
+            reserved: bytes(stats.reserved_bytes.all.current),
+            capacity: memory.total,
+            free: memory.free,
+            limit: caching.limit(),
+        }))
+    }
+}

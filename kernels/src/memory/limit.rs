@@ -1,0 +1,29 @@
+//! How much an allocator may reserve.
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+
+/// Lets the device's allocator reserve no more than `bytes`; `None` lifts the limit. What is
+/// already reserved stays.
+pub fn set_memory_limit(device: &Device, bytes: Option<u64>) {
+    let bytes = bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    device.allocator().lock().set_limit(bytes);
+}
+
+/// Lets the device's allocator reserve no more than this part of the device's memory, as PyTorch's
+/// [`set_per_process_memory_fraction`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.set_per_process_memory_fraction.html).
+///
+/// # Errors
+///
+/// When the fraction does not lie between 0 and 1, or the device's memory cannot be read.
+pub fn set_memory_fraction(device: &Device, fraction: f64) -> Result<()> {
+    if !(0.0..=1.0).contains(&fraction) {
+        return Err(Error::Argument {
+            operation: "set_memory_fraction",
+            detail: format!("{fraction} is no fraction; give one from 0 to 1"),
+        });
+    }
+    let total = super::device_memory(device)?.total;
+    set_memory_limit(device, Some((total as f64 * fraction) as u64));
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! The two figures that people look at first.
+
+use super::release::Held;
+use crate::device::Device;
+
+/// Prints what the device's allocator has handed out and what it holds, in MiB.
+#[expect(clippy::print_stdout, reason = "printing is what it is for")]
+pub fn print_memory(device: &Device) {
+    const MIB: f64 = 1024.0 * 1024.0;
+    let Held {
+        allocated,
+        reserved,
+    } = Held::now(device);
+    println!("memory allocated: {} MiB", allocated as f64 / MIB);
+    println!("memory reserved: {} MiB", reserved as f64 / MIB);
+}

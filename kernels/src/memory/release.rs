@@ -1,0 +1,114 @@
+//! Giving memory back for good, and knowing what could not be.
+
+use std::fmt;
+
+use super::block::BlockState;
+use super::bytes::Bytes;
+use super::snapshot::SegmentInfo;
+use crate::device::Device;
+use crate::error::Result;
+
+/// What [`release`] could do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Released {
+    /// What the allocator held before.
+    pub before: Held,
+    /// What it holds now.
+    pub after: Held,
+    /// The segments that stay. Each is pinned by the blocks in it that are not inactive; the rest
+    /// of it serves later requests, but not other processes or libraries.
+    pub pinned: Vec<SegmentInfo>,
+}
+
+/// An allocator's two main figures, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Handed out.
+    pub allocated: u64,
+    /// Taken from the layer below.
+    pub reserved: u64,
+}
+
+impl Held {
+    /// The figures now.
+    #[must_use]
+    pub fn now(device: &Device) -> Self {
+        let stats = super::stats(device);
+        Self {
+            allocated: stats.allocated_bytes.all.current,
+            reserved: stats.reserved_bytes.all.current,
+        }
+    }
+}
+
+/// Drops `values` and gives everything cached back to the driver.
+///
+/// Taking the values is the point: what the caller has moved away it cannot still hold. A value
+/// that shares its memory with another, living one frees nothing; the answer then says which
+/// segments that keeps.
+///
+/// ```
+/// use gpu_leak_kernels::memory::{self, Buffer};
+/// use gpu_leak_kernels::Device;
+///
+/// let device = Device::embedded()?;
+/// let (model, batch) = (Buffer::new(&device, 80_000)?, Buffer::new(&device, 25_600)?);
+/// let released = memory::release(&device, (model, batch))?;
+/// assert_eq!(released.after.reserved, 0);
+/// # Ok::<(), gpu_leak_kernels::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// When the device's work failed, or the driver did not take a segment back.
+pub fn release<T>(device: &Device, values: T) -> Result<Released> {
+    let before = Held::now(device);
+    drop(values);
+    device.synchronize()?;
+    super::empty_cache(device)?;
+    Ok(Released {
+        before,
+        after: Held::now(device),
+        pinned: super::snapshot(device).segments,
+    })
+}
+
+impl fmt::Display for Released {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            before,
+            after,
+            pinned,
+        } = self;
+        writeln!(
+            out,
+            "allocated {} -> {}, reserved {} -> {}",
+            Bytes(before.allocated),
+            Bytes(after.allocated),
+            Bytes(before.reserved),
+            Bytes(after.reserved),
+        )?;
+        for segment in pinned {
+            let blocks = segment.blocks.iter();
+            let used: Vec<_> = blocks
+                .filter(|block| block.state != BlockState::Inactive)
+                .collect();
+            writeln!(
+                out,
+                "segment {:#x} of {} stays: {} in use, {} in all",
+                segment.address,
+                Bytes(segment.total_size),
+                match used.len() {
+                    1 => "1 block".to_owned(),
+                    count => format!("{count} blocks"),
+                },
+                Bytes(segment.active_size),
+            )?;
+            for block in used {
+                let requested = Bytes(block.requested_size);
+                writeln!(out, "  {:#x}  {requested} asked for", block.address)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! An affine map.
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::tensor::Tensor;
+
+use super::init;
+use super::module::Module;
+
+/// `x · weightᵀ + bias`.
+#[derive(Clone, Debug)]
+pub struct Linear {
+    /// `[outputs, inputs]`.
+    pub weight: Tensor,
+    /// `[outputs]`.
+    pub bias: Tensor,
+}
+
+impl Linear {
+    /// Draws weight and bias evenly from `±1/√inputs`, as PyTorch does
+    /// (<https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html>).
+    ///
+    /// # Errors
+    ///
+    /// When there are no inputs or the device has no room.
+    pub fn new(inputs: usize, outputs: usize, device: &Device) -> Result<Self> {
+        if inputs == 0 {
+            return Err(Error::Argument {
+                operation: "Linear::new",
+                detail: "a layer without inputs has no scale to draw from".into(),
+            });
+        }
+        let bound = 1.0 / (inputs as f32).sqrt();
+        Ok(Self {
+            weight: init::uniform(&[outputs, inputs], bound, device)?,
+            bias: init::uniform(&[outputs], bound, device)?,
+        })
+    }
+
+    /// As [`Module::forward`] with a rectifier after it, in one step.
+    ///
+    /// # Errors
+    ///
+    /// As [`Module::forward`].
+    pub fn forward_relu(&self, input: &Tensor) -> Result<Tensor> {
+        input.linear_relu(&self.weight, &self.bias)
+    }
+}
+
+impl Module for Linear {
+    fn forward(&self, input: &Tensor) -> Result<Tensor> {
+        input.linear(&self.weight, &self.bias)
+    }
+
+    fn parameters(&self) -> Vec<Tensor> {
+        vec![self.weight.clone(), self.bias.clone()]
+    }
+}

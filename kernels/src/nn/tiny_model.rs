@@ -1,0 +1,57 @@
+//! The small network that stands in for every larger one.
+
+use crate::device::Device;
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+use super::activation::Softmax;
+use super::linear::Linear;
+use super::module::Module;
+
+/// 100 inputs, 200 rectified units, 10 outputs and a softmax over the batch.
+///
+/// The network of PyTorch's introduction, "Building models with PyTorch"
+/// (<https://docs.pytorch.org/tutorials/beginner/introyt/modelsyt_tutorial.html>); there, too, the
+/// softmax runs over dimension 0.
+#[derive(Clone, Debug)]
+pub struct TinyModel {
+    hidden: Linear,
+    output: Linear,
+    softmax: Softmax,
+}
+
+impl TinyModel {
+    /// Inputs a row.
+    pub const INPUTS: usize = 100;
+    /// Outputs a row.
+    pub const OUTPUTS: usize = 10;
+
+    /// Draws the parameters from the thread's seed; see [`crate::manual_seed`].
+    ///
+    /// # Errors
+    ///
+    /// When the device has no room.
+    pub fn new(device: &Device) -> Result<Self> {
+        const HIDDEN: usize = 200;
+        Ok(Self {
+            hidden: Linear::new(Self::INPUTS, HIDDEN, device)?,
+            output: Linear::new(HIDDEN, Self::OUTPUTS, device)?,
+            softmax: Softmax { dim: 0 },
+        })
+    }
+}
+
+impl Module for TinyModel {
+    fn forward(&self, input: &Tensor) -> Result<Tensor> {
+        let hidden = self.hidden.forward_relu(input)?;
+        let scores = self.output.forward(&hidden)?;
+        drop(hidden);
+        self.softmax.forward(&scores)
+    }
+
+    fn parameters(&self) -> Vec<Tensor> {
+        let mut parameters = self.hidden.parameters();
+        parameters.extend(self.output.parameters());
+        parameters
+    }
+}

@@ -1,0 +1,120 @@
+//! Adam.
+
+use crate::error::Result;
+use crate::tensor::{AdamParameter, AdamStep, Tensor};
+
+use super::{Optimizer, checked, state_like, with_gradients};
+
+/// Adam (Kingma and Ba, <https://arxiv.org/abs/1412.6980>), in PyTorch's formulation
+/// (<https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html>).
+///
+/// It keeps two tensors a parameter, taken at the first step; the count of steps is on the host.
+#[derive(Debug)]
+pub struct Adam {
+    parameters: Vec<Tensor>,
+    learning_rate: f32,
+    betas: (f32, f32),
+    epsilon: f32,
+    weight_decay: f32,
+    moments: Vec<Option<Moments>>,
+}
+
+#[derive(Debug)]
+struct Moments {
+    mean: Tensor,
+    square: Tensor,
+    steps: i32,
+}
+
+impl Adam {
+    /// With PyTorch's defaults: betas of 0.9 and 0.999, an epsilon of 1e-8, no weight decay.
+    ///
+    /// # Errors
+    ///
+    /// When one of the parameters is not a contiguous leaf that requires gradients.
+    pub fn new(parameters: Vec<Tensor>, learning_rate: f32) -> Result<Self> {
+        let parameters = checked("Adam::new", parameters)?;
+        Ok(Self {
+            moments: parameters.iter().map(|_| None).collect(),
+            parameters,
+            learning_rate,
+            betas: (0.9, 0.999),
+            epsilon: 1e-8,
+            weight_decay: 0.0,
+        })
+    }
+
+    /// How slowly the mean of the gradients and of their squares change.
+    #[must_use]
+    pub fn betas(mut self, mean: f32, square: f32) -> Self {
+        self.betas = (mean, square);
+        self
+    }
+
+    /// What keeps the division from 0.
+    #[must_use]
+    pub fn epsilon(mut self, epsilon: f32) -> Self {
+        self.epsilon = epsilon;
+        self
+    }
+
+    /// How much of each parameter is added to its gradient.
+    #[must_use]
+    pub fn weight_decay(mut self, weight_decay: f32) -> Self {
+        self.weight_decay = weight_decay;
+        self
+    }
+}
+
+impl Optimizer for Adam {
+    fn parameters(&self) -> &[Tensor] {
+        &self.parameters
+    }
+
+    fn step(&mut self) -> Result<()> {
+        let found = with_gradients("Adam::step", &self.parameters)?;
+        let Some((_, lead, _)) = found.first() else {
+            return Ok(());
+        };
+        for (place, parameter, _) in &found {
+            if self.moments[*place].is_none() {
+                self.moments[*place] = Some(Moments {
+                    mean: state_like(parameter)?,
+                    square: state_like(parameter)?,
+                    steps: 0,
+                });
+            }
+        }
+        let mut parameters = Vec::with_capacity(found.len());
+        for (place, parameter, gradient) in &found {
+            let Some(moments) = &self.moments[*place] else {
+                continue;
+            };
+            // In f64: 1 − beta2 is small against the rounding of f32.
+            let correction = |beta: f32| 1.0 - f64::from(beta).powi(moments.steps + 1);
+            parameters.push(AdamParameter {
+                value: parameter.operand(),
+                gradient: gradient.operand(),
+                mean: moments.mean.operand(),
+                square: moments.square.operand(),
+                step_size: (f64::from(self.learning_rate) / correction(self.betas.0)) as f32,
+                square_correction: correction(self.betas.1).sqrt() as f32,
+                first: moments.steps == 0,
+            });
+        }
+        let step = AdamStep {
+            beta1: self.betas.0,
+            beta2: self.betas.1,
+            epsilon: self.epsilon,
+            weight_decay: self.weight_decay,
+        };
+        lead.device().kernels().adam(step, &parameters)?;
+        for (place, parameter, _) in &found {
+            parameter.storage().bump_version();
+            if let Some(moments) = &mut self.moments[*place] {
+                moments.steps += 1;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,80 @@
+//! Optimisers: what changes parameters after a backward pass.
+
+mod adam;
+mod sgd;
+
+pub use adam::Adam;
+pub use sgd::Sgd;
+
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+/// What every optimiser can do.
+pub trait Optimizer {
+    /// The parameters it changes.
+    fn parameters(&self) -> &[Tensor];
+
+    /// Changes every parameter that has a gradient; one kernel for all of them.
+    ///
+    /// # Errors
+    ///
+    /// When parameters are on different devices or the device has no room for the state.
+    fn step(&mut self) -> Result<()>;
+
+    /// Drops every gradient, so that its memory is free until the next backward pass.
+    fn zero_grad(&self) {
+        for parameter in self.parameters() {
+            parameter.set_grad(None);
+        }
+    }
+
+    /// Sets every gradient to 0 and keeps its memory.
+    ///
+    /// # Errors
+    ///
+    /// When the device fails.
+    fn zero_grad_in_place(&self) -> Result<()> {
+        for parameter in self.parameters() {
+            if let Some(gradient) = parameter.grad() {
+                gradient.zero_()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The parameters that take part in a step, with their gradients and their places in the list.
+fn with_gradients<'a>(
+    operation: &'static str,
+    parameters: &'a [Tensor],
+) -> Result<Vec<(usize, &'a Tensor, Tensor)>> {
+    let mut found = Vec::with_capacity(parameters.len());
+    for (place, parameter) in parameters.iter().enumerate() {
+        if let Some(gradient) = parameter.grad() {
+            parameters[0].expect_same_device(operation, parameter)?;
+            found.push((place, parameter, gradient));
+        }
+    }
+    Ok(found)
+}
+
+/// Storage for what an optimiser remembers of a parameter; the first step writes it.
+fn state_like(parameter: &Tensor) -> Result<Tensor> {
+    Tensor::empty(parameter.device(), parameter.layout(), parameter.dtype())
+}
+
+/// Parameters must be contiguous: a step goes over their storage in order.
+fn checked(operation: &'static str, parameters: Vec<Tensor>) -> Result<Vec<Tensor>> {
+    for parameter in &parameters {
+        if !parameter.is_leaf() || !parameter.requires_grad() || !parameter.is_contiguous() {
+            return Err(crate::error::Error::Argument {
+                operation,
+                detail: format!(
+                    "{parameter:?} is no parameter: it must be a contiguous leaf that requires \
+                     gradients"
+                ),
+            });
+        }
+    }
+    Ok(parameters)
+}

@@ -1,0 +1,94 @@
+//! Stochastic gradient descent.
+
+use crate::error::Result;
+use crate::tensor::{SgdParameter, SgdStep, Tensor};
+
+use super::{Optimizer, checked, state_like, with_gradients};
+
+/// Gradient descent with momentum and weight decay, in PyTorch's formulation
+/// (<https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html>).
+///
+/// With momentum it keeps one tensor a parameter, taken at the first step.
+#[derive(Debug)]
+pub struct Sgd {
+    parameters: Vec<Tensor>,
+    learning_rate: f32,
+    momentum: f32,
+    weight_decay: f32,
+    buffers: Vec<Option<Tensor>>,
+}
+
+impl Sgd {
+    /// Without momentum and weight decay.
+    ///
+    /// # Errors
+    ///
+    /// When one of them is not a contiguous leaf that requires gradients.
+    pub fn new(parameters: Vec<Tensor>, learning_rate: f32) -> Result<Self> {
+        let parameters = checked("Sgd::new", parameters)?;
+        Ok(Self {
+            buffers: vec![None; parameters.len()],
+            parameters,
+            learning_rate,
+            momentum: 0.0,
+            weight_decay: 0.0,
+        })
+    }
+
+    /// How much of the last change goes into the next.
+    #[must_use]
+    pub fn momentum(mut self, momentum: f32) -> Self {
+        self.momentum = momentum;
+        self
+    }
+
+    /// How much of each parameter is added to its gradient.
+    #[must_use]
+    pub fn weight_decay(mut self, weight_decay: f32) -> Self {
+        self.weight_decay = weight_decay;
+        self
+    }
+}
+
+impl Optimizer for Sgd {
+    fn parameters(&self) -> &[Tensor] {
+        &self.parameters
+    }
+
+    fn step(&mut self) -> Result<()> {
+        let found = with_gradients("Sgd::step", &self.parameters)?;
+        let Some((_, lead, _)) = found.first() else {
+            return Ok(());
+        };
+        let mut firsts = vec![false; found.len()];
+        if self.momentum != 0.0 {
+            for ((place, parameter, _), first) in found.iter().zip(&mut firsts) {
+                let buffer = &mut self.buffers[*place];
+                if buffer.is_none() {
+                    *buffer = Some(state_like(parameter)?);
+                    *first = true;
+                }
+            }
+        }
+        let parameters: Vec<_> = found
+            .iter()
+            .zip(firsts)
+            .map(|((place, parameter, gradient), first)| SgdParameter {
+                value: parameter.operand(),
+                gradient: gradient.operand(),
+                momentum: self.buffers[*place].as_ref().map(Tensor::operand),
+                first,
+            })
+            .collect();
+        let step = SgdStep {
+            learning_rate: self.learning_rate,
+            momentum: self.momentum,
+            weight_decay: self.weight_decay,
+        };
+        lead.device().kernels().sgd(step, &parameters)?;
+        for (_, parameter, _) in &found {
+            parameter.storage().bump_version();
+        }
+        Ok(())
+    }
+}

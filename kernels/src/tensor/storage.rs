@@ -1,0 +1,64 @@
+//! The bytes behind one or more tensors.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::device::Device;
+use crate::error::Result;
+use crate::memory::Buffer;
+
+/// One buffer, shared by every view of it.
+///
+/// The lock guards the host's sight of the bytes: operations of an embedded device read and write
+/// through it. A CUDA device orders its work by its stream and needs only the address.
+#[derive(Debug)]
+pub(crate) struct Storage {
+    buffer: RwLock<Buffer>,
+    address: u64,
+    bytes: usize,
+    device: Device,
+    version: AtomicU64,
+}
+
+impl Storage {
+    pub(crate) fn new(device: &Device, bytes: usize) -> Result<Self> {
+        let buffer = Buffer::new(device, bytes)?;
+        Ok(Self {
+            address: buffer.address(),
+            bytes,
+            buffer: RwLock::new(buffer),
+            device: device.clone(),
+            version: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.address
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How often the content has been changed in place.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn bump_version(&self) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A panic in an operation leaves numbers half written, never memory in disorder.
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Buffer> {
+        self.buffer.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, Buffer> {
+        self.buffer.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
