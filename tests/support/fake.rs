@@ -1,7 +1,10 @@
 //! A machine with a GPU that is none: the stand-ins for libcuda and libcupti, put where a child's
 //! loader finds them first.
 
-#![expect(unsafe_code, reason = "the stand-in's own functions are reached by symbol")]
+#![expect(
+    unsafe_code,
+    reason = "the stand-in's own functions are reached by symbol"
+)]
 
 use std::ffi::{CString, OsString, c_char};
 use std::os::unix::fs::symlink;
@@ -33,18 +36,32 @@ impl Fake {
     pub fn new() -> Self {
         let folder = TempDir::with_prefix("fake-gpu").expect("a temporary folder");
         for name in CUDA_NAMES {
-            link(&built("libgpu_leak_fake_cuda.so"), &folder.path().join(name));
+            link(
+                &built("libgpu_leak_fake_cuda.so"),
+                &folder.path().join(name),
+            );
         }
-        let fake = Self { folder, devices: 1, faults: Vec::new() };
+        let fake = Self {
+            folder,
+            devices: 1,
+            faults: Vec::new(),
+        };
         fake.cupti_soname("libcupti.so.13")
     }
 
     /// No CUPTI on this machine.
+    ///
+    /// # Panics
+    ///
+    /// If the folder cannot be changed.
     #[must_use]
     pub fn without_cupti(self) -> Self {
         for entry in std::fs::read_dir(self.folder.path()).expect("the folder just made") {
             let path = entry.expect("an entry of the folder").path();
-            if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libcupti")) {
+            if path
+                .file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("libcupti"))
+            {
                 std::fs::remove_file(path).expect("a link of this folder");
             }
         }
@@ -52,10 +69,17 @@ impl Fake {
     }
 
     /// CUPTI under another name.
+    ///
+    /// # Panics
+    ///
+    /// If the library has not been built beside this program, or the folder cannot be changed.
     #[must_use]
     pub fn cupti_soname(self, name: &str) -> Self {
         let fake = self.without_cupti();
-        link(&built("libgpu_leak_fake_cupti.so"), &fake.folder.path().join(name));
+        link(
+            &built("libgpu_leak_fake_cupti.so"),
+            &fake.folder.path().join(name),
+        );
         fake
     }
 
@@ -87,19 +111,45 @@ impl Fake {
     #[must_use]
     pub fn env(&self) -> Vec<(String, OsString)> {
         let present = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-        let paths = [self.folder.path().to_owned()].into_iter().chain(std::env::split_paths(&present));
+        let paths = [self.folder.path().to_owned()]
+            .into_iter()
+            .chain(std::env::split_paths(&present));
         let path = std::env::join_paths(paths).expect("a path without colons");
         vec![
             ("LD_LIBRARY_PATH".to_owned(), path),
-            ("FAKE_CUDA_DEVICES".to_owned(), self.devices.to_string().into()),
+            (
+                "FAKE_CUDA_DEVICES".to_owned(),
+                self.devices.to_string().into(),
+            ),
             ("FAKE_CUDA".to_owned(), self.faults.join(",").into()),
         ]
+    }
+
+    /// Runs `body` on this machine: the test that calls this runs again in a child, and there the body runs.
+    ///
+    /// The test's name is taken from the closure, which must stand in the test function itself.
+    ///
+    /// # Panics
+    ///
+    /// If the body panics.
+    pub fn here<F: FnOnce(&Control)>(&self, body: F) {
+        if std::env::var_os("FAKE_CUDA").is_some() {
+            return body(&Control::of_this_process().expect("the stand-in in this child"));
+        }
+        let closure = std::any::type_name::<F>();
+        let test = closure
+            .split_once("::")
+            .and_then(|(_, path)| path.strip_suffix("::{{closure}}"));
+        let child = self.run(test.expect("a closure in a test function")).run();
+        assert!(child.status.success(), "{}\n{}", child.stdout, child.stderr);
     }
 
     /// A child that runs one test of this program on this machine.
     #[must_use]
     pub fn run(&self, test: &str) -> Run {
-        self.env().into_iter().fold(Run::of(test), |run, (name, value)| run.env(name, value))
+        self.env()
+            .into_iter()
+            .fold(Run::of(test), |run, (name, value)| run.env(name, value))
     }
 }
 
@@ -113,7 +163,11 @@ impl Default for Fake {
 fn built(name: &str) -> PathBuf {
     let program = std::env::current_exe().expect("the path of this program");
     let library = program.with_file_name(name);
-    assert!(library.is_file(), "{} is not there: build the tests with cargo", library.display());
+    assert!(
+        library.is_file(),
+        "{} is not there: build the tests with cargo",
+        library.display()
+    );
     library
 }
 
@@ -148,7 +202,8 @@ impl Control {
     pub fn live(&self, kind: &str) -> (u64, u64) {
         let kind = text(kind);
         let mut bytes = 0;
-        let live: unsafe extern "C" fn(*const c_char, *mut u64) -> u64 = self.function("fake_cuda_live");
+        let live: unsafe extern "C" fn(*const c_char, *mut u64) -> u64 =
+            self.function("fake_cuda_live");
         // SAFETY: a C string and a local, which both outlive the call.
         let count = unsafe { live(kind.as_ptr(), ptr::from_mut(&mut bytes)) };
         (count, bytes)
@@ -173,6 +228,10 @@ impl Control {
     }
 
     /// Breaks a context for good, as an illegal address in a kernel does.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such context.
     pub fn poison(&self, context: u64) {
         let poison: extern "C" fn(u64) -> u32 = self.function("fake_cuda_poison");
         assert_eq!(poison(context), 0, "no such context");
