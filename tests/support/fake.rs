@@ -7,7 +7,7 @@
 )]
 
 use std::ffi::{CString, OsString, c_char};
-use std::os::unix::fs::symlink;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
@@ -171,8 +171,13 @@ fn built(name: &str) -> PathBuf {
     library
 }
 
+/// Under its new name for good: a symbolic link would show the stand-in's own name in stacks, and
+/// it is by their libraries' names that CUDA's frames are known.
 fn link(library: &Path, name: &Path) {
-    symlink(library, name).expect("a link in a fresh folder");
+    if fs::hard_link(library, name).is_err() {
+        // The temporary folder lies on another file system.
+        fs::copy(library, name).expect("a copy in a fresh folder");
+    }
 }
 
 /// The driver's own view and levers, inside a child that runs on a [`Fake`].
