@@ -22,6 +22,19 @@ pub struct Case {
 }
 
 impl Case {
+    /// A test of which its attribute says nothing else.
+    #[must_use]
+    pub const fn new(path: &'static str, origin: Origin, body: fn() -> ExitCode) -> Self {
+        Self {
+            path,
+            origin,
+            options: Options::DEFAULT,
+            should_panic: None,
+            ignored: false,
+            body,
+        }
+    }
+
     /// The test's name as libtest prints it: the path without the crate.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -1,7 +1,7 @@
 //! Every name that an expansion of the attribute may use. Outside SemVer: the attribute and the
 //! library it calls are released together.
 
-use std::process::{ExitCode, Termination};
+use std::process::Termination;
 
 pub use crate::case::{Case, Origin, ShouldPanic};
 pub use crate::check::run;
@@ -9,10 +9,12 @@ pub use crate::options::{OnLeak, Options, UncheckedIf};
 pub use crate::origin;
 pub use crate::probe::RegisteredProbe;
 pub use crate::registry::Registered;
+pub use crate::{path, register};
 pub use inventory;
 // A user's own items of these names must not reach an expansion.
 pub use std::option::Option::{None, Some};
-pub use std::{column, concat, file, line, module_path, stringify};
+pub use std::process::ExitCode;
+pub use std::time::Duration;
 
 /// Turns what a test returns into libtest's terms, on the thread that made it: an error need not
 /// be [`Send`].
@@ -25,15 +27,36 @@ pub fn finish<T: Termination>(returned: T) -> ExitCode {
 #[macro_export]
 macro_rules! origin {
     () => {
+        $crate::origin!(::std::line!(), ::std::column!())
+    };
+    ($line:expr, $column:expr) => {
         $crate::__private::Origin {
             file: ::std::file!(),
-            line: ::std::line!(),
-            column: ::std::column!(),
+            line: $line,
+            column: $column,
             package: ::std::option_env!("CARGO_PKG_NAME"),
             manifest_dir: ::std::option_env!("CARGO_MANIFEST_DIR"),
             crate_name: ::std::option_env!("CARGO_CRATE_NAME"),
             bin_name: ::std::option_env!("CARGO_BIN_NAME"),
             integration: ::std::option_env!("CARGO_TARGET_TMPDIR").is_some(),
         }
+    };
+}
+
+/// The full path of the test with this name in the module that names it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! path {
+    ($name:literal) => {
+        ::std::concat!(::std::module_path!(), "::", $name)
+    };
+}
+
+/// Enters a static [`Case`] into the registry.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! register {
+    ($case:ident) => {
+        $crate::__private::inventory::submit!($crate::__private::Registered(&$case));
     };
 }

@@ -1,1 +1,27 @@
 //! The attribute of `gpu-leak-check`. Use it through that crate, which documents it.
+//!
+//! This file is the only one that names `proc_macro`, so that everything else runs in unit tests.
+
+mod args;
+mod attributes;
+mod duration;
+mod expand;
+mod input;
+mod paths;
+mod quantity;
+mod requeue;
+mod should_panic;
+mod size;
+#[cfg(test)]
+mod tests;
+
+use proc_macro::TokenStream;
+
+#[expect(
+    missing_docs,
+    reason = "documented where users meet it: at its re-export"
+)]
+#[proc_macro_attribute]
+pub fn gpu_leak_check(args: TokenStream, item: TokenStream) -> TokenStream {
+    expand::attribute(args.into(), item.into()).into()
+}

@@ -330,6 +330,24 @@ impl Ledger {
         self.scopes.live(scope).unwrap_or(0)
     }
 
+    /// Whether `scope` is open.
+    #[must_use]
+    pub fn is_open(&self, scope: ScopeId) -> bool {
+        self.scopes.live(scope).is_some()
+    }
+
+    /// Whether a release has begun and not ended.
+    #[must_use]
+    pub fn releases_in_flight(&self) -> bool {
+        let busy = |shard: &Mutex<FxHashMap<Ticket, InFlight>>| {
+            !shard
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .is_empty()
+        };
+        self.in_flight.iter().any(busy)
+    }
+
     /// How many records were ever made outside every open scope.
     #[must_use]
     pub fn unowned(&self) -> u64 {
@@ -402,3 +420,6 @@ impl Default for Ledger {
         Self::new()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,6 +60,13 @@ impl Layer {
         Self(u8::try_from(number + 1).expect("LIMIT fits a byte"))
     }
 
+    /// The layer at this index of a table of [`Self::LIMIT`] layers, where it has a name.
+    #[must_use]
+    pub fn known(index: usize) -> Option<Self> {
+        let layer = Self(u8::try_from(index).ok()?);
+        (layer == Self::DRIVER || layer.allocator_name().is_some()).then_some(layer)
+    }
+
     /// Its place in a table of [`Self::LIMIT`] layers.
     #[must_use]
     pub const fn index(self) -> usize {

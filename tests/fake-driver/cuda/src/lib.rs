@@ -1,1 +1,54 @@
-//! A stand-in for libcuda.
+//! A stand-in for libcuda: the driver API's C interface over a small honest simulation in host memory.
+//!
+//! It is loaded by tests on machines without a GPU, under the name `libcuda.so.1`. Objects, addresses, errors,
+//! contexts, pools and captures behave as the real driver's do as far as a leak check can tell; copies really
+//! copy; kernels do nothing. Every call is told to a tracer in CUPTI's layout (`dispatch`), every call can be
+//! made to fail (`fault`), and a test can look inside (`control`).
+//!
+//! Ids and layouts are taken from the headers of CUDA 13.5 (`cuda.h`, `cupti_driver_cbid.h`,
+//! `generated_cuda_meta.h`), not from the harness under test.
+
+mod arena;
+mod capture;
+mod context;
+mod control;
+mod copy;
+mod device;
+mod dispatch;
+mod error;
+mod event;
+mod fault;
+mod graph;
+mod handle;
+mod host;
+mod memory;
+mod module;
+mod object;
+mod pool;
+mod query;
+mod state;
+mod stream;
+mod vmm;
+
+/// Every function of the driver API that this library exports.
+fn entries() -> impl Iterator<Item = dispatch::Entry> {
+    [
+        capture::ENTRIES,
+        context::ENTRIES,
+        copy::ENTRIES,
+        device::ENTRIES,
+        event::ENTRIES,
+        graph::ENTRIES,
+        host::ENTRIES,
+        memory::ENTRIES,
+        module::ENTRIES,
+        object::ENTRIES,
+        pool::ENTRIES,
+        query::ENTRIES,
+        stream::ENTRIES,
+        vmm::ENTRIES,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+}

@@ -1,0 +1,15 @@
+# The project's tasks. `make ci` is what continuous integration runs.
+
+.PHONY: help test lint doc ci bundle bench
+help:          ## lists the tasks
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+test:          ## every test; needs no GPU
+	cargo test --workspace
+lint:          ## formatting, the compiler's and clippy's lints
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+doc:           ## the documentation, warnings refused
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+bundle:        ## ./bundle: tests and examples for a machine with a GPU and no Rust
+	scripts/bundle
+ci: lint doc test ## all that must hold before a change lands

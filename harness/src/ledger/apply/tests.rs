@@ -1,0 +1,326 @@
+use std::thread;
+
+use super::super::event::{
+    Caller, ContextEnd, ContextUid, Creation, Event, Key, ScopeId, Space, Ticket,
+};
+use super::super::{Anomaly, Counted, Kind, Layer, Ledger, Place, StackId};
+
+const CUDA: Place = Place::HOST;
+const SCOPE: ScopeId = ScopeId(1);
+const FAILED: u32 = 1;
+
+fn key(address: u64) -> Key {
+    Key {
+        space: Space::DevicePointer,
+        value: address,
+    }
+}
+
+fn caller(scope: ScopeId) -> Caller {
+    Caller {
+        scope,
+        ..Caller::default()
+    }
+}
+
+fn creation(kind: Kind, address: u64, bytes: u64) -> Creation {
+    let space = if kind.is_handle() {
+        Space::Handle(kind)
+    } else {
+        Space::DevicePointer
+    };
+    Creation {
+        key: Key {
+            space,
+            value: address,
+        },
+        kind,
+        layer: Layer::DRIVER,
+        place: CUDA,
+        bytes,
+        context: ContextUid(1),
+        stream: 0,
+        pool: 0,
+        caller: caller(SCOPE),
+    }
+}
+
+/// A ledger with an open scope and the verbs of a test.
+struct World(Ledger);
+
+impl World {
+    fn new() -> Self {
+        let ledger = Ledger::new();
+        ledger.open_scope(SCOPE);
+        Self(ledger)
+    }
+
+    fn allocate(&self, address: u64, bytes: u64) {
+        self.0
+            .apply(&Event::Created(creation(Kind::Linear, address, bytes)));
+    }
+
+    fn begin_free(&self, address: u64) -> Ticket {
+        let event = Event::ReleaseBegan {
+            key: key(address),
+            caller: caller(SCOPE),
+        };
+        self.0.apply(&event).expect("a release has a ticket")
+    }
+
+    fn end_free(&self, ticket: Ticket, error: u32) {
+        self.0.apply(&Event::ReleaseEnded { ticket, error });
+    }
+
+    fn live(&self) -> Vec<(u64, u64)> {
+        let records = self.0.select(|_| true);
+        records
+            .iter()
+            .map(|record| (record.made.key.value, record.made.bytes))
+            .collect()
+    }
+
+    fn bytes(&self) -> Counted {
+        self.0.counters().bytes(Layer::DRIVER, CUDA)
+    }
+}
+
+#[test]
+fn figures_follow_every_allocation_and_free() {
+    let world = World::new();
+    world.allocate(0x1000, 100);
+    world.allocate(0x2000, 50);
+    world.end_free(world.begin_free(0x1000), 0);
+    assert_eq!(world.live(), [(0x2000, 50)]);
+    assert_eq!(
+        world.bytes(),
+        Counted {
+            live: 50,
+            peak: 150
+        }
+    );
+    assert_eq!(
+        world.0.counters().kind(Kind::Linear),
+        Counted { live: 1, peak: 2 }
+    );
+    assert_eq!(world.0.live_in(SCOPE), 1);
+    world.0.counters().restart_peaks();
+    assert_eq!(world.bytes(), Counted { live: 50, peak: 50 });
+}
+
+#[test]
+fn an_address_handed_out_again_before_the_free_ends_keeps_its_new_record() {
+    let world = World::new();
+    world.allocate(0x1000, 100);
+    let first = world.begin_free(0x1000);
+    world.allocate(0x1000, 70);
+    world.end_free(first, 0);
+    assert_eq!(world.live(), [(0x1000, 70)]);
+    assert_eq!(world.bytes().live, 70);
+    assert_eq!(world.0.live_in(SCOPE), 1);
+}
+
+#[test]
+fn a_free_that_fails_leaves_the_record_and_is_told() {
+    let world = World::new();
+    let mark = world.0.mark();
+    world.allocate(0x1000, 100);
+    world.end_free(world.begin_free(0x1000), FAILED);
+    assert_eq!(world.live(), [(0x1000, 100)]);
+    assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (100, 1));
+    let anomalies = world.0.anomalies_since(mark);
+    let [
+        Anomaly::FailedRelease {
+            record: Some(record),
+            error: FAILED,
+            ..
+        },
+    ] = anomalies[..]
+    else {
+        panic!("{anomalies:?}");
+    };
+    assert_eq!(record.made.bytes, 100);
+}
+
+#[test]
+fn a_free_while_the_driver_shuts_down_counts_as_done() {
+    let world = World::new();
+    let mark = world.0.mark();
+    world.allocate(0x1000, 100);
+    world.end_free(world.begin_free(0x1000), super::DEINITIALIZED);
+    assert!(world.live().is_empty() && world.0.anomalies_since(mark).is_empty());
+}
+
+#[test]
+fn of_two_frees_at_once_one_frees_whichever_ends_first() {
+    // The one that took the record out fails, the other one succeeds.
+    for winner_ends_first in [true, false] {
+        let world = World::new();
+        world.allocate(0x1000, 100);
+        let (loser, winner) = (world.begin_free(0x1000), world.begin_free(0x1000));
+        if winner_ends_first {
+            world.end_free(winner, 0);
+            world.end_free(loser, FAILED);
+        } else {
+            world.end_free(loser, FAILED);
+            world.end_free(winner, 0);
+        }
+        assert!(world.live().is_empty(), "winner first: {winner_ends_first}");
+        assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (0, 0));
+    }
+}
+
+#[test]
+fn a_late_end_of_an_unknown_free_does_not_take_a_new_record() {
+    let world = World::new();
+    let unknown = world.begin_free(0x1000);
+    world.allocate(0x1000, 70);
+    world.end_free(unknown, 0);
+    assert_eq!(world.live(), [(0x1000, 70)]);
+    assert_eq!(world.0.unknown_releases(), 1);
+}
+
+#[test]
+fn a_captured_free_changes_nothing() {
+    let world = World::new();
+    let mark = world.0.mark();
+    world.allocate(0x1000, 100);
+    let ticket = world.begin_free(0x1000);
+    world.0.apply(&Event::ReleaseCaptured { ticket });
+    assert_eq!(world.live(), [(0x1000, 100)]);
+    assert!(world.0.anomalies_since(mark).is_empty());
+}
+
+#[test]
+fn memory_of_before_that_a_scope_frees_is_no_credit_but_is_known() {
+    let world = World::new();
+    world.allocate(0x1000, 100);
+    let inner = ScopeId(2);
+    world.0.open_scope(inner);
+    let key = key(0x1000);
+    let ticket = world
+        .0
+        .apply(&Event::ReleaseBegan {
+            key,
+            caller: caller(inner),
+        })
+        .unwrap();
+    world.end_free(ticket, 0);
+    assert_eq!(world.0.live_in(inner), 0);
+    let returned = world.0.close_scope(inner);
+    assert_eq!((returned.count, returned.bytes), (1, 100));
+}
+
+#[test]
+fn a_context_takes_with_it_what_is_its_own() {
+    let world = World::new();
+    let place = CUDA;
+    let context = ContextUid(1);
+    world.0.apply(&Event::ContextCreated {
+        context,
+        handle: 0xc0,
+        place,
+    });
+    assert_eq!(world.0.contexts()[0].handle, 0xc0);
+    let mark = world.0.mark();
+    for (kind, address) in [
+        (Kind::Linear, 1),
+        (Kind::Stream, 2),
+        (Kind::StreamOrdered, 3),
+        (Kind::Pool, 4),
+    ] {
+        world.0.apply(&Event::Created(creation(kind, address, 8)));
+    }
+    let other = Creation {
+        context: ContextUid(2),
+        ..creation(Kind::Linear, 5, 8)
+    };
+    world.0.apply(&Event::Created(other));
+    let cause = ContextEnd::Reset;
+    world.0.apply(&Event::ContextDestroyed {
+        context,
+        cause,
+        caller: caller(SCOPE),
+    });
+    let mut left: Vec<_> = world.live().iter().map(|(address, _)| *address).collect();
+    left.sort_unstable();
+    assert_eq!(left, [3, 4, 5]);
+    let ended = world.0.anomalies_since(mark);
+    let is_ended = |a: &Anomaly| matches!(a, Anomaly::EndedWithContext { cause, .. } if *cause == ContextEnd::Reset);
+    assert_eq!(ended.iter().filter(|a| is_ended(a)).count(), 2, "{ended:?}");
+    assert!(world.0.contexts().is_empty());
+}
+
+#[test]
+fn a_stream_ordered_record_lives_where_its_pool_does() {
+    let world = World::new();
+    let pool = Creation {
+        place: Place::cuda(1),
+        ..creation(Kind::Pool, 0x70, 0)
+    };
+    world.0.apply(&Event::Created(pool));
+    let from_pool = Creation {
+        place: Place::UNKNOWN,
+        pool: 0x70,
+        ..creation(Kind::StreamOrdered, 1, 8)
+    };
+    world.0.apply(&Event::Created(from_pool));
+    assert_eq!(world.0.get(&key(1)).unwrap().made.place, Place::cuda(1));
+}
+
+#[test]
+fn a_stack_knows_how_often_its_scope_took_something() {
+    let world = World::new();
+    let stack = world.0.stacks().intern(&[1, 2]);
+    let caller = Caller {
+        stack,
+        ..caller(SCOPE)
+    };
+    for address in 0..3 {
+        let made = Creation {
+            caller,
+            ..creation(Kind::Linear, address, 8)
+        };
+        world.0.apply(&Event::Created(made));
+    }
+    assert_eq!(world.0.stacks().taken(stack, SCOPE), Some(3));
+    assert_eq!(world.0.stacks().taken(StackId(0), SCOPE), None);
+}
+
+#[test]
+fn work_outside_every_open_scope_is_counted() {
+    let world = World::new();
+    let stranger = Creation {
+        caller: Caller::default(),
+        ..creation(Kind::Linear, 1, 8)
+    };
+    world.0.apply(&Event::Created(stranger));
+    assert_eq!(world.0.unowned(), 1);
+    world.0.close_scope(SCOPE);
+    world.allocate(2, 8);
+    assert_eq!(world.0.unowned(), 2, "a closed scope owns nothing new");
+}
+
+#[test]
+fn threads_that_share_addresses_lose_and_invent_nothing() {
+    let world = World::new();
+    thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let world = &world;
+            scope.spawn(move || {
+                for round in 0..2_000 {
+                    let address = 0x1000 * (thread + 1) + (round % 7) * 8;
+                    world.allocate(address, 8);
+                    let ticket = world.begin_free(address);
+                    world.end_free(ticket, if round % 5 == 0 { FAILED } else { 0 });
+                    if round % 5 == 0 {
+                        world.end_free(world.begin_free(address), 0);
+                    }
+                }
+            });
+        }
+    });
+    assert!(world.live().is_empty());
+    assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (0, 0));
+    assert!(!world.0.releases_in_flight());
+}

@@ -1,0 +1,106 @@
+//! Names from outside, made fit to print: what they contain is shown, never obeyed.
+
+use std::fmt::Write;
+
+/// The longest cell of a table.
+const LONGEST_CELL: usize = 48;
+/// The longest name that is shown whole, in characters.
+const LONGEST_NAME: usize = 160;
+/// The longest sentence or command.
+const LONGEST_SENTENCE: usize = 1000;
+
+/// A name on one line: control characters, line and paragraph separators, invisible and
+/// direction-changing ones are spelled out as `\u{1b}`; the middle of a very long one is left
+/// out.
+pub(super) fn name(text: &str) -> String {
+    shown(text, LONGEST_NAME)
+}
+
+/// The same for a cell of a table, which is narrower.
+pub(super) fn cell(text: &str) -> String {
+    shown(text, LONGEST_CELL)
+}
+
+/// The same for a sentence, a command or a path, which may be longer.
+pub(super) fn sentence(text: &str) -> String {
+    shown(text, LONGEST_SENTENCE)
+}
+
+fn shown(text: &str, longest: usize) -> String {
+    let length = text.chars().count();
+    if length <= longest {
+        return spelled_out(text.chars());
+    }
+    let head = longest * 2 / 3;
+    let tail = longest - head - 1;
+    format!(
+        "{}…{}",
+        spelled_out(text.chars().take(head)),
+        spelled_out(text.chars().skip(length - tail))
+    )
+}
+
+/// Each character as it is, or as its escape.
+pub(super) fn spelled_out(characters: impl Iterator<Item = char>) -> String {
+    let mut shown = String::new();
+    for character in characters {
+        if is_unsafe(character) {
+            // Writing to a string cannot fail.
+            let _ = write!(shown, "{}", character.escape_unicode());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// Whether a terminal would act on `character` instead of showing it.
+fn is_unsafe(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            // Zero width, joiners, direction marks.
+            '\u{200b}'..='\u{200f}'
+            // Line and paragraph separators, embeddings and overrides.
+            | '\u{2028}'..='\u{202e}'
+            // Invisible operators, isolates.
+            | '\u{2060}'..='\u{206f}'
+            // Soft hyphen, Arabic letter mark, byte order mark.
+            | '\u{ad}' | '\u{61c}' | '\u{feff}'
+            // Tags: a second, invisible alphabet.
+            | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name;
+
+    #[test]
+    fn escape_sequences_lose_their_power() {
+        assert_eq!(name("a\x1b[31mred"), "a\\u{1b}[31mred");
+        assert_eq!(name("one\ntwo\r"), "one\\u{a}two\\u{d}");
+        assert_eq!(name("c1 \u{9b}31m"), "c1 \\u{9b}31m");
+    }
+
+    #[test]
+    fn text_cannot_be_turned_around_or_hidden() {
+        assert_eq!(name("ab\u{202e}dc"), "ab\\u{202e}dc");
+        assert_eq!(name("a\u{200b}b\u{feff}"), "a\\u{200b}b\\u{feff}");
+    }
+
+    #[test]
+    fn other_scripts_and_markup_stay_as_they_are() {
+        assert_eq!(name("größe_测试 <script>"), "größe_测试 <script>");
+    }
+
+    #[test]
+    fn a_very_long_name_keeps_both_ends() {
+        let shown = name(&format!("begin{}end", "x".repeat(10_000)));
+        assert!(
+            shown.starts_with("begin") && shown.ends_with("end"),
+            "{shown}"
+        );
+        assert_eq!(shown.chars().count(), super::LONGEST_NAME);
+    }
+}

@@ -1,0 +1,170 @@
+//! The source line a finding points at, as the compiler would show it.
+
+use std::fmt::{self, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use super::escape::spelled_out;
+use super::location;
+use super::model::Frame;
+use super::style::Style;
+use super::workspace::Workspace;
+
+/// The most characters of a line that are shown.
+const WIDEST: usize = 100;
+/// How many of them are kept behind the mark when the beginning must go.
+const BEHIND_MARK: usize = 20;
+
+/// Where source lines are read from.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    root: PathBuf,
+    built: Option<SystemTime>,
+}
+
+impl Sources {
+    /// The files of this process's workspace, which may have changed since it was built.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        let executable = std::env::current_exe().and_then(|path| path.metadata());
+        Self {
+            root: Workspace::current().root().to_owned(),
+            built: executable.and_then(|data| data.modified()).ok(),
+        }
+    }
+
+    /// The files below `root`, taken for the ones that were built.
+    #[must_use]
+    pub fn below(root: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            built: None,
+        }
+    }
+
+    /// A line of a file, from 1; none where it cannot be read.
+    fn line(&self, file: &str, number: u32) -> Option<SourceLine> {
+        let file = File::open(self.root.join(file)).ok()?;
+        let data = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        let mut lines = BufReader::new(file).split(b'\n');
+        let text = lines.nth(number.checked_sub(1)? as usize)?.ok()?;
+        Some(SourceLine {
+            text: String::from_utf8_lossy(&text).trim_end().to_owned(),
+            edited: match (data.modified(), self.built) {
+                (Ok(modified), Some(built)) => modified > built,
+                _ => false,
+            },
+        })
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct SourceLine {
+    text: String,
+    /// After the program was built: it may be another line by now.
+    edited: bool,
+}
+
+/// Writes where `frame` is, its line, a mark below its column, and `label` beside that.
+pub(super) fn write(
+    frame: &Frame,
+    label: &str,
+    sources: &Sources,
+    style: Style,
+    out: &mut dyn Write,
+) -> fmt::Result {
+    let blue = style.frame();
+    let red = style.mark();
+    writeln!(out, "{blue}  -->{blue:#} {}", location::full(frame))?;
+    let source = match (&frame.file, frame.line) {
+        (Some(file), Some(line)) => sources.line(file, line).map(|source| (line, source)),
+        _ => None,
+    };
+    let Some((line, source)) = source else {
+        return writeln!(out, "{blue}      |{blue:#} {red}{label}{red:#}");
+    };
+    let number = line.to_string();
+    let empty = " ".repeat(number.len());
+    let shown = Marked::new(&source.text, frame.column);
+    writeln!(out, "{blue}{number:>5} |{blue:#} {}", shown.text)?;
+    let edited = if source.edited {
+        " (the file changed after the build)"
+    } else {
+        ""
+    };
+    let mark = "^".repeat(shown.length);
+    let gap = if shown.length == 0 { "" } else { " " };
+    writeln!(
+        out,
+        "{blue}{empty:>5} |{blue:#} {}{red}{mark}{gap}{label}{edited}{red:#}",
+        " ".repeat(shown.start),
+    )
+}
+
+/// A line fit to print and where to mark it, all in characters.
+#[derive(Debug, PartialEq, Eq)]
+struct Marked {
+    text: String,
+    start: usize,
+    length: usize,
+}
+
+impl Marked {
+    /// Marks the word of `line` at the byte `column`, counted from 1 as debug information does.
+    fn new(line: &str, column: Option<u32>) -> Self {
+        let start = match column {
+            Some(column @ 1..) => (column as usize - 1).min(line.len()),
+            _ => line.len(),
+        };
+        let is_boundary = |at: &usize| line.is_char_boundary(*at);
+        let start = (0..=start).rev().find(is_boundary).unwrap_or(0);
+        let (before, rest) = line.split_at(start);
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        let word = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let end = if word > 0 {
+            word
+        } else {
+            rest.chars().next().map_or(0, char::len_utf8)
+        };
+        let (word, after) = rest.split_at(end);
+
+        let shown = |part: &str| -> Vec<char> {
+            spelled_out(part.replace('\t', "    ").chars())
+                .chars()
+                .collect()
+        };
+        let (before, word, after) = (shown(before), shown(word), shown(after));
+        // A mark at the end of the line would say nothing.
+        let start = if word.is_empty() { 0 } else { before.len() };
+        Self::cut([before, word.clone(), after].concat(), start, word.len())
+    }
+
+    /// Leaves out what does not fit, never the beginning of the mark.
+    fn cut(mut text: Vec<char>, mut start: usize, mut length: usize) -> Self {
+        if text.len() > WIDEST {
+            let first = (start + length + BEHIND_MARK)
+                .saturating_sub(WIDEST)
+                .min(start);
+            if first > 0 {
+                text.drain(..first);
+                text.insert(0, '…');
+                start = start - first + 1;
+            }
+            if text.len() > WIDEST {
+                text.truncate(WIDEST - 1);
+                text.push('…');
+            }
+            length = length.min(text.len() - start);
+        }
+        Self {
+            text: text.into_iter().collect(),
+            start,
+            length,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

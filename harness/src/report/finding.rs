@@ -1,0 +1,164 @@
+//! One finding as a paragraph.
+
+use std::fmt::{self, Write};
+
+use super::escape;
+use super::excerpt;
+use super::model::{Confirmation, FailedRelease, Finding, Report, Site, Verdict};
+use super::text::Rendering;
+use super::units::{count, exact_size, noun, quantity};
+use crate::ledger::{Kind, Layer, Place};
+
+/// Writes `finding` of `report`.
+pub(super) fn write(
+    finding: &Finding,
+    report: &Report,
+    how: &Rendering,
+    out: &mut dyn Write,
+) -> fmt::Result {
+    let verdict = how.style.verdict(finding.verdict);
+    let strong = how.style.strong();
+    write!(out, "{verdict}{}{verdict:#}", finding.verdict.name())?;
+    write!(out, "{strong}: {}", what(finding))?;
+    if report.devices.len() > 1 || places(&report.findings) > 1 {
+        write!(out, ", on {}", finding.place)?;
+    }
+    writeln!(out, "{strong:#}")?;
+
+    // Of a refused free, the call is the news; else where it was taken.
+    let (site, label) = match &finding.failed {
+        Some(failed) => (&failed.site, refused(failed)),
+        None => (&finding.site, taken(finding)),
+    };
+    if let Some(frame) = site.user_frame() {
+        excerpt::write(frame, &label, &how.sources, how.style, out)?;
+    } else if *site != Site::default() || finding.failed.is_some() {
+        detail("place", "unknown: no stack could be taken", how, out)?;
+    }
+    if let Some(callers) = site.callers(&report.test) {
+        detail("called by", &callers, how, out)?;
+    }
+    if finding.failed.is_some() && finding.site.user_frame().is_some() {
+        detail("taken at", &finding.site.location(), how, out)?;
+    }
+    if let Some(thread) = &finding.foreign_thread {
+        let thread = escape::name(thread);
+        detail(
+            "thread",
+            &format!("{thread}, which is not one of the test's own"),
+            how,
+            out,
+        )?;
+    }
+    if let Some(confirmation) = finding.confirmed {
+        detail("confirmed", &confirmed(finding, confirmation), how, out)?;
+    }
+    for note in &finding.notes {
+        detail("note", &escape::sentence(note), how, out)?;
+    }
+    Ok(())
+}
+
+fn detail(label: &str, text: &str, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
+    let blue = how.style.frame();
+    writeln!(out, "   {blue}{label:<9}{blue:#}  {text}")
+}
+
+/// `2 × 512 KiB device memory, stream-ordered`
+fn what(finding: &Finding) -> String {
+    let Some(kind) = finding.kind else {
+        let layer = finding.layer.to_string();
+        let holder = escape::name(finding.holder.as_deref().unwrap_or(&layer));
+        return format!("{} reserved by {holder}", exact_size(finding.bytes));
+    };
+    if kind.is_handle() {
+        return quantity(finding.count, noun(kind));
+    }
+    let memory = memory(kind, finding.layer, finding.place);
+    match (finding.bytes, finding.count, finding.each) {
+        // A free of something that nobody took.
+        (0, frees, _) if finding.failed.is_some() => {
+            format!("{} of {memory}", quantity(frees, "free"))
+        }
+        (bytes, 1, _) => format!("{} {memory}", exact_size(bytes)),
+        (_, many, Some(each)) => format!("{} × {} {memory}", count(many), exact_size(each)),
+        (bytes, many, None) => {
+            format!(
+                "{}, {} {memory}",
+                quantity(many, "allocation"),
+                exact_size(bytes)
+            )
+        }
+    }
+}
+
+/// `device memory, stream-ordered`
+fn memory(kind: Kind, layer: Layer, place: Place) -> String {
+    let place = if place == Place::HOST {
+        "host"
+    } else {
+        "device"
+    };
+    match kind {
+        Kind::Block => format!("{place} memory, {layer}"),
+        kind if layer == Layer::DRIVER => format!("{place} memory, {}", kind.name()),
+        kind => format!("{place} memory, {}, {layer}", kind.name()),
+    }
+}
+
+/// `taken here 8 times, given back 6 times`
+fn taken(finding: &Finding) -> String {
+    let here = if finding.kind.is_none_or(|kind| !kind.is_handle()) {
+        "taken here"
+    } else {
+        "made here"
+    };
+    match (finding.taken, finding.given_back) {
+        (0 | 1, 0) => here.to_owned(),
+        (taken, 0) => format!("{here} {}, never given back", times(taken)),
+        (taken, back) => format!("{here} {}, given back {}", times(taken), times(back)),
+    }
+}
+
+fn times(number: u64) -> String {
+    match number {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        more => format!("{} times", count(more)),
+    }
+}
+
+/// `the call returned CUDA_ERROR_INVALID_VALUE (1)`
+fn refused(failed: &FailedRelease) -> String {
+    format!(
+        "this call returned {} ({})",
+        escape::name(&failed.error),
+        failed.code
+    )
+}
+
+fn confirmed(finding: &Finding, second: Confirmation) -> String {
+    match (finding.verdict, second) {
+        (_, Confirmation { count: 0, bytes: 0 }) => {
+            "the second run left no more: one-time set-up".to_owned()
+        }
+        (Verdict::Retained, _) => {
+            format!(
+                "the second run kept {} more: not one-time set-up",
+                exact_size(second.bytes)
+            )
+        }
+        _ => format!(
+            "the second run left {} more: not one-time set-up",
+            count(second.count)
+        ),
+    }
+}
+
+/// How many places `findings` are at.
+fn places(findings: &[Finding]) -> usize {
+    let mut places: Vec<_> = findings.iter().map(|finding| finding.place).collect();
+    places.sort();
+    places.dedup();
+    places.len()
+}

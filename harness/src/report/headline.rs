@@ -1,0 +1,157 @@
+//! The result of a check in one line.
+
+use super::escape;
+use super::model::{Finding, Report, Verdict};
+use super::units::{exact_size, noun, quantity};
+use crate::ledger::{Kind, Place};
+
+/// `gpu leak: 2 allocations, 1.00 MiB on cuda:0, taken at src/optim.rs:88`
+///
+/// Of the findings, those of the verdict are summed up.
+#[must_use]
+pub fn headline(report: &Report) -> String {
+    let findings: Vec<_> = report
+        .findings
+        .iter()
+        .filter(|finding| finding.verdict == report.verdict)
+        .collect();
+    match report.verdict {
+        Verdict::Leaked => format!(
+            "gpu leak: {}, taken {}",
+            amounts(&findings),
+            places(&findings)
+        ),
+        Verdict::FailedFree => {
+            format!(
+                "gpu free failed: {} {}",
+                failures(&findings),
+                places(&findings)
+            )
+        }
+        Verdict::Retained => format!("gpu memory retained: {}", amounts(&findings)),
+        Verdict::Grew => {
+            format!(
+                "gpu memory grew: {}, taken {}",
+                amounts(&findings),
+                places(&findings)
+            )
+        }
+        Verdict::OverBudget => format!("gpu memory over budget: {}", amounts(&findings)),
+        Verdict::FirstUse => format!(
+            "gpu leak check: first-use: {}, taken {}",
+            amounts(&findings),
+            places(&findings)
+        ),
+        Verdict::Allowed => format!("gpu leak check: allowed: {}", amounts(&findings)),
+        Verdict::Inconclusive | Verdict::NotMeasured => {
+            let why = report.reason.as_ref().map(|reason| reason.what.as_str());
+            let why = escape::sentence(why.unwrap_or("the reason is unknown"));
+            format!("gpu leak check: {}: {why}", report.verdict.name())
+        }
+        Verdict::Aborted => "gpu leak check: aborted: the process ended inside the test".to_owned(),
+        Verdict::Clean => "gpu leak check: clean".to_owned(),
+    }
+}
+
+/// `2 allocations, 1.00 MiB on cuda:0 and 1 stream on cuda:1`
+fn amounts(findings: &[&Finding]) -> String {
+    let mut amounts: Vec<Amount> = Vec::new();
+    for finding in findings {
+        let sort = match finding.kind {
+            Some(kind) if kind.is_handle() => Sort::Handles(kind),
+            Some(_) => Sort::Allocations,
+            None => Sort::Reserve,
+        };
+        let same = |amount: &&mut Amount| (amount.sort, amount.place) == (sort, finding.place);
+        match amounts.iter_mut().find(same) {
+            Some(amount) => {
+                amount.count += finding.count;
+                amount.bytes += finding.bytes;
+            }
+            None => amounts.push(Amount {
+                sort,
+                place: finding.place,
+                count: finding.count,
+                bytes: finding.bytes,
+            }),
+        }
+    }
+    listed(&amounts.iter().map(Amount::text).collect::<Vec<_>>())
+}
+
+/// Findings of one sort at one place, summed up.
+struct Amount {
+    sort: Sort,
+    place: Place,
+    count: u64,
+    bytes: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Allocations,
+    Reserve,
+    Handles(Kind),
+}
+
+impl Amount {
+    fn text(&self) -> String {
+        let place = self.place;
+        match self.sort {
+            Sort::Allocations => format!(
+                "{}, {} on {place}",
+                quantity(self.count, "allocation"),
+                exact_size(self.bytes)
+            ),
+            Sort::Reserve => format!("{} reserved on {place}", exact_size(self.bytes)),
+            Sort::Handles(kind) => format!("{} on {place}", quantity(self.count, noun(kind))),
+        }
+    }
+}
+
+/// `1 free returned CUDA_ERROR_INVALID_VALUE (1)`
+fn failures(findings: &[&Finding]) -> String {
+    let frees = quantity(findings.iter().map(|finding| finding.count).sum(), "free");
+    let failed = findings.iter().find_map(|finding| finding.failed.as_ref());
+    match failed {
+        Some(failed) => format!(
+            "{frees} returned {} ({})",
+            escape::name(&failed.error),
+            failed.code
+        ),
+        None => format!("{frees} returned an error"),
+    }
+}
+
+/// `at src/optim.rs:88 and 2 other places`
+fn places(findings: &[&Finding]) -> String {
+    let mut places: Vec<String> = Vec::new();
+    for finding in findings {
+        let site = finding
+            .failed
+            .as_ref()
+            .map_or(&finding.site, |failed| &failed.site);
+        let place = site.location();
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    match places.as_slice() {
+        [] => "at an unknown place".to_owned(),
+        [place] => format!("at {place}"),
+        [place, others @ ..] => {
+            format!(
+                "at {place} and {}",
+                quantity(others.len() as u64, "other place")
+            )
+        }
+    }
+}
+
+fn listed(parts: &[String]) -> String {
+    match parts {
+        [] => "nothing".to_owned(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}

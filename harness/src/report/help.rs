@@ -1,0 +1,93 @@
+//! What to do about each verdict.
+
+use super::model::{Report, Verdict};
+use super::units::count;
+
+/// One sentence or two for each sort of finding in `report`, worst first.
+pub(super) fn help(report: &Report) -> Vec<String> {
+    if report.findings.is_empty() {
+        return report
+            .reason
+            .iter()
+            .map(|reason| reason.remedy.clone())
+            .collect();
+    }
+    let mut verdicts: Vec<_> = report
+        .findings
+        .iter()
+        .map(|finding| finding.verdict)
+        .collect();
+    verdicts.sort();
+    verdicts.dedup();
+    verdicts
+        .into_iter()
+        .filter_map(|verdict| remedy(verdict, report))
+        .collect()
+}
+
+fn remedy(verdict: Verdict, report: &Report) -> Option<String> {
+    let text = match verdict {
+        Verdict::Leaked => {
+            let mut text = "free it before the test ends".to_owned();
+            if let Some(bytes) = largest_sum(report, verdict) {
+                text += &format!(
+                    "; if it is meant to stay: #[gpu_leak_check(tolerance = {})]",
+                    literal(bytes)
+                );
+            }
+            text
+        }
+        Verdict::FailedFree => {
+            "a free that fails frees nothing. Check that the resource was not freed before and \
+             that its context is still alive"
+                .to_owned()
+        }
+        Verdict::Retained => {
+            let bytes = largest_sum(report, verdict).unwrap_or_default();
+            format!(
+                "nothing that is still live explains this reserve. Release the pool or empty its \
+                 cache before the test ends; if it is meant to stay: \
+                 #[gpu_leak_check(reserved_tolerance = {})]",
+                literal(bytes)
+            )
+        }
+        Verdict::Grew => "free in each round what the round takes".to_owned(),
+        Verdict::OverBudget => "take less at a time, or raise the budget".to_owned(),
+        Verdict::FirstUse => {
+            "made once and kept, as a static or a library's workspace is: told, not failed. \
+             GPU_LEAK_CHECK_FIRST_USE=fail makes it a failure"
+                .to_owned()
+        }
+        Verdict::Allowed
+        | Verdict::Inconclusive
+        | Verdict::NotMeasured
+        | Verdict::Aborted
+        | Verdict::Clean => return None,
+    };
+    Some(text)
+}
+
+/// A tolerance holds per device and layer: the smallest that lets all findings of `verdict` pass.
+fn largest_sum(report: &Report, verdict: Verdict) -> Option<u64> {
+    let of_verdict = || {
+        report
+            .findings
+            .iter()
+            .filter(move |finding| finding.verdict == verdict)
+    };
+    let sum = |(place, layer)| {
+        of_verdict()
+            .filter(|finding| (finding.place, finding.layer) == (place, layer))
+            .map(|finding| finding.bytes)
+            .sum()
+    };
+    of_verdict()
+        .map(|finding| sum((finding.place, finding.layer)))
+        .max()
+        .filter(|bytes| *bytes > 0)
+}
+
+/// `1_048_576`
+fn literal(bytes: u64) -> String {
+    count(bytes).replace(',', "_")
+}

@@ -1,0 +1,124 @@
+use std::borrow::Cow;
+use std::fs;
+
+use super::{Began, Header, Record, RunFile, SCHEMA, parse, read};
+use crate::report::model::{Report, Verdict};
+
+fn header() -> Header {
+    Header {
+        schema: SCHEMA,
+        version: "0.1.0".to_owned(),
+        run: "1-2".to_owned(),
+        pid: 7,
+        executable: "/w/target/debug/deps/train".to_owned(),
+        started_ms: 1_700_000_000_000,
+    }
+}
+
+fn began(test: &str) -> Began {
+    Began {
+        test: test.to_owned(),
+        file: "tests/train.rs".to_owned(),
+        line: 3,
+    }
+}
+
+fn report(test: &str) -> Report {
+    Report {
+        test: test.to_owned(),
+        ..Report::bare(Verdict::Clean)
+    }
+}
+
+fn written(records: &[Record<'_>]) -> Vec<u8> {
+    records
+        .iter()
+        .flat_map(|record| record.to_line().unwrap())
+        .collect()
+}
+
+fn verdict(test: &str) -> Record<'static> {
+    Record::Verdict(Cow::Owned(report(test)))
+}
+
+#[test]
+fn what_was_written_is_read_back() {
+    let bytes = written(&[
+        Record::Header(header()),
+        Record::Began(began("a")),
+        verdict("a"),
+    ]);
+    assert_eq!(
+        parse(&bytes),
+        RunFile {
+            header: Some(header()),
+            reports: vec![report("a")],
+            ..RunFile::default()
+        }
+    );
+}
+
+#[test]
+fn a_check_that_began_and_never_ended_was_aborted() {
+    let records = ["a", "b"].map(|test| Record::Began(began(test)));
+    let file = parse(&[written(&records), written(&[verdict("a")])].concat());
+    assert_eq!(file.aborted, [began("b")]);
+}
+
+#[test]
+fn of_two_with_one_name_each_needs_its_own_end() {
+    let twice = [
+        Record::Began(began("a")),
+        Record::Began(began("a")),
+        verdict("a"),
+    ];
+    assert_eq!(parse(&written(&twice)).aborted, [began("a")]);
+}
+
+#[test]
+fn a_torn_last_line_is_ignored_wherever_it_was_torn() {
+    let whole = written(&[Record::Header(header()), Record::Began(began("a"))]);
+    let last = written(&[verdict("a")]);
+    for length in 1..last.len() {
+        let file = parse(&[&whole, &last[..length]].concat());
+        assert!(
+            file.torn && file.reports.is_empty() && file.unreadable == 0,
+            "{length}"
+        );
+        assert_eq!(file.aborted, [began("a")]);
+    }
+}
+
+#[test]
+fn records_and_fields_of_later_releases_are_skipped() {
+    let later = br#"{"record":"interlude","x":[1]}
+{"record":"began","test":"a","file":"tests/train.rs","line":3,"colour":"red"}
+not json
+"#;
+    let file = parse(later);
+    assert_eq!(file.aborted, [began("a")]);
+    assert_eq!(file.unreadable, 1);
+}
+
+#[test]
+fn a_later_schema_is_refused_with_a_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl");
+    let later = Header {
+        schema: SCHEMA + 1,
+        version: "9.0.0".to_owned(),
+        ..header()
+    };
+    fs::write(&path, written(&[Record::Header(later)])).unwrap();
+    let error = read(&path).unwrap_err().to_string();
+    assert!(
+        error.contains("gpu-leak-check 9.0.0 with schema 2"),
+        "{error}"
+    );
+    assert!(error.ends_with("update it"), "{error}");
+}
+
+#[test]
+fn an_empty_file_says_nothing() {
+    assert_eq!(parse(b""), RunFile::default());
+}

@@ -1,0 +1,119 @@
+//! How reports name a frame.
+
+use super::escape;
+use super::model::{Frame, Owner, Site};
+
+/// How many callers are named.
+const CALLERS: usize = 6;
+
+impl Site {
+    /// The frame that is the user's line.
+    #[must_use]
+    pub fn user_frame(&self) -> Option<&Frame> {
+        self.frames.get(self.user?)
+    }
+
+    /// `src/optim.rs:88`; without line tables the function or library.
+    #[must_use]
+    pub fn location(&self) -> String {
+        self.user_frame()
+            .map_or_else(|| "an unknown place".to_owned(), short)
+    }
+
+    /// Whether frames are known but no source line of any.
+    pub(super) fn lacks_lines(&self) -> bool {
+        let theirs = |frame: &&Frame| matches!(frame.owner, Owner::User | Owner::Dependency);
+        self.frames.iter().any(|frame| theirs(&frame))
+            && !self
+                .frames
+                .iter()
+                .filter(theirs)
+                .any(|frame| frame.line.is_some())
+    }
+
+    /// The user's frames further out than their line: `fn (file:line) ← fn (file:line)`.
+    /// Frames of the test itself go without its name.
+    pub(super) fn callers(&self, test: &str) -> Option<String> {
+        let outer = self.frames.get(self.user? + 1..)?;
+        let users: Vec<_> = outer
+            .iter()
+            .filter(|frame| frame.owner == Owner::User)
+            .collect();
+        let mut callers: Vec<_> = users
+            .iter()
+            .take(CALLERS)
+            .map(|f| caller(f, test))
+            .collect();
+        if users.len() > CALLERS {
+            callers.push(format!("{} more", users.len() - CALLERS));
+        }
+        (!callers.is_empty()).then(|| callers.join(" ← "))
+    }
+}
+
+/// `src/optim.rs:88:22`; without line tables `optim::Adam::step in train`.
+pub(super) fn full(frame: &Frame) -> String {
+    match (position(frame), frame.column) {
+        (Some(position), Some(column)) => format!("{position}:{column}"),
+        (Some(position), None) => position,
+        (None, _) => match &frame.module {
+            Some(module) if frame.function.is_some() => {
+                format!("{} in {}", name(frame), escape::name(module))
+            }
+            _ => name(frame),
+        },
+    }
+}
+
+fn short(frame: &Frame) -> String {
+    position(frame).unwrap_or_else(|| name(frame))
+}
+
+fn caller(frame: &Frame, test: &str) -> String {
+    match position(frame) {
+        Some(position) if is_known_by_its_line(frame, test) => position,
+        Some(position) => format!("{} ({position})", name(frame)),
+        None => name(frame),
+    }
+}
+
+/// Whether the name would add nothing: the test itself, or a closure whose path the line tables
+/// do not have.
+fn is_known_by_its_line(frame: &Frame, test: &str) -> bool {
+    let path = frame.function.as_deref().unwrap_or_default();
+    let inside = path.split_once("::").map_or(path, |(_, inside)| inside);
+    let rest = inside.strip_prefix(test);
+    path.starts_with('{') || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// `src/optim.rs:88`
+fn position(frame: &Frame) -> Option<String> {
+    let file = escape::name(without_registry(frame.file.as_deref()?));
+    Some(match frame.line {
+        Some(line) => format!("{file}:{line}"),
+        None => file,
+    })
+}
+
+/// The function, else the place in its library: `libtorch.so+0x1234`.
+fn name(frame: &Frame) -> String {
+    match (&frame.function, &frame.module) {
+        (Some(function), _) => escape::name(function),
+        (None, Some(module)) => {
+            format!(
+                "{}+{:#x}",
+                escape::name(module),
+                frame.offset.unwrap_or_default()
+            )
+        }
+        (None, None) => "an unknown place".to_owned(),
+    }
+}
+
+/// `cudarc-0.19.10/src/lib.rs` for a file in cargo's registry: where that lies helps nobody.
+fn without_registry(file: &str) -> &str {
+    let inside = file
+        .split_once("/registry/src/")
+        .and_then(|(_, path)| path.split_once('/'));
+    inside.map_or(file, |(_, path)| path)
+}

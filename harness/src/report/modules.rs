@@ -1,0 +1,142 @@
+//! Which library or program an address lies in.
+//!
+//! Read from `/proc/self/maps`, which needs no `unsafe`; see
+//! [proc_pid_maps(5)](https://man7.org/linux/man-pages/man5/proc_pid_maps.5.html). Elsewhere no
+//! module is known.
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// A program or library that is loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Module {
+    /// The file it was loaded from.
+    pub(super) path: PathBuf,
+    /// From its first byte to the end of its code.
+    addresses: Range<usize>,
+}
+
+impl Module {
+    /// `libcublas.so.13`.
+    pub(super) fn name(&self) -> &str {
+        let name = self.path.file_name().and_then(|name| name.to_str());
+        name.unwrap_or("unknown module")
+    }
+
+    /// How far behind its first byte `address` lies.
+    pub(super) fn offset(&self, address: usize) -> usize {
+        address - self.addresses.start
+    }
+
+    /// Whether the system brought it: its sources are not on this machine, even where debug
+    /// information names them.
+    pub(super) fn is_of_the_system(&self) -> bool {
+        [
+            "/lib",
+            "/lib32",
+            "/lib64",
+            "/usr/lib",
+            "/usr/lib32",
+            "/usr/lib64",
+        ]
+        .iter()
+        .any(|folder| self.path.starts_with(folder))
+    }
+}
+
+/// What is loaded, by address.
+#[derive(Debug, Default)]
+pub(super) struct Modules(Vec<Module>);
+
+impl Modules {
+    /// Reads what is loaded now.
+    pub(super) fn of_this_process() -> Self {
+        Self::parse(&fs::read_to_string("/proc/self/maps").unwrap_or_default())
+    }
+
+    /// The module that `address` lies in.
+    pub(super) fn find(&self, address: usize) -> Option<&Module> {
+        self.0
+            .iter()
+            .find(|module| module.addresses.contains(&address))
+    }
+
+    fn parse(maps: &str) -> Self {
+        let mut modules: Vec<Module> = Vec::new();
+        for (addresses, executable, path) in maps.lines().filter_map(mapping) {
+            match modules.last_mut().filter(|module| module.path == path) {
+                Some(module) if executable => module.addresses.end = addresses.end,
+                Some(_) => {}
+                None => modules.push(Module {
+                    path: path.to_owned(),
+                    addresses: addresses.start..if executable {
+                        addresses.end
+                    } else {
+                        addresses.start
+                    },
+                }),
+            }
+        }
+        Self(modules)
+    }
+}
+
+/// `55d0c0a00000-55d0c0a21000 r-xp 00001000 08:01 42  /usr/bin/train (deleted)`
+fn mapping(line: &str) -> Option<(Range<usize>, bool, &Path)> {
+    let path = &line[line.find('/')?..];
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let address = |digits| usize::from_str_radix(digits, 16).ok();
+    let executable = fields.next()?.contains('x');
+    Some((address(start)?..address(end)?, executable, Path::new(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Modules;
+
+    const MAPS: &str = "\
+1000-2000 r--p 00000000 08:01 11 /w/target/debug/deps/my train
+2000-5000 r-xp 00001000 08:01 11 /w/target/debug/deps/my train
+5000-6000 rw-p 00004000 08:01 11 /w/target/debug/deps/my train
+6000-7000 rw-p 00000000 00:00 0 [heap]
+8000-9000 r-xp 00000000 08:01 12 /usr/lib/x86_64-linux-gnu/libcublas.so.13 (deleted)
+9000-a000 ---p 00001000 08:01 12 /usr/lib/x86_64-linux-gnu/libcublas.so.13 (deleted)
+b000-c000 r-xp 00000000 00:00 0 [vdso]
+";
+
+    #[test]
+    fn an_address_in_code_has_a_module_and_an_offset() {
+        let modules = Modules::parse(MAPS);
+        let program = modules.find(0x2345).unwrap();
+        assert_eq!(
+            (program.name(), program.offset(0x2345)),
+            ("my train", 0x1345)
+        );
+        let library = modules.find(0x8010).unwrap();
+        assert_eq!(
+            (library.name(), library.offset(0x8010)),
+            ("libcublas.so.13", 0x10)
+        );
+        assert!(library.is_of_the_system() && !program.is_of_the_system());
+    }
+
+    #[test]
+    fn what_is_no_file_is_no_module() {
+        let modules = Modules::parse(MAPS);
+        for address in [0x0, 0x5800, 0x6800, 0xb000] {
+            assert_eq!(modules.find(address), None, "{address:x}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn this_program_finds_itself() {
+        let modules = Modules::of_this_process();
+        let here = super::mapping as fn(_) -> _ as usize;
+        let module = modules.find(here).unwrap();
+        assert_eq!(module.path, std::env::current_exe().unwrap());
+    }
+}

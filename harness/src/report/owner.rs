@@ -1,0 +1,141 @@
+//! Whose code a frame is.
+//!
+//! The file decides where there is one; without line tables the module and the symbol's first
+//! words are all there is.
+
+use super::model::Owner;
+use super::modules::Module;
+
+/// NVIDIA's user-mode libraries, by the beginning of their names.
+const CUDA_LIBRARIES: &[&str] = &[
+    "libcuda.so",
+    "libcudadebugger.so",
+    "libcudart.so",
+    "libcupti.so",
+    "libcublas.so",
+    "libcublasLt.so",
+    "libcudnn",
+    "libcufft",
+    "libcufile.so",
+    "libcurand.so",
+    "libcusolver",
+    "libcusparse",
+    "libnccl.so",
+    "libnvJitLink.so",
+    "libnvidia-",
+    "libnvrtc",
+];
+
+/// What is known of a frame.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Evidence<'a> {
+    /// The library or program it lies in.
+    pub(super) module: Option<&'a Module>,
+    /// Its source file as the compiler wrote it down.
+    pub(super) file: Option<&'a str>,
+    /// Its demangled symbol.
+    pub(super) function: Option<&'a str>,
+}
+
+/// Whose code it is.
+pub(super) fn owner(evidence: Evidence<'_>) -> Owner {
+    if evidence
+        .module
+        .is_some_and(|module| is_cuda_library(module.name()))
+    {
+        return Owner::Cuda;
+    }
+    match evidence.file {
+        Some(file) => of_file(file, evidence.module),
+        None => evidence.function.map_or(Owner::Native, of_symbol),
+    }
+}
+
+/// Whether a library of this name is NVIDIA's.
+pub(super) fn is_cuda_library(name: &str) -> bool {
+    CUDA_LIBRARIES.iter().any(|known| name.starts_with(known))
+}
+
+fn of_file(file: &str, module: Option<&Module>) -> Owner {
+    if is_harness_source(file) {
+        Owner::Harness
+    } else if is_std_source(file) {
+        Owner::Std
+    } else if is_dependency_source(file) {
+        Owner::Dependency
+    } else if module.is_some_and(Module::is_of_the_system) {
+        Owner::Native
+    } else {
+        Owner::User
+    }
+}
+
+/// This crate's `src` and that of `gpu-leak-check-threads`. Not the whole folder: in the
+/// harness's own repository, tests and examples lie beside it and count as the user's.
+fn is_harness_source(file: &str) -> bool {
+    let ours = file
+        .strip_prefix(env!("CARGO_MANIFEST_DIR"))
+        .is_some_and(|rest| rest.starts_with("/src/") || rest.starts_with("/threads/src/"));
+    // With `trim-paths` or `--remap-path-prefix`, this file knows its new prefix.
+    let remapped = file!()
+        .strip_suffix("report/owner.rs")
+        .is_some_and(|sources| sources.starts_with('/') && file.starts_with(sources));
+    ours || remapped
+        || ["/gpu-leak-check-", "/gpu-leak-check-threads-"]
+            .iter()
+            .any(|published| {
+                let version = file.split_once(published).map(|(_, rest)| rest);
+                version.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+            })
+}
+
+fn is_std_source(file: &str) -> bool {
+    // As distributed; with the rust-src component; what std itself depends on.
+    (file.starts_with("/rustc/") && file.contains("/library/"))
+        || file.contains("/lib/rustlib/src/")
+        || file.starts_with("/rust/deps/")
+}
+
+fn is_dependency_source(file: &str) -> bool {
+    let folders: Vec<&str> = file.split('/').collect();
+    folders.windows(3).any(|path| match path {
+        [".cargo", "registry" | "git", _] => true,
+        // The same two below a CARGO_HOME of any name: cargo ends the next name with a hash.
+        ["registry", "src", host] => ends_in_hash(host),
+        ["git", "checkouts", repository] => ends_in_hash(repository),
+        // A `vendor` among a package's sources is a module of that package.
+        [parent, "vendor", _] => *parent != "src",
+        _ => false,
+    }) || file.starts_with("vendor/")
+}
+
+/// `index.crates.io-1949cf8c6b5b557f`
+fn ends_in_hash(name: &str) -> bool {
+    name.rsplit_once('-').is_some_and(|(_, hash)| {
+        hash.len() == 16 && hash.bytes().all(|digit| digit.is_ascii_hexdigit())
+    })
+}
+
+fn of_symbol(function: &str) -> Owner {
+    let path = function.trim_start_matches(['<', '&', '*']);
+    match path.split_once("::").map(|(name, _)| name) {
+        Some("gpu_leak_check" | "gpu_leak_check_threads") => Owner::Harness,
+        Some("std" | "core" | "alloc" | "test") => Owner::Std,
+        Some(_) => Owner::User,
+        None if is_cuda_function(function) => Owner::Cuda,
+        None => Owner::Native,
+    }
+}
+
+/// The driver's and the runtime's functions, where the runtime is linked into the program:
+/// `cudaMalloc`, `cuMemAlloc_v2`, `__cudart812`.
+fn is_cuda_function(function: &str) -> bool {
+    let name = function
+        .strip_prefix("cuda")
+        .or_else(|| function.strip_prefix("cu"));
+    function.starts_with("__cuda")
+        || name.is_some_and(|name| name.starts_with(|first: char| first.is_ascii_uppercase()))
+}
+
+#[cfg(test)]
+mod tests;

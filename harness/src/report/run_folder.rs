@@ -1,0 +1,143 @@
+//! The folder that the processes of one run share, and the end of old ones.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// How many runs stay.
+const KEPT: usize = 10;
+/// The file by which a folder is known to be a run's. Nothing without it is ever removed.
+const MARKER: &str = ".gpu-leak-check-run";
+/// Of a name, in bytes; file systems take 255.
+const LONGEST_NAME: usize = 100;
+
+/// A run's folder, there or not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RunFolder {
+    /// What holds one folder a run.
+    pub(super) base: PathBuf,
+    /// This run's name.
+    pub(super) run: String,
+}
+
+impl RunFolder {
+    /// Makes a new file in the folder for the process `pid` of the program `binary`, opened for
+    /// appending. A new folder costs the oldest one its place.
+    pub(super) fn create_file(&self, binary: &str, pid: u32) -> io::Result<(File, PathBuf)> {
+        let folder = self.base.join(&self.run);
+        fs::create_dir_all(&self.base)?;
+        let is_new = match fs::create_dir(&folder) {
+            Ok(()) => true,
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(error),
+        };
+        fs::write(
+            folder.join(MARKER),
+            "Made by gpu-leak-check, which removes it again.\n",
+        )?;
+        let file = new_file(&folder, &format!("{}-{pid}", file_name(binary)))?;
+        if is_new {
+            self.remove_old_runs();
+        }
+        Ok(file)
+    }
+
+    /// Leaves the newest runs. Other processes may be doing the same: what is gone is gone, and
+    /// what cannot be removed stays.
+    fn remove_old_runs(&self) {
+        let Ok(entries) = fs::read_dir(&self.base) else {
+            return;
+        };
+        let mut others: Vec<(SystemTime, PathBuf)> = entries
+            .flatten()
+            // Not through links: they may lead anywhere.
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .filter(|entry| entry.file_name() != self.run.as_str())
+            .filter(|entry| entry.path().join(MARKER).is_file())
+            .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+            .collect();
+        others.sort_by(|(left, _), (right, _)| right.cmp(left));
+        for (_, folder) in others.iter().skip(KEPT - 1) {
+            remove(folder);
+        }
+    }
+}
+
+/// Removes what this program wrote, then the folder, if that was all.
+fn remove(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    let written = entries.flatten().map(|entry| entry.path());
+    for path in written.filter(|path| path.extension().is_some_and(|end| end == "jsonl")) {
+        // Best effort: another process may be faster, and a leftover file harms nobody.
+        let _ = fs::remove_file(path);
+    }
+    // The marker goes with an otherwise empty folder only: what a user put there is theirs.
+    let is_last = fs::read_dir(folder).is_ok_and(|entries| entries.count() == 1);
+    if is_last && fs::remove_file(folder.join(MARKER)).is_ok() {
+        let _ = fs::remove_dir(folder);
+    }
+}
+
+/// A file of this name that was not there before: in a long run, process numbers come again.
+fn new_file(folder: &Path, name: &str) -> io::Result<(File, PathBuf)> {
+    let mut path = folder.join(format!("{name}.jsonl"));
+    for copy in 2.. {
+        match OpenOptions::new().append(true).create_new(true).open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            result => return result.map(|file| (file, path)),
+        }
+        path = folder.join(format!("{name}-{copy}.jsonl"));
+    }
+    unreachable!("there are more numbers than files")
+}
+
+/// What this run is called: as `GPU_LEAK_CHECK_RUN` or `NEXTEST_RUN_ID` says, else after the
+/// process that started this one, which `cargo test` is for all programs of a run.
+pub(super) fn run_name(variable: impl Fn(&str) -> Option<String>) -> String {
+    let given = ["GPU_LEAK_CHECK_RUN", "NEXTEST_RUN_ID"]
+        .into_iter()
+        .find_map(variable);
+    match given.filter(|name| !name.is_empty()) {
+        Some(name) => file_name(&name),
+        None => parent_name(),
+    }
+}
+
+/// Number and start of the parent: numbers alone come again.
+fn parent_name() -> String {
+    #[cfg(unix)]
+    let parent = std::os::unix::process::parent_id();
+    #[cfg(not(unix))]
+    let parent = std::process::id();
+    let stat = fs::read_to_string(format!("/proc/{parent}/stat")).unwrap_or_default();
+    match start_time(&stat) {
+        Some(start) => format!("{parent}-{start}"),
+        None => parent.to_string(),
+    }
+}
+
+/// Field 22 of
+/// [proc_pid_stat(5)](https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html). Field 2 is a
+/// name in parentheses that may hold anything, so the fields are counted from its end.
+fn start_time(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_ascii_whitespace().nth(22 - 3)?.parse().ok()
+}
+
+/// `name` as the name of one file: a path or a hidden file it cannot become.
+pub(super) fn file_name(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let plain = name.chars().map(|c| if is_plain(c) { c } else { '_' });
+    let plain: String = plain.take(LONGEST_NAME).collect();
+    match plain.strip_prefix('.') {
+        Some(rest) => format!("_{rest}"),
+        None if plain.is_empty() => "_".to_owned(),
+        None => plain,
+    }
+}
+
+#[cfg(test)]
+mod tests;

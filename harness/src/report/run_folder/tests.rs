@@ -1,0 +1,125 @@
+use std::fs::{self, File};
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use super::{KEPT, MARKER, RunFolder, file_name, run_name, start_time};
+
+fn run(base: &Path, name: &str) -> RunFolder {
+    RunFolder {
+        base: base.to_owned(),
+        run: name.to_owned(),
+    }
+}
+
+/// A run of `age` seconds ago.
+fn old_run(base: &Path, age: u64) -> String {
+    let name = format!("run-{age}");
+    run(base, &name).create_file("train", 1).unwrap();
+    let then = SystemTime::now() - Duration::from_secs(age);
+    File::open(base.join(&name))
+        .unwrap()
+        .set_modified(then)
+        .unwrap();
+    name
+}
+
+fn names(base: &Path) -> Vec<String> {
+    let entries = fs::read_dir(base).unwrap().flatten();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_newest_ten_runs_stay() {
+    let base = tempfile::tempdir().unwrap();
+    // The oldest first; none is dropped before there are too many.
+    for age in (1..=KEPT as u64).rev() {
+        old_run(base.path(), age * 100);
+    }
+    assert_eq!(names(base.path()).len(), KEPT);
+    run(base.path(), "now").create_file("train", 1).unwrap();
+    let left = names(base.path());
+    assert_eq!(left.len(), KEPT);
+    assert!(!left.contains(&"run-1000".to_owned()), "{left:?}");
+    assert!(left.contains(&"now".to_owned()), "{left:?}");
+}
+
+#[test]
+fn nothing_is_removed_that_is_not_a_run() {
+    let base = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join(MARKER), "").unwrap();
+    fs::write(outside.path().join("theirs.jsonl"), "").unwrap();
+    std::os::unix::fs::symlink(outside.path(), base.path().join("link")).unwrap();
+    fs::create_dir(base.path().join("theirs")).unwrap();
+    fs::write(base.path().join("theirs/notes.jsonl"), "").unwrap();
+    fs::write(base.path().join("file"), "").unwrap();
+    let kept = old_run(base.path(), 9_000);
+    fs::write(base.path().join(&kept).join("notes.md"), "").unwrap();
+    for age in 1..=2 * KEPT as u64 {
+        old_run(base.path(), age);
+    }
+    let left = names(base.path());
+    for name in ["link", "theirs", "file", &kept] {
+        assert!(left.contains(&name.to_owned()), "{name} of {left:?}");
+    }
+    assert!(outside.path().join("theirs.jsonl").is_file());
+    assert!(base.path().join("theirs/notes.jsonl").is_file());
+    assert!(base.path().join(&kept).join("notes.md").is_file());
+}
+
+#[test]
+fn processes_of_a_run_share_a_folder_and_no_file() {
+    let base = tempfile::tempdir().unwrap();
+    let folder = run(base.path(), "now");
+    let paths = [1, 2, 2].map(|pid| folder.create_file("train", pid).unwrap().1);
+    let names = paths.map(|path| path.file_name().unwrap().to_owned().into_string().unwrap());
+    assert_eq!(names, ["train-1.jsonl", "train-2.jsonl", "train-2-2.jsonl"]);
+}
+
+#[test]
+fn a_run_is_called_what_the_environment_says() {
+    let variables = |known: &'static [(&str, &str)]| {
+        move |name: &str| {
+            let found = known.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        }
+    };
+    let ours = ("GPU_LEAK_CHECK_RUN", "../nightly 7");
+    let nextests = ("NEXTEST_RUN_ID", "5f2c-aa");
+    let both: &'static [_] = Box::leak(Box::new([nextests, ours]));
+    assert_eq!(run_name(variables(both)), "_._nightly_7");
+    assert_eq!(run_name(variables(&both[..1])), "5f2c-aa");
+}
+
+#[test]
+fn programs_one_process_started_are_one_run() {
+    let name = run_name(|_| None);
+    assert_eq!(name, run_name(|_| None));
+    let parent = std::os::unix::process::parent_id();
+    assert!(name.starts_with(&format!("{parent}-")), "{name}");
+}
+
+#[test]
+fn a_processs_name_cannot_shift_the_fields() {
+    let stat = "12 (a) b) S 1 12 12 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 2";
+    assert_eq!(start_time(stat), Some(987_654));
+    assert_eq!(start_time(""), None);
+}
+
+#[test]
+fn a_name_becomes_one_plain_file() {
+    for (name, file) in [
+        ("train-0.1_a", "train-0.1_a"),
+        ("../../etc/passwd", "_._.._etc_passwd"),
+        ("..", "_."),
+        ("", "_"),
+        ("größe\n\0", "gr__e__"),
+    ] {
+        assert_eq!(file_name(name), file);
+    }
+    assert_eq!(file_name(&"n".repeat(10_000)).len(), super::LONGEST_NAME);
+}

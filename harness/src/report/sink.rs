@@ -1,0 +1,150 @@
+//! Keeps this process's results in a file as they come.
+
+use std::borrow::Cow;
+use std::env;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::json::{Began, Header, Record, SCHEMA};
+use super::model::Report;
+use super::run_folder::{RunFolder, run_name};
+use super::workspace::Workspace;
+
+/// The file of this process, made with the first check. Failing to write it fails no test.
+#[derive(Debug)]
+pub struct Sink(Mutex<State>);
+
+#[derive(Debug)]
+enum State {
+    /// No check has begun.
+    Waiting(RunFolder),
+    /// The file is there.
+    Open { file: File, path: PathBuf },
+    /// It could not be written; the sentence about it, until somebody has asked.
+    GaveUp { why: Option<String> },
+}
+
+static GLOBAL: OnceLock<Sink> = OnceLock::new();
+
+impl Sink {
+    /// That of this process: `<target>/gpu-leak-check/<run>/<binary>-<pid>.jsonl`, or
+    /// `<run>/<binary>-<pid>.jsonl` in `GPU_LEAK_CHECK_OUTPUT`.
+    pub fn global() -> &'static Self {
+        GLOBAL.get_or_init(|| {
+            let workspace = Workspace::current();
+            let output = env::var_os("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty());
+            let base = match output {
+                // As cargo's own paths: not where the test happens to run.
+                Some(folder) => workspace.root().join(folder),
+                None => workspace.target().join("gpu-leak-check"),
+            };
+            Self::new(base, run_name(|name| env::var(name).ok()))
+        })
+    }
+
+    /// A file in the folder `run` of `base`.
+    fn new(base: PathBuf, run: String) -> Self {
+        Self(Mutex::new(State::Waiting(RunFolder { base, run })))
+    }
+
+    /// A check's body is about to run.
+    pub fn began(&self, test: &str, file: &str, line: u32) {
+        self.write(&Record::Began(Began {
+            test: test.to_owned(),
+            file: file.to_owned(),
+            line,
+        }));
+    }
+
+    /// A check is over.
+    pub fn finished(&self, report: &Report) {
+        self.write(&Record::Verdict(Cow::Borrowed(report)));
+    }
+
+    /// Where the file is, once there is one.
+    pub fn path(&self) -> Option<PathBuf> {
+        match &*self.state() {
+            State::Open { path, .. } => Some(path.clone()),
+            State::Waiting(_) | State::GaveUp { .. } => None,
+        }
+    }
+
+    /// Why results are not kept, told once; none while they are.
+    pub fn note(&self) -> Option<String> {
+        match &mut *self.state() {
+            State::GaveUp { why } => why.take(),
+            State::Waiting(_) | State::Open { .. } => None,
+        }
+    }
+
+    fn write(&self, record: &Record<'_>) {
+        let mut state = self.state();
+        if let State::Waiting(folder) = &*state {
+            *state = match open(folder) {
+                Ok((file, path)) => State::Open { file, path },
+                Err(error) => give_up(&folder.base.join(&folder.run), &error),
+            };
+        }
+        if let State::Open { file, path } = &mut *state
+            && let Err(error) = append(file, record)
+        {
+            *state = give_up(path, &error);
+        }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn open(folder: &RunFolder) -> io::Result<(File, PathBuf)> {
+    let executable = env::current_exe().unwrap_or_default();
+    let pid = process::id();
+    let (mut file, path) = folder.create_file(&binary_name(&executable), pid)?;
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let header = Header {
+        schema: SCHEMA,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        run: folder.run.clone(),
+        pid,
+        executable: executable.to_string_lossy().into_owned(),
+        started_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
+    };
+    append(&mut file, &Record::Header(header))?;
+    Ok((file, path))
+}
+
+/// One system call for the whole line, so that a process killed between two leaves whole ones.
+fn append(file: &mut File, record: &Record<'_>) -> io::Result<()> {
+    file.write_all(&record.to_line()?)
+}
+
+fn give_up(path: &Path, error: &io::Error) -> State {
+    State::GaveUp {
+        why: Some(format!(
+            "results are not kept, for {} cannot be written: {error}; \
+             set GPU_LEAK_CHECK_OUTPUT to a folder that can",
+            path.display()
+        )),
+    }
+}
+
+/// `train` of `target/debug/deps/train-0123456789abcdef`.
+fn binary_name(executable: &Path) -> String {
+    let name = executable.file_stem().unwrap_or_default().to_string_lossy();
+    match name.rsplit_once('-') {
+        Some((binary, hash)) if hash.len() == 16 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => {
+            binary.to_owned()
+        }
+        _ => name.into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

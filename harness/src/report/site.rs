@@ -1,0 +1,138 @@
+//! A raw stack cut down to what concerns its reader.
+
+use super::model::{Frame, Owner, Site};
+use super::symbols;
+use crate::ledger::Kind;
+
+/// The site of the return addresses `raw`, innermost first, at which something of `kind` was
+/// taken or freed.
+///
+/// Files with one of `own_sources` in their path are a layer's own, not the user's.
+#[must_use]
+pub fn site(raw: &[usize], kind: Kind, own_sources: &[&str]) -> Site {
+    let frames = trimmed(symbols::frames(raw, own_sources));
+    Site {
+        fingerprint: fingerprint(kind, &frames),
+        user: user(&frames),
+        frames,
+    }
+}
+
+/// `frames` without what every stack has in common: the capture and the harness, CUDA's
+/// libraries at the top, the runtime's start-up at the bottom.
+fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
+    while frames.last().is_some_and(is_start_up) {
+        frames.pop();
+    }
+    frames.drain(..capture(&frames));
+    // A block of the test's own has frames of the harness further out.
+    frames.retain(|frame| frame.owner != Owner::Harness);
+    frames
+}
+
+/// How many of the innermost frames are the act of taking the stack.
+fn capture(frames: &[Frame]) -> usize {
+    // By its file: in line tables, an inlined function has a name without a path.
+    let is_unwinder = |frame: &Frame| {
+        let file = frame.file.as_deref().unwrap_or_default();
+        file.contains("/backtrace-0.")
+    };
+    let is_ours = |frame: &Frame| frame.owner == Owner::Harness || is_unwinder(frame);
+    let machinery = frames
+        .iter()
+        .take_while(|frame| is_ours(frame) || frame.owner == Owner::Std)
+        .count();
+    // Either the driver called back, or the user called `observe`.
+    let cuda = frames[machinery..]
+        .iter()
+        .take_while(|frame| frame.owner == Owner::Cuda)
+        .count();
+    if cuda > 0 {
+        return machinery + cuda;
+    }
+    let last = frames[..machinery].iter().rposition(is_ours);
+    last.map_or(0, |last| last + 1)
+}
+
+fn is_start_up(frame: &Frame) -> bool {
+    match frame.owner {
+        Owner::Std | Owner::Harness => true,
+        Owner::Native => match &frame.function {
+            Some(function) => matches!(
+                function.as_str(),
+                "start_thread"
+                    | "clone"
+                    | "clone3"
+                    | "__clone3"
+                    | "_start"
+                    | "main"
+                    | "__libc_start_main"
+                    | "__libc_start_call_main"
+                    | "__libc_start_main_impl"
+            ),
+            None => frame.module.as_deref().is_some_and(|module| {
+                module.starts_with("libc.so") || module.starts_with("libpthread.so")
+            }),
+        },
+        Owner::User | Owner::Dependency | Owner::Cuda => false,
+    }
+}
+
+/// Which frame is the user's line: the innermost one with a file of theirs; where no such file
+/// is known, the innermost one of a program or library that is neither Rust's nor CUDA's.
+fn user(frames: &[Frame]) -> Option<usize> {
+    let first = |wanted: fn(&Frame) -> bool| frames.iter().position(wanted);
+    first(|frame| frame.owner == Owner::User && frame.file.is_some())
+        .or_else(|| first(|frame| !matches!(frame.owner, Owner::Cuda | Owner::Std)))
+        .or_else(|| first(|frame| frame.owner != Owner::Cuda))
+}
+
+/// The same for every run and build in which the same functions of users, dependencies and
+/// libraries call each other.
+///
+/// FNV-1a of 64 bits ([its authors' page](http://www.isthe.com/chongo/tech/comp/fnv/)) over the
+/// kind's name and each frame's function, else its module, each with a zero byte behind it.
+/// Rust's own frames are left out: they change with its releases.
+fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
+    let lasting = frames.iter().filter(|frame| frame.owner != Owner::Std);
+    let names = lasting.map(|frame| match (&frame.function, &frame.module) {
+        (Some(function), _) => bare_name(function),
+        (None, Some(module)) => module,
+        (None, None) => "",
+    });
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    for name in std::iter::once(kind.name()).chain(names) {
+        for byte in name.bytes().chain([0]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    format!("1-{hash:016x}")
+}
+
+/// `step` of `<optim::Adam<T> as optim::Optimizer>::step::<f32>`, `{` of any closure.
+///
+/// Line tables call an inlined function no more than that, and what is inlined changes with
+/// every build.
+fn bare_name(function: &str) -> &str {
+    let (mut depth, mut before) = (0_usize, ' ');
+    let segments = function.split(|character: char| {
+        match character {
+            '<' | '(' | '[' => depth += 1,
+            // Of `fn() -> T`.
+            '>' if before == '-' => {}
+            '>' | ')' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        before = character;
+        character == ':' && depth == 0
+    });
+    let named = segments.filter(|segment| !segment.is_empty() && !segment.starts_with('<'));
+    let last = named.last().unwrap_or(function);
+    if last.starts_with('{') {
+        return "{";
+    }
+    last.split('<').next().unwrap_or(last)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,229 @@
+use super::{bare_name, fingerprint, site, trimmed, user};
+use crate::ledger::Kind;
+use crate::report::model::{Frame, Owner};
+
+fn frame(owner: Owner, function: &str) -> Frame {
+    Frame {
+        function: Some(function.to_owned()),
+        file: (owner == Owner::User).then(|| "src/lib.rs".to_owned()),
+        owner,
+        ..Frame::default()
+    }
+}
+
+fn nameless(owner: Owner, module: &str) -> Frame {
+    Frame {
+        module: Some(module.to_owned()),
+        owner,
+        ..Frame::default()
+    }
+}
+
+fn kept(frames: &[Frame]) -> Vec<String> {
+    let name = |frame: Frame| frame.function.or(frame.module).unwrap();
+    trimmed(frames.to_vec()).into_iter().map(name).collect()
+}
+
+/// What a test's body has below it on the thread the harness gives it.
+fn bottom() -> Vec<Frame> {
+    vec![
+        frame(Owner::Std, "core::ops::function::FnOnce::call_once"),
+        frame(Owner::Harness, "gpu_leak_check::check::body::run"),
+        frame(Owner::Std, "std::panicking::try"),
+    ]
+}
+
+#[test]
+fn a_callbacks_stack_begins_behind_cudas_libraries() {
+    let mut frames = vec![
+        Frame {
+            file: Some("/registry/backtrace-0.3.77/src/backtrace/mod.rs".to_owned()),
+            ..frame(Owner::Dependency, "trace_unsynchronized")
+        },
+        frame(Owner::Harness, "gpu_leak_check::capture::unwind::stack"),
+        frame(Owner::Std, "std::thread::local::LocalKey::try_with"),
+        frame(
+            Owner::Harness,
+            "gpu_leak_check::capture::cupti::callback::entered",
+        ),
+        nameless(Owner::Cuda, "libcupti.so.13"),
+        nameless(Owner::Cuda, "libcuda.so.1"),
+        nameless(Owner::Cuda, "libcublas.so.13"),
+        frame(Owner::Dependency, "cudarc::cublas::CudaBlas::new"),
+        frame(Owner::User, "train::step"),
+        frame(Owner::User, "train::frees_everything"),
+    ];
+    frames.extend(bottom());
+    let expected = [
+        "cudarc::cublas::CudaBlas::new",
+        "train::step",
+        "train::frees_everything",
+    ];
+    assert_eq!(kept(&frames), expected);
+}
+
+#[test]
+fn an_observed_stack_begins_behind_observe() {
+    let mut frames = vec![
+        frame(Owner::Harness, "gpu_leak_check::capture::unwind::stack"),
+        frame(Owner::Harness, "gpu_leak_check::capture::observe::created"),
+        frame(Owner::Std, "core::option::Option::map"),
+        frame(Owner::User, "kernels::alloc::take"),
+        nameless(Owner::Cuda, "libcuda.so.1"),
+        frame(Owner::User, "train::step"),
+    ];
+    frames.extend(bottom());
+    let expected = [
+        "core::option::Option::map",
+        "kernels::alloc::take",
+        "libcuda.so.1",
+        "train::step",
+    ];
+    assert_eq!(kept(&frames), expected);
+}
+
+#[test]
+fn the_harness_is_left_out_in_the_middle_too() {
+    let mut frames = vec![
+        frame(Owner::User, "train::step"),
+        frame(Owner::Harness, "gpu_leak_check::check::Check::run"),
+        frame(Owner::User, "train::frees_everything"),
+    ];
+    frames.extend(bottom());
+    assert_eq!(kept(&frames), ["train::step", "train::frees_everything"]);
+}
+
+#[test]
+fn a_c_programs_start_up_is_left_out() {
+    let frames = [
+        frame(Owner::Native, "make_tensor"),
+        frame(Owner::Native, "main"),
+        frame(Owner::Native, "__libc_start_call_main"),
+        nameless(Owner::Native, "libc.so.6"),
+        frame(Owner::Native, "_start"),
+    ];
+    assert_eq!(kept(&frames), ["make_tensor"]);
+}
+
+#[test]
+fn the_users_line_is_the_innermost_of_their_files() {
+    let frames = [
+        nameless(Owner::Native, "libtorch.so"),
+        frame(Owner::Dependency, "tch::Tensor::zeros"),
+        frame(Owner::User, "train::step"),
+        frame(Owner::User, "train::frees_everything"),
+    ];
+    assert_eq!(user(&frames), Some(2));
+}
+
+#[test]
+fn without_files_the_line_is_the_innermost_outside_rust_and_cuda() {
+    let mut frames = vec![
+        frame(Owner::Std, "core::ops::function::FnOnce::call_once"),
+        nameless(Owner::Cuda, "libcublas.so.13"),
+        nameless(Owner::Native, "libtorch.so"),
+    ];
+    assert_eq!(user(&frames), Some(2));
+    frames.pop();
+    assert_eq!(user(&frames), Some(0));
+    assert_eq!(user(&frames[1..]), None);
+}
+
+#[test]
+fn a_fingerprint_outlives_lines_and_addresses() {
+    let mut frames = vec![
+        frame(Owner::User, "train::step"),
+        nameless(Owner::Native, "libtorch.so"),
+    ];
+    let before = fingerprint(Kind::Linear, &frames);
+    frames[0].line = Some(7);
+    frames[0].file = None;
+    frames[1].offset = Some(0x1234);
+    assert_eq!(fingerprint(Kind::Linear, &frames), before);
+}
+
+#[test]
+fn a_fingerprint_outlives_inlining_and_rusts_releases() {
+    let plain = ["train::Device::zeros", "train::epoch::{{closure}}"];
+    let inlined = ["zeros<f32>", "{closure#0}"];
+    let mut of = [plain, inlined].map(|names| {
+        let frames = names.map(|name| frame(Owner::User, name));
+        fingerprint(Kind::Linear, &frames)
+    });
+    assert_eq!(of[0], of[1]);
+    let with_std = [
+        frame(Owner::User, "zeros"),
+        frame(Owner::Std, "core::ops::function::FnOnce::call_once"),
+        frame(Owner::User, "{closure#0}"),
+    ];
+    of[1] = fingerprint(Kind::Linear, &with_std);
+    assert_eq!(of[0], of[1]);
+}
+
+#[test]
+fn a_bare_name_is_what_line_tables_have() {
+    for (function, bare) in [
+        ("train::Device::zeros", "zeros"),
+        (
+            "zeros<alloc::vec::Vec<f32>, fn(u8) -> train::Shape>",
+            "zeros",
+        ),
+        ("train::zeros::<f32>", "zeros"),
+        ("<train::Adam<T> as train::Optimizer>::step", "step"),
+        (
+            "core::ops::impls::<impl core::ops::FnMut<A> for &F>::call_mut",
+            "call_mut",
+        ),
+        ("train::epoch::{{closure}}", "{"),
+        ("{async_fn#0}", "{"),
+        ("cuMemAlloc_v2", "cuMemAlloc_v2"),
+        ("", ""),
+        ("::", "::"),
+    ] {
+        assert_eq!(bare_name(function), bare, "{function}");
+    }
+}
+
+#[test]
+fn a_fingerprint_tells_kinds_and_functions_apart() {
+    let of = |kind, names: &[&str]| {
+        let frames: Vec<_> = names.iter().map(|name| frame(Owner::User, name)).collect();
+        fingerprint(kind, &frames)
+    };
+    // Written into files that outlive a release: the first is a fixed point.
+    assert_eq!(of(Kind::Linear, &["ab", "c"]), "1-7874c73920f6a2ea");
+    assert_ne!(
+        of(Kind::Linear, &["ab", "c"]),
+        of(Kind::Linear, &["a", "bc"])
+    );
+    assert_ne!(
+        of(Kind::Linear, &["ab", "c"]),
+        of(Kind::Pitched, &["ab", "c"])
+    );
+}
+
+/// A real stack of this process, as the port takes it.
+#[inline(never)]
+fn raw_stack() -> Vec<usize> {
+    let mut raw = Vec::new();
+    backtrace::trace(|frame| {
+        raw.push(frame.ip().addr());
+        true
+    });
+    raw
+}
+
+#[test]
+fn a_real_stack_is_named_and_starts_outside_the_harness() {
+    // In the harness's own unit tests the caller is the harness: nothing of it may be left.
+    let site = site(&raw_stack(), Kind::Linear, &[]);
+    assert_eq!(site.frames, []);
+}
+
+#[test]
+fn an_address_outside_every_module_is_a_frame_without_a_name() {
+    let site = site(&[16], Kind::Linear, &[]);
+    assert_eq!(site.frames.len(), 1, "{site:?}");
+    assert_eq!(site.frames[0].owner, Owner::Native);
+    assert_eq!(site.frames[0].function, None);
+}

@@ -1,0 +1,118 @@
+//! Colours, where a terminal shows them.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+
+use anstyle::{AnsiColor, Effects};
+
+use super::model::Verdict;
+
+/// Whether to colour, and with what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    colour: bool,
+}
+
+impl Style {
+    /// No escape codes at all.
+    pub const PLAIN: Self = Self { colour: false };
+    /// Colours whatever the output is.
+    pub const COLOURED: Self = Self { colour: true };
+
+    /// What suits this process's standard error: colours when it is a terminal, unless
+    /// [`NO_COLOR`](https://no-color.org) is set; always with
+    /// [`CLICOLOR_FORCE`](https://bixense.com/clicolors/).
+    #[must_use]
+    pub fn for_stderr() -> Self {
+        Self::chosen(|name| env::var_os(name), std::io::stderr().is_terminal())
+    }
+
+    fn chosen(variable: impl Fn(&str) -> Option<OsString>, terminal: bool) -> Self {
+        let is_set = |name| variable(name).is_some_and(|value| !value.is_empty());
+        let forced =
+            variable("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty() && value != "0");
+        let dumb = variable("TERM").is_some_and(|value| value == "dumb");
+        let colour = !is_set("NO_COLOR") && (forced || (terminal && !dumb));
+        Self { colour }
+    }
+
+    /// The verdict's word at the head of a finding.
+    pub(super) fn verdict(self, verdict: Verdict) -> anstyle::Style {
+        let colour = match verdict {
+            Verdict::Clean | Verdict::Allowed => AnsiColor::Green,
+            Verdict::FirstUse | Verdict::Inconclusive | Verdict::NotMeasured => AnsiColor::Yellow,
+            Verdict::Leaked
+            | Verdict::FailedFree
+            | Verdict::Retained
+            | Verdict::Grew
+            | Verdict::OverBudget
+            | Verdict::Aborted => AnsiColor::Red,
+        };
+        self.on(colour.on_default().effects(Effects::BOLD))
+    }
+
+    /// What a finding is, behind the verdict's word.
+    pub(super) fn strong(self) -> anstyle::Style {
+        self.on(anstyle::Style::new().effects(Effects::BOLD))
+    }
+
+    /// Line numbers, arrows and labels.
+    pub(super) fn frame(self) -> anstyle::Style {
+        self.on(AnsiColor::Blue.on_default().effects(Effects::BOLD))
+    }
+
+    /// The mark under the source line, and figures that grew.
+    pub(super) fn mark(self) -> anstyle::Style {
+        self.on(AnsiColor::Red.on_default().effects(Effects::BOLD))
+    }
+
+    /// `help:` and `again:`.
+    pub(super) fn help(self) -> anstyle::Style {
+        self.on(AnsiColor::Cyan.on_default().effects(Effects::BOLD))
+    }
+
+    fn on(self, style: anstyle::Style) -> anstyle::Style {
+        if self.colour {
+            style
+        } else {
+            anstyle::Style::new()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Style;
+
+    fn chosen(set: &[(&str, &str)], terminal: bool) -> Style {
+        let variable = |name: &str| {
+            let found = set.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| value.into())
+        };
+        Style::chosen(variable, terminal)
+    }
+
+    #[test]
+    fn colours_are_for_terminals() {
+        assert_eq!(chosen(&[], true), Style::COLOURED);
+        assert_eq!(chosen(&[], false), Style::PLAIN);
+        assert_eq!(chosen(&[("TERM", "dumb")], true), Style::PLAIN);
+    }
+
+    #[test]
+    fn no_color_beats_everything() {
+        assert_eq!(chosen(&[("NO_COLOR", "1")], true), Style::PLAIN);
+        assert_eq!(
+            chosen(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], true),
+            Style::PLAIN
+        );
+        assert_eq!(chosen(&[("NO_COLOR", "")], true), Style::COLOURED);
+    }
+
+    #[test]
+    fn colours_can_be_forced_into_a_file() {
+        assert_eq!(chosen(&[("CLICOLOR_FORCE", "1")], false), Style::COLOURED);
+        assert_eq!(chosen(&[("CLICOLOR_FORCE", "0")], false), Style::PLAIN);
+    }
+}

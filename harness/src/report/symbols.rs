@@ -1,0 +1,117 @@
+//! From return addresses to frames.
+//!
+//! Reading debug information is the slow part of a report, so an address is looked up once in
+//! a process.
+
+use std::path::Path;
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use super::model::{Frame, Owner};
+use super::modules::{Module, Modules};
+use super::owner::{self, Evidence};
+use super::workspace::Workspace;
+
+/// The frames of the return addresses `raw`, innermost first, inlined ones included, up to the
+/// one from which on the runtime was starting a thread or a test.
+///
+/// To the user, a file with one of `own_sources` in its path belongs to a
+/// [dependency](Owner::Dependency).
+pub(super) fn frames(raw: &[usize], own_sources: &[&str]) -> Vec<Frame> {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    let workspace = Workspace::current();
+    let mut frames = Vec::new();
+    for &address in raw {
+        for frame in known.at(address) {
+            if begins_a_thread(frame) {
+                return frames;
+            }
+            let mut frame = frame.clone();
+            if let Some(file) = &mut frame.file {
+                if frame.owner == Owner::User && own_sources.iter().any(|own| file.contains(own)) {
+                    frame.owner = Owner::Dependency;
+                }
+                *file = workspace.relative(file).to_owned();
+            }
+            frames.push(frame);
+        }
+    }
+    frames
+}
+
+/// Std's and libtest's marker: what lies further out than it is the runtime's.
+fn begins_a_thread(frame: &Frame) -> bool {
+    let function = frame.function.as_deref().unwrap_or_default();
+    function.contains("__rust_begin_short_backtrace")
+}
+
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+
+/// What has been looked up; files as the debug information names them.
+///
+/// A library that is unloaded keeps its entries. Should another take its addresses, frames are
+/// misnamed; nothing is judged by them.
+#[derive(Default)]
+struct Known {
+    modules: Modules,
+    frames: FxHashMap<usize, Vec<Frame>>,
+}
+
+impl Known {
+    fn at(&mut self, address: usize) -> &[Frame] {
+        if !self.frames.contains_key(&address) {
+            // A return address may be the first byte behind its function, even behind its
+            // module: the call is the byte before.
+            let call = address.saturating_sub(1);
+            if self.modules.find(call).is_none() {
+                // The first look, or something was loaded since.
+                self.modules = Modules::of_this_process();
+            }
+            let frames = look_up(address, call, self.modules.find(call));
+            self.frames.insert(address, frames);
+        }
+        &self.frames[&address]
+    }
+}
+
+fn look_up(address: usize, call: usize, module: Option<&Module>) -> Vec<Frame> {
+    let nameless = Frame {
+        module: module.map(|module| module.name().to_owned()),
+        offset: module.map(|module| module.offset(call) as u64),
+        owner: owner::owner(Evidence {
+            module,
+            ..Evidence::default()
+        }),
+        ..Frame::default()
+    };
+    // Large, stripped, left out of every report: not worth opening.
+    if nameless.owner == Owner::Cuda {
+        return vec![nameless];
+    }
+    let mut frames = Vec::new();
+    // Takes a return address and goes back to the call by itself.
+    backtrace::resolve(ptr::without_provenance_mut(address), |symbol| {
+        let function = symbol.name().map(|name| format!("{name:#}"));
+        let file = symbol.filename().and_then(Path::to_str).map(str::to_owned);
+        frames.push(Frame {
+            owner: owner::owner(Evidence {
+                module,
+                file: file.as_deref(),
+                function: function.as_deref(),
+            }),
+            offset: nameless.offset.filter(|_| function.is_none()),
+            module: nameless.module.clone(),
+            function,
+            file,
+            line: symbol.lineno(),
+            column: symbol.colno(),
+        });
+    });
+    if frames.is_empty() {
+        frames.push(nameless);
+    }
+    frames
+}

@@ -1,0 +1,98 @@
+//! What each device held before and after, as a table.
+
+use std::fmt::{self, Write};
+
+use super::escape;
+use super::model::{DeviceTable, Figure, Row};
+use super::style::Style;
+use super::units::{count, count_change, size, size_change};
+
+const HEADERS: [&str; 4] = ["baseline", "after", "difference", "peak"];
+/// Between two columns at least.
+const GAP: usize = 3;
+/// What a column takes with its gap, so that most tables of a run look alike.
+const USUAL_WIDTHS: [usize; 4] = [12, 12, 13, 12];
+
+/// Writes one table a device, all with the same columns.
+pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) -> fmt::Result {
+    let rows = || devices.iter().flat_map(|device| &device.rows);
+    let layer = rows()
+        .map(|row| width(&escape::cell(&row.layer)))
+        .max()
+        .unwrap_or(0);
+    let labels = rows().map(|row| width(&label(row, layer)));
+    let titles = devices.iter().map(|device| width(&title(device)));
+    let left = labels.chain(titles).max().unwrap_or(0);
+    let mut widths = USUAL_WIDTHS;
+    for row in rows() {
+        for (column, cell) in widths.iter_mut().zip(cells(row)) {
+            *column = (*column).max(width(&cell) + GAP);
+        }
+    }
+
+    for device in devices {
+        let strong = style.strong();
+        write!(out, "\n{strong}{}{strong:#}", padded(&title(device), left))?;
+        for (header, width) in HEADERS.iter().zip(widths) {
+            write!(out, "{header:>width$}")?;
+        }
+        writeln!(out)?;
+        for row in &device.rows {
+            let mut line = padded(&label(row, layer), left);
+            for (at, (cell, width)) in cells(row).iter().zip(widths).enumerate() {
+                let mark = if at == 2 && row.after > row.baseline {
+                    style.mark()
+                } else {
+                    Style::PLAIN.mark()
+                };
+                write!(line, "{mark}{cell:>width$}{mark:#}")?;
+            }
+            if let Some(remark) = &row.remark {
+                write!(line, "   {}", escape::sentence(remark))?;
+            }
+            writeln!(out, "{}", line.trim_end())?;
+        }
+    }
+    Ok(())
+}
+
+/// `cuda:0 NVIDIA H200 GPU-5f2c`
+fn title(device: &DeviceTable) -> String {
+    let mut title = escape::cell(&device.place.to_string());
+    for part in [&device.name, &device.uuid].into_iter().flatten() {
+        title.push(' ');
+        title.push_str(&escape::cell(part));
+    }
+    title
+}
+
+/// `  driver   allocated`
+fn label(row: &Row, layer_width: usize) -> String {
+    let figure = match row.figure {
+        Figure::Allocated => "allocated",
+        Figure::Reserved => "reserved",
+        Figure::Handles => "",
+    };
+    let layer = padded(&escape::cell(&row.layer), layer_width);
+    format!("  {layer}  {figure}").trim_end().to_owned()
+}
+
+fn cells(row: &Row) -> [String; 4] {
+    let is_count = row.figure == Figure::Handles;
+    let amount = if is_count { count } else { size };
+    let change = if is_count { count_change } else { size_change };
+    [
+        amount(row.baseline),
+        amount(row.after),
+        change(row.baseline, row.after),
+        row.peak.map(amount).unwrap_or_default(),
+    ]
+}
+
+fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+fn padded(text: &str, to: usize) -> String {
+    format!("{text}{}", " ".repeat(to.saturating_sub(width(text))))
+}

@@ -1,0 +1,133 @@
+//! A report as people read it.
+
+use std::fmt::{self, Write};
+
+use super::escape;
+use super::excerpt::Sources;
+use super::model::{Report, Verdict};
+use super::style::Style;
+use super::units::{exact_size, quantity};
+use super::{finding, help, table};
+
+/// How many findings are told one by one.
+const TOLD: usize = 10;
+/// Waiting for other checks is told from here on, in milliseconds.
+const LONG_WAIT: u64 = 1000;
+
+/// What a report looks like beside its facts.
+#[derive(Clone, Debug)]
+pub struct Rendering {
+    /// Colours or none.
+    pub style: Style,
+    /// Where source lines come from.
+    pub sources: Sources,
+}
+
+impl Rendering {
+    /// For this process's standard error and its own sources.
+    #[must_use]
+    pub fn for_stderr() -> Self {
+        Self {
+            style: Style::for_stderr(),
+            sources: Sources::of_this_process(),
+        }
+    }
+}
+
+/// What [`render`] writes.
+#[must_use]
+pub fn to_string(report: &Report, how: &Rendering) -> String {
+    let mut text = String::new();
+    // Only the writer can fail, and a string takes everything.
+    let _ = render(report, how, &mut text);
+    text
+}
+
+/// Writes `report`: its findings, a table a device, and what to do.
+///
+/// # Errors
+///
+/// When `out` fails.
+pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
+    if report.findings.is_empty() {
+        write_verdict(report, how, out)?;
+    }
+    for (at, finding) in report.findings.iter().take(TOLD).enumerate() {
+        if at > 0 {
+            writeln!(out)?;
+        }
+        finding::write(finding, report, how, out)?;
+    }
+    write_rest(report, out)?;
+    table::write(&report.devices, how.style, out)?;
+
+    let notes = notes(report);
+    let help = help::help(report);
+    if !(notes.is_empty() && help.is_empty() && report.again.is_none()) {
+        writeln!(out)?;
+    }
+    let cyan = how.style.help();
+    for note in notes {
+        writeln!(out, "{cyan}note:{cyan:#} {}", escape::sentence(&note))?;
+    }
+    for help in help {
+        writeln!(out, "{cyan}help:{cyan:#} {}", escape::sentence(&help))?;
+    }
+    if let Some(again) = &report.again {
+        writeln!(out, "{cyan}again:{cyan:#} {}", escape::sentence(again))?;
+    }
+    Ok(())
+}
+
+/// `not-measured: there is no CUDA driver in this process`
+fn write_verdict(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
+    let why = match (report.verdict, &report.reason) {
+        (_, Some(reason)) => escape::sentence(&reason.what),
+        (Verdict::Clean, None) => "everything was given back".to_owned(),
+        (Verdict::Aborted, None) => "the process ended inside the test".to_owned(),
+        (_, None) => "the reason is unknown".to_owned(),
+    };
+    let style = how.style.verdict(report.verdict);
+    let strong = how.style.strong();
+    writeln!(
+        out,
+        "{style}{}{style:#}{strong}: {why}{strong:#}",
+        report.verdict.name()
+    )
+}
+
+/// `… and 4 more findings, 12.0 MiB`
+fn write_rest(report: &Report, out: &mut dyn Write) -> fmt::Result {
+    let Some(rest @ [_, ..]) = report.findings.get(TOLD..) else {
+        return Ok(());
+    };
+    let bytes = rest.iter().map(|finding| finding.bytes).sum();
+    let bytes = match bytes {
+        0 => String::new(),
+        bytes => format!(", {}", exact_size(bytes)),
+    };
+    writeln!(
+        out,
+        "\n… and {}{bytes}",
+        quantity(rest.len() as u64, "more finding")
+    )
+}
+
+fn notes(report: &Report) -> Vec<String> {
+    let mut notes = report.notes.clone();
+    if report
+        .findings
+        .iter()
+        .any(|finding| finding.site.lacks_lines())
+    {
+        notes.push(
+            "no source lines: set `debug = \"line-tables-only\"` for this profile in Cargo.toml"
+                .to_owned(),
+        );
+    }
+    if report.waited_ms >= LONG_WAIT {
+        let seconds = std::time::Duration::from_millis(report.waited_ms).as_secs_f64();
+        notes.push(format!("waited {seconds:.1} s for other checks to finish"));
+    }
+    notes
+}

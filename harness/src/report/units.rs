@@ -1,0 +1,167 @@
+//! Bytes and counts for people.
+
+use crate::ledger::Kind;
+
+/// The units above a byte, smallest first.
+const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+/// A size in binary units: `0 B`, `1,023 B`, `512 KiB`, `1.04 MiB`.
+///
+/// Bytes are exact; larger units have three digits.
+#[must_use]
+pub fn size(bytes: u64) -> String {
+    rounded(bytes).0
+}
+
+/// The same with the exact number behind it where rounding took something away:
+/// `1.00 MiB`, `1.04 MiB (1,091,072 B)`.
+#[must_use]
+pub fn exact_size(bytes: u64) -> String {
+    match rounded(bytes) {
+        (text, true) => text,
+        (text, false) => format!("{text} ({} B)", count(bytes)),
+    }
+}
+
+/// The change from `before` to `after`: `+1.00 MiB`, `-512 B`, `0 B`.
+#[must_use]
+pub fn size_change(before: u64, after: u64) -> String {
+    signed(before, after, size)
+}
+
+/// The change of a count: `+2`, `-1,024`, `0`.
+#[must_use]
+pub fn count_change(before: u64, after: u64) -> String {
+    signed(before, after, count)
+}
+
+fn signed(before: u64, after: u64, show: fn(u64) -> String) -> String {
+    let sign = match after.cmp(&before) {
+        std::cmp::Ordering::Less => "-",
+        std::cmp::Ordering::Equal => "",
+        std::cmp::Ordering::Greater => "+",
+    };
+    format!("{sign}{}", show(before.abs_diff(after)))
+}
+
+/// A number with its thousands apart: `1,091,072`.
+#[must_use]
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1 allocation`, `2 allocations`, `2 libraries`.
+#[must_use]
+pub fn quantity(number: u64, noun: &str) -> String {
+    if number == 1 {
+        return format!("1 {noun}");
+    }
+    let plural = match noun.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{noun}s"),
+    };
+    format!("{} {plural}", count(number))
+}
+
+/// What one resource of `kind` is called: `allocation`, `stream`.
+#[must_use]
+pub fn noun(kind: Kind) -> &'static str {
+    match kind {
+        Kind::GraphHandle => "graph",
+        Kind::ExternalMemory => "external memory object",
+        kind if kind.is_handle() => kind.name(),
+        _ => "allocation",
+    }
+}
+
+/// The text and whether it says the whole truth.
+fn rounded(bytes: u64) -> (String, bool) {
+    if bytes < 1024 {
+        return (format!("{} B", count(bytes)), true);
+    }
+    let bytes = u128::from(bytes);
+    let mut exponent = bytes.ilog2() / 10;
+    // 1,023.9 KiB would round to 1,024 KiB.
+    if (bytes + (1_u128 << (10 * exponent)) / 2) >> (10 * exponent) == 1024 {
+        exponent += 1;
+    }
+    let unit = 1_u128 << (10 * exponent);
+    let decimals = match (bytes * 100 + unit / 2) / unit {
+        0..1000 => 2,
+        1000..10_000 => 1,
+        _ => 0,
+    };
+    let scale = 10_u128.pow(decimals);
+    let value = (bytes * scale + unit / 2) / unit;
+    let whole = count(u64::try_from(value / scale).unwrap_or(u64::MAX));
+    let name = UNITS[exponent as usize - 1];
+    let text = match decimals as usize {
+        0 => format!("{whole} {name}"),
+        digits => format!("{whole}.{:0digits$} {name}", value % scale),
+    };
+    (text, (value * unit) == bytes * scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{count, count_change, exact_size, quantity, size, size_change};
+
+    const KIB: u64 = 1024;
+    const MIB: u64 = 1024 * KIB;
+
+    #[test]
+    fn sizes_have_three_digits_and_bytes_all_of_theirs() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1, "1 B"),
+            (400, "400 B"),
+            (1023, "1,023 B"),
+            (KIB, "1.00 KiB"),
+            (1536, "1.50 KiB"),
+            (512 * KIB, "512 KiB"),
+            (1023 * KIB, "1,023 KiB"),
+            (MIB - 1, "1.00 MiB"),
+            (MIB, "1.00 MiB"),
+            (10 * MIB, "10.0 MiB"),
+            (64 * MIB + 100 * KIB, "64.1 MiB"),
+            (9 * MIB + 1023 * KIB, "10.0 MiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(size(bytes), text, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_rounded_size_can_carry_the_exact_one() {
+        assert_eq!(exact_size(MIB), "1.00 MiB");
+        assert_eq!(exact_size(1_091_072), "1.04 MiB (1,091,072 B)");
+        assert_eq!(exact_size(MIB + 1), "1.00 MiB (1,048,577 B)");
+        assert_eq!(exact_size(1023), "1,023 B");
+    }
+
+    #[test]
+    fn changes_carry_a_sign_unless_there_is_none() {
+        assert_eq!(size_change(64 * MIB, 65 * MIB), "+1.00 MiB");
+        assert_eq!(size_change(64 * MIB + 1, 64 * MIB), "-1 B");
+        assert_eq!(size_change(5, 5), "0 B");
+        assert_eq!(count_change(5, 2_005), "+2,000");
+    }
+
+    #[test]
+    fn numbers_are_grouped_and_nouns_agree() {
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_000), "1,000");
+        assert_eq!(count(123_456_789), "123,456,789");
+        assert_eq!(quantity(1, "stream"), "1 stream");
+        assert_eq!(quantity(3, "event"), "3 events");
+        assert_eq!(quantity(2, "library"), "2 libraries");
+    }
+}

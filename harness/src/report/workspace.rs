@@ -1,0 +1,155 @@
+//! Where the user's workspace lies, and where cargo builds it.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// The folder that paths in reports are relative to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workspace {
+    root: PathBuf,
+}
+
+static CURRENT: OnceLock<Workspace> = OnceLock::new();
+
+impl Workspace {
+    /// The workspace of this process: that of the first test that named itself to
+    /// [`Self::init`], else that of the package cargo runs, else the working directory.
+    pub fn current() -> &'static Self {
+        CURRENT.get_or_init(|| {
+            let manifest_dir = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+            let folder = manifest_dir.or_else(|| env::current_dir().ok());
+            Self::of(&folder.unwrap_or_default(), Path::new(""))
+        })
+    }
+
+    /// Tells [`Self::current`] what the compiler knew of a test: its `CARGO_MANIFEST_DIR` and
+    /// its `file!()`. The first call counts.
+    pub fn init(manifest_dir: Option<&str>, file: &str) -> &'static Self {
+        match manifest_dir {
+            Some(folder) => CURRENT.get_or_init(|| Self::of(Path::new(folder), Path::new(file))),
+            None => Self::current(),
+        }
+    }
+
+    /// The workspace of the package at `manifest_dir`, one of whose sources the compiler calls
+    /// `file`.
+    ///
+    /// That is the nearest folder upward whose manifest has a `[workspace]`. On a machine that
+    /// has only the program, the two paths tell: cargo calls the compiler in the workspace, so
+    /// `/w/crates/a` and `crates/a/tests/t.rs` lie in `/w`. Else it is the package itself.
+    #[must_use]
+    pub fn of(manifest_dir: &Path, file: &Path) -> Self {
+        let declared = manifest_dir
+            .ancestors()
+            .find(|folder| declares_workspace(folder));
+        let root = declared
+            .or_else(|| common_root(manifest_dir, file))
+            .unwrap_or(manifest_dir);
+        Self {
+            root: root.to_owned(),
+        }
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// `file` as reports show it: relative to the workspace where it lies inside.
+    #[must_use]
+    pub fn relative<'f>(&self, file: &'f str) -> &'f str {
+        match self.root.to_str() {
+            Some(root) if !root.is_empty() => file
+                .strip_prefix(root)
+                .and_then(|rest| rest.strip_prefix('/'))
+                .unwrap_or(file),
+            _ => file,
+        }
+    }
+
+    /// Cargo's target folder: the one above the running program that cargo marked as a cache,
+    /// else `CARGO_TARGET_DIR`, else `target` in the workspace.
+    #[must_use]
+    pub fn target(&self) -> PathBuf {
+        let executable = env::current_exe().unwrap_or_default();
+        let marked = executable
+            .ancestors()
+            .find(|folder| folder.join("CACHEDIR.TAG").is_file());
+        marked
+            .map(Path::to_owned)
+            .or_else(|| env::var_os("CARGO_TARGET_DIR").map(|set| self.root.join(set)))
+            .unwrap_or_else(|| self.root.join("target"))
+    }
+}
+
+fn declares_workspace(folder: &Path) -> bool {
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+    manifest.lines().any(|line| {
+        let line = line.trim_start();
+        line.starts_with("[workspace]") || line.starts_with("[workspace.")
+    })
+}
+
+/// `folder` without the longest end of it that `file` begins with; none where they share nothing.
+fn common_root<'f>(folder: &'f Path, file: &Path) -> Option<&'f Path> {
+    folder
+        .ancestors()
+        .filter(|root| {
+            let inside = folder.strip_prefix(root).unwrap_or(folder);
+            !inside.as_os_str().is_empty() && file.starts_with(inside)
+        })
+        .last()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::Workspace;
+
+    #[test]
+    fn the_nearest_manifest_with_a_workspace_is_the_root() {
+        let folder = tempfile::tempdir().unwrap();
+        let package = folder.path().join("crates/a");
+        fs::create_dir_all(&package).unwrap();
+        fs::write(package.join("Cargo.toml"), "[package]\nname = \"a\"\n").unwrap();
+        fs::write(
+            folder.path().join("Cargo.toml"),
+            "[workspace]\nmembers = []\n",
+        )
+        .unwrap();
+        assert_eq!(Workspace::of(&package, Path::new("")).root(), folder.path());
+    }
+
+    #[test]
+    fn without_its_sources_the_compilers_paths_tell_the_root() {
+        let of = |folder: &str, file: &str| Workspace::of(Path::new(folder), Path::new(file));
+        let workspace = of("/gone/w/crates/a", "crates/a/tests/t.rs");
+        assert_eq!(workspace.root(), Path::new("/gone/w"));
+        assert_eq!(of("/gone/a", "tests/t.rs").root(), Path::new("/gone/a"));
+    }
+
+    #[test]
+    fn paths_inside_are_shown_relative_and_others_whole() {
+        let workspace = Workspace::of(Path::new("/gone/w"), Path::new(""));
+        assert_eq!(workspace.relative("/gone/w/src/lib.rs"), "src/lib.rs");
+        assert_eq!(
+            workspace.relative("/gone/w2/src/lib.rs"),
+            "/gone/w2/src/lib.rs"
+        );
+    }
+
+    #[test]
+    fn the_target_folder_is_the_one_that_holds_this_program() {
+        let target = Workspace::current().target();
+        assert!(
+            std::env::current_exe().unwrap().starts_with(&target),
+            "{target:?}"
+        );
+        assert!(target.join("CACHEDIR.TAG").is_file());
+    }
+}

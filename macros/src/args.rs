@@ -1,0 +1,328 @@
+//! The arguments of the attribute: one table of names, one check for repetition, an error at the
+//! place of each mistake.
+
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Expr, ExprLit, Lit, LitBool, LitStr, Path, Token, parenthesized};
+
+use crate::paths::Paths;
+use crate::requeue::Requeued;
+use crate::{duration, size};
+
+/// What the attribute says.
+#[derive(Default)]
+pub(crate) struct Args {
+    /// `crate = path`: where the library is.
+    pub(crate) library: Option<Path>,
+    /// The options, as written.
+    pub(crate) options: Vec<(&'static str, Value)>,
+    /// What an earlier round of expansion left for this one.
+    pub(crate) requeued: Requeued,
+}
+
+/// The value of one option.
+pub(crate) enum Value {
+    /// An expression in bytes.
+    Bytes(TokenStream),
+    /// `true` or `false`.
+    Flag(bool),
+    /// A variant of `OnLeak`.
+    OnLeak(&'static str),
+    /// A time to wait.
+    Milliseconds(u64),
+    /// `unchecked_if(condition, "reason")`.
+    UncheckedIf {
+        /// Asked before the body.
+        condition: Box<Expr>,
+        /// Told in the run's summary.
+        reason: LitStr,
+    },
+}
+
+/// One option.
+struct Known {
+    /// Its name: that of the field of `Options`.
+    name: &'static str,
+    /// How it is written.
+    usage: &'static str,
+    /// Reads what stands behind the name.
+    value: fn(ParseStream<'_>) -> syn::Result<Value>,
+}
+
+const KNOWN: [Known; 6] = [
+    Known {
+        name: "tolerance",
+        usage: "tolerance = \"1 MiB\"",
+        value: bytes,
+    },
+    Known {
+        name: "reserved_tolerance",
+        usage: "reserved_tolerance = \"2 MiB\"",
+        value: bytes,
+    },
+    Known {
+        name: "confirm",
+        usage: "confirm = false",
+        value: flag,
+    },
+    Known {
+        name: "on_leak",
+        usage: "on_leak = \"warn\"",
+        value: on_leak,
+    },
+    Known {
+        name: "settle",
+        usage: "settle = \"250ms\"",
+        value: settle,
+    },
+    Known {
+        name: "unchecked_if",
+        usage: "unchecked_if(condition, \"reason\")",
+        value: unchecked_if,
+    },
+];
+
+const LIBRARY: &str = "crate";
+
+impl Args {
+    /// Reads all arguments; the error holds every mistake among them.
+    pub(crate) fn parse(tokens: TokenStream) -> syn::Result<Self> {
+        (|input: ParseStream<'_>| {
+            let mut args = Self::default();
+            let mut seen = Vec::new();
+            let mut mistakes: Option<syn::Error> = None;
+            while !input.is_empty() {
+                if let Err(mistake) = args.read_one(input, &mut seen) {
+                    skip_to_comma(input)?;
+                    match &mut mistakes {
+                        Some(earlier) => earlier.combine(mistake),
+                        None => mistakes = Some(mistake),
+                    }
+                }
+                if !input.is_empty() {
+                    input.parse::<Token![,]>()?;
+                }
+            }
+            mistakes.map_or(Ok(args), Err)
+        })
+        .parse2(tokens)
+    }
+
+    fn read_one(&mut self, input: ParseStream<'_>, seen: &mut Vec<Ident>) -> syn::Result<()> {
+        let name = Ident::parse_any(input)?;
+        if seen.contains(&name) {
+            return Err(syn::Error::new(
+                name.span(),
+                format!("`{name}` stands twice: keep one"),
+            ));
+        }
+        seen.push(name.clone());
+        if name == Requeued::NAME {
+            self.requeued = Requeued::read(input)?;
+        } else if name == LIBRARY {
+            self.library = Some(library(input)?);
+        } else if let Some(known) = KNOWN.iter().find(|known| name == known.name) {
+            if input.is_empty() || input.peek(Token![,]) {
+                return Err(syn::Error::new(
+                    name.span(),
+                    format!("`{name}` needs a value: `{}`", known.usage),
+                ));
+            }
+            self.options.push((known.name, (known.value)(input)?));
+        } else {
+            return Err(unknown(&name));
+        }
+        if input.is_empty() || input.peek(Token![,]) {
+            return Ok(());
+        }
+        Err(input.error(format!("expected a comma behind `{name}`")))
+    }
+
+    /// The fields of the library's `Options` that the attribute sets.
+    pub(crate) fn facts(&self, paths: &Paths) -> Vec<TokenStream> {
+        let some = paths.private("Some");
+        self.options
+            .iter()
+            .map(|(name, value)| {
+                let name = Ident::new(name, proc_macro2::Span::call_site());
+                let value = value.fact(paths);
+                quote!(#name: #some(#value))
+            })
+            .collect()
+    }
+}
+
+impl Value {
+    fn fact(&self, paths: &Paths) -> TokenStream {
+        match self {
+            Self::Bytes(bytes) => bytes.clone(),
+            Self::Flag(flag) => flag.to_token_stream(),
+            Self::OnLeak(variant) => {
+                let on_leak = paths.private("OnLeak");
+                let variant = Ident::new(variant, proc_macro2::Span::call_site());
+                quote!(#on_leak::#variant)
+            }
+            Self::Milliseconds(milliseconds) => {
+                let duration = paths.private("Duration");
+                quote!(#duration::from_millis(#milliseconds))
+            }
+            Self::UncheckedIf { condition, reason } => {
+                let unchecked_if = paths.private("UncheckedIf");
+                quote!(#unchecked_if { condition: || #condition, reason: #reason })
+            }
+        }
+    }
+}
+
+fn bytes(input: ParseStream<'_>) -> syn::Result<Value> {
+    let value = assigned(input)?;
+    let Expr::Lit(ExprLit { lit, .. }) = &value else {
+        return Ok(Value::Bytes(value.into_token_stream()));
+    };
+    let mistake = match lit {
+        Lit::Str(text) => match size::bytes(&text.value()) {
+            Ok(bytes) => return Ok(Value::Bytes(bytes.into_token_stream())),
+            Err(mistake) => mistake,
+        },
+        Lit::Int(_) => return Ok(Value::Bytes(value.into_token_stream())),
+        _ => "a size is a whole number of bytes, or in quotes with a unit: \"1.5 MiB\"".to_owned(),
+    };
+    Err(syn::Error::new(lit.span(), mistake))
+}
+
+fn flag(input: ParseStream<'_>) -> syn::Result<Value> {
+    match assigned(input)? {
+        Expr::Lit(ExprLit {
+            lit: Lit::Bool(LitBool { value, .. }),
+            ..
+        }) => Ok(Value::Flag(value)),
+        other => Err(syn::Error::new_spanned(other, "expected `true` or `false`")),
+    }
+}
+
+fn on_leak(input: ParseStream<'_>) -> syn::Result<Value> {
+    let text = quoted(input, "expected \"fail\" or \"warn\"")?;
+    match text.value().as_str() {
+        "fail" => Ok(Value::OnLeak("Fail")),
+        "warn" => Ok(Value::OnLeak("Warn")),
+        _ => Err(syn::Error::new(
+            text.span(),
+            "expected \"fail\" or \"warn\"",
+        )),
+    }
+}
+
+fn settle(input: ParseStream<'_>) -> syn::Result<Value> {
+    let text = quoted(
+        input,
+        "a duration needs quotes and a unit, such as \"250ms\"",
+    )?;
+    match duration::milliseconds(&text.value()) {
+        Ok(milliseconds) => Ok(Value::Milliseconds(milliseconds)),
+        Err(mistake) => Err(syn::Error::new(text.span(), mistake)),
+    }
+}
+
+fn unchecked_if(input: ParseStream<'_>) -> syn::Result<Value> {
+    let content;
+    let parentheses = parenthesized!(content in input);
+    let condition = content.parse()?;
+    let missing = || {
+        syn::Error::new(
+            parentheses.span.join(),
+            "a reason is missing: `unchecked_if(condition, \"reason\")`",
+        )
+    };
+    content.parse::<Option<Token![,]>>()?.ok_or_else(missing)?;
+    if content.is_empty() {
+        return Err(missing());
+    }
+    let reason: LitStr = content
+        .parse()
+        .map_err(|error| syn::Error::new(error.span(), "a reason is a string in quotes"))?;
+    if reason.value().trim().is_empty() {
+        return Err(syn::Error::new(
+            reason.span(),
+            "a reason must say something",
+        ));
+    }
+    content.parse::<Option<Token![,]>>()?;
+    if !content.is_empty() {
+        return Err(content.error("nothing may stand behind the reason"));
+    }
+    Ok(Value::UncheckedIf { condition, reason })
+}
+
+fn library(input: ParseStream<'_>) -> syn::Result<Path> {
+    let usage = "expected a path without quotes, such as `crate = my_crate::gpu_leak_check`";
+    match assigned(input)? {
+        Expr::Path(expression)
+            if expression.qself.is_none()
+                && expression
+                    .path
+                    .segments
+                    .iter()
+                    .all(|segment| segment.arguments.is_none()) =>
+        {
+            Ok(expression.path)
+        }
+        other => Err(syn::Error::new_spanned(other, usage)),
+    }
+}
+
+fn assigned(input: ParseStream<'_>) -> syn::Result<Expr> {
+    input.parse::<Token![=]>()?;
+    input.parse()
+}
+
+fn quoted(input: ParseStream<'_>, mistake: &str) -> syn::Result<LitStr> {
+    match assigned(input)? {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(text),
+            ..
+        }) => Ok(text),
+        other => Err(syn::Error::new_spanned(other, mistake)),
+    }
+}
+
+fn unknown(name: &Ident) -> syn::Error {
+    let written = name.unraw().to_string();
+    let names = || KNOWN.iter().map(|known| known.name).chain([LIBRARY]);
+    let nearest = names()
+        .map(|known| (distance(&written, known), known))
+        .min()
+        .filter(|(distance, known)| *distance <= known.len() / 3)
+        .map_or_else(String::new, |(_, known)| {
+            format!(", did you mean `{known}`?")
+        });
+    let known = names().collect::<Vec<_>>().join("`, `");
+    syn::Error::new(
+        name.span(),
+        format!("unknown option `{written}`{nearest} (known are `{known}`)"),
+    )
+}
+
+/// The number of letters to insert, remove or replace that turn one word into the other.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in to.bytes().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[to.len()]
+}
+
+/// Leaves one wrong argument behind, so that the ones after it are still read.
+fn skip_to_comma(input: ParseStream<'_>) -> syn::Result<()> {
+    while !input.is_empty() && !input.peek(Token![,]) {
+        input.parse::<TokenTree>()?;
+    }
+    Ok(())
+}

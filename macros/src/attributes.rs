@@ -1,0 +1,91 @@
+//! What the other attributes on a test are, as far as their names tell.
+
+use syn::Attribute;
+
+/// Attributes that the compiler reads and no macro expands. One that is missing here costs a
+/// second round of expansion, nothing else; `cfg` and `cfg_attr` are missing on purpose: behind
+/// them, what they stand for is known.
+const INERT: [&str; 20] = [
+    "allow",
+    "automatically_derived",
+    "cold",
+    "coverage",
+    "deny",
+    "deprecated",
+    "diagnostic",
+    "doc",
+    "expect",
+    "forbid",
+    "ignore",
+    "inline",
+    "must_use",
+    "naked",
+    "no_mangle",
+    "optimize",
+    "should_panic",
+    "target_feature",
+    "track_caller",
+    "warn",
+];
+
+/// Tools whose attributes are inert.
+const TOOLS: [&str; 4] = ["clippy", "diagnostic", "miri", "rustfmt"];
+
+/// Whether no macro stands behind this attribute.
+pub(crate) fn is_inert(attribute: &Attribute) -> bool {
+    let name = name(attribute);
+    match name.split_once("::") {
+        Some((tool, _)) => TOOLS.contains(&tool),
+        None => INERT.contains(&name.as_str()),
+    }
+}
+
+/// An attribute's path as text.
+pub(crate) fn name(attribute: &Attribute) -> String {
+    let segments = attribute.path().segments.iter();
+    let names: Vec<String> = segments.map(|segment| segment.ident.to_string()).collect();
+    names.join("::")
+}
+
+/// Whether this is libtest's `#[test]`, as far as its name tells: a module may have imported
+/// another macro as `test`.
+pub(crate) fn is_plain_test(attribute: &Attribute) -> bool {
+    let name = name(attribute);
+    let in_prelude = |library| {
+        name.strip_prefix(library)
+            .and_then(|path| path.strip_prefix("::prelude::"))
+            .is_some_and(|path| path.ends_with("::test"))
+    };
+    name == "test" || in_prelude("core") || in_prelude("std")
+}
+
+/// Whether this attribute makes a test that libtest knows.
+pub(crate) fn makes_test(attribute: &Attribute) -> bool {
+    let name = last(attribute);
+    matches!(name.as_str(), "test" | "rstest" | "test_case") || name.ends_with("_test")
+}
+
+/// Whether this is the attribute of this crate.
+pub(crate) fn is_self(attribute: &Attribute) -> bool {
+    last(attribute) == "gpu_leak_check"
+}
+
+/// Whether this attribute means something on a test only.
+pub(crate) fn is_of_libtest(attribute: &Attribute) -> bool {
+    is_plain_test(attribute) || ["ignore", "should_panic"].contains(&name(attribute).as_str())
+}
+
+/// Whether this attribute speaks of a test's name and place in the module, and not of its code.
+pub(crate) fn is_of_name(attribute: &Attribute) -> bool {
+    ["deprecated", "doc", "ignore", "must_use"].contains(&name(attribute).as_str())
+}
+
+/// Whether this attribute sets the level of a lint.
+pub(crate) fn is_lint_level(attribute: &Attribute) -> bool {
+    ["allow", "deny", "expect", "forbid", "warn"].contains(&name(attribute).as_str())
+}
+
+fn last(attribute: &Attribute) -> String {
+    let segment = attribute.path().segments.last();
+    segment.map_or_else(String::new, |segment| segment.ident.to_string())
+}

@@ -1,0 +1,101 @@
+//! Which items can be checked tests.
+
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::{GenericParam, Item, ItemFn, ReturnType, Safety, TraitItemFn, Type};
+
+/// Reads the item as a function with a body.
+pub(crate) fn function(item: TokenStream) -> syn::Result<ItemFn> {
+    let kind = match syn::parse2(item.clone())? {
+        Item::Fn(function) => return Ok(function),
+        Item::Mod(_) => "a module: put it on each of its tests",
+        Item::Impl(_) => "an impl block: put it on a test function outside of it",
+        Item::Struct(_) | Item::Enum(_) | Item::Union(_) | Item::Type(_) => "a type",
+        Item::Trait(_) => "a trait",
+        Item::Verbatim(_) if syn::parse2::<TraitItemFn>(item.clone()).is_ok() => {
+            "a function without a body"
+        }
+        _ => "this item",
+    };
+    Err(syn::Error::new_spanned(
+        item,
+        format!("`#[gpu_leak_check]` belongs on a test function, not on {kind}"),
+    ))
+}
+
+/// Whether nothing but a body is left to run: what an attribute of a runtime or of fixtures would
+/// take away must be gone.
+pub(crate) fn check(function: &ItemFn) -> syn::Result<()> {
+    let signature = &function.sig;
+    let refuse =
+        |at: &dyn ToTokens, why: &str| Err(syn::Error::new_spanned(at.to_token_stream(), why));
+    if let Some(receiver) = signature.receiver() {
+        return refuse(
+            &receiver,
+            "a method cannot be a test: move it out of its impl block and drop `self`",
+        );
+    }
+    if let Some(constness) = &signature.constness {
+        return refuse(
+            constness,
+            "a `const fn` cannot be a checked test: drop `const`",
+        );
+    }
+    if let Safety::Unsafe(unsafety) = &signature.safety {
+        return refuse(
+            unsafety,
+            "an `unsafe fn` cannot be a test: drop `unsafe` here and write an unsafe block inside",
+        );
+    }
+    if let Some(abi) = &signature.abi {
+        return refuse(abi, "a test has Rust's own ABI: drop `extern`");
+    }
+    let parameter = signature
+        .generics
+        .params
+        .iter()
+        .find(|parameter| !matches!(parameter, GenericParam::Lifetime(_)));
+    if let Some(parameter) = parameter {
+        return refuse(
+            parameter,
+            "a test cannot be generic: call the generic function from a test for each type",
+        );
+    }
+    if let Some(asyncness) = &signature.asyncness {
+        return refuse(
+            asyncness,
+            "an async test needs a runtime: add its attribute, such as `#[tokio::test]`",
+        );
+    }
+    if !signature.inputs.is_empty() {
+        return refuse(
+            &signature.inputs,
+            "a test takes no arguments: add the attribute that supplies them, such as `#[rstest]`",
+        );
+    }
+    Ok(())
+}
+
+/// Whether a finished function fits what is known of it as a test.
+pub(crate) fn check_test(function: &ItemFn, has_test: bool, should_panic: bool) -> syn::Result<()> {
+    let signature = &function.sig;
+    if !has_test && signature.ident == "main" {
+        return Err(syn::Error::new(
+            signature.ident.span(),
+            "`main` cannot be checked: move what it does into a test function",
+        ));
+    }
+    let returns_unit = match &signature.output {
+        ReturnType::Default => true,
+        ReturnType::Type(_, output) => {
+            matches!(&**output, Type::Tuple(tuple) if tuple.elems.is_empty())
+        }
+    };
+    if should_panic && !returns_unit {
+        return Err(syn::Error::new_spanned(
+            &signature.output,
+            "a test with `#[should_panic]` must return `()`",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! A decimal number with a unit, read exactly: `1.5 MiB`, `250ms`.
+
+/// What was written, before anyone knows its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quantity<'a> {
+    /// All digits, without the point.
+    digits: u128,
+    /// How many of them stand behind the point.
+    decimals: u32,
+    /// What stands behind the number; a space between them is optional.
+    pub(crate) unit: &'a str,
+}
+
+impl<'a> Quantity<'a> {
+    /// Splits `text`; none if it does not begin with a number.
+    pub(crate) fn read(text: &'a str) -> Option<Self> {
+        let end = text
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(text.len());
+        let (number, unit) = text.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+        if whole.is_empty() || fraction.is_empty() {
+            return None;
+        }
+        Some(Self {
+            digits: format!("{whole}{fraction}").parse().ok()?,
+            decimals: u32::try_from(fraction.len()).ok()?,
+            unit: unit.trim_start(),
+        })
+    }
+
+    /// The number times `factor`; none if that is no whole number or too large.
+    pub(crate) fn times(self, factor: u64) -> Option<u64> {
+        let scaled = self.digits.checked_mul(u128::from(factor))?;
+        let divisor = 10_u128.checked_pow(self.decimals)?;
+        if scaled % divisor != 0 {
+            return None;
+        }
+        u64::try_from(scaled / divisor).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Quantity;
+
+    #[test]
+    fn a_space_before_the_unit_is_optional() {
+        assert_eq!(Quantity::read("64 MiB"), Quantity::read("64MiB"));
+    }
+
+    #[test]
+    fn decimals_are_exact() {
+        let tenth = Quantity::read("0.1").expect("a number");
+        assert_eq!(tenth.times(10), Some(1));
+        assert_eq!(tenth.times(1024), None);
+    }
+
+    #[test]
+    fn what_is_no_number_is_refused() {
+        for text in ["", "MiB", ".5", "5.", "1.2.3", "-1"] {
+            assert_eq!(Quantity::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_overflows_is_refused() {
+        let large = Quantity::read("20000000000").expect("a number");
+        assert_eq!(large.times(1 << 30), None);
+        assert_eq!(Quantity::read(&"9".repeat(50)), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! Standing behind all other attributes.
+//!
+//! Attributes expand from the first to the last, each seeing only what the ones before it made. So
+//! that a check wraps the finished test (the async runtime's life, a fixture's, a lock's), this one
+//! writes itself anew behind the others, until they are gone.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::parse::ParseStream;
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Ident, ItemFn, LitStr, Token, parenthesized};
+
+use crate::attributes;
+use crate::input;
+use crate::paths::Paths;
+use crate::should_panic::ShouldPanic;
+
+/// What one round of expansion tells the next, in a hidden argument.
+#[derive(Default)]
+pub(crate) struct Requeued {
+    /// Whether an attribute that makes a test was seen. It may have done so by now, and be gone.
+    pub(crate) has_test: bool,
+    /// `#[should_panic]`, taken off before another attribute could act on it.
+    pub(crate) should_panic: Option<ShouldPanic>,
+    /// The attributes that were passed. If they are all that is left, they are no macros.
+    behind: Vec<String>,
+}
+
+impl Requeued {
+    pub(crate) const NAME: &str = "__requeued";
+
+    /// Reads what [`Requeued::argument`] wrote.
+    pub(crate) fn read(input: ParseStream<'_>) -> syn::Result<Self> {
+        let mut requeued = Self::default();
+        let content;
+        parenthesized!(content in input);
+        while !content.is_empty() {
+            let fact: Ident = content.parse()?;
+            let value;
+            parenthesized!(value in content);
+            if fact == "test" {
+                requeued.has_test = true;
+            } else if fact == "panics" {
+                let expected = value.parse::<Option<LitStr>>()?;
+                requeued.should_panic = Some(ShouldPanic { expected });
+            } else {
+                let names = Punctuated::<LitStr, Token![,]>::parse_terminated(&value)?;
+                requeued.behind = names.iter().map(LitStr::value).collect();
+            }
+        }
+        Ok(requeued)
+    }
+
+    fn argument(&self) -> TokenStream {
+        let name = Ident::new(Self::NAME, proc_macro2::Span::call_site());
+        let test = self.has_test.then(|| quote!(test()));
+        let panics = self.should_panic.as_ref().map(|should_panic| {
+            let expected = &should_panic.expected;
+            quote!(panics(#expected))
+        });
+        let behind = &self.behind;
+        quote!(#name(#test #panics behind(#(#behind),*)))
+    }
+
+    /// Writes the attribute behind the macros that still stand on the function; none if this is the
+    /// last round.
+    ///
+    /// A plain `#[test]` stays behind us: it is ours to keep, because a build without libtest
+    /// deletes what it stands on. On a function that is no finished test, `test` must be the name
+    /// of some other macro.
+    pub(crate) fn behind_others(
+        &mut self,
+        args: &TokenStream,
+        function: &ItemFn,
+        paths: &Paths,
+    ) -> Option<TokenStream> {
+        let finished = input::check(function).is_ok();
+        let stays = |attribute: &&Attribute| finished && attributes::is_plain_test(attribute);
+        let others: Vec<String> = function
+            .attrs
+            .iter()
+            .filter(|attribute| !attributes::is_inert(attribute) && !stays(attribute))
+            .map(attributes::name)
+            .collect();
+        if others.is_empty() || others == self.behind {
+            return None;
+        }
+        self.behind = others;
+
+        let mut function = function.clone();
+        let attributes = std::mem::take(&mut function.attrs);
+        let (after, before): (Vec<_>, Vec<_>) =
+            attributes.iter().partition(|attribute| stays(attribute));
+        let attribute = paths.attribute();
+        let marker = self.argument();
+        let separator = (!args.is_empty()).then(|| quote!(,));
+        Some(quote! {
+            #(#before)*
+            #[#attribute(#args #separator #marker)]
+            #(#after)*
+            #function
+        })
+    }
+}

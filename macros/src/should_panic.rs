@@ -1,0 +1,78 @@
+//! `#[should_panic]`, taken off the test: libtest sees only the wrapper, which must not panic when
+//! the body does.
+
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, MetaNameValue};
+
+use crate::paths::Paths;
+
+/// What `#[should_panic]` asks for.
+#[derive(Clone)]
+pub(crate) struct ShouldPanic {
+    /// A part of the message.
+    pub(crate) expected: Option<LitStr>,
+}
+
+impl ShouldPanic {
+    /// Takes the attribute off, if it is there.
+    pub(crate) fn take(attributes: &mut Vec<Attribute>) -> syn::Result<Option<Self>> {
+        let mut found = None;
+        for attribute in
+            attributes.extract_if(.., |attribute| attribute.path().is_ident("should_panic"))
+        {
+            if found.is_some() {
+                return Err(syn::Error::new_spanned(
+                    attribute,
+                    "`should_panic` stands twice: keep one",
+                ));
+            }
+            found = Some(Self::read(&attribute)?);
+        }
+        Ok(found)
+    }
+
+    fn read(attribute: &Attribute) -> syn::Result<Self> {
+        let expected = match &attribute.meta {
+            Meta::Path(_) => return Ok(Self { expected: None }),
+            Meta::NameValue(pair) => literal(&pair.value),
+            Meta::List(list) => list
+                .parse_args::<MetaNameValue>()
+                .ok()
+                .filter(|pair| pair.path.is_ident("expected"))
+                .and_then(|pair| literal(&pair.value)),
+        };
+        match expected {
+            Some(text) => Ok(Self {
+                expected: Some(text),
+            }),
+            None => Err(syn::Error::new_spanned(
+                attribute,
+                "unknown form: write `#[should_panic]` or `#[should_panic(expected = \"message\")]`",
+            )),
+        }
+    }
+
+    /// The fact, as the library keeps it.
+    pub(crate) fn fact(&self, paths: &Paths) -> TokenStream {
+        let should_panic = paths.private("ShouldPanic");
+        let expected = match &self.expected {
+            Some(text) => {
+                let some = paths.private("Some");
+                quote!(#some(#text))
+            }
+            None => paths.private("None"),
+        };
+        quote!(#should_panic { expected: #expected })
+    }
+}
+
+fn literal(value: &Expr) -> Option<LitStr> {
+    match value {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(text),
+            ..
+        }) => Some(text.clone()),
+        _ => None,
+    }
+}

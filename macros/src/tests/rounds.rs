@@ -1,0 +1,109 @@
+//! Rounds of expansion: what stands behind what, and that there is an end.
+
+use proc_macro2::TokenStream;
+use syn::{Attribute, Item, ItemFn};
+
+use super::{items, pretty};
+use crate::{attributes, expand};
+
+/// The function after one round that wrote the attribute anew, if this was one.
+fn again(args: &str, item: &str) -> Option<ItemFn> {
+    match &items(args, item)[..] {
+        [Item::Fn(function)] => Some(function.clone()),
+        _ => None,
+    }
+}
+
+fn names(attributes: &[Attribute]) -> Vec<String> {
+    attributes.iter().map(attributes::name).collect()
+}
+
+/// Takes the attribute off and expands it, as rustc does once those before it are gone.
+fn next_round(mut function: ItemFn) -> Vec<Item> {
+    let position = function
+        .attrs
+        .iter()
+        .position(attributes::is_self)
+        .expect("the attribute");
+    let attribute = function.attrs.remove(position);
+    let args = match attribute.meta {
+        syn::Meta::List(list) => list.tokens,
+        _ => TokenStream::new(),
+    };
+    let tokens = expand::attribute(args, quote::quote!(#function));
+    let file: syn::File = syn::parse2(tokens).expect("items");
+    file.items
+}
+
+#[test]
+fn other_macros_come_first() {
+    let function =
+        again("tolerance = 1", "#[tokio::test] #[serial] async fn f() {}").expect("another round");
+    assert_eq!(
+        names(&function.attrs),
+        ["tokio::test", "serial", "gpu_leak_check::gpu_leak_check"]
+    );
+}
+
+#[test]
+fn conditional_attributes_come_first() {
+    let function = again(
+        "",
+        "#[cfg_attr(slow, ignore)] #[cfg(unix)] #[test] fn f() {}",
+    )
+    .expect("another round");
+    assert_eq!(
+        names(&function.attrs),
+        ["cfg_attr", "cfg", "gpu_leak_check::gpu_leak_check", "test"]
+    );
+}
+
+#[test]
+fn attributes_of_the_compiler_take_no_round() {
+    assert!(
+        again(
+            "",
+            "/// Docs.\n#[allow(x)] #[rustfmt::skip] #[inline] #[test] fn f() {}"
+        )
+        .is_none()
+    );
+}
+
+#[test]
+fn a_plain_test_attribute_stays_behind() {
+    let function = again("", "#[serial] #[test] fn f() {}").expect("another round");
+    assert_eq!(
+        names(&function.attrs),
+        ["serial", "gpu_leak_check::gpu_leak_check", "test"]
+    );
+}
+
+#[test]
+fn a_plain_test_attribute_on_an_async_function_is_some_other_macro() {
+    let function = again("", "#[test] async fn f() {}").expect("another round");
+    assert_eq!(
+        names(&function.attrs),
+        ["test", "gpu_leak_check::gpu_leak_check"]
+    );
+}
+
+#[test]
+fn an_inert_attribute_that_is_not_known_ends_in_the_second_round() {
+    let first = again("", "#[unheard_of] fn f() {}").expect("another round");
+    let last = next_round(first);
+    insta::assert_snapshot!(pretty(last));
+}
+
+#[test]
+fn a_macro_that_writes_a_new_one_gets_another_round() {
+    let mut function =
+        again("", "#[rstest] #[tokio::test] async fn f() {}").expect("another round");
+    function.attrs.remove(0);
+    let [Item::Fn(function)] = &next_round(function)[..] else {
+        panic!("another round");
+    };
+    assert_eq!(
+        names(&function.attrs),
+        ["tokio::test", "gpu_leak_check::gpu_leak_check"]
+    );
+}

@@ -1,0 +1,27 @@
+//! `#[test]` above the attribute: libtest has taken the function already, and the attribute cannot
+//! see that it did. The second entry tells.
+
+use gpu_leak_check::gpu_leak_check;
+
+use super::{case, fails};
+
+#[test]
+#[gpu_leak_check]
+#[ignore = "fails on purpose"]
+fn below_test() {}
+
+#[test]
+fn the_case_is_there_once() {
+    assert!(case("attribute::double_registration::below_test").ignored);
+}
+
+#[test]
+fn the_second_entry_fails_with_the_remedy() {
+    let child = fails("attribute::double_registration::below_test");
+    let told = format!("{}{}", child.stdout, child.stderr);
+    assert!(told.contains("1 passed; 1 failed"), "{told}");
+    assert!(
+        told.contains("put `#[gpu_leak_check]` above `#[test]`"),
+        "{told}"
+    );
+}

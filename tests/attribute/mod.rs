@@ -1,0 +1,38 @@
+//! `#[gpu_leak_check]` on every form of test and beside every other attribute.
+//!
+//! Tests here show that a body ran where and as often as it should; tests whose point is how they
+//! fail are `#[ignore]`d and run in a child.
+
+mod double_registration;
+mod facts;
+mod odd;
+mod outcomes;
+mod rstest;
+mod runtimes;
+mod serial_test;
+mod test_log;
+
+use gpu_leak_check::case::Case;
+use gpu_leak_check::registry;
+
+/// The one registered case of this name.
+fn case(name: &str) -> &'static Case {
+    let mut cases = registry::cases();
+    cases.retain(|case| case.name() == name);
+    assert_eq!(cases.len(), 1, "cases named `{name}`");
+    cases[0]
+}
+
+/// The child's output if it passed.
+fn passes(test: &str) -> gpu_leak_tests::child::Child {
+    let child = gpu_leak_tests::child::run(test);
+    assert!(child.status.success(), "{test}: {child:#?}");
+    child
+}
+
+/// The child's output if it failed.
+fn fails(test: &str) -> gpu_leak_tests::child::Child {
+    let child = gpu_leak_tests::child::run(test);
+    assert!(!child.status.success(), "{test}: {child:#?}");
+    child
+}

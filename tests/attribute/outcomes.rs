@@ -1,0 +1,122 @@
+//! How a test ends: as it would without the attribute.
+
+use std::error::Error;
+use std::fmt;
+use std::rc::Rc;
+
+use gpu_leak_check::gpu_leak_check;
+
+use super::{fails, passes};
+
+/// An error that no other thread may touch.
+#[derive(Debug)]
+struct Local(Rc<str>);
+
+impl fmt::Display for Local {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for Local {}
+
+#[gpu_leak_check]
+#[test]
+fn returns_ok() -> Result<(), Box<dyn Error>> {
+    Ok(())
+}
+
+#[gpu_leak_check]
+#[test]
+#[ignore = "fails on purpose"]
+fn returns_an_error_that_is_not_send() -> Result<(), Box<dyn Error>> {
+    Err(Box::new(Local("the body's own error".into())))
+}
+
+#[test]
+fn an_error_fails_the_test_and_is_shown() {
+    let child = fails("attribute::outcomes::returns_an_error_that_is_not_send");
+    assert!(child.stderr.contains("the body's own error"), "{child:#?}");
+}
+
+#[gpu_leak_check]
+#[test]
+#[ignore = "fails on purpose"]
+fn panics() {
+    panic!("the body's own panic");
+}
+
+#[test]
+fn a_panic_fails_the_test_and_is_shown_at_its_place() {
+    let child = fails("attribute::outcomes::panics");
+    assert!(child.stderr.contains("the body's own panic"), "{child:#?}");
+    assert!(child.stderr.contains("outcomes.rs"), "{child:#?}");
+}
+
+#[gpu_leak_check]
+#[test]
+#[should_panic(expected = "no such device")]
+fn panics_as_expected() {
+    panic!("there is no such device here");
+}
+
+#[gpu_leak_check]
+#[test]
+#[should_panic]
+fn panics_with_any_message() {
+    panic!("whatever");
+}
+
+#[gpu_leak_check]
+#[test]
+#[ignore = "fails on purpose"]
+#[should_panic(expected = "no such device")]
+fn panics_with_another_message() {
+    panic!("out of memory");
+}
+
+#[gpu_leak_check]
+#[test]
+#[ignore = "fails on purpose"]
+#[should_panic]
+fn does_not_panic() {}
+
+#[test]
+fn another_panic_than_expected_fails_in_the_words_of_libtest() {
+    let child = fails("attribute::outcomes::panics_with_another_message");
+    let told = format!("{}{}", child.stdout, child.stderr);
+    assert!(
+        told.contains("panic did not contain expected string"),
+        "{told}"
+    );
+    assert!(told.contains("no such device"), "{told}");
+}
+
+#[test]
+fn a_panic_that_does_not_come_fails_in_the_words_of_libtest() {
+    let child = fails("attribute::outcomes::does_not_panic");
+    let told = format!("{}{}", child.stdout, child.stderr);
+    assert!(told.contains("test did not panic as expected"), "{told}");
+}
+
+#[gpu_leak_check]
+#[test]
+#[ignore = "shows that it is not run"]
+#[expect(clippy::print_stdout, reason = "the test looks for it")]
+fn ignored() {
+    println!("the ignored body ran");
+}
+
+#[test]
+fn an_ignored_test_runs_only_when_asked() {
+    let name = "attribute::outcomes::ignored";
+    let child = passes(name);
+    assert!(child.stdout.contains("the ignored body ran"), "{child:#?}");
+    let program = std::env::current_exe().expect("this program");
+    let output = std::process::Command::new(program)
+        .args(["--exact", name])
+        .output()
+        .expect("a child process");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("1 ignored"), "{stdout}");
+}

@@ -1,0 +1,74 @@
+//! What every allocator of the workloads promises, over every storage, and the figures and rules
+//! of the caching one.
+
+mod caching;
+mod device;
+mod figures;
+mod model;
+mod random;
+mod streams;
+mod suite;
+mod threads;
+
+use gpu_leak_kernels::cuda::CudaConfig;
+use gpu_leak_kernels::memory::Policy;
+use gpu_leak_kernels::{Device, EmbeddedConfig};
+
+fn embedded(policy: Policy) -> Device {
+    Device::embedded_with(EmbeddedConfig {
+        policy,
+        ..EmbeddedConfig::default()
+    })
+    .expect("an embedded device")
+}
+
+/// None on a machine without a GPU.
+fn cuda(policy: Policy) -> Option<Device> {
+    Device::cuda_with(CudaConfig { ordinal: 0, policy }).ok()
+}
+
+/// The suite once for each allocator and storage.
+macro_rules! conformance {
+    ($($test:ident),* $(,)?) => {
+        mod embedded_caching {
+            $(#[test] fn $test() { super::suite::$test(&super::embedded(super::Policy::Caching)); })*
+        }
+        mod embedded_direct {
+            $(#[test] fn $test() { super::suite::$test(&super::embedded(super::Policy::Direct)); })*
+        }
+        mod cuda_caching {
+            $(#[test] fn $test() {
+                if let Some(device) = super::cuda(super::Policy::Caching) {
+                    super::suite::$test(&device);
+                }
+            })*
+        }
+        mod cuda_direct {
+            $(#[test] fn $test() {
+                if let Some(device) = super::cuda(super::Policy::Direct) {
+                    super::suite::$test(&device);
+                }
+            })*
+        }
+    };
+}
+
+conformance!(
+    a_new_device_holds_nothing,
+    live_buffers_do_not_overlap,
+    a_buffer_of_no_bytes_takes_no_memory,
+    a_dropped_buffer_is_no_longer_allocated,
+    empty_cache_returns_all_that_is_not_in_use,
+    what_is_allocated_is_never_more_than_what_is_reserved,
+    a_request_beyond_the_device_tells_its_figures_and_harms_nothing,
+    no_size_overflows_the_arithmetic,
+    a_limit_refuses_what_would_pass_it,
+    peaks_outlast_what_caused_them_until_reset,
+    totals_add_up_to_what_there_is,
+    the_snapshot_agrees_with_the_statistics,
+    buffers_keep_their_device_alive,
+    a_buffer_may_be_dropped_on_another_thread,
+    release_returns_everything_and_says_so,
+    release_names_what_pins_a_segment,
+    threads_share_the_allocator_without_harm,
+);

@@ -1,0 +1,275 @@
+//! Where addresses come from: blocks mapped from the host, cut into pieces of 512 bytes and more.
+//!
+//! A freed piece is the next one of its size to be given out, so two threads race for one address as they do
+//! on a GPU. Mappings are never undone: a block that is given back keeps its addresses and loses its content.
+
+#![expect(
+    unsafe_code,
+    reason = "the memory behind device addresses is mapped and dropped by hand"
+)]
+
+use std::collections::{BTreeMap, HashMap};
+
+/// Alignment and smallest size of a piece, as `cuMemAlloc` has them.
+pub(crate) const ALIGNMENT: u64 = 512;
+
+#[derive(Debug)]
+struct Block {
+    size: u64,
+    /// Offset behind the last piece cut from this block since it was last whole.
+    cut: u64,
+    live: usize,
+    /// Whether the device holds memory for this block now.
+    committed: bool,
+    /// A stream-ordered free the host has not seen complete: a trim may not give the block back yet.
+    unobserved: bool,
+}
+
+/// An address space that grows by whole blocks.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    granularity: u64,
+    blocks: BTreeMap<u64, Block>,
+    /// Freed pieces by size, the newest last.
+    free: HashMap<u64, Vec<u64>>,
+    reserved: u64,
+}
+
+/// The bytes a request takes: whole 512-byte units.
+pub(crate) fn rounded(size: u64) -> u64 {
+    size.next_multiple_of(ALIGNMENT)
+}
+
+impl Arena {
+    pub(crate) fn new(granularity: u64) -> Self {
+        Self {
+            granularity,
+            blocks: BTreeMap::new(),
+            free: HashMap::new(),
+            reserved: 0,
+        }
+    }
+
+    /// Bytes of the device held now, in whole blocks.
+    pub(crate) fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
+    /// How many bytes more the device would have to give for a piece of `size`.
+    pub(crate) fn growth(&self, size: u64) -> u64 {
+        let size = rounded(size);
+        let reusable = self.free.get(&size).and_then(|pieces| pieces.last());
+        match reusable {
+            Some(&piece) if self.block_of(piece).1.committed => 0,
+            Some(&piece) => self.block_of(piece).1.size,
+            None if self
+                .blocks
+                .values()
+                .any(|block| block.committed && block.has_room(size)) =>
+            {
+                0
+            }
+            None => size.next_multiple_of(self.granularity),
+        }
+    }
+
+    /// Cuts a piece. `None` if the host has no memory left.
+    pub(crate) fn allocate(&mut self, size: u64) -> Option<u64> {
+        let size = rounded(size);
+        if let Some(piece) = self.free.get_mut(&size).and_then(Vec::pop) {
+            let base = self.block_of(piece).0;
+            self.take_from(base);
+            return Some(piece);
+        }
+        let whole = size.next_multiple_of(self.granularity);
+        let find = |test: &dyn Fn(&Block) -> bool| {
+            self.blocks
+                .iter()
+                .find(|(_, block)| test(block))
+                .map(|(&base, _)| base)
+        };
+        let base = find(&|block| block.committed && block.cut + size <= block.size)
+            .or_else(|| find(&|block| block.committed && block.has_room(size)))
+            .or_else(|| find(&|block| !block.committed && block.size == whole));
+        let base = match base {
+            Some(base) => base,
+            None => self.map_block(whole)?,
+        };
+        if self.blocks[&base].cut + size > self.blocks[&base].size {
+            self.make_whole(base);
+        }
+        let block = self
+            .blocks
+            .get_mut(&base)
+            .expect("the block was just found");
+        let piece = base + block.cut;
+        block.cut += size;
+        self.take_from(base);
+        Some(piece)
+    }
+
+    /// Takes a piece back; `observed` is false for a stream-ordered free.
+    pub(crate) fn free(&mut self, piece: u64, size: u64, observed: bool) {
+        let base = self.block_of(piece).0;
+        let block = self
+            .blocks
+            .get_mut(&base)
+            .expect("a live piece has a block");
+        block.live -= 1;
+        block.unobserved |= !observed;
+        self.free.entry(rounded(size)).or_default().push(piece);
+    }
+
+    /// The host has synchronised: every free so far is seen.
+    pub(crate) fn observe(&mut self) {
+        for block in self.blocks.values_mut() {
+            block.unobserved = false;
+        }
+    }
+
+    /// Gives empty blocks back until no more than `keep` bytes are reserved.
+    pub(crate) fn trim(&mut self, keep: u64) {
+        for (&base, block) in &mut self.blocks {
+            if self.reserved <= keep {
+                return;
+            }
+            if block.committed && block.live == 0 && !block.unobserved {
+                block.committed = false;
+                self.reserved -= block.size;
+                // SAFETY: the range is a private anonymous mapping of this arena, and no piece of it is live,
+                // so nobody may still read what was in it.
+                unsafe {
+                    libc::madvise(
+                        base as *mut libc::c_void,
+                        block.size as usize,
+                        libc::MADV_DONTNEED,
+                    )
+                };
+            }
+        }
+    }
+
+    fn take_from(&mut self, base: u64) {
+        let block = self
+            .blocks
+            .get_mut(&base)
+            .expect("the caller found this block");
+        block.live += 1;
+        if !block.committed {
+            block.committed = true;
+            self.reserved += block.size;
+        }
+    }
+
+    fn make_whole(&mut self, base: u64) {
+        let block = self
+            .blocks
+            .get_mut(&base)
+            .expect("the caller found this block");
+        block.cut = 0;
+        let end = base + block.size;
+        for pieces in self.free.values_mut() {
+            pieces.retain(|&piece| piece < base || piece >= end);
+        }
+    }
+
+    fn block_of(&self, piece: u64) -> (u64, &Block) {
+        let (&base, block) = self
+            .blocks
+            .range(..=piece)
+            .next_back()
+            .expect("a piece lies in a block");
+        (base, block)
+    }
+
+    fn map_block(&mut self, size: u64) -> Option<u64> {
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of ours.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                usize::try_from(size).ok()?,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if address == libc::MAP_FAILED {
+            return None;
+        }
+        let base = address as u64;
+        self.blocks.insert(
+            base,
+            Block {
+                size,
+                cut: 0,
+                live: 0,
+                committed: false,
+                unobserved: false,
+            },
+        );
+        Some(base)
+    }
+}
+
+impl Block {
+    /// Room behind the last cut, or all of it when nothing in it lives.
+    fn has_room(&self, size: u64) -> bool {
+        self.cut + size <= self.size || (self.live == 0 && size <= self.size)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_freed_piece_is_the_next_of_its_size() {
+        let mut arena = Arena::new(2 * MIB);
+        let pieces: Vec<u64> = (0..4).map(|_| arena.allocate(100).unwrap()).collect();
+        assert!(pieces.iter().all(|piece| piece % ALIGNMENT == 0));
+        arena.free(pieces[1], 100, true);
+        arena.free(pieces[2], 100, true);
+        assert_eq!(arena.allocate(4), Some(pieces[2]));
+        assert_eq!(arena.allocate(4), Some(pieces[1]));
+    }
+
+    #[test]
+    fn one_byte_reserves_a_block_and_the_next_none() {
+        let mut arena = Arena::new(2 * MIB);
+        assert_eq!(arena.growth(1), 2 * MIB);
+        arena.allocate(1).unwrap();
+        assert_eq!((arena.growth(1), arena.reserved()), (0, 2 * MIB));
+        arena.allocate(3 * MIB).unwrap();
+        assert_eq!(arena.reserved(), 6 * MIB);
+    }
+
+    #[test]
+    fn a_block_with_a_live_piece_or_an_unseen_free_is_not_trimmed() {
+        let mut arena = Arena::new(32 * MIB);
+        let (kept, gone) = (arena.allocate(1).unwrap(), arena.allocate(1).unwrap());
+        arena.free(gone, 1, false);
+        arena.observe();
+        arena.trim(0);
+        assert_eq!(arena.reserved(), 32 * MIB);
+        arena.free(kept, 1, false);
+        arena.trim(0);
+        assert_eq!(arena.reserved(), 32 * MIB);
+        arena.observe();
+        arena.trim(0);
+        assert_eq!(arena.reserved(), 0);
+        assert_eq!(arena.allocate(1), Some(kept));
+        assert_eq!(arena.reserved(), 32 * MIB);
+    }
+
+    #[test]
+    fn an_empty_block_serves_pieces_of_another_size() {
+        let mut arena = Arena::new(2 * MIB);
+        let small: Vec<u64> = (0..4096).map(|_| arena.allocate(512).unwrap()).collect();
+        small.iter().for_each(|&piece| arena.free(piece, 512, true));
+        arena.allocate(MIB).unwrap();
+        assert_eq!(arena.reserved(), 2 * MIB);
+    }
+}

@@ -1,0 +1,296 @@
+//! Stream capture: which streams record into which graph, and what is forbidden meanwhile.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use crate::dispatch::{self, Out, api};
+use crate::error::Error;
+use crate::graph::{Graph, Node};
+use crate::handle::Handle;
+use crate::state::{Driver, driver};
+use crate::stream;
+
+/// `CUstreamCaptureMode`.
+const GLOBAL: u32 = 0;
+const RELAXED: u32 = 2;
+
+/// A capture under way.
+#[derive(Debug)]
+pub(crate) struct Capture {
+    graph: Handle,
+    origin: Handle,
+    mode: u32,
+    thread: u64,
+    invalidated: bool,
+    /// Streams whose work the origin has not waited for.
+    unjoined: BTreeSet<Handle>,
+}
+
+thread_local! {
+    /// `cuThreadExchangeStreamCaptureMode`.
+    static MODE: Cell<u32> = const { Cell::new(GLOBAL) };
+}
+
+impl Driver {
+    fn capture_of(&self, stream: Handle) -> Option<u64> {
+        self.streams.get(stream)?.capture
+    }
+
+    pub(crate) fn invalidate(&mut self, capture: u64) {
+        if let Some(capture) = self.captures.get_mut(&capture) {
+            capture.invalidated = true;
+        }
+    }
+
+    /// Calls that could touch work of another stream: forbidden while a capture that minds them is under way,
+    /// and ruinous to it.
+    pub(crate) fn forbid_in_capture(&mut self) -> Result<(), Error> {
+        let (mode, thread) = (MODE.get(), dispatch::thread_number());
+        let minds = |capture: &Capture| {
+            mode != RELAXED
+                && ((capture.thread == thread && capture.mode != RELAXED)
+                    || (mode == GLOBAL && capture.mode == GLOBAL))
+        };
+        self.forbid(minds)
+    }
+
+    /// Waiting for a whole context: forbidden while any of its streams captures.
+    pub(crate) fn forbid_in_capture_of(&mut self, context: Handle) -> Result<(), Error> {
+        let captures: BTreeSet<Handle> = self
+            .streams
+            .iter()
+            .filter(|(_, stream)| stream.context == context)
+            .filter_map(|(_, stream)| self.captures.get(&stream.capture?))
+            .map(|capture| capture.origin)
+            .collect();
+        self.forbid(|capture| captures.contains(&capture.origin))
+    }
+
+    /// Waiting for one stream: forbidden while it captures.
+    pub(crate) fn forbid_on_capturing(&mut self, stream: Handle) -> Result<(), Error> {
+        let origin = self
+            .capture_of(stream)
+            .and_then(|capture| Some(self.captures.get(&capture)?.origin));
+        self.forbid(|capture| Some(capture.origin) == origin)
+    }
+
+    fn forbid(&mut self, minds: impl Fn(&Capture) -> bool) -> Result<(), Error> {
+        let mut result = Ok(());
+        for capture in self.captures.values_mut().filter(|capture| minds(capture)) {
+            capture.invalidated = true;
+            result = Err(Error::STREAM_CAPTURE_UNSUPPORTED);
+        }
+        result
+    }
+
+    /// `cuStreamWaitEvent`: draws a stream into the capture the event was recorded in.
+    pub(crate) fn join(&mut self, stream: Handle, event: Handle) -> Result<(), Error> {
+        let event = self.events.get(event).ok_or(Error::INVALID_HANDLE)?;
+        let (own, other) = (self.capture_of(stream), event.captured);
+        let Some((capture, from)) =
+            other.filter(|(capture, _)| self.captures.contains_key(capture))
+        else {
+            // Work outside a capture cannot be waited for inside one.
+            return if own.is_some() {
+                Err(Error::STREAM_CAPTURE_ISOLATION)
+            } else {
+                Ok(())
+            };
+        };
+        if stream::is_default(stream) {
+            return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
+        }
+        if own.is_some_and(|own| own != capture) {
+            return Err(Error::STREAM_CAPTURE_MERGE);
+        }
+        let under_way = self.captures.get_mut(&capture).expect("it was just found");
+        under_way.unjoined.remove(&from);
+        if stream != under_way.origin {
+            under_way.unjoined.insert(stream);
+        }
+        self.streams
+            .get_mut(stream)
+            .ok_or(Error::INVALID_HANDLE)?
+            .capture = Some(capture);
+        Ok(())
+    }
+}
+
+/// The graph that `stream` records into, if it captures.
+fn graph_of(stream: Handle) -> Result<Option<Handle>, Error> {
+    let driver = driver()?;
+    driver.context_of_stream(stream)?;
+    let Some(capture) = driver
+        .capture_of(stream)
+        .and_then(|capture| driver.captures.get(&capture))
+    else {
+        return Ok(None);
+    };
+    if capture.invalidated {
+        Err(Error::STREAM_CAPTURE_INVALIDATED)
+    } else {
+        Ok(Some(capture.graph))
+    }
+}
+
+/// Records an operation instead of running it; false if the stream does not capture.
+pub(crate) fn add(stream: Handle, node: Node) -> Result<bool, Error> {
+    let Some(graph) = graph_of(stream)? else {
+        return Ok(false);
+    };
+    crate::graph::add_node(graph, |_| Ok(node))?;
+    Ok(true)
+}
+
+/// An allocation in a capturing stream becomes a node of its graph, and gets its address now.
+pub(crate) fn allocate(stream: Handle, size: u64) -> Result<Option<u64>, Error> {
+    let Some(graph) = graph_of(stream)? else {
+        return Ok(None);
+    };
+    let device = driver()?.device_of_stream(stream)?;
+    crate::graph::add_allocation(graph, device, size).map(|(_, address)| Some(address))
+}
+
+/// A free in a capturing stream becomes a node; only graph memory can be freed there.
+pub(crate) fn free(stream: Handle, address: u64) -> Result<bool, Error> {
+    let Some(graph) = graph_of(stream)? else {
+        return Ok(false);
+    };
+    crate::graph::add_free(graph, address)?;
+    Ok(true)
+}
+
+fn begin(stream: Handle, mode: u32) -> Result<(), Error> {
+    let mut driver = driver()?;
+    driver.context_of_stream(stream)?;
+    if mode > RELAXED {
+        return Err(Error::INVALID_VALUE);
+    }
+    // The legacy stream cannot capture; the per-thread one is not simulated as an object.
+    if stream::is_default(stream) {
+        return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
+    }
+    if driver.capture_of(stream).is_some() {
+        return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
+    }
+    let graph = driver.graphs.insert(Graph::default());
+    let id = driver
+        .captures
+        .last_key_value()
+        .map_or(1, |(&last, _)| last + 1);
+    let thread = dispatch::thread_number();
+    driver.captures.insert(
+        id,
+        Capture {
+            graph,
+            origin: stream,
+            mode,
+            thread,
+            invalidated: false,
+            unjoined: BTreeSet::new(),
+        },
+    );
+    driver
+        .streams
+        .get_mut(stream)
+        .expect("it was just found")
+        .capture = Some(id);
+    Ok(())
+}
+
+fn end(stream: Handle, graph_out: Out<Handle>) -> Result<(), Error> {
+    let mut driver = driver()?;
+    driver.context_of_stream(stream)?;
+    let id = driver.capture_of(stream).ok_or(Error::INVALID_VALUE)?;
+    let capture = &driver.captures[&id];
+    if capture.origin != stream {
+        return Err(Error::STREAM_CAPTURE_UNMATCHED);
+    }
+    if capture.mode != RELAXED && capture.thread != dispatch::thread_number() {
+        return Err(Error::STREAM_CAPTURE_WRONG_THREAD);
+    }
+    let capture = driver.captures.remove(&id).expect("it was just found");
+    for stream in driver
+        .streams
+        .values_mut()
+        .filter(|stream| stream.capture == Some(id))
+    {
+        stream.capture = None;
+    }
+    let failure = match (capture.invalidated, capture.unjoined.is_empty()) {
+        (true, _) => Some(Error::STREAM_CAPTURE_INVALIDATED),
+        (false, false) => Some(Error::STREAM_CAPTURE_UNJOINED),
+        (false, true) => None,
+    };
+    if let Some(error) = failure {
+        driver.destroy_graph(capture.graph)?;
+        graph_out.offer(0);
+        return Err(error);
+    }
+    graph_out.put(capture.graph)
+}
+
+fn status(driver: &Driver, stream: Handle) -> Result<(u32, u64, Handle), Error> {
+    driver.context_of_stream(stream)?;
+    let Some(id) = driver.capture_of(stream) else {
+        return Ok((0, 0, 0));
+    };
+    let capture = &driver.captures[&id];
+    Ok((if capture.invalidated { 2 } else { 1 }, id, capture.graph))
+}
+
+api! {
+    cuStreamBeginCapture = 495, cuStreamBeginCapture_ptsz = 496 fn(stream: Handle) {
+        begin(stream, GLOBAL)
+    }
+
+    cuStreamBeginCapture_v2 = 539, cuStreamBeginCapture_v2_ptsz = 540 fn(stream: Handle, mode: u32) {
+        begin(stream, mode)
+    }
+
+    cuStreamEndCapture = 497, cuStreamEndCapture_ptsz = 498 fn(stream: Handle, graph: Out<Handle>) {
+        end(stream, graph)
+    }
+
+    cuStreamIsCapturing = 499, cuStreamIsCapturing_ptsz = 500 fn(stream: Handle, status_out: Out<u32>) {
+        status_out.put(status(&*driver()?, stream)?.0)
+    }
+
+    cuStreamGetCaptureInfo = 536, cuStreamGetCaptureInfo_ptsz = 537 fn(stream: Handle, status_out: Out<u32>, id_out: Out<u64>) {
+        let (status, id, _) = status(&*driver()?, stream)?;
+        id_out.offer(id);
+        status_out.put(status)
+    }
+
+    cuStreamGetCaptureInfo_v2 = 629, cuStreamGetCaptureInfo_v2_ptsz = 630 fn(
+        stream: Handle, status_out: Out<u32>, id_out: Out<u64>, graph_out: Out<Handle>, dependencies: Out<u64>, count: Out<usize>,
+    ) {
+        let (status, id, graph) = status(&*driver()?, stream)?;
+        id_out.offer(id);
+        graph_out.offer(graph);
+        dependencies.offer(0);
+        count.offer(0);
+        status_out.put(status)
+    }
+
+    cuStreamGetCaptureInfo_v3 = 729, cuStreamGetCaptureInfo_v3_ptsz = 730 fn(
+        stream: Handle, status_out: Out<u32>, id_out: Out<u64>, graph_out: Out<Handle>, dependencies: Out<u64>,
+        edges: Out<u64>, count: Out<usize>,
+    ) {
+        let (status, id, graph) = status(&*driver()?, stream)?;
+        id_out.offer(id);
+        graph_out.offer(graph);
+        dependencies.offer(0);
+        edges.offer(0);
+        count.offer(0);
+        status_out.put(status)
+    }
+
+    cuThreadExchangeStreamCaptureMode = 541 fn(mode: Out<u32>) {
+        let new = mode.value()?;
+        if new > RELAXED {
+            return Err(Error::INVALID_VALUE);
+        }
+        mode.put(MODE.replace(new))
+    }
+}

@@ -1,0 +1,450 @@
+//! Contexts: primary ones by device, created ones, each thread's stack of current ones, and what dies with one.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+
+use crate::dispatch::{self, In, Out, api, resource};
+use crate::error::Error;
+use crate::handle::Handle;
+use crate::state::{Driver, driver, state};
+
+/// A context; a primary one stays in the table when it is reset, so that its handle stays the same.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) uid: u32,
+    pub(crate) device: usize,
+    pub(crate) alive: bool,
+    /// A sticky error: what every call in this context answers from now on.
+    pub(crate) poisoned: Option<Error>,
+    primary: bool,
+    /// Retains of a primary context, attaches of a created one.
+    references: u32,
+    flags: u32,
+    cache_config: u32,
+    limits: HashMap<u32, usize>,
+}
+
+/// How deep `cuCtxPushCurrent` can go.
+const STACK: usize = 32;
+
+thread_local! {
+    /// The contexts current to this thread, the top last. No destructor: it is read in thread exits too.
+    static CURRENT: Cell<([Handle; STACK], usize)> = const { Cell::new(([0; STACK], 0)) };
+}
+
+fn top() -> Handle {
+    let (stack, depth) = CURRENT.get();
+    if depth == 0 { 0 } else { stack[depth - 1] }
+}
+
+fn push(context: Handle) -> Result<(), Error> {
+    let (mut stack, depth) = CURRENT.get();
+    *stack.get_mut(depth).ok_or(Error::OUT_OF_MEMORY)? = context;
+    CURRENT.set((stack, depth + 1));
+    Ok(())
+}
+
+fn pop() -> Option<Handle> {
+    let (stack, depth) = CURRENT.get();
+    let depth = depth.checked_sub(1)?;
+    CURRENT.set((stack, depth));
+    Some(stack[depth])
+}
+
+/// What a callback says of the calling thread: its context, and that context's id.
+pub(crate) fn current_and_uid() -> (Handle, u32) {
+    let handle = top();
+    if handle == 0 {
+        return (0, 0);
+    }
+    (
+        handle,
+        state()
+            .contexts
+            .get(handle)
+            .filter(|context| context.alive)
+            .map_or(0, |context| context.uid),
+    )
+}
+
+/// Breaks a context for good.
+pub(crate) fn poison(handle: Handle, error: Error) -> Result<(), Error> {
+    let mut state = state();
+    let context = state
+        .contexts
+        .get_mut(handle)
+        .filter(|context| context.alive)
+        .ok_or(Error::INVALID_CONTEXT)?;
+    context.poisoned.get_or_insert(error);
+    Ok(())
+}
+
+/// Breaks the calling thread's context, if it has one.
+pub(crate) fn poison_current(error: Error) {
+    // A thread without a context has nothing to break.
+    let _ = poison(top(), error);
+}
+
+impl Driver {
+    /// A context by its handle, whatever its health.
+    pub(crate) fn context(&self, handle: Handle) -> Result<&Context, Error> {
+        let context = self.contexts.get(handle).ok_or(Error::INVALID_CONTEXT)?;
+        if context.alive {
+            Ok(context)
+        } else {
+            Err(Error::CONTEXT_IS_DESTROYED)
+        }
+    }
+
+    /// The calling thread's context, if it has one that still works.
+    pub(crate) fn current(&self) -> Result<&Context, Error> {
+        self.healthy(top())
+    }
+
+    pub(crate) fn current_handle(&self) -> Result<Handle, Error> {
+        self.current().map(|_| top())
+    }
+
+    /// A context in which calls still succeed.
+    pub(crate) fn healthy(&self, handle: Handle) -> Result<&Context, Error> {
+        let context = self.context(handle)?;
+        context.poisoned.map_or(Ok(context), Err)
+    }
+
+    fn new_context(&mut self, device: usize, flags: u32, primary: bool) -> Context {
+        self.context_uids += 1;
+        Context {
+            uid: self.context_uids,
+            device,
+            alive: true,
+            poisoned: None,
+            primary,
+            references: 1,
+            flags,
+            cache_config: 0,
+            limits: HashMap::new(),
+        }
+    }
+
+    /// Frees what a context takes with it. Stream-ordered and physical memory, pools and graphs stay: they
+    /// belong to no context (`cuCtxDestroy` in `cuda.h`).
+    fn tear_down(&mut self, handle: Handle) {
+        let doomed: Vec<u64> = self
+            .memory
+            .iter()
+            .filter(|(_, allocation)| allocation.context == handle)
+            .map(|(&address, _)| address)
+            .collect();
+        for address in doomed {
+            self.release(address, true);
+        }
+        self.streams.remove_where(|stream| stream.context == handle);
+        self.events.remove_where(|event| event.context == handle);
+        self.modules.remove_where(|module| module.context == handle);
+        self.functions
+            .remove_where(|function| function.context == handle);
+        self.release_objects_of(handle);
+        self.observe();
+        let context = self
+            .contexts
+            .get_mut(handle)
+            .expect("the caller found this context");
+        if context.primary {
+            context.alive = false;
+            context.poisoned = None;
+        } else {
+            self.contexts.remove(handle);
+        }
+    }
+
+    /// Every stream-ordered free so far is seen, and pools give back what they hold above their threshold.
+    pub(crate) fn observe(&mut self) {
+        for pool in self.pools.values_mut() {
+            pool.observe();
+        }
+    }
+}
+
+/// Destroys a context that lives, telling the tracer first.
+fn destroy(handle: Handle) {
+    dispatch::tell_resource(
+        resource::CONTEXT_DESTROY_STARTING,
+        handle,
+        0,
+        std::ptr::null(),
+    );
+    state().tear_down(handle);
+}
+
+fn create(context_out: Out<Handle>, flags: u32, device: i32) -> Result<(), Error> {
+    let handle = {
+        let mut driver = driver()?;
+        let device = driver.device(device)?;
+        if context_out.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        let context = driver.new_context(device, flags, false);
+        driver.contexts.insert(context)
+    };
+    push(handle)?;
+    dispatch::tell_resource(resource::CONTEXT_CREATED, handle, 0, std::ptr::null());
+    context_out.put(handle)
+}
+
+fn destroy_created(handle: Handle) -> Result<(), Error> {
+    if driver()?.context(handle)?.primary {
+        return Err(Error::INVALID_CONTEXT);
+    }
+    destroy(handle);
+    if top() == handle {
+        pop();
+    }
+    Ok(())
+}
+
+fn retain_primary(context_out: Out<Handle>, device: i32) -> Result<(), Error> {
+    let (handle, is_new) = {
+        let mut driver = driver()?;
+        let device = driver.device(device)?;
+        match driver.devices[device].primary {
+            Some(handle) if driver.context(handle).is_ok() => {
+                driver
+                    .contexts
+                    .get_mut(handle)
+                    .expect("it was just found")
+                    .references += 1;
+                (handle, false)
+            }
+            Some(handle) => {
+                let mut context = driver.new_context(device, 0, true);
+                let dead = driver
+                    .contexts
+                    .get_mut(handle)
+                    .expect("a primary context's handle stays");
+                // A reset leaves the retains of before in force.
+                context.references = dead.references + 1;
+                *dead = context;
+                (handle, true)
+            }
+            None => {
+                let context = driver.new_context(device, 0, true);
+                let handle = driver.contexts.insert(context);
+                driver.devices[device].primary = Some(handle);
+                (handle, true)
+            }
+        }
+    };
+    if is_new {
+        dispatch::tell_resource(resource::CONTEXT_CREATED, handle, 0, std::ptr::null());
+    }
+    context_out.put(handle)
+}
+
+fn release_primary(device: i32) -> Result<(), Error> {
+    let ended = {
+        let mut driver = driver()?;
+        let device = driver.device(device)?;
+        let handle = driver.devices[device]
+            .primary
+            .ok_or(Error::INVALID_CONTEXT)?;
+        let context = driver
+            .contexts
+            .get_mut(handle)
+            .expect("a primary context's handle stays");
+        context.references = context
+            .references
+            .checked_sub(1)
+            .ok_or(Error::INVALID_CONTEXT)?;
+        (context.references == 0 && context.alive).then_some(handle)
+    };
+    if let Some(handle) = ended {
+        destroy(handle);
+    }
+    Ok(())
+}
+
+fn reset_primary(device: i32) -> Result<(), Error> {
+    let live = {
+        let driver = driver()?;
+        let device = driver.device(device)?;
+        driver.devices[device]
+            .primary
+            .filter(|&handle| driver.context(handle).is_ok())
+    };
+    if let Some(handle) = live {
+        destroy(handle);
+    }
+    Ok(())
+}
+
+/// `CUlimit`: stack, printf buffer, heap, …; the sizes a fresh context has.
+fn default_limit(limit: u32) -> Result<usize, Error> {
+    [1024, 8_650_752, 8 << 20, 2, 2048, 64, 0]
+        .get(limit as usize)
+        .copied()
+        .ok_or(Error::UNSUPPORTED_LIMIT)
+}
+
+api! {
+    cuDevicePrimaryCtxRetain = 386 fn(context: Out<Handle>, device: i32) {
+        retain_primary(context, device)
+    }
+
+    cuDevicePrimaryCtxRelease = 387, cuDevicePrimaryCtxRelease_v2 = 544 fn(device: i32) {
+        release_primary(device)
+    }
+
+    cuDevicePrimaryCtxReset = 389, cuDevicePrimaryCtxReset_v2 = 545 fn(device: i32) {
+        reset_primary(device)
+    }
+
+    cuDevicePrimaryCtxGetState = 392 fn(device: i32, flags: Out<u32>, active: Out<i32>) {
+        let driver = driver()?;
+        let device = driver.device(device)?;
+        let primary = driver.devices[device].primary.and_then(|handle| driver.context(handle).ok());
+        flags.offer(primary.map_or(0, |context| context.flags));
+        active.offer(i32::from(primary.is_some()));
+        Ok(())
+    }
+
+    cuDevicePrimaryCtxSetFlags = 388, cuDevicePrimaryCtxSetFlags_v2 = 546 fn(device: i32, flags: u32) {
+        let mut driver = driver()?;
+        let device = driver.device(device)?;
+        if let Some(handle) = driver.devices[device].primary {
+            driver.contexts.get_mut(handle).expect("a primary context's handle stays").flags = flags;
+        }
+        Ok(())
+    }
+
+    cuCtxCreate = 10, cuCtxCreate_v2 = 235 fn(context: Out<Handle>, flags: u32, device: i32) {
+        create(context, flags, device)
+    }
+
+    cuCtxCreate_v3 = 645 fn(context: Out<Handle>, _affinity: In<u8>, _affinities: i32, flags: u32, device: i32) {
+        create(context, flags, device)
+    }
+
+    cuCtxCreate_v4 = 757 fn(context: Out<Handle>, _params: In<u8>, flags: u32, device: i32) {
+        create(context, flags, device)
+    }
+
+    cuCtxDestroy = 11, cuCtxDestroy_v2 = 322 fn(context: Handle) {
+        destroy_created(context)
+    }
+
+    cuCtxAttach = 12 fn(context: Out<Handle>, _flags: u32) {
+        let mut driver = driver()?;
+        let handle = driver.current_handle()?;
+        driver.contexts.get_mut(handle).expect("it is current").references += 1;
+        context.put(handle)
+    }
+
+    cuCtxDetach = 13 fn(context: Handle) {
+        let last = {
+            let mut driver = driver()?;
+            driver.context(context)?;
+            let found = driver.contexts.get_mut(context).expect("it was just found");
+            found.references -= 1;
+            found.references == 0
+        };
+        if last { destroy_created(context) } else { Ok(()) }
+    }
+
+    cuCtxGetCurrent = 304 fn(context: Out<Handle>) {
+        let _initialised = driver()?;
+        context.put(top())
+    }
+
+    cuCtxSetCurrent = 303 fn(context: Handle) {
+        let driver = driver()?;
+        if context != 0 {
+            driver.context(context)?;
+        }
+        pop();
+        if context == 0 { Ok(()) } else { push(context) }
+    }
+
+    cuCtxPushCurrent_v2 = 323 fn(context: Handle) {
+        driver()?.context(context)?;
+        push(context)
+    }
+
+    cuCtxPopCurrent_v2 = 324 fn(context: Out<Handle>) {
+        let _initialised = driver()?;
+        let popped = pop().ok_or(Error::INVALID_CONTEXT)?;
+        context.offer(popped);
+        Ok(())
+    }
+
+    cuCtxGetDevice = 16 fn(device: Out<i32>) {
+        let driver = driver()?;
+        device.put(driver.context(top())?.device as i32)
+    }
+
+    cuCtxSynchronize = 17 fn() {
+        let mut driver = driver()?;
+        let handle = driver.current_handle()?;
+        driver.forbid_in_capture_of(handle)?;
+        driver.observe();
+        Ok(())
+    }
+
+    cuCtxGetApiVersion = 296 fn(context: Handle, version: Out<u32>) {
+        let driver = driver()?;
+        driver.context(if context == 0 { top() } else { context })?;
+        version.put(3020)
+    }
+
+    cuCtxGetId = 695 fn(context: Handle, id: Out<u64>) {
+        let driver = driver()?;
+        let context = driver.context(if context == 0 { top() } else { context })?;
+        id.put(u64::from(context.uid))
+    }
+
+    cuCtxGetFlags = 391 fn(flags: Out<u32>) {
+        flags.put(driver()?.current()?.flags)
+    }
+
+    cuCtxSetFlags = 705 fn(flags: u32) {
+        let mut driver = driver()?;
+        let handle = driver.current_handle()?;
+        driver.contexts.get_mut(handle).expect("it is current").flags = flags;
+        Ok(())
+    }
+
+    cuCtxGetLimit = 137 fn(value: Out<usize>, limit: u32) {
+        let driver = driver()?;
+        let set = driver.current()?.limits.get(&limit).copied();
+        value.put(set.map_or_else(|| default_limit(limit), Ok)?)
+    }
+
+    cuCtxSetLimit = 136 fn(limit: u32, value: usize) {
+        let mut driver = driver()?;
+        let handle = driver.current_handle()?;
+        default_limit(limit)?;
+        driver.contexts.get_mut(handle).expect("it is current").limits.insert(limit, value);
+        Ok(())
+    }
+
+    cuCtxGetCacheConfig = 299 fn(config: Out<u32>) {
+        config.put(driver()?.current()?.cache_config)
+    }
+
+    cuCtxSetCacheConfig = 300 fn(config: u32) {
+        let mut driver = driver()?;
+        let handle = driver.current_handle()?;
+        driver.contexts.get_mut(handle).expect("it is current").cache_config = config;
+        Ok(())
+    }
+
+    cuCtxGetStreamPriorityRange = 370 fn(least: Out<i32>, greatest: Out<i32>) {
+        driver()?.current()?;
+        least.offer(0);
+        greatest.offer(-5);
+        Ok(())
+    }
+
+    cuCtxEnablePeerAccess = 313 fn(peer: Handle, _flags: u32) {
+        driver()?.context(peer).map(drop)
+    }
+}

@@ -1,0 +1,262 @@
+//! What the real libcuda does not have: the tracer's door, and the test's view and levers. All `fake_cuda_…`.
+
+#![expect(
+    unsafe_code,
+    reason = "symbols of the shared library, with raw arguments"
+)]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::OnceLock;
+
+use crate::dispatch::{self, Hook};
+use crate::error::Error;
+use crate::fault;
+use crate::handle::Handle;
+use crate::state::{self, Driver};
+
+/// `CUhostFn`: called where a stream reaches it.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostFunction(Option<unsafe extern "C" fn(u64)>);
+
+impl HostFunction {
+    pub(crate) fn run(self, data: u64) {
+        if let Some(function) = self.0 {
+            // SAFETY: the caller of `cuLaunchHostFunc` vouches for the function and its data.
+            unsafe { function(data) };
+        }
+    }
+}
+
+/// Registers what is to run when the process exits.
+pub(crate) fn at_exit(action: fn()) {
+    static ACTION: OnceLock<fn()> = OnceLock::new();
+    extern "C" fn run() {
+        if let Some(action) = ACTION.get() {
+            action();
+        }
+    }
+    if ACTION.set(action).is_ok() {
+        // SAFETY: `run` is a plain function of this library, which is never unloaded.
+        unsafe { libc::atexit(run) };
+    }
+}
+
+fn live_of(driver: &Driver, kind: &str) -> Option<(u64, u64)> {
+    let handles = |count: usize| Some((count as u64, 0));
+    match kind {
+        "context" => handles(
+            driver
+                .contexts
+                .iter()
+                .filter(|(_, context)| context.alive)
+                .count(),
+        ),
+        "stream" => handles(driver.streams.len()),
+        "event" => handles(driver.events.len()),
+        "module" => handles(driver.modules.len()),
+        "library" => handles(driver.libraries.len()),
+        "graph" => handles(driver.graphs.len()),
+        "exec" => handles(driver.execs.len()),
+        "pool" => handles(
+            driver
+                .pools
+                .iter()
+                .filter(|(_, pool)| pool.counts_as_live())
+                .count(),
+        ),
+        "physical" => Some(
+            driver
+                .physical
+                .iter()
+                .fold((0, 0), |(count, bytes), (_, physical)| {
+                    (count + 1, bytes + physical.size)
+                }),
+        ),
+        "address-range" => Some((
+            driver.reserved_ranges.len() as u64,
+            driver.reserved_ranges.values().sum(),
+        )),
+        "array" | "mipmapped-array" | "texture" | "surface" | "link" => {
+            let of_class = driver
+                .objects
+                .iter()
+                .filter(|(_, object)| object.class.name() == kind);
+            Some(of_class.fold((0, 0), |(count, bytes), (_, object)| {
+                (count + 1, bytes + object.size)
+            }))
+        }
+        "linear" | "pitched" | "managed" | "stream-ordered" | "pinned" | "registered"
+        | "graph-memory" | "mapped" => {
+            let of_kind = driver
+                .memory
+                .values()
+                .filter(|allocation| allocation.kind.name() == kind);
+            Some(of_kind.fold((0, 0), |(count, bytes), allocation| {
+                (count + 1, bytes + allocation.size)
+            }))
+        }
+        _ => None,
+    }
+}
+
+/// The text of an argument.
+///
+/// # Safety
+///
+/// `text` must be a C string that lives through the call.
+unsafe fn text<'a>(text: *const c_char) -> &'a CStr {
+    // SAFETY: what this function's caller promises.
+    unsafe { CStr::from_ptr(text) }
+}
+
+/// Installs the tracer's callback; null takes it away.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_set_callback(hook: Option<Hook>) {
+    dispatch::set_hook(hook);
+}
+
+/// `CUPTI`'s questions about a context: its device and its unique id. 0, or the driver's error.
+///
+/// # Safety
+///
+/// The out pointers must be valid for writes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fake_cuda_context_info(
+    context: Handle,
+    device: *mut u32,
+    uid: *mut u32,
+) -> u32 {
+    match state::state().context(context) {
+        Ok(context) => {
+            // SAFETY: what this function's caller promises.
+            unsafe {
+                device.write(context.device as u32);
+                uid.write(context.uid);
+            }
+            0
+        }
+        Err(error) => error.0,
+    }
+}
+
+/// The tracer's faults, for the CUPTI stand-in.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct TracerFaults {
+    driver_version: u32,
+    /// 0 for the library's own.
+    cupti_version: u32,
+    too_old: u8,
+    taken: u8,
+    taken_by: [u8; 62],
+    /// Callbacks before the fault; the largest number for never.
+    fatal_after: u64,
+    lost_after: u64,
+}
+
+/// # Safety
+///
+/// `faults` must be valid for writes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fake_cuda_tracer_faults(faults: *mut TracerFaults) {
+    let plan = fault::plan();
+    let tracer = &plan.tracer;
+    let mut taken_by = [0; 62];
+    for (to, from) in taken_by
+        .iter_mut()
+        .take(61)
+        .zip(tracer.taken.as_deref().unwrap_or_default().bytes())
+    {
+        *to = from;
+    }
+    let answer = TracerFaults {
+        driver_version: plan.version.unwrap_or(crate::device::VERSION),
+        cupti_version: tracer.version.unwrap_or(0),
+        too_old: u8::from(tracer.too_old),
+        taken: u8::from(tracer.taken.is_some()),
+        taken_by,
+        fatal_after: tracer.fatal_after.unwrap_or(u64::MAX),
+        lost_after: tracer.lost_after.unwrap_or(u64::MAX),
+    };
+    // SAFETY: what this function's caller promises.
+    unsafe { faults.write(answer) };
+}
+
+/// Adds faults to the plan, in the words of `FAKE_CUDA`. A word that means nothing ends the process.
+///
+/// # Safety
+///
+/// `words` must be a C string.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fake_cuda_set_fault(words: *const c_char) {
+    // SAFETY: what this function's caller promises.
+    let words = unsafe { text(words) }.to_string_lossy();
+    let outcome = fault::plan().add(&words);
+    outcome.unwrap_or_else(|problem| fault::give_up(&format!("fake_cuda_set_fault: {problem}")));
+}
+
+/// Forgets every fault.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_clear_faults() {
+    *fault::plan() = fault::Plan::default();
+}
+
+/// Breaks a context for good; 0, or the driver's error.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_poison(context: Handle) -> u32 {
+    crate::context::poison(context, Error::ILLEGAL_ADDRESS).map_or_else(|error| error.0, |()| 0)
+}
+
+/// How many objects of a kind live, and their bytes. An unknown kind ends the process.
+///
+/// # Safety
+///
+/// `kind` must be a C string; `bytes` must be null or valid for writes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fake_cuda_live(kind: *const c_char, bytes: *mut u64) -> u64 {
+    // SAFETY: what this function's caller promises.
+    let kind = unsafe { text(kind) }.to_string_lossy();
+    let Some((count, held)) = live_of(&state::state(), &kind) else {
+        fault::give_up(&format!("fake_cuda_live: `{kind}` is no kind of object"))
+    };
+    if !bytes.is_null() {
+        // SAFETY: what this function's caller promises.
+        unsafe { bytes.write(held) };
+    }
+    count
+}
+
+/// Contexts made since the process began, primary ones and those made anew after a reset included.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_contexts_made() -> u32 {
+    state::state().context_uids
+}
+
+/// Blocks until a thread is held in a function by `delay:NAME`.
+///
+/// # Safety
+///
+/// `name` must be a C string.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fake_cuda_wait_held(name: *const c_char) {
+    // SAFETY: what this function's caller promises.
+    fault::wait_held(unsafe { text(name) });
+}
+
+/// Lets one thread held in a function go on to its EXIT.
+///
+/// # Safety
+///
+/// `name` must be a C string.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fake_cuda_release(name: *const c_char) {
+    // SAFETY: what this function's caller promises.
+    fault::release(unsafe { text(name) });
+}
+
+/// An undocumented door of the real library: there is nothing behind it.
+#[unsafe(no_mangle)]
+extern "C" fn cuGetExportTable(_table: *mut *const c_void, _id: *const c_void) -> c_int {
+    Error::NOT_SUPPORTED.0 as c_int
+}

@@ -1,0 +1,208 @@
+//! Copies and memsets: done at once, within the bounds of what was allocated, or recorded by a capture.
+
+#![expect(unsafe_code, reason = "device addresses are host memory, written here")]
+
+use crate::capture;
+use crate::dispatch::api;
+use crate::error::Error;
+use crate::graph::Node;
+use crate::handle::Handle;
+use crate::memory::Kind;
+use crate::state::{Driver, driver};
+
+/// Which side of a copy must be memory of the driver's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Device,
+    Host,
+    /// Unified addressing: whichever it is.
+    Either,
+}
+
+/// One copy or memset.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Transfer {
+    Copy {
+        to: u64,
+        to_side: Side,
+        from: u64,
+        from_side: Side,
+        size: u64,
+    },
+    Fill {
+        to: u64,
+        pattern: u32,
+        width: u64,
+        count: u64,
+    },
+}
+
+impl Driver {
+    /// Whether `size` bytes at `address` may be touched as `side` says.
+    fn reachable(&self, address: u64, size: u64, side: Side) -> Result<(), Error> {
+        match (self.range_of(address), side) {
+            (Some((base, range)), _) => {
+                let is_inside = size <= base + range.size - address;
+                // A registered range is the program's own memory: it may reach further.
+                if is_inside || range.kind == Kind::Registered {
+                    Ok(())
+                } else {
+                    Err(Error::INVALID_VALUE)
+                }
+            }
+            (None, Side::Device) => Err(Error::INVALID_VALUE),
+            (None, Side::Host | Side::Either) => Ok(()),
+        }
+    }
+
+    /// Does a transfer. The lock is held, so that nobody frees either side meanwhile.
+    pub(crate) fn run(&mut self, transfer: Transfer) -> Result<(), Error> {
+        match transfer {
+            Transfer::Copy { size: 0, .. } | Transfer::Fill { count: 0, .. } => Ok(()),
+            Transfer::Copy {
+                to,
+                to_side,
+                from,
+                from_side,
+                size,
+            } => {
+                self.reachable(to, size, to_side)?;
+                self.reachable(from, size, from_side)?;
+                // SAFETY: both sides are live ranges of this driver, checked above, or host memory that the caller
+                // of the exported function vouches for; `copy` allows them to overlap.
+                unsafe { std::ptr::copy(from as *const u8, to as *mut u8, size as usize) };
+                Ok(())
+            }
+            Transfer::Fill {
+                to,
+                pattern,
+                width,
+                count,
+            } => {
+                self.reachable(
+                    to,
+                    width.checked_mul(count).ok_or(Error::INVALID_VALUE)?,
+                    Side::Device,
+                )?;
+                if to % width != 0 {
+                    return Err(Error::INVALID_VALUE);
+                }
+                let pattern = pattern.to_le_bytes();
+                for index in 0..count {
+                    // SAFETY: `width × count` bytes at `to` lie in a live range, checked above; width is at most 4.
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(
+                            pattern.as_ptr(),
+                            (to + index * width) as *mut u8,
+                            width as usize,
+                        );
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn now(transfer: Transfer) -> Result<(), Error> {
+    let mut driver = driver()?;
+    driver.current()?;
+    driver.forbid_in_capture()?;
+    driver.run(transfer)
+}
+
+fn in_stream(stream: Handle, transfer: Transfer) -> Result<(), Error> {
+    if capture::add(stream, Node::Transfer(transfer))? {
+        return Ok(());
+    }
+    driver()?.run(transfer)
+}
+
+fn copy(to: u64, to_side: Side, from: u64, from_side: Side, size: usize) -> Transfer {
+    Transfer::Copy {
+        to,
+        to_side,
+        from,
+        from_side,
+        size: size as u64,
+    }
+}
+
+fn fill(to: u64, pattern: u32, width: u64, count: usize) -> Transfer {
+    Transfer::Fill {
+        to,
+        pattern,
+        width,
+        count: count as u64,
+    }
+}
+
+api! {
+    cuMemcpyHtoD_v2 = 276, cuMemcpyHtoD_v2_ptds = 397 fn(to: u64, from: u64, size: usize) {
+        now(copy(to, Side::Device, from, Side::Host, size))
+    }
+
+    cuMemcpyDtoH_v2 = 278, cuMemcpyDtoH_v2_ptds = 398 fn(to: u64, from: u64, size: usize) {
+        now(copy(to, Side::Host, from, Side::Device, size))
+    }
+
+    cuMemcpyDtoD_v2 = 280, cuMemcpyDtoD_v2_ptds = 399 fn(to: u64, from: u64, size: usize) {
+        now(copy(to, Side::Device, from, Side::Device, size))
+    }
+
+    cuMemcpy = 305, cuMemcpy_ptds = 408 fn(to: u64, from: u64, size: usize) {
+        now(copy(to, Side::Either, from, Side::Either, size))
+    }
+
+    cuMemcpyPeer = 318, cuMemcpyPeer_ptds = 409 fn(
+        to: u64, _to_context: Handle, from: u64, _from_context: Handle, size: usize,
+    ) {
+        now(copy(to, Side::Device, from, Side::Device, size))
+    }
+
+    cuMemcpyHtoDAsync_v2 = 277, cuMemcpyHtoDAsync_v2_ptsz = 421 fn(to: u64, from: u64, size: usize, stream: Handle) {
+        in_stream(stream, copy(to, Side::Device, from, Side::Host, size))
+    }
+
+    cuMemcpyDtoHAsync_v2 = 279, cuMemcpyDtoHAsync_v2_ptsz = 422 fn(to: u64, from: u64, size: usize, stream: Handle) {
+        in_stream(stream, copy(to, Side::Host, from, Side::Device, size))
+    }
+
+    cuMemcpyDtoDAsync_v2 = 281, cuMemcpyDtoDAsync_v2_ptsz = 423 fn(to: u64, from: u64, size: usize, stream: Handle) {
+        in_stream(stream, copy(to, Side::Device, from, Side::Device, size))
+    }
+
+    cuMemcpyAsync = 306, cuMemcpyAsync_ptsz = 418 fn(to: u64, from: u64, size: usize, stream: Handle) {
+        in_stream(stream, copy(to, Side::Either, from, Side::Either, size))
+    }
+
+    cuMemcpyPeerAsync = 319, cuMemcpyPeerAsync_ptsz = 426 fn(
+        to: u64, _to_context: Handle, from: u64, _from_context: Handle, size: usize, stream: Handle,
+    ) {
+        in_stream(stream, copy(to, Side::Device, from, Side::Device, size))
+    }
+
+    cuMemsetD8_v2 = 249, cuMemsetD8_v2_ptds = 411 fn(to: u64, value: u8, count: usize) {
+        now(fill(to, u32::from(value), 1, count))
+    }
+
+    cuMemsetD16_v2 = 250, cuMemsetD16_v2_ptds = 412 fn(to: u64, value: u16, count: usize) {
+        now(fill(to, u32::from(value), 2, count))
+    }
+
+    cuMemsetD32_v2 = 251, cuMemsetD32_v2_ptds = 413 fn(to: u64, value: u32, count: usize) {
+        now(fill(to, value, 4, count))
+    }
+
+    cuMemsetD8Async = 216, cuMemsetD8Async_ptsz = 428 fn(to: u64, value: u8, count: usize, stream: Handle) {
+        in_stream(stream, fill(to, u32::from(value), 1, count))
+    }
+
+    cuMemsetD16Async = 218, cuMemsetD16Async_ptsz = 429 fn(to: u64, value: u16, count: usize, stream: Handle) {
+        in_stream(stream, fill(to, u32::from(value), 2, count))
+    }
+
+    cuMemsetD32Async = 220, cuMemsetD32Async_ptsz = 430 fn(to: u64, value: u32, count: usize, stream: Handle) {
+        in_stream(stream, fill(to, value, 4, count))
+    }
+}

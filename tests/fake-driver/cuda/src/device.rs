@@ -1,0 +1,207 @@
+//! Devices: initialisation, what the machine has, and the figures of a device.
+
+use crate::arena::Arena;
+use crate::dispatch::{self, Out, api, resource};
+use crate::error::Error;
+use crate::fault;
+use crate::graph::GraphMemory;
+use crate::handle::Handle;
+use crate::state::{self, Driver, driver};
+
+/// The memory of an H200, as `cuDeviceTotalMem` tells it.
+const TOTAL_MEMORY: u64 = 150_110_011_392;
+/// What a fresh context takes before anything is allocated in it.
+const CONTEXT_MEMORY: u64 = 527 << 20;
+const PAGE: u64 = 2 << 20;
+
+/// One GPU.
+#[derive(Debug)]
+pub(crate) struct Device {
+    /// The primary context's handle, which stays the same over resets.
+    pub(crate) primary: Option<Handle>,
+    pub(crate) linear: Arena,
+    pub(crate) graph: GraphMemory,
+    pub(crate) default_pool: Handle,
+    pub(crate) current_pool: Handle,
+    /// Bytes handed out on this device, of every kind.
+    pub(crate) allocated: u64,
+    /// Bytes of physical memory and arrays, in whole pages.
+    pub(crate) pages: u64,
+}
+
+impl Device {
+    pub(crate) fn new(default_pool: Handle) -> Self {
+        Self {
+            primary: None,
+            linear: Arena::new(PAGE),
+            graph: GraphMemory::default(),
+            default_pool,
+            current_pool: default_pool,
+            allocated: 0,
+            pages: 0,
+        }
+    }
+}
+
+impl Driver {
+    pub(crate) fn device(&self, device: i32) -> Result<usize, Error> {
+        usize::try_from(device)
+            .ok()
+            .filter(|&index| index < self.devices.len())
+            .ok_or(Error::INVALID_DEVICE)
+    }
+
+    /// Whole-device bytes in use, as `cuMemGetInfo` and the vendor's tools see them.
+    pub(crate) fn device_used(&self, device: usize) -> u64 {
+        let contexts = self
+            .contexts
+            .iter()
+            .filter(|(_, context)| context.alive && context.device == device)
+            .count() as u64;
+        let pools: u64 = self
+            .pools
+            .iter()
+            .filter(|(_, pool)| pool.device == Some(device))
+            .map(|(_, pool)| pool.arena.reserved())
+            .sum();
+        let own = &self.devices[device];
+        contexts * CONTEXT_MEMORY + pools + own.linear.reserved() + own.graph.reserved() + own.pages
+    }
+
+    /// Whether a device can hand out `size` bytes more, of which `growth` are new to it.
+    pub(crate) fn admit(&self, device: usize, size: u64, growth: u64) -> Result<(), Error> {
+        let limit = fault::plan().oom_after;
+        let over_limit =
+            limit.is_some_and(|limit| self.devices[device].allocated.saturating_add(size) > limit);
+        if over_limit || self.device_used(device).saturating_add(growth) > TOTAL_MEMORY {
+            return Err(Error::OUT_OF_MEMORY);
+        }
+        Ok(())
+    }
+}
+
+/// CUDA 13.0, the version of the driver that was measured.
+pub(crate) const VERSION: u32 = 13_000;
+
+fn version() -> u32 {
+    fault::plan().version.unwrap_or(VERSION)
+}
+
+/// `CUdevice_attribute` of an H200, as far as callers ask.
+fn attribute(number: u32) -> i32 {
+    match number {
+        1 => 1024,
+        2 | 3 => 1024,
+        4 => 64,
+        5 => i32::MAX,
+        6 | 7 => 65_535,
+        8 => 49_152,
+        9 => 65_536,
+        10 => 32,
+        11 => i32::MAX,
+        12 | 82 => 65_536,
+        13 => 1_980_000,
+        14 => 512,
+        16 => 132,
+        // Overlap, host mapping, concurrent kernels, ECC, unified addressing, priorities, caches, managed memory,
+        // preemption, cooperative launch, host registration, virtual memory, IPC events and their like: all there.
+        15
+        | 19
+        | 31
+        | 32
+        | 41
+        | 78..=80
+        | 83
+        | 89..=95
+        | 98..=99
+        | 102..=103
+        | 113
+        | 120
+        | 122..=125
+        | 127 => 1,
+        36 => 2_619_000,
+        37 => 6144,
+        38 => 62_914_560,
+        39 => 2048,
+        40 => 3,
+        51 => 32,
+        75 => 9,
+        76 => 0,
+        81 => 233_472,
+        97 => 232_448,
+        106 => 32,
+        111 => 1024,
+        115 => i32::from(!fault::plan().no_pools),
+        119 => 1,
+        _ => 0,
+    }
+}
+
+api! {
+    cuInit = 1 fn(_flags: u32) {
+        state::initialise()?;
+        dispatch::tell_resource(resource::CU_INIT_FINISHED, 0, 0, std::ptr::null());
+        Ok(())
+    }
+
+    cuDriverGetVersion = 2 fn(version_out: Out<i32>) {
+        version_out.put(version() as i32)
+    }
+
+    cuDeviceGet = 3 fn(device: Out<i32>, ordinal: i32) {
+        driver()?.device(ordinal)?;
+        device.put(ordinal)
+    }
+
+    cuDeviceGetCount = 4 fn(count: Out<i32>) {
+        count.put(driver()?.devices.len() as i32)
+    }
+
+    cuDeviceGetName = 5 fn(name: Out<u8>, capacity: i32, device: i32) {
+        driver()?.device(device)?;
+        name.put_text("Fake H200", usize::try_from(capacity).map_err(|_| Error::INVALID_VALUE)?)
+    }
+
+    cuDeviceGetUuid = 482, cuDeviceGetUuid_v2 = 647 fn(uuid: Out<[u8; 16]>, device: i32) {
+        driver()?.device(device)?;
+        let mut bytes = *b"fake cuda device";
+        bytes[15] = device as u8;
+        uuid.put(bytes)
+    }
+
+    cuDeviceTotalMem_v2 = 259 fn(bytes: Out<usize>, device: i32) {
+        driver()?.device(device)?;
+        bytes.put(TOTAL_MEMORY as usize)
+    }
+
+    cuDeviceGetAttribute = 9 fn(value: Out<i32>, number: u32, device: i32) {
+        let ordinal = driver()?.device(device)?;
+        // PCI_BUS_ID tells devices apart.
+        value.put(if number == 33 { ordinal as i32 + 1 } else { attribute(number) })
+    }
+
+    cuDeviceComputeCapability = 6 fn(major: Out<i32>, minor: Out<i32>, device: i32) {
+        driver()?.device(device)?;
+        major.put(attribute(75))?;
+        minor.put(attribute(76))
+    }
+
+    cuDeviceGetPCIBusId = 332 fn(text: Out<u8>, capacity: i32, device: i32) {
+        let ordinal = driver()?.device(device)?;
+        let capacity = usize::try_from(capacity).map_err(|_| Error::INVALID_VALUE)?;
+        text.put_text(&format!("0000:{:02X}:00.0", ordinal + 1), capacity)
+    }
+
+    cuDeviceCanAccessPeer = 312 fn(answer: Out<i32>, device: i32, peer: i32) {
+        let driver = driver()?;
+        let (device, peer) = (driver.device(device)?, driver.device(peer)?);
+        answer.put(i32::from(device != peer))
+    }
+
+    cuMemGetInfo_v2 = 242 fn(free: Out<usize>, total: Out<usize>) {
+        let driver = driver()?;
+        let device = driver.current()?.device;
+        free.put((TOTAL_MEMORY - driver.device_used(device)) as usize)?;
+        total.put(TOTAL_MEMORY as usize)
+    }
+}

@@ -1,0 +1,309 @@
+//! Faults on request: `FAKE_CUDA`, a comma list, and `fake_cuda_set_fault` add to one plan.
+//!
+//! | word | what happens |
+//! | --- | --- |
+//! | `fail:NAME=CODE`, `fail:NAME=CODE@N` | every call of NAME, or the Nth from now, does nothing and returns CODE |
+//! | `poison`, `poison:NAME`, `poison:NAME@N` | the first kernel launch, or that call, breaks its context for good: error 700 from then on |
+//! | `delay:NAME`, `delay:NAME@N` | the first, or Nth, call waits between its effect and its EXIT until `fake_cuda_release` |
+//! | `oom_after:BYTES` | a device hands out no more than BYTES at a time |
+//! | `no_pools` | the devices know no stream-ordered memory |
+//! | `version:12040` | what `cuDriverGetVersion` says |
+//! | `cupti:taken`, `cupti:taken=NAME` | another tool has subscribed |
+//! | `cupti:too_old` | CUPTI does not work with this driver |
+//! | `cupti:version=N` | what `cuptiGetVersion` says |
+//! | `cupti:fatal@N` | after N callbacks CUPTI tells a fatal error and shuts itself down |
+//! | `cupti:lost@N` | after N callbacks they stop, and nobody is told |
+//!
+//! A word that is none of these ends the process: a test with a misspelt fault would test nothing.
+
+use std::collections::HashMap;
+use std::ffi::CStr;
+use std::io::Write as _;
+use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use crate::context;
+use crate::error::Error;
+
+/// What the tracer library is to do wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tracer {
+    /// The name of the tool that came first.
+    pub(crate) taken: Option<String>,
+    pub(crate) too_old: bool,
+    pub(crate) version: Option<u32>,
+    pub(crate) fatal_after: Option<u64>,
+    pub(crate) lost_after: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    Fail(Error),
+    Poison,
+    Hold,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Rule {
+    api: String,
+    action: Action,
+    /// Which call from now; every one if `None`.
+    at: Option<u64>,
+    calls: u64,
+}
+
+/// All the faults asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Plan {
+    rules: Vec<Rule>,
+    pub(crate) oom_after: Option<u64>,
+    pub(crate) no_pools: bool,
+    pub(crate) version: Option<u32>,
+    pub(crate) tracer: Tracer,
+}
+
+/// What one call is to do wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Planned {
+    pub(crate) error: Option<Error>,
+    pub(crate) hold: bool,
+}
+
+static PLAN: LazyLock<Mutex<Plan>> = LazyLock::new(|| {
+    let mut plan = Plan::default();
+    if let Ok(words) = std::env::var("FAKE_CUDA") {
+        plan.add(&words)
+            .unwrap_or_else(|problem| give_up(&format!("FAKE_CUDA: {problem}")));
+    }
+    Mutex::new(plan)
+});
+
+/// The plan, to read or to add to.
+pub(crate) fn plan() -> MutexGuard<'static, Plan> {
+    PLAN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Ends the process with one line: what a test asked for cannot be done.
+pub(crate) fn give_up(problem: &str) -> ! {
+    // The process ends here either way; a closed stderr must not hide that.
+    let _ = writeln!(std::io::stderr(), "fake driver: {problem}");
+    std::process::abort();
+}
+
+/// `FAKE_CUDA_DEVICES`: how many devices the machine has, one if unset.
+pub(crate) fn device_count() -> usize {
+    static COUNT: LazyLock<usize> = LazyLock::new(|| match std::env::var("FAKE_CUDA_DEVICES") {
+        Ok(count) => count.parse().unwrap_or_else(|_| {
+            give_up(&format!(
+                "FAKE_CUDA_DEVICES: `{count}` is not a number of devices"
+            ))
+        }),
+        Err(_) => 1,
+    });
+    *COUNT
+}
+
+/// Counts a call and says what it is to do wrong.
+pub(crate) fn planned(name: &CStr) -> Planned {
+    let mut planned = Planned::default();
+    let mut poisons = false;
+    let mut plan = plan();
+    for rule in &mut plan.rules {
+        if rule.api.as_bytes() != name.to_bytes() {
+            continue;
+        }
+        rule.calls += 1;
+        if rule.at.is_some_and(|at| at != rule.calls) {
+            continue;
+        }
+        match rule.action {
+            Action::Fail(error) => planned.error = Some(error),
+            Action::Poison => poisons = true,
+            Action::Hold => planned.hold = true,
+        }
+    }
+    drop(plan);
+    if poisons {
+        context::poison_current(Error::ILLEGAL_ADDRESS);
+    }
+    planned
+}
+
+impl Plan {
+    /// Adds a comma list of words, or says which of them means nothing.
+    pub(crate) fn add(&mut self, words: &str) -> Result<(), String> {
+        words
+            .split(',')
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+            .try_for_each(|word| self.add_word(word))
+    }
+
+    fn add_word(&mut self, word: &str) -> Result<(), String> {
+        let (verb, rest) = word.split_once(':').unwrap_or((word, ""));
+        match verb {
+            "fail" => {
+                let (api, rest) = rest
+                    .split_once('=')
+                    .ok_or_else(|| format!("`{word}` has no `=CODE`"))?;
+                let (code, at) = split_at_sign(rest, word)?;
+                self.rule(api, Action::Fail(Error(number(code, word)?)), at)?;
+            }
+            "delay" => {
+                let (api, at) = split_at_sign(rest, word)?;
+                self.rule(api, Action::Hold, at.or(Some(1)))?;
+            }
+            "poison" if rest.is_empty() => self.rule("cuLaunchKernel", Action::Poison, Some(1))?,
+            "poison" => {
+                let (api, at) = split_at_sign(rest, word)?;
+                self.rule(api, Action::Poison, at.or(Some(1)))?;
+            }
+            "oom_after" => self.oom_after = Some(number(rest, word)?),
+            "version" => self.version = Some(number(rest, word)?),
+            "no_pools" if rest.is_empty() => self.no_pools = true,
+            "cupti" => self.tracer.add_word(rest, word)?,
+            _ => return Err(format!("`{word}` is no fault this driver knows")),
+        }
+        Ok(())
+    }
+
+    fn rule(&mut self, api: &str, action: Action, at: Option<u64>) -> Result<(), String> {
+        if !crate::entries().any(|entry| entry.name == api) {
+            return Err(format!(
+                "`{api}` is no function of this driver; versions are spelt out, as in `cuMemFree_v2`"
+            ));
+        }
+        self.rules.push(Rule {
+            api: api.to_owned(),
+            action,
+            at,
+            calls: 0,
+        });
+        Ok(())
+    }
+}
+
+impl Tracer {
+    fn add_word(&mut self, fault: &str, word: &str) -> Result<(), String> {
+        let (name, at) = split_at_sign(fault, word)?;
+        match (name.split_once('=').unwrap_or((name, "")), at) {
+            (("taken", tool), None) => self.taken = Some(tool.to_owned()),
+            (("too_old", ""), None) => self.too_old = true,
+            (("version", version), None) => self.version = Some(number(version, word)?),
+            (("fatal", ""), Some(at)) => self.fatal_after = Some(at),
+            (("lost", ""), Some(at)) => self.lost_after = Some(at),
+            _ => return Err(format!("`{word}` is no fault of the tracer")),
+        }
+        Ok(())
+    }
+}
+
+fn split_at_sign<'a>(text: &'a str, word: &str) -> Result<(&'a str, Option<u64>), String> {
+    match text.split_once('@') {
+        Some((before, count)) => Ok((before, Some(number(count, word)?))),
+        None => Ok((text, None)),
+    }
+}
+
+fn number<T: std::str::FromStr>(text: &str, word: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| format!("`{text}` in `{word}` is no number"))
+}
+
+/// Threads that wait between a call's effect and its EXIT, and the permits to go on, by function.
+#[derive(Debug, Default)]
+struct Held {
+    waiting: u32,
+    permits: u32,
+}
+
+static HELD: LazyLock<Mutex<HashMap<Vec<u8>, Held>>> = LazyLock::new(Mutex::default);
+static CHANGED: Condvar = Condvar::new();
+
+fn held() -> MutexGuard<'static, HashMap<Vec<u8>, Held>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits for [`release`].
+pub(crate) fn hold(name: &CStr) {
+    let mut held = held();
+    held.entry(name.to_bytes().to_vec()).or_default().waiting += 1;
+    CHANGED.notify_all();
+    loop {
+        let entry = held.entry(name.to_bytes().to_vec()).or_default();
+        if entry.permits > 0 {
+            entry.permits -= 1;
+            entry.waiting -= 1;
+            return;
+        }
+        held = CHANGED.wait(held).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+/// Blocks until a thread is held in `name`: its effect has happened, its EXIT has not.
+pub(crate) fn wait_held(name: &CStr) {
+    let mut held = held();
+    while held
+        .get(name.to_bytes())
+        .is_none_or(|entry| entry.waiting == 0)
+    {
+        held = CHANGED.wait(held).unwrap_or_else(PoisonError::into_inner);
+    }
+}
+
+/// Lets one thread held in `name` go on.
+pub(crate) fn release(name: &CStr) {
+    held().entry(name.to_bytes().to_vec()).or_default().permits += 1;
+    CHANGED.notify_all();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &str) -> Result<Plan, String> {
+        let mut plan = Plan::default();
+        plan.add(words).map(|()| plan)
+    }
+
+    #[test]
+    fn every_word_of_the_table_is_understood() {
+        let plan = parsed(
+            "fail:cuMemFree_v2=1@3, fail:cuMemAlloc_v2=2,oom_after:4096,no_pools,version:12040,delay:cuMemFree_v2,poison,\
+             poison:cuMemcpyHtoD_v2@2,cupti:taken=nsys,cupti:too_old,cupti:version=24,cupti:fatal@5,cupti:lost@0",
+        )
+        .unwrap();
+        assert_eq!(plan.rules.len(), 5);
+        assert_eq!(plan.rules[0].at, Some(3));
+        assert_eq!(plan.rules[1].at, None);
+        assert_eq!(
+            (plan.oom_after, plan.version, plan.no_pools),
+            (Some(4096), Some(12040), true)
+        );
+        let tracer = Tracer {
+            taken: Some("nsys".to_owned()),
+            too_old: true,
+            version: Some(24),
+            fatal_after: Some(5),
+            lost_after: Some(0),
+        };
+        assert_eq!(plan.tracer, tracer);
+    }
+
+    #[test]
+    fn a_word_that_means_nothing_is_refused_by_name() {
+        for (words, part) in [
+            ("fail:cuMemFree_v2", "`fail:cuMemFree_v2` has no `=CODE`"),
+            ("fail:cuMemFreee=1", "`cuMemFreee` is no function"),
+            (
+                "fail:cuMemFree_v2=x",
+                "`x` in `fail:cuMemFree_v2=x` is no number",
+            ),
+            ("cupti:gone", "`cupti:gone` is no fault of the tracer"),
+            ("cupti:lost", "`cupti:lost` is no fault of the tracer"),
+            ("oom", "`oom` is no fault"),
+        ] {
+            let problem = parsed(words).unwrap_err();
+            assert!(problem.contains(part), "{problem}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Page-locked host memory: allocated here, or registered where the program had it already.
+
+use crate::dispatch::{Out, api};
+use crate::error::Error;
+use crate::memory::{Allocation, Kind};
+use crate::state::{Driver, driver};
+
+impl Driver {
+    fn allocate_pinned(&mut self, size: u64, flags: u32) -> Result<u64, Error> {
+        let context = self.current_handle()?;
+        self.forbid_in_capture()?;
+        if size == 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        if size > 1 << 48 {
+            return Err(Error::OUT_OF_MEMORY);
+        }
+        let device = self.contexts.get(context).expect("it is current").device;
+        let address = self.pinned.allocate(size).ok_or(Error::OUT_OF_MEMORY)?;
+        self.record(
+            address,
+            Allocation {
+                kind: Kind::Pinned,
+                size,
+                device,
+                context,
+                owner: 0,
+                flags,
+            },
+        );
+        Ok(address)
+    }
+
+    fn host_range(&self, address: u64) -> Result<&Allocation, Error> {
+        self.current()?;
+        self.range_of(address)
+            .map(|(_, allocation)| allocation)
+            .filter(|allocation| matches!(allocation.kind, Kind::Pinned | Kind::Registered))
+            .ok_or(Error::INVALID_VALUE)
+    }
+}
+
+api! {
+    cuMemHostAlloc = 39 fn(address: Out<u64>, size: usize, flags: u32) {
+        // Portable, mapped, write-combined.
+        if address.is_null() || flags > 7 {
+            return Err(Error::INVALID_VALUE);
+        }
+        address.put(driver()?.allocate_pinned(size as u64, flags)?)
+    }
+
+    cuMemAllocHost_v2 = 294 fn(address: Out<u64>, size: usize) {
+        if address.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        address.put(driver()?.allocate_pinned(size as u64, 0)?)
+    }
+
+    cuMemFreeHost = 38 fn(address: u64) {
+        let mut driver = driver()?;
+        driver.current()?;
+        if address == 0 {
+            return Ok(());
+        }
+        match driver.memory.get(&address).map(|allocation| allocation.kind) {
+            Some(Kind::Pinned) => {
+                driver.release(address, true);
+                Ok(())
+            }
+            _ => Err(Error::INVALID_VALUE),
+        }
+    }
+
+    cuMemHostRegister = 301, cuMemHostRegister_v2 = 379 fn(address: u64, size: usize, flags: u32) {
+        let mut driver = driver()?;
+        let context = driver.current_handle()?;
+        driver.forbid_in_capture()?;
+        if address == 0 || size == 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        let end = address.checked_add(size as u64).ok_or(Error::INVALID_VALUE)?;
+        let before = driver.memory.range(..end).next_back();
+        if before.is_some_and(|(&base, range)| base + range.size > address) {
+            return Err(Error::HOST_MEMORY_ALREADY_REGISTERED);
+        }
+        let device = driver.contexts.get(context).expect("it is current").device;
+        driver.record(
+            address,
+            Allocation { kind: Kind::Registered, size: size as u64, device, context, owner: 0, flags },
+        );
+        Ok(())
+    }
+
+    cuMemHostUnregister = 302 fn(address: u64) {
+        let mut driver = driver()?;
+        driver.current()?;
+        match driver.memory.get(&address).map(|allocation| allocation.kind) {
+            Some(Kind::Registered) => {
+                driver.release(address, true);
+                Ok(())
+            }
+            _ => Err(Error::HOST_MEMORY_NOT_REGISTERED),
+        }
+    }
+
+    cuMemHostGetDevicePointer_v2 = 247 fn(device_address: Out<u64>, address: u64, _flags: u32) {
+        driver()?.host_range(address)?;
+        device_address.put(address)
+    }
+
+    cuMemHostGetFlags = 42 fn(flags: Out<u32>, address: u64) {
+        flags.put(driver()?.host_range(address)?.flags)
+    }
+}

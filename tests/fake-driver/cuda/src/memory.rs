@@ -1,0 +1,205 @@
+//! Live ranges of every kind, and the allocations that belong to a context: linear, pitched, managed.
+
+use crate::arena;
+use crate::dispatch::{Out, api};
+use crate::error::Error;
+use crate::handle::Handle;
+use crate::state::{Driver, driver};
+
+/// What a range is: it says who may free it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Linear,
+    Pitched,
+    Managed,
+    StreamOrdered,
+    Pinned,
+    Registered,
+    /// A graph's allocation node, from its first launch until it is freed.
+    Graph,
+    /// A reserved address range with physical memory in it.
+    Mapped,
+}
+
+impl Kind {
+    /// Its name in `fake_cuda_live`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::Pitched => "pitched",
+            Self::Managed => "managed",
+            Self::StreamOrdered => "stream-ordered",
+            Self::Pinned => "pinned",
+            Self::Registered => "registered",
+            Self::Graph => "graph-memory",
+            Self::Mapped => "mapped",
+        }
+    }
+
+    /// Whether the range counts on its device: not host memory, and not an address range, whose physical
+    /// memory counts already.
+    fn counts(self) -> bool {
+        !matches!(self, Self::Pinned | Self::Registered | Self::Mapped)
+    }
+}
+
+/// One live range.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allocation {
+    pub(crate) kind: Kind,
+    /// What was asked for, in bytes; pitch × height for a pitched one.
+    pub(crate) size: u64,
+    pub(crate) device: usize,
+    /// The context it was made in; 0 for what belongs to none.
+    pub(crate) context: Handle,
+    /// The pool of a stream-ordered one, the physical memory of a mapped one; else 0.
+    pub(crate) owner: Handle,
+    pub(crate) flags: u32,
+}
+
+impl Driver {
+    /// Records a range that was just handed out.
+    pub(crate) fn record(&mut self, address: u64, allocation: Allocation) {
+        if allocation.kind.counts() {
+            self.devices[allocation.device].allocated += allocation.size;
+        }
+        self.memory.insert(address, allocation);
+    }
+
+    /// The live range `address` lies in.
+    pub(crate) fn range_of(&self, address: u64) -> Option<(u64, &Allocation)> {
+        let (&base, allocation) = self.memory.range(..=address).next_back()?;
+        (address < base + allocation.size).then_some((base, allocation))
+    }
+
+    /// Takes a live range back. `observed` is false for a free that the host has not seen complete.
+    pub(crate) fn release(&mut self, address: u64, observed: bool) {
+        let Some(allocation) = self.memory.remove(&address) else {
+            return;
+        };
+        let device = &mut self.devices[allocation.device];
+        if allocation.kind.counts() {
+            device.allocated -= allocation.size;
+        }
+        let size = allocation.size;
+        match allocation.kind {
+            Kind::Linear | Kind::Pitched => {
+                device.linear.free(address, size, true);
+                device.linear.trim(0);
+            }
+            Kind::Managed => self.managed.free(address, size, true),
+            Kind::Pinned => self.pinned.free(address, size, true),
+            Kind::StreamOrdered => self.release_to_pool(allocation.owner, address, size, observed),
+            Kind::Graph => device.graph.release(address),
+            Kind::Registered | Kind::Mapped => {}
+        }
+    }
+
+    fn allocate_linear(&mut self, kind: Kind, size: u64) -> Result<u64, Error> {
+        let context = self.current_handle()?;
+        self.forbid_in_capture()?;
+        if size == 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        let device = self.contexts.get(context).expect("it is current").device;
+        // No device holds more, and rounding must not wrap.
+        if size > 1 << 48 {
+            return Err(Error::OUT_OF_MEMORY);
+        }
+        // Managed memory comes to the device page by page, when it is used.
+        let growth = if kind == Kind::Managed {
+            0
+        } else {
+            self.devices[device].linear.growth(size)
+        };
+        self.admit(device, size, growth)?;
+        let arena = if kind == Kind::Managed {
+            &mut self.managed
+        } else {
+            &mut self.devices[device].linear
+        };
+        let address = arena.allocate(size).ok_or(Error::OUT_OF_MEMORY)?;
+        self.record(
+            address,
+            Allocation {
+                kind,
+                size,
+                device,
+                context,
+                owner: 0,
+                flags: 0,
+            },
+        );
+        Ok(address)
+    }
+}
+
+api! {
+    cuMemAlloc_v2 = 243 fn(address: Out<u64>, size: usize) {
+        if address.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        address.put(driver()?.allocate_linear(Kind::Linear, size as u64)?)
+    }
+
+    cuMemAllocPitch_v2 = 244 fn(address: Out<u64>, pitch: Out<usize>, width: usize, height: usize, element_size: u32) {
+        if address.is_null() || pitch.is_null() || !matches!(element_size, 4 | 8 | 16) {
+            return Err(Error::INVALID_VALUE);
+        }
+        let row = arena::rounded(width as u64);
+        let size = row.checked_mul(height as u64).ok_or(Error::OUT_OF_MEMORY)?;
+        address.put(driver()?.allocate_linear(Kind::Pitched, size)?)?;
+        pitch.put(row as usize)
+    }
+
+    cuMemAllocManaged = 371 fn(address: Out<u64>, size: usize, flags: u32) {
+        // Attached to all streams, or to the host.
+        if address.is_null() || !matches!(flags, 1 | 2) {
+            return Err(Error::INVALID_VALUE);
+        }
+        address.put(driver()?.allocate_linear(Kind::Managed, size as u64)?)
+    }
+
+    cuMemFree_v2 = 245 fn(address: u64) {
+        let mut driver = driver()?;
+        driver.current()?;
+        if address == 0 {
+            return Ok(());
+        }
+        driver.forbid_in_capture()?;
+        match driver.memory.get(&address).map(|allocation| allocation.kind) {
+            Some(Kind::Linear | Kind::Pitched | Kind::Managed | Kind::StreamOrdered | Kind::Graph) => {
+                driver.release(address, true);
+                Ok(())
+            }
+            _ => Err(Error::INVALID_VALUE),
+        }
+    }
+
+    cuMemGetAddressRange_v2 = 246 fn(base_out: Out<u64>, size: Out<usize>, address: u64) {
+        let driver = driver()?;
+        driver.current()?;
+        let (base, allocation) = driver.range_of(address).ok_or(Error::NOT_FOUND)?;
+        base_out.offer(base);
+        size.offer(allocation.size as usize);
+        Ok(())
+    }
+
+    cuMemAdvise_v2 = 715 fn(address: u64, _size: usize, _advice: u32, _location: u64) {
+        managed(address)
+    }
+
+    cuMemPrefetchAsync_v2 = 716 fn(address: u64, _size: usize, _location: u64, _flags: u32, _stream: Handle) {
+        managed(address)
+    }
+}
+
+/// Advice and prefetches are for managed memory only, and change nothing here.
+fn managed(address: u64) -> Result<(), Error> {
+    let driver = driver()?;
+    driver.current()?;
+    match driver.range_of(address) {
+        Some((_, allocation)) if allocation.kind == Kind::Managed => Ok(()),
+        _ => Err(Error::INVALID_VALUE),
+    }
+}

@@ -1,0 +1,117 @@
+//! The whole driver: one value behind one lock, which no callback ever runs under.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use crate::arena::Arena;
+use crate::capture::Capture;
+use crate::context::Context;
+use crate::device::Device;
+use crate::error::Error;
+use crate::event::Event;
+use crate::fault;
+use crate::graph::{Exec, Graph, Node};
+use crate::handle::Table;
+use crate::memory::Allocation;
+use crate::module::{Function, Library, Module};
+use crate::object::Object;
+use crate::pool::Pool;
+use crate::stream::Stream;
+use crate::vmm::Physical;
+
+const MIB: u64 = 1 << 20;
+
+/// Everything that lives on the devices of this process.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    pub(crate) devices: Vec<Device>,
+    pub(crate) contexts: Table<Context>,
+    pub(crate) streams: Table<Stream>,
+    pub(crate) events: Table<Event>,
+    pub(crate) modules: Table<Module>,
+    pub(crate) functions: Table<Function>,
+    pub(crate) libraries: Table<Library>,
+    pub(crate) objects: Table<Object>,
+    pub(crate) graphs: Table<Graph>,
+    pub(crate) nodes: Table<Node>,
+    pub(crate) execs: Table<Exec>,
+    /// Captures under way, by their ids.
+    pub(crate) captures: BTreeMap<u64, Capture>,
+    pub(crate) pools: Table<Pool>,
+    /// Every live range by its first address, whatever its kind.
+    pub(crate) memory: BTreeMap<u64, Allocation>,
+    /// Address ranges with or without memory in them: first address and length.
+    pub(crate) reserved_ranges: BTreeMap<u64, u64>,
+    pub(crate) physical: Table<Physical>,
+    pub(crate) pinned: Arena,
+    pub(crate) managed: Arena,
+    /// Contexts made since the process began: their ids, never used twice.
+    pub(crate) context_uids: u32,
+}
+
+static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| {
+    let count = fault::device_count();
+    let mut driver = Driver {
+        devices: Vec::new(),
+        contexts: Table::default(),
+        streams: Table::default(),
+        events: Table::default(),
+        modules: Table::default(),
+        functions: Table::default(),
+        libraries: Table::default(),
+        objects: Table::default(),
+        graphs: Table::default(),
+        nodes: Table::default(),
+        execs: Table::default(),
+        captures: BTreeMap::new(),
+        pools: Table::default(),
+        memory: BTreeMap::new(),
+        reserved_ranges: BTreeMap::new(),
+        physical: Table::default(),
+        pinned: Arena::new(2 * MIB),
+        managed: Arena::new(2 * MIB),
+        context_uids: 0,
+    };
+    for ordinal in 0..count {
+        let default_pool = driver.pools.insert(Pool::default_of(ordinal));
+        driver.devices.push(Device::new(default_pool));
+    }
+    Mutex::new(driver)
+});
+
+/// 0 before `cuInit`, 1 after it, 2 once the process is on its way out.
+static PHASE: AtomicU8 = AtomicU8::new(0);
+/// The process that called `cuInit`: a forked child may not use the driver.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// Marks the driver as usable, until the process runs its exit handlers.
+pub(crate) fn initialise() -> Result<(), Error> {
+    if fault::device_count() == 0 {
+        return Err(Error::NO_DEVICE);
+    }
+    match PHASE.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            PROCESS.store(std::process::id(), Ordering::Release);
+            crate::control::at_exit(|| PHASE.store(2, Ordering::Release));
+            Ok(())
+        }
+        Err(2) => Err(Error::DEINITIALIZED),
+        Err(_) => driver().map(drop),
+    }
+}
+
+/// The driver's state, if this process may use it.
+pub(crate) fn driver() -> Result<MutexGuard<'static, Driver>, Error> {
+    match PHASE.load(Ordering::Acquire) {
+        0 => Err(Error::NOT_INITIALIZED),
+        1 if PROCESS.load(Ordering::Acquire) == std::process::id() => Ok(state()),
+        1 => Err(Error::NOT_INITIALIZED),
+        _ => Err(Error::DEINITIALIZED),
+    }
+}
+
+/// The state in any phase, for the control functions and for callbacks.
+pub(crate) fn state() -> MutexGuard<'static, Driver> {
+    DRIVER.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,186 @@
+//! Streams. Work completes as it is submitted, so a stream is an identity, a priority and, perhaps, a capture.
+
+use std::time::Instant;
+
+use crate::capture;
+use crate::dispatch::{self, Out, api, resource};
+use crate::error::Error;
+use crate::graph::Node;
+use crate::handle::Handle;
+use crate::state::{Driver, driver};
+
+/// A created stream; the default ones, handles 0 to 2, have no object.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    pub(crate) context: Handle,
+    pub(crate) capture: Option<u64>,
+    flags: u32,
+    priority: i32,
+}
+
+/// The legacy and the per-thread default stream.
+pub(crate) fn is_default(stream: Handle) -> bool {
+    stream <= 2
+}
+
+impl Driver {
+    /// The context a stream belongs to, if it still works.
+    pub(crate) fn context_of_stream(&self, stream: Handle) -> Result<Handle, Error> {
+        if is_default(stream) {
+            return self.current_handle();
+        }
+        let context = self
+            .streams
+            .get(stream)
+            .ok_or(Error::INVALID_HANDLE)?
+            .context;
+        self.healthy(context).map(|_| context)
+    }
+
+    pub(crate) fn device_of_stream(&self, stream: Handle) -> Result<usize, Error> {
+        let context = self.context_of_stream(stream)?;
+        Ok(self
+            .contexts
+            .get(context)
+            .expect("it was just found")
+            .device)
+    }
+}
+
+fn create(stream_out: Out<Handle>, flags: u32, priority: i32) -> Result<(), Error> {
+    let (stream, context) = {
+        let mut driver = driver()?;
+        let context = driver.current_handle()?;
+        if stream_out.is_null() || flags > 1 {
+            return Err(Error::INVALID_VALUE);
+        }
+        let priority = priority.clamp(-5, 0);
+        (
+            driver.streams.insert(Stream {
+                context,
+                capture: None,
+                flags,
+                priority,
+            }),
+            context,
+        )
+    };
+    dispatch::tell_resource(resource::STREAM_CREATED, context, stream, std::ptr::null());
+    stream_out.put(stream)
+}
+
+fn destroy(stream: Handle) -> Result<(), Error> {
+    if is_default(stream) {
+        return Err(Error::INVALID_HANDLE);
+    }
+    let context = driver()?.context_of_stream(stream)?;
+    dispatch::tell_resource(
+        resource::STREAM_DESTROY_STARTING,
+        context,
+        stream,
+        std::ptr::null(),
+    );
+    let mut driver = driver()?;
+    let destroyed = driver.streams.remove(stream).ok_or(Error::INVALID_HANDLE)?;
+    if let Some(capture) = destroyed.capture {
+        driver.invalidate(capture);
+    }
+    Ok(())
+}
+
+fn property<T: Copy>(
+    stream: Handle,
+    out: Out<T>,
+    default: T,
+    of: impl Fn(&Stream) -> T,
+) -> Result<(), Error> {
+    let driver = driver()?;
+    driver.context_of_stream(stream)?;
+    out.put(driver.streams.get(stream).map_or(default, of))
+}
+
+api! {
+    cuStreamCreate = 124 fn(stream: Out<Handle>, flags: u32) {
+        create(stream, flags, 0)
+    }
+
+    cuStreamCreateWithPriority = 367 fn(stream: Out<Handle>, flags: u32, priority: i32) {
+        create(stream, flags, priority)
+    }
+
+    cuStreamDestroy = 127, cuStreamDestroy_v2 = 326 fn(stream: Handle) {
+        destroy(stream)
+    }
+
+    cuStreamSynchronize = 126, cuStreamSynchronize_ptsz = 440 fn(stream: Handle) {
+        let mut driver = driver()?;
+        driver.context_of_stream(stream)?;
+        driver.forbid_on_capturing(stream)?;
+        driver.observe();
+        Ok(())
+    }
+
+    cuStreamQuery = 125, cuStreamQuery_ptsz = 439 fn(stream: Handle) {
+        let mut driver = driver()?;
+        driver.context_of_stream(stream)?;
+        driver.forbid_on_capturing(stream)
+    }
+
+    cuStreamGetCtx = 483, cuStreamGetCtx_ptsz = 484 fn(stream: Handle, context: Out<Handle>) {
+        context.put(driver()?.context_of_stream(stream)?)
+    }
+
+    cuStreamGetFlags = 369, cuStreamGetFlags_ptsz = 435 fn(stream: Handle, flags: Out<u32>) {
+        property(stream, flags, 0, |stream| stream.flags)
+    }
+
+    cuStreamGetPriority = 368, cuStreamGetPriority_ptsz = 434 fn(stream: Handle, priority: Out<i32>) {
+        property(stream, priority, 0, |stream| stream.priority)
+    }
+
+    cuStreamGetId = 693, cuStreamGetId_ptsz = 694 fn(stream: Handle, id: Out<u64>) {
+        property(stream, id, stream, |_| stream)
+    }
+
+    cuStreamGetDevice = 774, cuStreamGetDevice_ptsz = 775 fn(stream: Handle, device: Out<i32>) {
+        device.put(driver()?.device_of_stream(stream)? as i32)
+    }
+
+    cuStreamAttachMemAsync = 377, cuStreamAttachMemAsync_ptsz = 438 fn(stream: Handle, _address: u64, _size: usize, _flags: u32) {
+        driver()?.context_of_stream(stream).map(drop)
+    }
+
+    cuStreamWaitEvent = 295, cuStreamWaitEvent_ptsz = 436 fn(stream: Handle, event: Handle, _flags: u32) {
+        let mut driver = driver()?;
+        driver.context_of_stream(stream)?;
+        driver.join(stream, event)
+    }
+
+    cuEventRecord = 119, cuEventRecord_ptsz = 441 fn(event: Handle, stream: Handle) {
+        record(event, stream)
+    }
+
+    cuEventRecordWithFlags = 587, cuEventRecordWithFlags_ptsz = 588 fn(event: Handle, stream: Handle, _flags: u32) {
+        record(event, stream)
+    }
+
+    cuLaunchHostFunc = 527, cuLaunchHostFunc_ptsz = 528 fn(stream: Handle, function: crate::control::HostFunction, data: u64) {
+        driver()?.context_of_stream(stream)?;
+        if !capture::add(stream, Node::Host)? {
+            function.run(data);
+        }
+        Ok(())
+    }
+}
+
+fn record(event: Handle, stream: Handle) -> Result<(), Error> {
+    let mut driver = driver()?;
+    driver.context_of_stream(stream)?;
+    let capture = driver.streams.get(stream).and_then(|stream| stream.capture);
+    let event = driver.events.get_mut(event).ok_or(Error::INVALID_HANDLE)?;
+    event.captured = capture.map(|capture| (capture, stream));
+    if capture.is_none() {
+        event.recorded = Some(Instant::now());
+    }
+    Ok(())
+}

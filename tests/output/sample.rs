@@ -1,0 +1,160 @@
+//! Reports to render. Each begins as the plainest of its sort; a test changes what it is about.
+
+use std::path::Path;
+
+use gpu_leak_check::ledger::{Kind, Layer, Place};
+use gpu_leak_check::report::model::{
+    Confirmation, DeviceTable, Figure, Finding, Frame, Owner, Reason, Report, Row, Site, Verdict,
+};
+use gpu_leak_check::report::text::{self, Rendering};
+use gpu_leak_check::report::{Sources, Style};
+
+pub(crate) const KIB: u64 = 1024;
+pub(crate) const MIB: u64 = 1024 * KIB;
+
+/// What is printed of `report`, without colours.
+pub(crate) fn rendered(report: &Report) -> String {
+    styled(report, Style::PLAIN)
+}
+
+pub(crate) fn styled(report: &Report, style: Style) -> String {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("output/fixtures");
+    let how = Rendering {
+        style,
+        sources: Sources::below(fixtures),
+    };
+    text::to_string(report, &how)
+}
+
+pub(crate) fn report(verdict: Verdict) -> Report {
+    Report {
+        test: "training_frees_everything".to_owned(),
+        file: "tests/train.rs".to_owned(),
+        line: 28,
+        column: 1,
+        verdict,
+        reason: None,
+        findings: Vec::new(),
+        devices: Vec::new(),
+        notes: Vec::new(),
+        again: Some("cargo test --test train training_frees_everything -- --exact".to_owned()),
+        waited_ms: 0,
+        overhead_ms: 1.5,
+    }
+}
+
+/// A report of one finding, as DESIGN's reader meets it first.
+pub(crate) fn with(finding: Finding) -> Report {
+    Report {
+        findings: vec![finding.clone()],
+        devices: vec![device()],
+        ..report(finding.verdict)
+    }
+}
+
+pub(crate) fn reason(code: &str, what: &str, remedy: &str) -> Reason {
+    Reason {
+        code: code.to_owned(),
+        what: what.to_owned(),
+        remedy: remedy.to_owned(),
+    }
+}
+
+/// `count` of `kind`, `each` bytes large, taken in the fixture's line.
+pub(crate) fn finding(verdict: Verdict, kind: Kind, count: u64, each: u64) -> Finding {
+    Finding {
+        verdict,
+        layer: Layer::DRIVER,
+        kind: Some(kind),
+        holder: None,
+        place: Place::cuda(0),
+        count,
+        bytes: count * each,
+        each: Some(each),
+        site: site(),
+        taken: count,
+        given_back: 0,
+        confirmed: None,
+        failed: None,
+        foreign_thread: None,
+        notes: Vec::new(),
+    }
+}
+
+pub(crate) fn leak(kind: Kind, count: u64, each: u64) -> Finding {
+    Finding {
+        confirmed: Some(Confirmation {
+            count,
+            bytes: count * each,
+        }),
+        ..finding(Verdict::Leaked, kind, count, each)
+    }
+}
+
+pub(crate) fn site() -> Site {
+    Site {
+        fingerprint: "1-0123456789abcdef".to_owned(),
+        frames: vec![
+            Frame {
+                owner: Owner::Dependency,
+                ..frame(
+                    "cudarc::driver::result::malloc_async",
+                    "/home/u/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/cudarc-0.19.10/src/driver/result.rs",
+                    612,
+                    9,
+                )
+            },
+            frame("optim::Adam::step", "src/optim.rs", 8, 33),
+            frame("train::epoch", "src/train.rs", 61, 15),
+            frame(
+                "train::training_frees_everything::body",
+                "tests/train.rs",
+                31,
+                5,
+            ),
+        ],
+        user: Some(1),
+    }
+}
+
+pub(crate) fn frame(function: &str, file: &str, line: u32, column: u32) -> Frame {
+    Frame {
+        function: Some(function.to_owned()),
+        file: Some(file.to_owned()),
+        line: Some(line),
+        column: Some(column),
+        module: Some("train-0123456789abcdef".to_owned()),
+        offset: None,
+        owner: Owner::User,
+    }
+}
+
+pub(crate) fn device() -> DeviceTable {
+    let row = |layer: &str, figure, baseline, after, peak| Row {
+        layer: layer.to_owned(),
+        figure,
+        baseline,
+        after,
+        peak,
+        remark: None,
+    };
+    DeviceTable {
+        place: Place::cuda(0),
+        name: Some("NVIDIA H200".to_owned()),
+        uuid: Some("GPU-5f2c".to_owned()),
+        rows: vec![
+            row(
+                "driver",
+                Figure::Allocated,
+                64 * MIB + 100 * KIB,
+                65 * MIB + 100 * KIB,
+                Some(73 * MIB + 400 * KIB),
+            ),
+            Row {
+                remark: Some("pinned by the two above".to_owned()),
+                ..row("pool 0", Figure::Reserved, 0, 32 * MIB, Some(32 * MIB))
+            },
+            row("handles", Figure::Handles, 5, 5, Some(7)),
+        ],
+    }
+}

@@ -1,0 +1,307 @@
+//! One report of each sort, whole.
+
+use gpu_leak_check::ledger::{Kind, Layer, Place};
+use gpu_leak_check::report::Style;
+use gpu_leak_check::report::model::{
+    Confirmation, DeviceTable, FailedRelease, Figure, Finding, Frame, Owner, Report, Row, Site,
+    Verdict,
+};
+use insta::assert_snapshot;
+
+use super::sample::{self, KIB, MIB, device, finding, leak, rendered, report, with};
+
+#[test]
+fn a_leak_is_told_with_line_callers_tables_and_remedy() {
+    let report = with(Finding {
+        taken: 8,
+        given_back: 6,
+        ..leak(Kind::StreamOrdered, 2, 512 * KIB)
+    });
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn colours_change_nothing_but_colours() {
+    let report = with(leak(Kind::StreamOrdered, 2, 512 * KIB));
+    let coloured = sample::styled(&report, Style::COLOURED);
+    assert_snapshot!(coloured.replace('\x1b', "␛"));
+    let mut plain = String::new();
+    let mut rest = coloured.as_str();
+    while let Some((text, escape)) = rest.split_once('\x1b') {
+        plain.push_str(text);
+        rest = escape.split_once('m').unwrap().1;
+    }
+    assert_eq!(plain + rest, rendered(&report));
+}
+
+#[test]
+fn leaked_handles_are_counted() {
+    let report = Report {
+        findings: vec![leak(Kind::Event, 3, 0), leak(Kind::Stream, 1, 0)],
+        ..with(leak(Kind::Event, 3, 0))
+    };
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn sizes_that_differ_are_summed_and_exact() {
+    let report = with(Finding {
+        each: None,
+        bytes: 1_091_072,
+        ..leak(Kind::Linear, 3, 0)
+    });
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn a_refused_free_shows_the_call_and_where_the_memory_came_from() {
+    let call = Site {
+        frames: vec![sample::frame("optim::Adam::drop", "src/optim.rs", 14, 43)],
+        user: Some(0),
+        ..sample::site()
+    };
+    let report = with(Finding {
+        failed: Some(FailedRelease {
+            error: "CUDA_ERROR_INVALID_VALUE".to_owned(),
+            code: 1,
+            site: call,
+        }),
+        ..finding(Verdict::FailedFree, Kind::Linear, 1, MIB)
+    });
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn a_free_of_nothing_is_told_without_a_size() {
+    let report = with(Finding {
+        bytes: 0,
+        site: Site::default(),
+        failed: Some(FailedRelease {
+            error: "CUDA_ERROR_INVALID_VALUE".to_owned(),
+            code: 1,
+            site: sample::site(),
+        }),
+        ..finding(Verdict::FailedFree, Kind::Linear, 2, 0)
+    });
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn a_retained_reserve_names_its_holder() {
+    let report = with(Finding {
+        kind: None,
+        holder: Some("pool 0".to_owned()),
+        each: None,
+        bytes: 32 * MIB,
+        site: Site::default(),
+        confirmed: Some(Confirmation {
+            count: 0,
+            bytes: 32 * MIB,
+        }),
+        notes: vec!["cuMemPoolTrimTo(0) gave nothing back".to_owned()],
+        ..finding(Verdict::Retained, Kind::Block, 1, 0)
+    });
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn what_is_made_once_and_kept_is_told_as_first_use() {
+    let report = with(Finding {
+        confirmed: Some(Confirmation { count: 0, bytes: 0 }),
+        ..finding(Verdict::FirstUse, Kind::Linear, 1, 400)
+    });
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn a_leak_beside_first_use_gets_a_remedy_each() {
+    let first_use = Finding {
+        confirmed: Some(Confirmation { count: 0, bytes: 0 }),
+        ..finding(Verdict::FirstUse, Kind::Module, 1, 0)
+    };
+    let report = Report {
+        findings: vec![leak(Kind::Pinned, 1, 4 * KIB), first_use],
+        ..with(leak(Kind::Pinned, 1, 4 * KIB))
+    };
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn an_allocators_blocks_carry_its_name() {
+    let report = with(Finding {
+        layer: Layer::allocator("cubecl"),
+        foreign_thread: Some("dataloader-2".to_owned()),
+        ..leak(Kind::Block, 4, 2 * MIB)
+    });
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn what_stays_within_a_tolerance_is_allowed() {
+    assert_snapshot!(rendered(&with(finding(
+        Verdict::Allowed,
+        Kind::Linear,
+        1,
+        512
+    ))));
+}
+
+#[test]
+fn several_devices_share_their_columns() {
+    let second = DeviceTable {
+        place: Place::cuda(1),
+        name: None,
+        uuid: None,
+        rows: vec![Row {
+            layer: "allocator:gpu-leak-kernels".to_owned(),
+            figure: Figure::Allocated,
+            baseline: 1023,
+            after: 1023 * MIB,
+            peak: None,
+            remark: None,
+        }],
+    };
+    let elsewhere = Finding {
+        place: Place::cuda(1),
+        ..leak(Kind::Managed, 1, MIB)
+    };
+    let report = Report {
+        devices: vec![device(), second],
+        findings: vec![leak(Kind::Linear, 1, MIB), elsewhere],
+        ..report(Verdict::Leaked)
+    };
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn nothing_to_measure_gives_the_reason_and_the_remedy() {
+    let report = Report {
+        reason: Some(sample::reason(
+            "no-gpu",
+            "no CUDA driver is loaded in this process and no other allocator reported",
+            "run this test on a machine with a GPU, or report an allocator through `observe`",
+        )),
+        ..report(Verdict::NotMeasured)
+    };
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn a_check_that_cannot_be_relied_on_says_why() {
+    let report = Report {
+        reason: Some(sample::reason(
+            "poisoned",
+            "the context of cuda:0 was already in an error state, left by test `kernels::out_of_bounds`",
+            "mend that test, or run this one in a process of its own",
+        )),
+        devices: vec![device()],
+        ..report(Verdict::Inconclusive)
+    };
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn a_clean_check_is_short() {
+    let report = Report {
+        again: None,
+        ..report(Verdict::Clean)
+    };
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn an_aborted_test_is_named_as_such() {
+    assert_snapshot!(rendered(&report(Verdict::Aborted)));
+}
+
+#[test]
+fn only_the_first_ten_findings_are_told_one_by_one() {
+    let many = |number| Finding {
+        notes: vec![format!("number {number}")],
+        ..leak(Kind::Linear, 1, MIB)
+    };
+    let report = Report {
+        findings: (1..=14).map(many).collect(),
+        ..report(Verdict::Leaked)
+    };
+    let text = rendered(&report);
+    assert!(
+        text.contains("number 10\n") && !text.contains("number 11\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\n… and 4 more findings, 4.00 MiB\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn without_line_tables_it_says_how_to_get_them() {
+    let bare = |function: &str| Frame {
+        file: None,
+        line: None,
+        column: None,
+        ..sample::frame(function, "", 0, 0)
+    };
+    let report = with(Finding {
+        site: Site {
+            frames: vec![bare("optim::Adam::step"), bare("train::epoch")],
+            user: Some(0),
+            ..sample::site()
+        },
+        ..leak(Kind::Linear, 1, MIB)
+    });
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn code_without_any_name_is_shown_by_library_and_offset() {
+    let report = with(Finding {
+        site: Site {
+            frames: vec![Frame {
+                module: Some("libtorch_cuda.so".to_owned()),
+                offset: Some(0x12_34ab),
+                owner: Owner::Native,
+                ..Frame::default()
+            }],
+            user: Some(0),
+            ..sample::site()
+        },
+        ..leak(Kind::Linear, 1, MIB)
+    });
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn a_long_line_and_one_with_tabs_keep_their_marks() {
+    let at = |line, column| Finding {
+        site: Site {
+            frames: vec![sample::frame(
+                "optim::Adam::long",
+                "src/optim.rs",
+                line,
+                column,
+            )],
+            user: Some(0),
+            ..sample::site()
+        },
+        ..leak(Kind::Linear, 1, MIB)
+    };
+    let report = Report {
+        findings: vec![at(14, 43), at(16, 146), at(16, 5), at(999, 1)],
+        ..report(Verdict::Leaked)
+    };
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn notes_and_a_long_wait_come_before_the_help() {
+    let report = Report {
+        notes: vec![
+            "context 2 was destroyed in the test; its 3 allocations went with it".to_owned(),
+        ],
+        waited_ms: 12_340,
+        ..with(leak(Kind::Linear, 1, MIB))
+    };
+    assert_snapshot!(rendered(&report));
+}

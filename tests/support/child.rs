@@ -1,0 +1,106 @@
+//! One test of this program, run in a process of its own, so that its outcome and what it prints
+//! can be looked at: a test that must fail is `#[ignore]`d and run from another one.
+
+use std::ffi::OsStr;
+use std::process::{Command, ExitStatus};
+
+/// Variables that would make a child's outcome depend on where its parent runs.
+const AMBIENT: [&str; 6] = [
+    "CI",
+    "GPU_LEAK_CHECK",
+    "NEXTEST",
+    "NO_COLOR",
+    "RUST_BACKTRACE",
+    "RUST_LOG",
+];
+
+/// How a child ended and what it printed.
+#[derive(Debug)]
+pub struct Child {
+    /// Its exit status: libtest's, success if the test passed.
+    pub status: ExitStatus,
+    /// All of its standard output: libtest's lines, and the test's own.
+    pub stdout: String,
+    /// All of its standard error: reports, panics, logs.
+    pub stderr: String,
+}
+
+/// Runs the test of this name, ignored or not, as libtest knows it: the path without the crate.
+///
+/// # Panics
+///
+/// If there is no such test.
+#[must_use]
+pub fn run(test: &str) -> Child {
+    Run::of(test).run()
+}
+
+/// A child before it starts.
+#[derive(Debug)]
+pub struct Run {
+    test: String,
+    command: Command,
+}
+
+impl Run {
+    /// Prepares the test of this name in a cleaned environment: none of the variables that steer
+    /// checks, continuous integration, backtraces or logs.
+    ///
+    /// # Panics
+    ///
+    /// If this program cannot say where its file is.
+    #[must_use]
+    pub fn of(test: &str) -> Self {
+        let program = std::env::current_exe().expect("the path of this program");
+        let mut command = Command::new(program);
+        command.args(["--exact", test, "--include-ignored", "--nocapture"]);
+        command.arg("--test-threads=1");
+        for (name, _) in std::env::vars_os() {
+            if AMBIENT
+                .iter()
+                .any(|prefix| name.to_string_lossy().starts_with(prefix))
+            {
+                command.env_remove(name);
+            }
+        }
+        Self {
+            test: test.to_owned(),
+            command,
+        }
+    }
+
+    /// Sets an environment variable.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Adds an argument for libtest.
+    #[must_use]
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    /// Runs the test and waits for its end.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such test: a child that runs nothing would always pass.
+    #[must_use]
+    pub fn run(mut self) -> Child {
+        let output = self.command.output().expect("a child process");
+        let child = Child {
+            status: output.status,
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        };
+        assert!(
+            !child.stdout.contains("running 0 tests"),
+            "there is no test `{}`",
+            self.test
+        );
+        child
+    }
+}
