@@ -27,10 +27,13 @@ pub fn finish<T: Termination>(returned: T) -> ExitCode {
 #[macro_export]
 macro_rules! origin {
     () => {
+        $crate::origin!(::std::line!(), ::std::column!())
+    };
+    ($line:expr, $column:expr) => {
         $crate::__private::Origin {
             file: ::std::file!(),
-            line: ::std::line!(),
-            column: ::std::column!(),
+            line: $line,
+            column: $column,
             package: ::std::option_env!("CARGO_PKG_NAME"),
             manifest_dir: ::std::option_env!("CARGO_MANIFEST_DIR"),
             crate_name: ::std::option_env!("CARGO_CRATE_NAME"),

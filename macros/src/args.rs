@@ -141,7 +141,7 @@ impl Args {
     }
 
     /// The fields of the library's `Options` that the attribute sets.
-    pub(crate) fn facts(&self, paths: &Paths<'_>) -> Vec<TokenStream> {
+    pub(crate) fn facts(&self, paths: &Paths) -> Vec<TokenStream> {
         let some = paths.private("Some");
         self.options
             .iter()
@@ -155,7 +155,7 @@ impl Args {
 }
 
 impl Value {
-    fn fact(&self, paths: &Paths<'_>) -> TokenStream {
+    fn fact(&self, paths: &Paths) -> TokenStream {
         match self {
             Self::Bytes(bytes) => bytes.clone(),
             Self::Flag(flag) => flag.to_token_stream(),
@@ -178,17 +178,18 @@ impl Value {
 
 fn bytes(input: ParseStream<'_>) -> syn::Result<Value> {
     let value = assigned(input)?;
-    let Expr::Lit(ExprLit {
-        lit: Lit::Str(text),
-        ..
-    }) = &value
-    else {
+    let Expr::Lit(ExprLit { lit, .. }) = &value else {
         return Ok(Value::Bytes(value.into_token_stream()));
     };
-    match size::bytes(&text.value()) {
-        Ok(bytes) => Ok(Value::Bytes(bytes.into_token_stream())),
-        Err(mistake) => Err(syn::Error::new(text.span(), mistake)),
-    }
+    let mistake = match lit {
+        Lit::Str(text) => match size::bytes(&text.value()) {
+            Ok(bytes) => return Ok(Value::Bytes(bytes.into_token_stream())),
+            Err(mistake) => mistake,
+        },
+        Lit::Int(_) => return Ok(Value::Bytes(value.into_token_stream())),
+        _ => "a size is a whole number of bytes, or in quotes with a unit: \"1.5 MiB\"".to_owned(),
+    };
+    Err(syn::Error::new(lit.span(), mistake))
 }
 
 fn flag(input: ParseStream<'_>) -> syn::Result<Value> {

@@ -70,6 +70,11 @@ pub(crate) fn is_self(attribute: &Attribute) -> bool {
     last(attribute) == "gpu_leak_check"
 }
 
+/// Whether this attribute means something on a test only.
+pub(crate) fn is_of_libtest(attribute: &Attribute) -> bool {
+    is_plain_test(attribute) || ["ignore", "should_panic"].contains(&name(attribute).as_str())
+}
+
 /// Whether this attribute speaks of a test's name and place in the module, and not of its code.
 pub(crate) fn is_of_name(attribute: &Attribute) -> bool {
     ["deprecated", "doc", "ignore", "must_use"].contains(&name(attribute).as_str())

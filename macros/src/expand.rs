@@ -23,7 +23,7 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     expand(args, function.clone()).unwrap_or_else(|error| {
         let mut function = function;
         function.attrs.retain(|attribute| {
-            !attributes::is_plain_test(attribute) && !attributes::is_self(attribute)
+            !attributes::is_self(attribute) && !attributes::is_of_libtest(attribute)
         });
         with_error(&error, function.into_token_stream())
     })
@@ -61,7 +61,7 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
 
 /// The wrapper that libtest runs, and one item with the body and the facts about it. The second
 /// stands by itself: a build without libtest deletes the first.
-fn checked_test(args: &Args, paths: &Paths<'_>, function: ItemFn) -> TokenStream {
+fn checked_test(args: &Args, paths: &Paths, function: ItemFn) -> TokenStream {
     let name = function.sig.ident.clone();
     let case = format_ident!(
         "__gpu_leak_check_{}",
@@ -91,7 +91,7 @@ fn checked_test(args: &Args, paths: &Paths<'_>, function: ItemFn) -> TokenStream
     }
 }
 
-fn wrapper(args: &Args, paths: &Paths<'_>, function: &ItemFn, case: &Ident) -> TokenStream {
+fn wrapper(args: &Args, paths: &Paths, function: &ItemFn, case: &Ident) -> TokenStream {
     let attributes = function
         .attrs
         .iter()
@@ -140,14 +140,14 @@ fn body(mut function: ItemFn) -> ItemFn {
 }
 
 /// What is known of every test.
-fn new_case(paths: &Paths<'_>, function: &ItemFn) -> TokenStream {
+fn new_case(paths: &Paths, function: &ItemFn) -> TokenStream {
     let name = &function.sig.ident;
     let case = paths.private("Case");
     let path = paths.private("path");
     let printed = printed(name);
     // A report names the line of the function, as libtest does, not that of the attribute.
-    let origin = paths.private_at(name.span(), "origin");
-    let origin = quote_spanned!(name.span()=> #origin!());
+    let origin = paths.private("origin");
+    let place = paths::line_and_column(name.span());
     // A return type that is no outcome of a test is an error at that type.
     let at = match &function.sig.output {
         ReturnType::Default => Span::call_site(),
@@ -155,7 +155,7 @@ fn new_case(paths: &Paths<'_>, function: &ItemFn) -> TokenStream {
     };
     let finish = paths.private("finish");
     let finish = quote_spanned!(at=> || #finish(#name()));
-    quote!(#case::new(#path!(#printed), #origin, #finish))
+    quote!(#case::new(#path!(#printed), #origin!(#place), #finish))
 }
 
 /// A name as libtest prints it: `r#` only where it is needed.
@@ -168,7 +168,7 @@ fn printed(name: &Ident) -> String {
 }
 
 /// What is known of this test only.
-fn facts(args: &Args, paths: &Paths<'_>, function: &ItemFn) -> Vec<TokenStream> {
+fn facts(args: &Args, paths: &Paths, function: &ItemFn) -> Vec<TokenStream> {
     let mut facts = Vec::new();
     let options = args.facts(paths);
     if !options.is_empty() {

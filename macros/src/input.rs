@@ -2,22 +2,20 @@
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{GenericParam, Item, ItemFn, ReturnType, Safety, Type};
+use syn::{GenericParam, Item, ItemFn, ReturnType, Safety, TraitItemFn, Type};
 
 /// Reads the item as a function with a body.
 pub(crate) fn function(item: TokenStream) -> syn::Result<ItemFn> {
-    let kind = match syn::parse2(item.clone()) {
-        Ok(Item::Fn(function)) => return Ok(function),
-        Ok(Item::Mod(_)) => "a module: put it on each of its tests",
-        Ok(Item::Impl(_)) => "an impl block: put it on a test function outside of it",
-        Ok(Item::Struct(_) | Item::Enum(_) | Item::Union(_) | Item::Type(_)) => "a type",
-        Ok(Item::Trait(_)) => "a trait",
-        Ok(_) => "this item",
-        // A function in a trait, or in an impl block, may have forms that an item cannot.
-        Err(error) => match syn::parse2::<syn::TraitItemFn>(item.clone()) {
-            Ok(_) => "a function without a body",
-            Err(_) => return Err(error),
-        },
+    let kind = match syn::parse2(item.clone())? {
+        Item::Fn(function) => return Ok(function),
+        Item::Mod(_) => "a module: put it on each of its tests",
+        Item::Impl(_) => "an impl block: put it on a test function outside of it",
+        Item::Struct(_) | Item::Enum(_) | Item::Union(_) | Item::Type(_) => "a type",
+        Item::Trait(_) => "a trait",
+        Item::Verbatim(_) if syn::parse2::<TraitItemFn>(item.clone()).is_ok() => {
+            "a function without a body"
+        }
+        _ => "this item",
     };
     Err(syn::Error::new_spanned(
         item,

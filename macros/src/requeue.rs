@@ -72,7 +72,7 @@ impl Requeued {
         &mut self,
         args: &TokenStream,
         function: &ItemFn,
-        paths: &Paths<'_>,
+        paths: &Paths,
     ) -> Option<TokenStream> {
         let finished = input::check(function).is_ok();
         let stays = |attribute: &&Attribute| finished && attributes::is_plain_test(attribute);

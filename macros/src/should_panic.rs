@@ -54,7 +54,7 @@ impl ShouldPanic {
     }
 
     /// The fact, as the library keeps it.
-    pub(crate) fn fact(&self, paths: &Paths<'_>) -> TokenStream {
+    pub(crate) fn fact(&self, paths: &Paths) -> TokenStream {
         let should_panic = paths.private("ShouldPanic");
         let expected = match &self.expected {
             Some(text) => {

@@ -3,7 +3,7 @@
 
 use gpu_leak_check::gpu_leak_check;
 
-use super::case;
+use super::{case, fails};
 
 #[test]
 #[gpu_leak_check]
@@ -13,4 +13,15 @@ fn below_test() {}
 #[test]
 fn the_case_is_there_once() {
     assert!(case("attribute::double_registration::below_test").ignored);
+}
+
+#[test]
+fn the_second_entry_fails_with_the_remedy() {
+    let child = fails("attribute::double_registration::below_test");
+    let told = format!("{}{}", child.stdout, child.stderr);
+    assert!(told.contains("1 passed; 1 failed"), "{told}");
+    assert!(
+        told.contains("put `#[gpu_leak_check]` above `#[test]`"),
+        "{told}"
+    );
 }

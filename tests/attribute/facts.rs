@@ -58,8 +58,7 @@ const PAGE: u64 = 4096;
     reserved_tolerance = 2 * PAGE,
     confirm = false,
     on_leak = "warn",
-    settle = "0.5s",
-    unchecked_if(cfg!(unix) && always(), "shows the option"),
+    settle = "0.5s"
 )]
 #[test]
 fn options_arrive_as_written() {
@@ -69,6 +68,12 @@ fn options_arrive_as_written() {
     assert_eq!(options.confirm, Some(false));
     assert_eq!(options.on_leak, Some(OnLeak::Warn));
     assert_eq!(options.settle, Some(Duration::from_millis(500)));
+}
+
+#[gpu_leak_check(unchecked_if(cfg!(unix) && always(), "shows the option"))]
+#[test]
+fn a_condition_is_asked_when_it_is_needed() {
+    let options = case("a_condition_is_asked_when_it_is_needed").options;
     let unchecked_if = options.unchecked_if.expect("the option");
     assert!((unchecked_if.condition)());
     assert_eq!(unchecked_if.reason, "shows the option");

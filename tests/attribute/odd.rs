@@ -1,5 +1,9 @@
 //! Unusual but legal: shadowed names, raw identifiers, nesting, lints.
-#![expect(dead_code, reason = "the shadowing items below exist to be in the way")]
+#![expect(
+    dead_code,
+    unused_macros,
+    reason = "the shadowing items below exist to be in the way"
+)]
 
 /// Everything an expansion could name, under other meanings.
 mod shadowed {
@@ -122,8 +126,8 @@ mod lints {
     #[test]
     #[inline(never)]
     #[must_use]
-    pub(crate) fn documented() -> Result<(), String> {
-        Ok(())
+    pub(crate) fn documented() -> Result<(), std::num::ParseIntError> {
+        "1".parse::<u8>().map(drop)
     }
 
     #[gpu_leak_check]
@@ -161,6 +165,7 @@ fn recursive_and_generic_inside() {
 
 #[gpu_leak_check::gpu_leak_check]
 #[test]
+#[expect(clippy::extra_unused_lifetimes, reason = "libtest allows them")]
 fn lifetimes_are_no_arguments<'a>() {
     let text: &'a str = "static";
     assert!(!text.is_empty());

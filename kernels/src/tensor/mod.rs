@@ -23,6 +23,7 @@ pub use dtype::{DType, Element};
 pub use host_tensor::HostTensor;
 pub use layout::{Dims, MAX_RANK};
 pub use random::manual_seed;
+pub(crate) use random::permutation;
 
 pub(crate) use kernels::{
     AdamParameter, AdamStep, Binary, Operand, SgdParameter, SgdStep, SoftmaxKind,

@@ -1,1 +1,61 @@
+//! Whatever is refused, there is one error for each mistake, and the function stays, so that what
+//! else names it is not wrong as well. The messages are in `tests/ui`.
 
+use syn::Item;
+
+use super::items;
+
+/// How many errors and which functions come out.
+fn refused(args: &str, item: &str) -> (usize, Vec<String>) {
+    let mut errors = 0;
+    let mut functions = Vec::new();
+    for item in items(args, item) {
+        match item {
+            Item::Macro(item)
+                if item
+                    .mac
+                    .path
+                    .segments
+                    .iter()
+                    .any(|segment| segment.ident == "compile_error") =>
+            {
+                errors += 1;
+            }
+            Item::Fn(function) => {
+                assert!(function.attrs.is_empty(), "attributes of a test stay");
+                functions.push(function.sig.ident.to_string());
+            }
+            _ => panic!("something else"),
+        }
+    }
+    (errors, functions)
+}
+
+#[test]
+fn every_mistake_among_the_arguments_is_told_at_once() {
+    let args = "tolerence = 1, confirm = 1, settle, tolerance = 2, tolerance = 3";
+    let item = "#[test] #[ignore] #[should_panic] fn f() {}";
+    assert_eq!(refused(args, item), (4, vec!["f".to_owned()]));
+}
+
+#[test]
+fn a_function_that_cannot_be_a_test_stays() {
+    for item in [
+        "fn f(x: u8) {}",
+        "async fn f() {}",
+        "fn f<T>() {}",
+        "const fn f() {}",
+        "unsafe fn f() {}",
+        "extern \"C\" fn f() {}",
+        "fn f(&self) {}",
+        "#[should_panic] fn f() -> u8 { 1 }",
+    ] {
+        assert_eq!(refused("", item), (1, vec!["f".to_owned()]), "{item}");
+    }
+}
+
+#[test]
+fn a_repeated_attribute_is_one_error_and_does_not_expand_again() {
+    let item = "#[gpu_leak_check(tolerance = 1)] #[test] fn f() {}";
+    assert_eq!(refused("", item), (1, vec!["f".to_owned()]));
+}
