@@ -17,7 +17,10 @@ mod tests;
 
 use proc_macro::TokenStream;
 
-#[expect(missing_docs, reason = "documented where users meet it: at its re-export")]
+#[expect(
+    missing_docs,
+    reason = "documented where users meet it: at its re-export"
+)]
 #[proc_macro_attribute]
 pub fn gpu_leak_check(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::attribute(args.into(), item.into()).into()
