@@ -1,5 +1,8 @@
-//! The claims.
+//! What the harness promises, a module a claim.
 
 mod attribute;
 mod conformance;
+mod detects;
+mod fake_driver;
 mod output;
+mod quiet;

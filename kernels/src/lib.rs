@@ -2,12 +2,14 @@
 
 pub mod autograd;
 pub mod cuda;
+pub mod data;
 pub mod device;
 pub mod embedded;
 pub mod error;
 pub mod memory;
 pub mod nn;
 pub mod optim;
+pub mod programs;
 pub mod tensor;
 mod watch;
 

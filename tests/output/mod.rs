@@ -1,5 +1,6 @@
 //! What users read is right, says what to do, and stays as it is.
 
+mod files;
 mod headlines;
 mod hostile;
 mod library;

@@ -23,9 +23,7 @@ pub(crate) fn styled(report: &Report, style: Style) -> String {
         style,
         sources: Sources::below(fixtures),
     };
-    let mut out = String::new();
-    text::render(report, &how, &mut out).expect("a string takes everything");
-    out
+    text::to_string(report, &how)
 }
 
 pub(crate) fn report(verdict: Verdict) -> Report {

@@ -1,3 +1,6 @@
 //! What the tests share.
 
+pub mod checked;
 pub mod child;
+pub mod fake;
+pub mod gpu;

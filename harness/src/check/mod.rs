@@ -1,11 +1,15 @@
 //! One check, from its beginning to its outcome.
 
-use std::process::ExitCode;
+mod blind;
+mod body;
+mod company;
+mod conclude;
+mod gate;
+mod measure;
+mod outcome;
+mod poison;
+mod run;
+mod sources;
+mod summary;
 
-use crate::case::Case;
-
-/// Runs one annotated test.
-#[must_use]
-pub fn run(case: &'static Case) -> ExitCode {
-    (case.body)()
-}
+pub use run::run;

@@ -340,7 +340,10 @@ impl Ledger {
     #[must_use]
     pub fn releases_in_flight(&self) -> bool {
         let busy = |shard: &Mutex<FxHashMap<Ticket, InFlight>>| {
-            !shard.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+            !shard
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .is_empty()
         };
         self.in_flight.iter().any(busy)
     }

@@ -177,7 +177,7 @@ pub enum Event {
 }
 
 /// How a context ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ContextEnd {
     /// `cuCtxDestroy`.

@@ -3,6 +3,7 @@
 //! [`model`] is the only thing that is rendered; [`site`] turns raw return addresses into its
 //! stacks. The renderers write into any [`fmt::Write`](std::fmt::Write).
 
+pub(crate) mod again;
 mod escape;
 mod excerpt;
 mod finding;

@@ -174,8 +174,8 @@ pub struct Confirmation {
 /// A distinct stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Site {
-    /// The same for the same kind and trimmed symbols, whatever the addresses and lines; 16
-    /// hexadecimal digits behind a version: `1-0123456789abcdef`.
+    /// The same for the same kind and functions, whatever the addresses, the lines and what was
+    /// inlined; 16 hexadecimal digits behind a version: `1-0123456789abcdef`.
     pub fingerprint: String,
     /// Innermost first, inlined ones included; the harness's own and CUDA's are left out at the
     /// top, the runtime's start-up at the bottom.

@@ -87,14 +87,18 @@ fn user(frames: &[Frame]) -> Option<usize> {
         .or_else(|| first(|frame| frame.owner != Owner::Cuda))
 }
 
-/// The same for every run and build in which the same functions call each other.
+/// The same for every run and build in which the same functions of users, dependencies and
+/// libraries call each other.
 ///
 /// FNV-1a of 64 bits ([its authors' page](http://www.isthe.com/chongo/tech/comp/fnv/)) over the
 /// kind's name and each frame's function, else its module, each with a zero byte behind it.
+/// Rust's own frames are left out: they change with its releases.
 fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
-    let names = frames.iter().map(|frame| {
-        let name = frame.function.as_deref().or(frame.module.as_deref());
-        name.unwrap_or_default()
+    let lasting = frames.iter().filter(|frame| frame.owner != Owner::Std);
+    let names = lasting.map(|frame| match (&frame.function, &frame.module) {
+        (Some(function), _) => bare_name(function),
+        (None, Some(module)) => module,
+        (None, None) => "",
     });
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for name in std::iter::once(kind.name()).chain(names) {
@@ -103,6 +107,31 @@ fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
         }
     }
     format!("1-{hash:016x}")
+}
+
+/// `step` of `<optim::Adam<T> as optim::Optimizer>::step::<f32>`, `{` of any closure.
+///
+/// Line tables call an inlined function no more than that, and what is inlined changes with
+/// every build.
+fn bare_name(function: &str) -> &str {
+    let (mut depth, mut before) = (0_usize, ' ');
+    let segments = function.split(|character: char| {
+        match character {
+            '<' | '(' | '[' => depth += 1,
+            // Of `fn() -> T`.
+            '>' if before == '-' => {}
+            '>' | ')' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        before = character;
+        character == ':' && depth == 0
+    });
+    let named = segments.filter(|segment| !segment.is_empty() && !segment.starts_with('<'));
+    let last = named.last().unwrap_or(function);
+    if last.starts_with('{') {
+        return "{";
+    }
+    last.split('<').next().unwrap_or(last)
 }
 
 #[cfg(test)]

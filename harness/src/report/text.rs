@@ -34,6 +34,15 @@ impl Rendering {
     }
 }
 
+/// What [`render`] writes.
+#[must_use]
+pub fn to_string(report: &Report, how: &Rendering) -> String {
+    let mut text = String::new();
+    // Only the writer can fail, and a string takes everything.
+    let _ = render(report, how, &mut text);
+    text
+}
+
 /// Writes `report`: its findings, a table a device, and what to do.
 ///
 /// # Errors

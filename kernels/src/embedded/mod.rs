@@ -4,8 +4,8 @@ mod fault;
 mod memory;
 mod stream;
 
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 pub(crate) use memory::Memory;
 pub use stream::EmbeddedStream;

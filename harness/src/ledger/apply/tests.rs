@@ -10,17 +10,30 @@ const SCOPE: ScopeId = ScopeId(1);
 const FAILED: u32 = 1;
 
 fn key(address: u64) -> Key {
-    Key { space: Space::DevicePointer, value: address }
+    Key {
+        space: Space::DevicePointer,
+        value: address,
+    }
 }
 
 fn caller(scope: ScopeId) -> Caller {
-    Caller { scope, ..Caller::default() }
+    Caller {
+        scope,
+        ..Caller::default()
+    }
 }
 
 fn creation(kind: Kind, address: u64, bytes: u64) -> Creation {
-    let space = if kind.is_handle() { Space::Handle(kind) } else { Space::DevicePointer };
+    let space = if kind.is_handle() {
+        Space::Handle(kind)
+    } else {
+        Space::DevicePointer
+    };
     Creation {
-        key: Key { space, value: address },
+        key: Key {
+            space,
+            value: address,
+        },
         kind,
         layer: Layer::DRIVER,
         place: CUDA,
@@ -43,11 +56,15 @@ impl World {
     }
 
     fn allocate(&self, address: u64, bytes: u64) {
-        self.0.apply(&Event::Created(creation(Kind::Linear, address, bytes)));
+        self.0
+            .apply(&Event::Created(creation(Kind::Linear, address, bytes)));
     }
 
     fn begin_free(&self, address: u64) -> Ticket {
-        let event = Event::ReleaseBegan { key: key(address), caller: caller(SCOPE) };
+        let event = Event::ReleaseBegan {
+            key: key(address),
+            caller: caller(SCOPE),
+        };
         self.0.apply(&event).expect("a release has a ticket")
     }
 
@@ -57,7 +74,10 @@ impl World {
 
     fn live(&self) -> Vec<(u64, u64)> {
         let records = self.0.select(|_| true);
-        records.iter().map(|record| (record.made.key.value, record.made.bytes)).collect()
+        records
+            .iter()
+            .map(|record| (record.made.key.value, record.made.bytes))
+            .collect()
     }
 
     fn bytes(&self) -> Counted {
@@ -72,8 +92,17 @@ fn figures_follow_every_allocation_and_free() {
     world.allocate(0x2000, 50);
     world.end_free(world.begin_free(0x1000), 0);
     assert_eq!(world.live(), [(0x2000, 50)]);
-    assert_eq!(world.bytes(), Counted { live: 50, peak: 150 });
-    assert_eq!(world.0.counters().kind(Kind::Linear), Counted { live: 1, peak: 2 });
+    assert_eq!(
+        world.bytes(),
+        Counted {
+            live: 50,
+            peak: 150
+        }
+    );
+    assert_eq!(
+        world.0.counters().kind(Kind::Linear),
+        Counted { live: 1, peak: 2 }
+    );
     assert_eq!(world.0.live_in(SCOPE), 1);
     world.0.counters().restart_peaks();
     assert_eq!(world.bytes(), Counted { live: 50, peak: 50 });
@@ -100,7 +129,14 @@ fn a_free_that_fails_leaves_the_record_and_is_told() {
     assert_eq!(world.live(), [(0x1000, 100)]);
     assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (100, 1));
     let anomalies = world.0.anomalies_since(mark);
-    let [Anomaly::FailedRelease { record: Some(record), error: FAILED, .. }] = anomalies[..] else {
+    let [
+        Anomaly::FailedRelease {
+            record: Some(record),
+            error: FAILED,
+            ..
+        },
+    ] = anomalies[..]
+    else {
         panic!("{anomalies:?}");
     };
     assert_eq!(record.made.bytes, 100);
@@ -162,7 +198,13 @@ fn memory_of_before_that_a_scope_frees_is_no_credit_but_is_known() {
     let inner = ScopeId(2);
     world.0.open_scope(inner);
     let key = key(0x1000);
-    let ticket = world.0.apply(&Event::ReleaseBegan { key, caller: caller(inner) }).unwrap();
+    let ticket = world
+        .0
+        .apply(&Event::ReleaseBegan {
+            key,
+            caller: caller(inner),
+        })
+        .unwrap();
     world.end_free(ticket, 0);
     assert_eq!(world.0.live_in(inner), 0);
     let returned = world.0.close_scope(inner);
@@ -174,18 +216,32 @@ fn a_context_takes_with_it_what_is_its_own() {
     let world = World::new();
     let place = CUDA;
     let context = ContextUid(1);
-    world.0.apply(&Event::ContextCreated { context, handle: 0xc0, place });
+    world.0.apply(&Event::ContextCreated {
+        context,
+        handle: 0xc0,
+        place,
+    });
     assert_eq!(world.0.contexts()[0].handle, 0xc0);
     let mark = world.0.mark();
-    for (kind, address) in
-        [(Kind::Linear, 1), (Kind::Stream, 2), (Kind::StreamOrdered, 3), (Kind::Pool, 4)]
-    {
+    for (kind, address) in [
+        (Kind::Linear, 1),
+        (Kind::Stream, 2),
+        (Kind::StreamOrdered, 3),
+        (Kind::Pool, 4),
+    ] {
         world.0.apply(&Event::Created(creation(kind, address, 8)));
     }
-    let other = Creation { context: ContextUid(2), ..creation(Kind::Linear, 5, 8) };
+    let other = Creation {
+        context: ContextUid(2),
+        ..creation(Kind::Linear, 5, 8)
+    };
     world.0.apply(&Event::Created(other));
     let cause = ContextEnd::Reset;
-    world.0.apply(&Event::ContextDestroyed { context, cause, caller: caller(SCOPE) });
+    world.0.apply(&Event::ContextDestroyed {
+        context,
+        cause,
+        caller: caller(SCOPE),
+    });
     let mut left: Vec<_> = world.live().iter().map(|(address, _)| *address).collect();
     left.sort_unstable();
     assert_eq!(left, [3, 4, 5]);
@@ -198,10 +254,16 @@ fn a_context_takes_with_it_what_is_its_own() {
 #[test]
 fn a_stream_ordered_record_lives_where_its_pool_does() {
     let world = World::new();
-    let pool = Creation { place: Place::cuda(1), ..creation(Kind::Pool, 0x70, 0) };
+    let pool = Creation {
+        place: Place::cuda(1),
+        ..creation(Kind::Pool, 0x70, 0)
+    };
     world.0.apply(&Event::Created(pool));
-    let from_pool =
-        Creation { place: Place::UNKNOWN, pool: 0x70, ..creation(Kind::StreamOrdered, 1, 8) };
+    let from_pool = Creation {
+        place: Place::UNKNOWN,
+        pool: 0x70,
+        ..creation(Kind::StreamOrdered, 1, 8)
+    };
     world.0.apply(&Event::Created(from_pool));
     assert_eq!(world.0.get(&key(1)).unwrap().made.place, Place::cuda(1));
 }
@@ -210,9 +272,15 @@ fn a_stream_ordered_record_lives_where_its_pool_does() {
 fn a_stack_knows_how_often_its_scope_took_something() {
     let world = World::new();
     let stack = world.0.stacks().intern(&[1, 2]);
-    let caller = Caller { stack, ..caller(SCOPE) };
+    let caller = Caller {
+        stack,
+        ..caller(SCOPE)
+    };
     for address in 0..3 {
-        let made = Creation { caller, ..creation(Kind::Linear, address, 8) };
+        let made = Creation {
+            caller,
+            ..creation(Kind::Linear, address, 8)
+        };
         world.0.apply(&Event::Created(made));
     }
     assert_eq!(world.0.stacks().taken(stack, SCOPE), Some(3));
@@ -222,7 +290,10 @@ fn a_stack_knows_how_often_its_scope_took_something() {
 #[test]
 fn work_outside_every_open_scope_is_counted() {
     let world = World::new();
-    let stranger = Creation { caller: Caller::default(), ..creation(Kind::Linear, 1, 8) };
+    let stranger = Creation {
+        caller: Caller::default(),
+        ..creation(Kind::Linear, 1, 8)
+    };
     world.0.apply(&Event::Created(stranger));
     assert_eq!(world.0.unowned(), 1);
     world.0.close_scope(SCOPE);

@@ -1,4 +1,4 @@
-use super::{fingerprint, site, trimmed, user};
+use super::{bare_name, fingerprint, site, trimmed, user};
 use crate::ledger::Kind;
 use crate::report::model::{Frame, Owner};
 
@@ -140,6 +140,48 @@ fn a_fingerprint_outlives_lines_and_addresses() {
     frames[0].file = None;
     frames[1].offset = Some(0x1234);
     assert_eq!(fingerprint(Kind::Linear, &frames), before);
+}
+
+#[test]
+fn a_fingerprint_outlives_inlining_and_rusts_releases() {
+    let plain = ["train::Device::zeros", "train::epoch::{{closure}}"];
+    let inlined = ["zeros<f32>", "{closure#0}"];
+    let mut of = [plain, inlined].map(|names| {
+        let frames = names.map(|name| frame(Owner::User, name));
+        fingerprint(Kind::Linear, &frames)
+    });
+    assert_eq!(of[0], of[1]);
+    let with_std = [
+        frame(Owner::User, "zeros"),
+        frame(Owner::Std, "core::ops::function::FnOnce::call_once"),
+        frame(Owner::User, "{closure#0}"),
+    ];
+    of[1] = fingerprint(Kind::Linear, &with_std);
+    assert_eq!(of[0], of[1]);
+}
+
+#[test]
+fn a_bare_name_is_what_line_tables_have() {
+    for (function, bare) in [
+        ("train::Device::zeros", "zeros"),
+        (
+            "zeros<alloc::vec::Vec<f32>, fn(u8) -> train::Shape>",
+            "zeros",
+        ),
+        ("train::zeros::<f32>", "zeros"),
+        ("<train::Adam<T> as train::Optimizer>::step", "step"),
+        (
+            "core::ops::impls::<impl core::ops::FnMut<A> for &F>::call_mut",
+            "call_mut",
+        ),
+        ("train::epoch::{{closure}}", "{"),
+        ("{async_fn#0}", "{"),
+        ("cuMemAlloc_v2", "cuMemAlloc_v2"),
+        ("", ""),
+        ("::", "::"),
+    ] {
+        assert_eq!(bare_name(function), bare, "{function}");
+    }
 }
 
 #[test]

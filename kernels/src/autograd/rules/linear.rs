@@ -57,9 +57,8 @@ impl Rule for Linear {
             weight,
             activated,
         } = *self;
-        // The activation goes before anything else is made: it is the largest thing held here.
         let gradient = match activated {
-            Some(result) => binary("linear", Binary::ReluBackward, &gradient, &result.unpack()?)?,
+            Some(result) => through_relu(gradient, result)?,
             None => gradient,
         };
         let towards_input = weight
@@ -71,4 +70,9 @@ impl Rule for Linear {
         let towards_bias = needs[2].then(|| gradient.sum_dim(0)).transpose()?;
         Ok([towards_input, towards_weight, towards_bias])
     }
+}
+
+/// Lets go of both before anything else is made: they are the largest things held here.
+fn through_relu(gradient: Tensor, result: Saved) -> Result<Tensor> {
+    binary("linear", Binary::ReluBackward, &gradient, &result.unpack()?)
 }

@@ -1,0 +1,540 @@
+//! What CUPTI calls: from callbacks to events, in the order that keeps the ledger right.
+//!
+//! CUPTI calls on the thread that made the driver call, at its beginning and at its end. Creations
+//! are told at the end, when the driver has answered. Releases are told from the beginning, because
+//! before the end another thread may have been given the same address: the ledger's ticket travels
+//! from one side to the other in the slot that CUPTI keeps for each call.
+//!
+//! Nothing here calls CUDA, panics into C, or waits for anything but a shard of the ledger; a
+//! destroy call may also wait for a [reading](crate::device::exclusion) of what it destroys.
+
+#![expect(
+    unsafe_code,
+    reason = "CUPTI hands over C structs, and the driver's parameters inside them"
+)]
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::contexts::CONTEXTS;
+use super::decode::{self, Current};
+use super::ffi::{self, CallbackData, ResourceData};
+use super::field::Block;
+use super::subscriber;
+use super::watch::{self, Call, Creates, Releases};
+use crate::capture::quiet::quiet_if_heard;
+use crate::capture::{caller_without_stack, stack};
+use crate::device::exclusion::{CONTEXTS_AND_POOLS, Exclusion, STREAMS};
+use crate::device::{captures, exit};
+use crate::ledger::event::{
+    Caller, ContextEnd, ContextUid, CuResult, Event, SourceLoss, Space, Ticket,
+};
+use crate::ledger::{self, Kind, Ledger, Place};
+
+/// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: the one error of `cuStreamEndCapture` that leaves the
+/// capture going.
+const WRONG_THREAD: CuResult = 908;
+
+/// Stands in the upper 16 bits of a slot that holds a release: a call that began before the
+/// harness listened has anything else there.
+const IN_SLOT: u64 = 0x6c6b << 48;
+const SLOT_MASK: u64 = 0xffff << 48;
+/// In a slot's lower bits: a call that ends contexts without a release of its own. Tickets of
+/// releases follow from 1 on, and 2⁴⁸ of them do not happen.
+const NO_TICKET: u64 = 0;
+
+/// Set when a callback panicked: the ledger can no longer be trusted.
+static BROKEN: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// A graph node was created during the call in progress: the call is being captured.
+    static NODE_CREATED: Cell<bool> = const { Cell::new(false) };
+    /// Where the call in progress creates a context.
+    static CREATING_ON: Cell<Place> = const { Cell::new(Place::UNKNOWN) };
+    /// How the call in progress ends a context.
+    static ENDING_BY: Cell<Option<ContextEnd>> = const { Cell::new(None) };
+    /// The context that it ends.
+    static ENDING: Cell<ContextUid> = const { Cell::new(ContextUid(0)) };
+}
+
+/// Whether a callback panicked.
+pub(super) fn broken() -> bool {
+    BROKEN.load(Ordering::Relaxed)
+}
+
+/// The function that CUPTI calls.
+///
+/// # Safety
+///
+/// To be called by CUPTI alone, as a [`ffi::Callback`] of the domains that
+/// [`subscriber`](super::subscriber) enables.
+pub(super) unsafe extern "C" fn entry(
+    _user: *mut c_void,
+    domain: u32,
+    id: u32,
+    data: *const c_void,
+) {
+    // In a forked child the locks below may be held by threads that no longer exist.
+    if data.is_null() || exit::forked() || broken() {
+        return;
+    }
+    let Some(_quiet) = quiet_if_heard() else {
+        return;
+    };
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
+        let ledger = ledger::live();
+        match domain {
+            // SAFETY: in this domain `data` is a `CallbackData` of the watched call `id`.
+            ffi::DOMAIN_DRIVER_API => unsafe { driver_call(ledger, id, &*data.cast()) },
+            // SAFETY: in this domain, for the enabled ids about contexts, it is `ResourceData`.
+            ffi::DOMAIN_RESOURCE => unsafe { resource(ledger, id, data.cast()) },
+            ffi::DOMAIN_STATE if id == ffi::FATAL_ERROR => {
+                let why = SourceLoss::CuptiFatal;
+                ledger.apply(&Event::SourceLost { why });
+            }
+            _ => {}
+        }
+    }));
+    if outcome.is_err() {
+        BROKEN.store(true, Ordering::Relaxed);
+    }
+}
+
+/// # Safety
+///
+/// `data` is that of one side of the call `id`.
+unsafe fn driver_call(ledger: &Ledger, id: u32, data: &CallbackData) {
+    let Some(call) = watch::call(id) else {
+        return;
+    };
+    if data.function_params.is_null() || data.correlation_data.is_null() {
+        return;
+    }
+    let block = Block::new(data.function_params);
+    match data.site {
+        // SAFETY: the block is that of this call, and the slot its own.
+        ffi::SITE_ENTER => unsafe { began(ledger, call, block, data) },
+        ffi::SITE_EXIT if !data.function_return_value.is_null() => {
+            // SAFETY: at a driver call's end this points to its `CUresult`.
+            let error = unsafe { *data.function_return_value };
+            // SAFETY: as above, and `error` says whether the answers are written.
+            unsafe { ended(ledger, call, block, data, error) };
+        }
+        _ => {}
+    }
+}
+
+/// # Safety
+///
+/// `block` and `data` are those of `call`, at its beginning.
+unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData) {
+    NODE_CREATED.set(false);
+    match call {
+        Call::Creates(create) => {
+            if create.kind == Kind::Context {
+                // SAFETY: the caller's promise.
+                CREATING_ON.set(unsafe { decode::place(create, block) });
+            }
+        }
+        Call::RetainsPrimary { device } => {
+            // SAFETY: the caller's promise.
+            let device = unsafe { block.value(*device) };
+            CREATING_ON.set(Place::cuda(device as usize));
+        }
+        // SAFETY: the caller's promise.
+        Call::Releases(release) => unsafe { release_began(ledger, release, block, data) },
+        Call::ReleasesPrimary { cause } => {
+            ENDING_BY.set(Some(*cause));
+            // SAFETY: the caller's promise.
+            unsafe { write_slot(data, Some(NO_TICKET)) };
+            CONTEXTS_AND_POOLS.destruction_began();
+        }
+        Call::BeginsCapture { .. } => {}
+    }
+}
+
+/// # Safety
+///
+/// `block` and `data` are those of `call`, at its end; `error` is what it returned.
+unsafe fn ended(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData, error: CuResult) {
+    match call {
+        // SAFETY: the caller's promise.
+        Call::Creates(create) => unsafe { creation_ended(ledger, create, block, data, error) },
+        // SAFETY: the caller's promise.
+        Call::Releases(release) => unsafe { release_ended(ledger, release, block, data, error) },
+        Call::RetainsPrimary { .. } => {
+            CREATING_ON.set(Place::UNKNOWN);
+            current(ledger, data);
+        }
+        Call::ReleasesPrimary { .. } => {
+            context_ended(ledger, error);
+            // SAFETY: the caller's promise.
+            if unsafe { read_slot(data) }.is_some() {
+                CONTEXTS_AND_POOLS.destruction_ended();
+            }
+        }
+        Call::BeginsCapture { stream, into } if error == 0 => {
+            // SAFETY: the caller's promise.
+            let (stream, into) = unsafe {
+                (
+                    block.value(*stream),
+                    into.map_or(0, |into| block.value(into)),
+                )
+            };
+            captures::began(stream, into);
+        }
+        Call::BeginsCapture { .. } => {}
+    }
+}
+
+/// # Safety
+///
+/// As for [`ended`].
+unsafe fn creation_ended(
+    ledger: &Ledger,
+    create: &Creates,
+    block: Block,
+    data: &CallbackData,
+    error: CuResult,
+) {
+    let current = current(ledger, data);
+    if create.kind == Kind::Context {
+        CREATING_ON.set(Place::UNKNOWN);
+    }
+    let captured_into = match create.ends_capture {
+        // SAFETY: the caller's promise.
+        Some(stream) if error != WRONG_THREAD => captures::ended(unsafe { block.value(stream) }),
+        _ => 0,
+    };
+    if error != 0 {
+        // SAFETY: the caller's promise.
+        let failed = unsafe { decode::creation_failed(create, block, error, caller()) };
+        ledger.apply(&failed);
+        return;
+    }
+    if create.capturable && NODE_CREATED.get() {
+        // It belongs to the graph, which is judged itself.
+        return;
+    }
+    // SAFETY: the caller's promise, and the call has returned success.
+    let Some(key) = (unsafe { decode::created_key(create, block) }) else {
+        return;
+    };
+    if captured_into == key.value {
+        // The capture added to a graph that was there before and has its record.
+        return;
+    }
+    // SAFETY: as above.
+    let made = unsafe { decode::created(create, block, key, current, caller()) };
+    ledger.apply(&made);
+}
+
+/// # Safety
+///
+/// As for [`began`].
+unsafe fn release_began(ledger: &Ledger, release: &Releases, block: Block, data: &CallbackData) {
+    // SAFETY: the caller's promise.
+    let Some(key) = (unsafe { decode::released_key(release, block) }) else {
+        // SAFETY: the caller's promise.
+        unsafe { write_slot(data, None) };
+        return;
+    };
+    if release.space == Space::Handle(Kind::Context) {
+        ENDING_BY.set(Some(ContextEnd::Destroyed));
+    }
+    let caller = caller_without_stack();
+    let ticket = ledger.apply(&Event::ReleaseBegan { key, caller });
+    // SAFETY: the caller's promise.
+    unsafe { write_slot(data, ticket.map(|ticket| ticket.0)) };
+    // After the record has left the ledger: a reading that begins later does not find it.
+    if let Some(exclusion) = exclusion(release.space) {
+        exclusion.destruction_began();
+    }
+}
+
+/// # Safety
+///
+/// As for [`ended`].
+unsafe fn release_ended(
+    ledger: &Ledger,
+    release: &Releases,
+    block: Block,
+    data: &CallbackData,
+    error: CuResult,
+) {
+    // SAFETY: the caller's promise.
+    let Some(ticket) = (unsafe { read_slot(data) }).map(Ticket) else {
+        return;
+    };
+    let captured = release.capturable && error == 0 && NODE_CREATED.get();
+    ledger.apply(&if captured {
+        Event::ReleaseCaptured { ticket }
+    } else {
+        Event::ReleaseEnded { ticket, error }
+    });
+    match release.space {
+        Space::Handle(Kind::Context) => context_ended(ledger, error),
+        Space::Handle(Kind::Stream) if error == 0 => {
+            // A capture that its stream did not outlive.
+            // SAFETY: the caller's promise.
+            captures::ended(unsafe { block.value(release.identity) });
+        }
+        _ => {}
+    }
+    if let Some(exclusion) = exclusion(release.space) {
+        exclusion.destruction_ended();
+    }
+}
+
+/// What keeps readings and the destruction of such objects apart.
+fn exclusion(space: Space) -> Option<&'static Exclusion> {
+    match space {
+        Space::Handle(Kind::Context | Kind::Pool) => Some(&CONTEXTS_AND_POOLS),
+        Space::Handle(Kind::Stream) => Some(&STREAMS),
+        _ => None,
+    }
+}
+
+/// The end of a call that may have ended a context.
+fn context_ended(ledger: &Ledger, error: CuResult) {
+    let cause = ENDING_BY.take();
+    let context = ENDING.take();
+    if let Some(cause) = cause
+        && context != ContextUid(0)
+        && error == 0
+    {
+        context_destroyed(ledger, context, cause);
+    }
+}
+
+fn context_destroyed(ledger: &Ledger, context: ContextUid, cause: ContextEnd) {
+    ledger.apply(&Event::ContextDestroyed {
+        context,
+        cause,
+        caller: caller(),
+    });
+}
+
+/// # Safety
+///
+/// For the ids about contexts `data` points to a [`ResourceData`].
+unsafe fn resource(ledger: &Ledger, id: u32, data: *const ResourceData) {
+    match id {
+        ffi::GRAPH_NODE_CREATED => NODE_CREATED.set(true),
+        ffi::CONTEXT_CREATED => {
+            let place = CREATING_ON.get();
+            // One that no watched call creates is asked for its device when it is first seen.
+            if place != Place::UNKNOWN {
+                // SAFETY: the caller's promise; not null, by `entry`.
+                CONTEXTS.created(handle(unsafe { (*data).context }), place);
+            }
+        }
+        ffi::CONTEXT_DESTROY_STARTING => {
+            // SAFETY: the caller's promise; not null, by `entry`.
+            let Some(context) = CONTEXTS.ending(handle(unsafe { (*data).context })) else {
+                return;
+            };
+            if ENDING_BY.get().is_some() && ENDING.get() == ContextUid(0) {
+                ENDING.set(context);
+            } else {
+                // No call of the program's: the driver takes itself down.
+                context_destroyed(ledger, context, ContextEnd::Destroyed);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The context current to this thread; tells the ledger of it when it is new.
+fn current(ledger: &Ledger, data: &CallbackData) -> Current {
+    let current = Current {
+        handle: handle(data.context),
+        uid: ContextUid(data.context_uid),
+    };
+    // SAFETY: the context is current to this thread, inside a call: it is live.
+    let device = || unsafe { subscriber::device_of(data.context) };
+    if let Some(created) = CONTEXTS.seen(current.handle, current.uid, device) {
+        ledger.apply(&created);
+    }
+    current
+}
+
+fn handle(context: *const c_void) -> u64 {
+    context.addr() as u64
+}
+
+fn caller() -> Caller {
+    Caller {
+        stack: stack(),
+        ..caller_without_stack()
+    }
+}
+
+/// Leaves `value` for the end of the call; none: there is nothing to end.
+///
+/// # Safety
+///
+/// `data` is that of a call's beginning.
+unsafe fn write_slot(data: &CallbackData, value: Option<u64>) {
+    let value = value.map_or(0, |value| IN_SLOT | value);
+    // SAFETY: CUPTI's own slot for this call, for its subscriber to write; not null, by
+    // `driver_call`.
+    unsafe { data.correlation_data.write(value) };
+}
+
+/// What the beginning of the call left.
+///
+/// # Safety
+///
+/// `data` is that of a call's end.
+unsafe fn read_slot(data: &CallbackData) -> Option<u64> {
+    // SAFETY: CUPTI's own slot for this call; not null, by `driver_call`.
+    let value = unsafe { data.correlation_data.read() };
+    (value & SLOT_MASK == IN_SLOT).then_some(value & !SLOT_MASK)
+}
+
+#[cfg(all(test, target_pointer_width = "64"))]
+mod tests {
+    use std::ptr;
+
+    use super::{CallbackData, Ledger, ResourceData, ffi};
+    use crate::ledger::{Anomaly, Kind, Mark};
+
+    const ALLOCATE: u32 = 243;
+    const FREE: u32 = 245;
+    const DESTROY_CONTEXT: u32 = 322;
+    const END_CAPTURE: u32 = 497;
+    const BEGIN_CAPTURE: u32 = 539;
+    const ALLOCATE_ASYNC: u32 = 598;
+    const FREE_ASYNC: u32 = 600;
+    const CAPTURE_TO_GRAPH: u32 = 720;
+
+    /// One side of a call, as CUPTI tells it.
+    fn tell<T>(ledger: &Ledger, id: u32, site: u32, params: &T, slot: &mut u64, result: u32) {
+        let data = CallbackData {
+            site,
+            function_name: ptr::null(),
+            function_params: ptr::from_ref(params).cast(),
+            function_return_value: &raw const result,
+            symbol_name: ptr::dangling(),
+            context: ptr::null(),
+            context_uid: 0,
+            correlation_data: slot,
+            correlation_id: 0,
+        };
+        // SAFETY: each test passes the block of the call it names.
+        unsafe { super::driver_call(ledger, id, &data) };
+    }
+
+    /// A whole call, with what happens inside it.
+    fn call<T>(ledger: &Ledger, id: u32, params: &T, result: u32, inside: impl FnOnce()) {
+        let mut slot = 0;
+        tell(ledger, id, ffi::SITE_ENTER, params, &mut slot, 0xcdcd);
+        inside();
+        tell(ledger, id, ffi::SITE_EXIT, params, &mut slot, result);
+    }
+
+    fn tell_resource(ledger: &Ledger, id: u32, context: u64) {
+        let data = ResourceData {
+            context: ptr::without_provenance(context as usize),
+            resource_handle: ptr::null(),
+            resource_descriptor: ptr::null(),
+        };
+        // SAFETY: the data is that of the ids about contexts.
+        unsafe { super::resource(ledger, id, &raw const data) };
+    }
+
+    #[repr(C)]
+    struct Allocate(*const u64, u64, u64);
+    #[repr(C)]
+    struct EndCapture(u64, *const u64);
+
+    fn kinds(ledger: &Ledger) -> Vec<Kind> {
+        let records = ledger.select(|_| true);
+        records.iter().map(|record| record.made.kind).collect()
+    }
+
+    fn anomalies(ledger: &Ledger) -> Vec<Anomaly> {
+        ledger.anomalies_since(Mark::default())
+    }
+
+    #[test]
+    fn a_free_that_began_before_the_harness_listened_changes_nothing() {
+        let ledger = Ledger::new();
+        let pointer = 0x1000_u64;
+        let params = Allocate(&raw const pointer, 64, 0);
+        call(&ledger, ALLOCATE, &params, 0, || ());
+        for garbage in [0, 1, u64::MAX] {
+            let mut slot = garbage;
+            tell(&ledger, FREE, ffi::SITE_EXIT, &pointer, &mut slot, 0);
+        }
+        assert_eq!(kinds(&ledger), [Kind::Linear]);
+        assert_eq!(ledger.unknown_releases(), 0);
+    }
+
+    #[test]
+    fn the_end_of_a_free_of_null_does_not_take_an_old_ticket() {
+        let ledger = Ledger::new();
+        let mut slot = super::IN_SLOT | 1;
+        let null = 0_u64;
+        tell(&ledger, FREE, ffi::SITE_ENTER, &null, &mut slot, 0);
+        assert_eq!(slot, 0);
+    }
+
+    #[test]
+    fn a_node_created_inside_the_call_means_a_capture_and_one_before_it_does_not() {
+        let ledger = Ledger::new();
+        let node = || tell_resource(&ledger, ffi::GRAPH_NODE_CREATED, 0);
+        let pointer = 0x2000_u64;
+        let params = Allocate(&raw const pointer, 64, 0);
+        call(&ledger, ALLOCATE_ASYNC, &params, 0, node);
+        assert_eq!(kinds(&ledger), []);
+        call(&ledger, ALLOCATE_ASYNC, &params, 0, || ());
+        assert_eq!(kinds(&ledger), [Kind::StreamOrdered]);
+        call(&ledger, FREE_ASYNC, &pointer, 0, node);
+        assert_eq!(kinds(&ledger), [Kind::StreamOrdered]);
+        assert_eq!(anomalies(&ledger), []);
+        call(&ledger, FREE_ASYNC, &pointer, 0, || ());
+        assert_eq!(kinds(&ledger), []);
+    }
+
+    #[test]
+    fn a_capture_into_a_graph_that_is_there_makes_no_second_one() {
+        let ledger = Ledger::new();
+        // A stream of this test's own: the captures in progress are the process's.
+        let (stream, graph) = (0xca97_0001_u64, 0x9ab_u64);
+        let end = EndCapture(stream, &raw const graph);
+        call(&ledger, CAPTURE_TO_GRAPH, &[stream, graph], 0, || ());
+        call(&ledger, END_CAPTURE, &end, 0, || ());
+        assert_eq!(kinds(&ledger), []);
+        call(&ledger, BEGIN_CAPTURE, &[stream, 0], 0, || ());
+        call(&ledger, END_CAPTURE, &end, 0, || ());
+        assert_eq!(kinds(&ledger), [Kind::GraphHandle]);
+    }
+
+    #[test]
+    fn an_ended_capture_without_a_graph_makes_none() {
+        let ledger = Ledger::new();
+        let null = 0_u64;
+        let end = EndCapture(0xca97_0002, &raw const null);
+        call(&ledger, END_CAPTURE, &end, 901, || ());
+        call(&ledger, END_CAPTURE, &end, 0, || ());
+        assert_eq!(kinds(&ledger), []);
+    }
+
+    #[test]
+    fn a_context_whose_destruction_fails_stays() {
+        let ledger = Ledger::new();
+        let context = 0xc07e_0001_u64;
+        call(&ledger, DESTROY_CONTEXT, &context, 201, || ());
+        assert!(matches!(
+            anomalies(&ledger)[..],
+            [Anomaly::FailedRelease { error: 201, .. }]
+        ));
+        // No call is in progress: the driver takes itself down.
+        tell_resource(&ledger, ffi::CONTEXT_DESTROY_STARTING, context);
+        assert_eq!(anomalies(&ledger).len(), 1);
+    }
+}

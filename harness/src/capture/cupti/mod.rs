@@ -1,0 +1,39 @@
+//! The CUDA driver's own calls as a source of events, through CUPTI's
+//! [Callback API](https://docs.nvidia.com/cupti/api/group__CUPTI__CALLBACK__API.html).
+//!
+//! CUPTI is found ([`loader`]) and opened ([`library`]) at run time, subscribed to once
+//! ([`subscriber`]), and
+//! calls back ([`callback`]) for each watched call ([`watch`]), whose parameters ([`params`]) are
+//! turned into events ([`decode`]). A subscription lasts as long as the process: taking it down
+//! while other threads are inside it is not safe, and at exit nothing of CUPTI may be called.
+
+mod callback;
+mod contexts;
+mod decode;
+mod ffi;
+mod field;
+mod library;
+mod loader;
+mod params;
+mod subscriber;
+mod unavailable;
+mod version;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::OnceLock;
+
+pub(crate) use subscriber::Tracer;
+pub(crate) use unavailable::Unavailable;
+
+/// Starts watching, once in a process: about 12 ms the first time, nothing afterwards.
+///
+/// # Errors
+///
+/// Why the driver's calls cannot be watched; the same answer each time.
+pub(crate) fn start() -> Result<&'static Tracer, &'static Unavailable> {
+    static TRACER: OnceLock<Result<Tracer, Unavailable>> = OnceLock::new();
+    TRACER.get_or_init(subscriber::start).as_ref()
+}

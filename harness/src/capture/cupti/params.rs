@@ -1,0 +1,155 @@
+//! The parameters of watched driver calls, as CUPTI lays them out.
+//!
+//! From `generated_cuda_meta.h`, where the block of `cuMemAlloc_v2` is `cuMemAlloc_v2_params`. A
+//! block that is read only in its first fields stands here with those alone, so that calls of one
+//! shape share one struct. Handles, device pointers and `size_t` are `u64` on every platform that
+//! CUDA has, and `unsigned int` and `CUdevice` are `u32`. The `_v1` calls, of the time of 32-bit
+//! pointers, have layouts of their own.
+
+/// The driver answers through its first parameter: `cuStreamCreate`, `cuModuleLoad`, …
+#[repr(C)]
+pub(super) struct Answers {
+    pub(super) handle: *const u64,
+}
+
+/// The first parameter names the object: `cuMemFree_v2`, `cuMemFreeAsync`, `cuStreamDestroy`, …
+#[repr(C)]
+pub(super) struct Names {
+    pub(super) handle: u64,
+}
+
+/// `cuMemAlloc_v2`, `cuMemAllocManaged`, `cuMemAllocAsync`, `cuMemHostAlloc`, `cuMemAllocHost_v2`
+#[repr(C)]
+pub(super) struct Allocate {
+    pub(super) pointer: *const u64,
+    pub(super) bytes: u64,
+    /// Of `cuMemAllocAsync` only; the others end before it, or have flags here.
+    pub(super) stream: u64,
+}
+
+/// `cuMemAllocFromPoolAsync`
+#[repr(C)]
+pub(super) struct AllocateFromPool {
+    pub(super) pointer: *const u64,
+    pub(super) bytes: u64,
+    pub(super) pool: u64,
+    pub(super) stream: u64,
+}
+
+/// `cuMemAllocPitch_v2`
+#[repr(C)]
+pub(super) struct AllocatePitch {
+    pub(super) pointer: *const u64,
+    pub(super) pitch: *const u64,
+    pub(super) width: u64,
+    pub(super) height: u64,
+}
+
+/// `cuMemHostRegister`, `cuMemHostRegister_v2`
+#[repr(C)]
+pub(super) struct Register {
+    pub(super) pointer: u64,
+    pub(super) bytes: u64,
+}
+
+/// `cuMemPoolCreate`
+#[repr(C)]
+pub(super) struct PoolCreate {
+    pub(super) pool: *const u64,
+    pub(super) properties: *const PoolProperties,
+}
+
+/// `CUmemPoolProps`, up to its location.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct PoolProperties {
+    pub(super) allocation_type: u32,
+    pub(super) handle_types: u32,
+    pub(super) location_type: u32,
+    pub(super) location_id: u32,
+}
+
+/// `cuCtxCreate`, `cuCtxCreate_v2`
+#[repr(C)]
+pub(super) struct ContextCreate {
+    pub(super) context: *const u64,
+    pub(super) flags: u32,
+    pub(super) device: u32,
+}
+
+/// `cuCtxCreate_v3`
+#[repr(C)]
+pub(super) struct ContextCreateV3 {
+    pub(super) context: *const u64,
+    pub(super) affinities: u64,
+    pub(super) affinity_count: u32,
+    pub(super) flags: u32,
+    pub(super) device: u32,
+}
+
+/// `cuCtxCreate_v4`
+#[repr(C)]
+pub(super) struct ContextCreateV4 {
+    pub(super) context: *const u64,
+    pub(super) parameters: u64,
+    pub(super) flags: u32,
+    pub(super) device: u32,
+}
+
+/// `cuDevicePrimaryCtxRetain`
+#[repr(C)]
+pub(super) struct PrimaryRetain {
+    pub(super) context: *const u64,
+    pub(super) device: u32,
+}
+
+/// `cuStreamBeginCaptureToGraph`
+#[repr(C)]
+pub(super) struct CaptureToGraph {
+    pub(super) stream: u64,
+    pub(super) graph: u64,
+}
+
+/// `cuStreamBeginRecaptureToGraph`
+#[repr(C)]
+pub(super) struct RecaptureToGraph {
+    pub(super) stream: u64,
+    pub(super) mode: u32,
+    pub(super) graph: u64,
+}
+
+/// `cuStreamEndCapture`
+#[repr(C)]
+pub(super) struct EndCapture {
+    pub(super) stream: u64,
+    pub(super) graph: *const u64,
+}
+
+/// `cuMemAlloc`
+#[repr(C)]
+pub(super) struct AllocateV1 {
+    pub(super) pointer: *const u32,
+    pub(super) bytes: u32,
+}
+
+/// `cuMemAllocPitch`
+#[repr(C)]
+pub(super) struct AllocatePitchV1 {
+    pub(super) pointer: *const u32,
+    pub(super) pitch: *const u32,
+    pub(super) width: u32,
+    pub(super) height: u32,
+}
+
+/// `cuMemFree`
+#[repr(C)]
+pub(super) struct FreeV1 {
+    pub(super) pointer: u32,
+}
+
+/// `cuMemAllocHost`: its pointer is the host's, its size of the old time.
+#[repr(C)]
+pub(super) struct AllocateHostV1 {
+    pub(super) pointer: *const u64,
+    pub(super) bytes: u32,
+}

@@ -1,0 +1,231 @@
+//! The subscription: choosing a CUPTI, asking to be called back, and whether that still stands.
+
+#![expect(unsafe_code, reason = "a context is passed on to CUPTI by its address")]
+
+use std::ffi::c_void;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::callback;
+use super::ffi::{self, CuptiResult};
+use super::library::{Cupti, Refusal, Subscription};
+use super::loader::Surroundings;
+use super::unavailable::Unavailable;
+use super::version::{CudaVersion, CuptiVersion};
+use super::watch::{Call, TABLE};
+use crate::capture::quiet::quiet;
+use crate::device::contexts::noting_initialisation;
+use crate::device::driver::{self, Driver};
+use crate::device::{errors, exit};
+use crate::ledger::event::{Event, SourceLoss};
+use crate::ledger::{self, Place};
+
+/// The id that the heartbeat asks about: `cuMemFree_v2`, which every CUPTI knows.
+const HEARTBEAT_ID: u32 = 245;
+
+/// What is watched beside driver calls: domain, id, name.
+const EVENTS: [(u32, u32, &str); 4] = [
+    (
+        ffi::DOMAIN_RESOURCE,
+        ffi::CONTEXT_CREATED,
+        "context created",
+    ),
+    (
+        ffi::DOMAIN_RESOURCE,
+        ffi::CONTEXT_DESTROY_STARTING,
+        "context destroyed",
+    ),
+    (
+        ffi::DOMAIN_RESOURCE,
+        ffi::GRAPH_NODE_CREATED,
+        "graph node created",
+    ),
+    (ffi::DOMAIN_STATE, ffi::FATAL_ERROR, "fatal error of CUPTI"),
+];
+
+/// The CUPTI subscribed to. Its own static, because callbacks come before [`start`] returns.
+static CUPTI: OnceLock<Cupti> = OnceLock::new();
+
+/// The source of the driver's events.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    cupti: &'static Cupti,
+    subscription: Mutex<Subscription>,
+    unseen: Vec<&'static str>,
+}
+
+impl Tracer {
+    /// Whether the subscription still stands: 0.1 µs.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not. The ledger is told too.
+    pub(crate) fn heartbeat(&self) -> Result<(), SourceLoss> {
+        if let Some(why) = ledger::live().lost() {
+            return Err(why);
+        }
+        if self.answers() {
+            return Ok(());
+        }
+        let why = SourceLoss::SubscriptionGone;
+        ledger::live().apply(&Event::SourceLost { why });
+        Err(why)
+    }
+
+    fn answers(&self) -> bool {
+        if callback::broken() || !exit::may_call_driver() {
+            return false;
+        }
+        let _quiet = quiet();
+        let mut subscription = self
+            .subscription
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let domain = ffi::DOMAIN_DRIVER_API;
+        self.cupti
+            .is_enabled(&mut subscription, domain, HEARTBEAT_ID)
+    }
+
+    /// The watched calls that this CUPTI does not know. If the driver has one of them, it happens
+    /// unseen.
+    pub(crate) fn unseen(&self) -> &[&'static str] {
+        &self.unseen
+    }
+
+    /// CUPTI's version.
+    pub(crate) fn version(&self) -> CuptiVersion {
+        self.cupti.version()
+    }
+
+    /// Where CUPTI was found.
+    pub(crate) fn path(&self) -> &Path {
+        self.cupti.path()
+    }
+}
+
+/// The device of a context, asked in a callback.
+///
+/// # Safety
+///
+/// `context` is live.
+pub(super) unsafe fn device_of(context: *const c_void) -> Place {
+    CUPTI.get().map_or(Place::UNKNOWN, |cupti| {
+        // SAFETY: the caller's promise.
+        unsafe { cupti.device_of(context) }
+    })
+}
+
+/// Finds the driver and CUPTI, subscribes and enables. To be called once.
+pub(super) fn start() -> Result<Tracer, Unavailable> {
+    let _quiet = quiet();
+    let driver = driver::load().map_err(|why| Unavailable::NoDriver {
+        why: why.to_owned(),
+    })?;
+    let version = CudaVersion(driver.version().unwrap_or(0));
+    let surroundings = Surroundings::here(version);
+    noting_initialisation(|| start_best(driver, &surroundings))
+}
+
+/// Tries the copies of CUPTI in turn. One that is too old, or too new for the driver, is passed
+/// over; any other failure is final, for the next copy would meet it too.
+fn start_best(driver: &Driver, surroundings: &Surroundings) -> Result<Tracer, Unavailable> {
+    let mut refusal = None;
+    for path in surroundings.candidates()? {
+        let cupti = match Cupti::open(&path) {
+            Ok(cupti) => cupti,
+            Err(why) => match surroundings.chosen(&path) {
+                Some(value) => return Err(Unavailable::BadOverride { value, why }),
+                None => continue,
+            },
+        };
+        match start_with(driver, surroundings.driver, cupti) {
+            Err(why) if why.is_a_matter_of_versions() => {
+                refusal.get_or_insert(why);
+            }
+            outcome => return outcome,
+        }
+    }
+    Err(refusal.unwrap_or_else(|| Unavailable::NoCupti {
+        looked_in: surroundings.folders(),
+    }))
+}
+
+fn start_with(
+    driver: &Driver,
+    driver_version: CudaVersion,
+    cupti: Cupti,
+) -> Result<Tracer, Unavailable> {
+    let (path, version) = (cupti.path().to_owned(), cupti.version());
+    if version < CuptiVersion::OLDEST {
+        return Err(Unavailable::TooOld { path, version });
+    }
+    let mut subscription = match cupti.subscribe(callback::entry) {
+        Ok(subscription) => subscription,
+        Err(Refusal { call, code, holder }) => {
+            return Err(match code {
+                ffi::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED | ffi::MAX_LIMIT_REACHED => {
+                    Unavailable::Taken { by: holder }
+                }
+                // CUPTI could not connect to the driver: whose fault it is, the driver can tell.
+                ffi::NOT_INITIALIZED => match driver.initialise() {
+                    Ok(()) => Unavailable::DriverTooOld {
+                        path,
+                        version,
+                        driver: driver_version,
+                    },
+                    Err(error) => Unavailable::NoDriver {
+                        why: errors::error_name(error),
+                    },
+                },
+                code => failed(&cupti, call, code),
+            });
+        }
+    };
+    match enable_all(&cupti, &mut subscription) {
+        Ok(unseen) => Ok(Tracer {
+            // The first one that succeeds is the only one: `start` is called once.
+            cupti: CUPTI.get_or_init(|| cupti),
+            subscription: Mutex::new(subscription),
+            unseen,
+        }),
+        Err(why) => {
+            // It would keep other tools out.
+            cupti.unsubscribe(subscription);
+            Err(why)
+        }
+    }
+}
+
+/// Asks to be called back for everything watched; answers with what this CUPTI does not know.
+fn enable_all(
+    cupti: &Cupti,
+    subscription: &mut Subscription,
+) -> Result<Vec<&'static str>, Unavailable> {
+    let is_creation = |call| matches!(call, Call::Creates(_));
+    let calls = |creations| {
+        TABLE
+            .iter()
+            .filter(move |row| is_creation(row.call) == creations)
+            .map(|row| (ffi::DOMAIN_DRIVER_API, row.id, row.name))
+    };
+    // Creations last: what another thread makes meanwhile is then either never seen, or seen to
+    // be released.
+    let watched = EVENTS.into_iter().chain(calls(false)).chain(calls(true));
+    let mut unseen = Vec::new();
+    for (domain, id, name) in watched {
+        match cupti.enable(subscription, domain, id) {
+            ffi::SUCCESS => {}
+            ffi::INVALID_PARAMETER => unseen.push(name),
+            code => return Err(failed(cupti, "cuptiEnableCallback", code)),
+        }
+    }
+    Ok(unseen)
+}
+
+fn failed(cupti: &Cupti, call: &'static str, code: CuptiResult) -> Unavailable {
+    Unavailable::Failed {
+        call,
+        code,
+        text: cupti.result_name(code),
+    }
+}

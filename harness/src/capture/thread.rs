@@ -1,0 +1,110 @@
+//! Threads as the ledger knows them: a number, and a name for reports.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::ledger::event::ThreadNumber;
+
+static LAST: AtomicU32 = AtomicU32::new(0);
+/// The names by number, from 1.
+static NAMES: Mutex<Vec<Option<Box<str>>>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// 0 until the thread first meets the harness. Without a destructor, because a callback can
+    /// come from the destructor of another thread-local.
+    static NUMBER: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The number of this thread.
+pub(crate) fn number() -> ThreadNumber {
+    let known = NUMBER.get();
+    if known != 0 {
+        return ThreadNumber(known);
+    }
+    let new = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    NUMBER.set(new);
+    register(new, system_name());
+    ThreadNumber(new)
+}
+
+/// Gives this thread a name for reports: a test's, which the system would cut off.
+pub(crate) fn name_this_thread(name: &str) {
+    register(number().0, Some(name.into()));
+}
+
+/// The name of a thread, also after its end: its own, else `thread 7`.
+pub(crate) fn thread_name(thread: ThreadNumber) -> String {
+    let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = (thread.0 as usize)
+        .checked_sub(1)
+        .and_then(|index| names.get(index)?.as_deref());
+    name.map_or_else(|| format!("thread {}", thread.0), str::to_owned)
+}
+
+fn register(number: u32, name: Option<Box<str>>) {
+    let index = number as usize - 1;
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if names.len() <= index {
+        names.resize(index + 1, None);
+    }
+    names[index] = name;
+}
+
+/// What Linux calls this thread: its name's first 15 bytes.
+///
+/// Not [`std::thread::current`], which panics on a thread whose locals are destroyed and allocates
+/// one on a thread that Rust did not start.
+fn system_name() -> Option<Box<str>> {
+    let this = std::fs::read_link("/proc/thread-self").ok()?;
+    // `PID/task/TID`: the first thread bears the program's name, which says nothing.
+    let mut parts = this.iter();
+    if parts.next() == parts.next_back() {
+        return Some("main".into());
+    }
+    let name = std::fs::read_to_string("/proc/thread-self/comm").ok()?;
+    let name = name.trim_end();
+    (!name.is_empty()).then(|| name.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{name_this_thread, number, thread_name};
+    use crate::ledger::event::ThreadNumber;
+
+    fn on_thread(name: &str, body: impl FnOnce() -> ThreadNumber + Send + 'static) -> ThreadNumber {
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        thread.spawn(body).unwrap().join().unwrap()
+    }
+
+    #[test]
+    fn a_thread_keeps_its_number_and_shares_it_with_none() {
+        let other = on_thread("other", || {
+            assert_eq!(number(), number());
+            number()
+        });
+        assert_ne!(number(), other);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_thread_s_name_outlives_it() {
+        let ended = on_thread("data-loader-3", number);
+        assert_eq!(thread_name(ended), "data-loader-3");
+    }
+
+    #[test]
+    fn a_name_given_by_the_harness_is_not_cut_off() {
+        const NAME: &str = "optim::tests::adam_gives_everything_back";
+        let named = on_thread("short", || {
+            name_this_thread(NAME);
+            number()
+        });
+        assert_eq!(thread_name(named), NAME);
+    }
+
+    #[test]
+    fn a_thread_never_met_is_told_by_its_number() {
+        assert_eq!(thread_name(ThreadNumber(u32::MAX)), "thread 4294967295");
+    }
+}

@@ -1,0 +1,64 @@
+//! What a check could not see. Blind is never clean.
+
+use crate::capture::cupti::{self, Unavailable};
+use crate::device::contexts;
+use crate::ledger;
+use crate::ledger::event::SourceLoss;
+use crate::report::model::{Reason, Verdict};
+
+/// Why a check cannot speak for the driver's layer.
+#[derive(Clone, Debug)]
+pub(crate) struct Blindness {
+    /// `not-measured`, or `inconclusive` where the sight was lost half-way.
+    pub(crate) verdict: Verdict,
+    /// Why, and what to do.
+    pub(crate) reason: Reason,
+    /// Whether there was anything to see: the program uses the driver.
+    pub(crate) driver_in_use: bool,
+}
+
+/// What the check that just ran could not see; `saw_events` says whether any source reported
+/// anything while it ran.
+pub(crate) fn blindness(saw_events: bool) -> Option<Blindness> {
+    match cupti::start() {
+        Ok(tracer) => {
+            let lost = ledger::live().lost().or_else(|| tracer.heartbeat().err());
+            lost.map(|why| Blindness {
+                verdict: Verdict::Inconclusive,
+                reason: lost_reason(why),
+                driver_in_use: true,
+            })
+        }
+        Err(unavailable) => {
+            let no_driver = matches!(unavailable, Unavailable::NoDriver { .. });
+            let driver_in_use = !no_driver && contexts::driver_in_use();
+            if saw_events && !driver_in_use {
+                return None;
+            }
+            Some(Blindness {
+                verdict: Verdict::NotMeasured,
+                reason: Reason {
+                    code: unavailable.code().into(),
+                    what: unavailable.what(),
+                    remedy: unavailable.remedy().into(),
+                },
+                driver_in_use,
+            })
+        }
+    }
+}
+
+fn lost_reason(why: SourceLoss) -> Reason {
+    let what = match why {
+        SourceLoss::CuptiFatal => "CUPTI met a fatal error and took its tracing down",
+        SourceLoss::SubscriptionGone => {
+            "the CUPTI subscription is gone: another tool in the process took it down"
+        }
+    };
+    Reason {
+        code: "tracer-lost".into(),
+        what: what.into(),
+        remedy: "run this test without a profiler in its process, or in a process of its own"
+            .into(),
+    }
+}

@@ -1,0 +1,87 @@
+//! Whether anything but the check at hand can be running in this process.
+
+use std::sync::OnceLock;
+use std::{env, thread};
+
+/// Whether the runner runs one test at a time in this process, so that work on a thread outside
+/// every scope can only be the work of the test at hand.
+pub(crate) fn one_test_at_a_time() -> bool {
+    static ANSWER: OnceLock<bool> = OnceLock::new();
+    *ANSWER.get_or_init(|| {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        decide(env::args().skip(1), |name| env::var(name).ok(), cores)
+    })
+}
+
+/// What libtest makes of its arguments and variables; nextest starts a process a test.
+fn decide(
+    arguments: impl Iterator<Item = String>,
+    variable: impl Fn(&str) -> Option<String>,
+    cores: usize,
+) -> bool {
+    if variable("NEXTEST").is_some() {
+        return true;
+    }
+    let mut threads = variable("RUST_TEST_THREADS");
+    let mut exact = false;
+    let mut filters = 0;
+    let mut arguments = arguments.peekable();
+    while let Some(argument) = arguments.next() {
+        match argument.split_once('=') {
+            _ if argument == "--exact" => exact = true,
+            _ if argument == "--test-threads" => threads = arguments.next(),
+            Some(("--test-threads", number)) => threads = Some(number.to_owned()),
+            _ if TAKES_A_VALUE.contains(&&*argument) => drop(arguments.next()),
+            _ if argument.starts_with('-') => {}
+            _ => filters += 1,
+        }
+    }
+    match threads.and_then(|number| number.parse::<usize>().ok()) {
+        Some(threads) => threads == 1,
+        None => cores == 1 || (exact && filters == 1),
+    }
+}
+
+/// libtest's options whose value is an argument of its own.
+const TAKES_A_VALUE: [&str; 6] = [
+    "--skip",
+    "--logfile",
+    "--color",
+    "--format",
+    "--shuffle-seed",
+    "-Z",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::decide;
+
+    fn alone(arguments: &str, variables: &[(&str, &str)]) -> bool {
+        let find = |name: &str| {
+            variables
+                .iter()
+                .find(|(n, _)| *n == name)
+                .map(|(_, value)| (*value).to_owned())
+        };
+        decide(arguments.split_whitespace().map(str::to_owned), find, 8)
+    }
+
+    #[test]
+    fn one_thread_one_exact_test_or_nextest_is_alone() {
+        assert!(alone("--test-threads=1", &[]));
+        assert!(alone("--nocapture --test-threads 1", &[]));
+        assert!(alone("", &[("RUST_TEST_THREADS", "1")]));
+        assert!(alone("optim::adam --exact --nocapture", &[]));
+        assert!(alone("optim::adam --exact", &[("NEXTEST", "1")]));
+    }
+
+    #[test]
+    fn anything_else_may_have_company() {
+        assert!(!alone("", &[]));
+        assert!(!alone("optim::adam", &[]));
+        assert!(!alone("one two --exact", &[]));
+        assert!(!alone("--test-threads=8 one --exact", &[]));
+        assert!(!alone("--skip one --exact", &[]));
+        assert!(!alone("--test-threads=4", &[("RUST_TEST_THREADS", "1")]));
+    }
+}

@@ -1,0 +1,275 @@
+//! From one run, or two, to a report.
+
+use super::blind::Blindness;
+use super::measure::Measured;
+use super::sources::Poisoned;
+use crate::capture;
+use crate::device::contexts::device_name;
+use crate::device::errors::error_name;
+use crate::judge::{Confirmed, Held, LevelName, Reading, What, confirm};
+use crate::ledger::event::ContextEnd;
+use crate::ledger::{self, Kind, Place, StackId};
+use crate::report;
+use crate::report::model::{
+    DeviceTable, FailedRelease, Figure, Finding, Frame, Owner, Reason, Report, Row, Site, Verdict,
+};
+
+/// What a check is called and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Subject<'a> {
+    pub(crate) test: &'a str,
+    pub(crate) file: &'a str,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+    pub(crate) again: Option<String>,
+}
+
+/// Puts the runs of one check together.
+pub(crate) fn conclude(
+    subject: Subject<'_>,
+    first: &Measured,
+    second: Option<&Measured>,
+    blindness: Option<&Blindness>,
+) -> Report {
+    let mut findings: Vec<Finding> = compare(first, second).iter().map(finding).collect();
+    findings.sort_by_key(|finding| {
+        (
+            finding.verdict,
+            std::cmp::Reverse(finding.bytes),
+            std::cmp::Reverse(finding.count),
+        )
+    });
+    let mut notes = first.notes.clone();
+    if let Some(second) = second
+        && !second.as_expected
+    {
+        notes.push(
+            "the second run of the body, made to confirm the findings, did not end as it should; \
+             `confirm = false` is for bodies that can run only once"
+                .to_owned(),
+        );
+    }
+    let reason = reason(first, blindness);
+    let verdict = match (findings.first(), &reason) {
+        (Some(finding), _) => finding.verdict,
+        (None, Some((verdict, _))) => *verdict,
+        (None, None) => Verdict::Clean,
+    };
+    Report {
+        test: subject.test.to_owned(),
+        file: subject.file.to_owned(),
+        line: subject.line,
+        column: subject.column,
+        verdict,
+        reason: reason.map(|(_, reason)| reason),
+        findings,
+        devices: tables(&first.before, &first.after),
+        notes,
+        again: subject.again,
+        waited_ms: 0,
+        overhead_ms: 0.0,
+    }
+}
+
+/// The findings of the first run in the light of the second. A free that failed is no one-time
+/// set-up, whatever the second run does.
+fn compare(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
+    let unconfirmed = |held: &Held| Confirmed {
+        held: held.clone(),
+        second: None,
+        first_use: false,
+    };
+    let Some(second) = second.filter(|second| second.as_expected) else {
+        return first.held.iter().map(unconfirmed).collect();
+    };
+    let fails = |held: &&Held| matches!(held.key.what, What::FailedFree { .. });
+    let (failed, others): (Vec<_>, Vec<_>) = first.held.iter().partition(fails);
+    let others = others.into_iter().cloned().collect();
+    let mut all = confirm(others, &second.held, same);
+    all.extend(failed.into_iter().map(unconfirmed));
+    all
+}
+
+/// Whether two runs left the same sort of thing at the same place of the program. Frames inside
+/// CUDA's libraries do not count: a first call takes another way there than later ones.
+fn same(one: &Held, other: &Held) -> bool {
+    let (a, b) = (&one.key, &other.key);
+    (a.layer, a.place, &a.what) == (b.layer, b.place, &b.what)
+        && (a.stack == b.stack || program(one).eq(&program(other)))
+}
+
+/// The frames of the program and its crates.
+fn program(held: &Held) -> Vec<Frame> {
+    let mut frames = site(held.key.stack, held).frames;
+    frames.retain(|frame| frame.owner != Owner::Cuda);
+    frames
+}
+
+fn finding(confirmed: &Confirmed) -> Finding {
+    let held = &confirmed.held;
+    let (verdict, kind) = match held.key.what {
+        What::Live(kind) | What::EndedWithContext(kind, _) => (Verdict::Leaked, Some(kind)),
+        What::FailedFree { kind, .. } => (Verdict::FailedFree, kind),
+        What::Reserve(_) => (Verdict::Retained, None),
+    };
+    let mut notes = held.notes.clone();
+    match &held.key.what {
+        What::EndedWithContext(_, cause) => notes.push(
+            match cause {
+                ContextEnd::Destroyed => "freed only because its context was destroyed",
+                ContextEnd::LastRelease => {
+                    "freed only because the last primary context was released"
+                }
+                ContextEnd::Reset => "freed only because the device was reset",
+            }
+            .to_owned(),
+        ),
+        What::Reserve(_) | What::Live(_) | What::FailedFree { .. } => {}
+    }
+    let failed = match held.key.what {
+        What::FailedFree { error, at, .. } => Some(FailedRelease {
+            error: error_name(error),
+            code: error,
+            site: site(at, held),
+        }),
+        _ => None,
+    };
+    Finding {
+        verdict: if confirmed.first_use {
+            Verdict::FirstUse
+        } else {
+            verdict
+        },
+        layer: held.key.layer,
+        kind,
+        holder: match &held.key.what {
+            What::Reserve(name) => Some(name.clone()),
+            _ => None,
+        },
+        place: held.key.place,
+        count: held.count,
+        bytes: held.bytes,
+        each: held.each,
+        site: site(held.key.stack, held),
+        taken: held.taken,
+        given_back: held.taken.saturating_sub(held.count),
+        confirmed: if confirmed.first_use {
+            None
+        } else {
+            confirmed.second
+        },
+        failed,
+        foreign_thread: held.foreign_thread.map(capture::thread::thread_name),
+        notes,
+    }
+}
+
+fn site(stack: StackId, held: &Held) -> Site {
+    let kind = match held.key.what {
+        What::Live(kind)
+        | What::EndedWithContext(kind, _)
+        | What::FailedFree {
+            kind: Some(kind), ..
+        } => kind,
+        What::FailedFree { kind: None, .. } => Kind::Linear,
+        // A reserve has grown by many hands.
+        What::Reserve(_) => return Site::default(),
+    };
+    let own_sources = crate::observe::own_sources();
+    report::site(ledger::live().stacks().frames(stack), kind, &own_sources)
+}
+
+/// Why there is no verdict of the check's own.
+fn reason(first: &Measured, blindness: Option<&Blindness>) -> Option<(Verdict, Reason)> {
+    if let Some(poisoned) = &first.poisoned_before {
+        return Some((Verdict::Inconclusive, poisoned_reason(poisoned)));
+    }
+    blindness.map(|blindness| (blindness.verdict, blindness.reason.clone()))
+}
+
+fn poisoned_reason(poisoned: &Poisoned) -> Reason {
+    let error = error_name(poisoned.error);
+    let by = super::poison::culprit().map_or_else(
+        || "before the first check of this process".to_owned(),
+        |test| format!("by {test}"),
+    );
+    Reason {
+        code: "poisoned".into(),
+        what: format!(
+            "the context on {} was left in the state {error} {by}",
+            poisoned.place
+        ),
+        remedy: "mend the test that did it first; a process per test (nextest) keeps the others \
+                 apart"
+            .into(),
+    }
+}
+
+/// What each device held before and after, the driver first.
+fn tables(before: &Reading, after: &Reading) -> Vec<DeviceTable> {
+    let mut places = before.places();
+    places.extend(after.places());
+    places.sort_unstable_by_key(|place| (*place == Place::HOST, *place));
+    places.dedup();
+    places
+        .into_iter()
+        .map(|place| table(place, before, after))
+        .collect()
+}
+
+fn table(place: Place, before: &Reading, after: &Reading) -> DeviceTable {
+    let mut names: Vec<&LevelName> = Vec::new();
+    for level in before
+        .levels
+        .iter()
+        .chain(&after.levels)
+        .filter(|level| level.place == place)
+    {
+        if !names.contains(&&level.name) {
+            names.push(&level.name);
+        }
+    }
+    names.sort();
+    let mut rows = Vec::new();
+    for name in names {
+        let (was, is) = (before.level(name, place), after.level(name, place));
+        let row = |figure, baseline, after, peak| Row {
+            layer: name.to_string(),
+            figure,
+            baseline,
+            after,
+            peak,
+            remark: None,
+        };
+        let allocated = |level: Option<&crate::judge::Level>| level.map_or(0, |l| l.allocated);
+        let reserved = |level: Option<&crate::judge::Level>| level.and_then(|l| l.reserved);
+        if !matches!(name, LevelName::Pool(_)) {
+            let peak = is.and_then(|level| level.peak);
+            rows.push(row(Figure::Allocated, allocated(was), allocated(is), peak));
+        }
+        if let (Some(_), _) | (_, Some(_)) = (reserved(was), reserved(is)) {
+            let (was, is) = (reserved(was).unwrap_or(0), reserved(is).unwrap_or(0));
+            if was != 0 || is != 0 {
+                rows.push(row(Figure::Reserved, was, is, None));
+            }
+        }
+    }
+    let (was, is) = (before.handles_at(place), after.handles_at(place));
+    if is.peak != 0 || was.live != 0 {
+        rows.push(Row {
+            layer: "handles".into(),
+            figure: Figure::Handles,
+            baseline: was.live,
+            after: is.live,
+            peak: Some(is.peak),
+            remark: None,
+        });
+    }
+    let identity = device_name(place);
+    DeviceTable {
+        place,
+        name: identity.as_ref().map(|identity| identity.name.clone()),
+        uuid: identity.and_then(|identity| identity.uuid),
+        rows,
+    }
+}

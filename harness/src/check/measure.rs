@@ -1,0 +1,289 @@
+//! One run of a body between two readings.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gpu_leak_check_threads as threads;
+
+use super::body::{self, End};
+use super::company;
+use super::sources::{self, Poisoned};
+use crate::case::Case;
+use crate::config::Policy;
+use crate::judge::{self, Held, Reading, What};
+use crate::ledger::{self, Anomaly, Mark, Record, ScopeId};
+
+/// What one run of a body showed.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    /// How the body ended.
+    pub(crate) end: End,
+    /// Whether that is how it should end.
+    pub(crate) as_expected: bool,
+    /// How long it ran.
+    pub(crate) body_time: Duration,
+    /// Before it.
+    pub(crate) before: Reading,
+    /// After it, everything given back that can be.
+    pub(crate) after: Reading,
+    /// What is left.
+    pub(crate) held: Vec<Held>,
+    /// Things to know, a sentence each.
+    pub(crate) notes: Vec<String>,
+    /// What nobody can be charged with.
+    pub(crate) owner_unknown: Unknown,
+    /// A context that failed before the body began.
+    pub(crate) poisoned_before: Option<Poisoned>,
+    /// A context that failed during it.
+    pub(crate) poisoned_inside: Option<Poisoned>,
+    /// Whether any source reported anything.
+    pub(crate) saw_events: bool,
+}
+
+/// Records whose owner is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unknown {
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Runs the body once and looks at what it left.
+pub(crate) fn measure(case: &Case, policy: &Policy) -> Measured {
+    let stretch = Stretch::begin();
+    let start = Instant::now();
+    let end = body::run(case.name(), stretch.scope, case.body);
+    let body_time = start.elapsed();
+    let left = stretch.settle(policy);
+    let as_expected = end.as_expected(case.should_panic);
+    Measured {
+        as_expected,
+        body_time,
+        ..stretch.finish(end, left)
+    }
+}
+
+/// A scope between its beginning and its end.
+struct Stretch {
+    scope: ScopeId,
+    began: u64,
+    unowned: u64,
+    mark: Mark,
+    before: Reading,
+    poisoned_before: Vec<Poisoned>,
+}
+
+/// What a reading at the end showed.
+struct Left {
+    after: Reading,
+    held: Vec<Held>,
+    owner_unknown: Unknown,
+    poisoned: Vec<Poisoned>,
+    notes: Vec<String>,
+}
+
+impl Stretch {
+    fn begin() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        let scope = ScopeId(NEXT.fetch_add(1, Ordering::Relaxed));
+        let ledger = ledger::live();
+        let nested = threads::token() != 0;
+        let poisoned_before = sources::synchronise(ScopeId::NONE);
+        if !nested {
+            sources::empty_caches();
+            ledger.counters().restart_peaks();
+        }
+        ledger.open_scope(scope);
+        Self {
+            scope,
+            before: sources::read(),
+            poisoned_before,
+            unowned: ledger.unowned(),
+            mark: ledger.mark(),
+            began: ledger.now(),
+        }
+    }
+
+    /// Reads until nothing is left, nothing can still be freed, or the time is up.
+    fn settle(&self, policy: &Policy) -> Left {
+        let start = Instant::now();
+        let mut reread = false;
+        loop {
+            let left = self.look(policy);
+            if left.held.is_empty() {
+                return left;
+            }
+            if self.could_still_free() && start.elapsed() < policy.settle {
+                thread::sleep(Duration::from_millis(1));
+            } else if reread {
+                return left;
+            } else {
+                reread = true;
+                thread::sleep(Duration::from_millis(10).min(policy.settle));
+            }
+        }
+    }
+
+    /// Whether a free is in flight, or a thread that works for this scope lives on.
+    fn could_still_free(&self) -> bool {
+        ledger::live().releases_in_flight() || threads::live(u64::from(self.scope.0)) != 0
+    }
+
+    fn look(&self, policy: &Policy) -> Left {
+        let poisoned = sources::synchronise(self.scope);
+        if poisoned.is_empty() {
+            sources::empty_caches();
+        }
+        let after = sources::read();
+        let mut left = Left {
+            held: Vec::new(),
+            owner_unknown: Unknown::default(),
+            poisoned,
+            notes: Vec::new(),
+            after,
+        };
+        self.live_records(policy, &mut left);
+        self.anomalies(&mut left);
+        let reserves = judge::risen(&self.before, &left.after, policy.reserved_tolerance);
+        let alone = judge::unexplained(reserves, &mut left.held);
+        left.held.extend(alone);
+        left
+    }
+
+    /// What is live and was made inside.
+    fn live_records(&self, policy: &Policy, left: &mut Left) {
+        let ledger = ledger::live();
+        let mut records = Vec::new();
+        if ledger.live_in(self.scope) != 0 {
+            records.extend(ledger.select(|record| record.made.caller.scope == self.scope));
+        }
+        if ledger.unowned() != self.unowned {
+            let strangers = ledger.select(|record| self.is_a_stranger(record));
+            if company::one_test_at_a_time() {
+                records.extend(strangers);
+            } else {
+                left.owner_unknown.count = strangers.len() as u64;
+                left.owner_unknown.bytes = strangers.iter().map(|record| record.made.bytes).sum();
+            }
+        }
+        if records.is_empty() {
+            return;
+        }
+        let claims = sources::claims();
+        records.retain(|record| claims.owner(record).is_none());
+        let foreign = |record: &Record| {
+            (record.made.caller.scope != self.scope).then_some(record.made.caller.thread)
+        };
+        let live = records
+            .iter()
+            .map(|record| (*record, What::Live(record.made.kind), foreign(record)));
+        left.held = judge::group(live);
+        left.notes
+            .extend(judge::tolerate(policy.tolerance, &mut left.held));
+        for held in &mut left.held {
+            let taken = ledger.stacks().taken(held.key.stack, self.scope);
+            held.taken = taken.unwrap_or(held.count).max(held.count);
+        }
+    }
+
+    /// Made inside, by a thread of no open scope.
+    fn is_a_stranger(&self, record: &Record) -> bool {
+        record.sequence >= self.began && !ledger::live().is_open(record.made.caller.scope)
+    }
+
+    /// Frees that failed, and what only the end of a context freed.
+    fn anomalies(&self, left: &mut Left) {
+        let mine = |anomaly: &Anomaly| {
+            let scope = anomaly.caller().scope;
+            scope == self.scope || (!ledger::live().is_open(scope) && company::one_test_at_a_time())
+        };
+        let mut failed_creations = 0u64;
+        let mut ended = Vec::new();
+        let mut sticky = None;
+        for anomaly in ledger::live()
+            .anomalies_since(self.mark)
+            .into_iter()
+            .filter(mine)
+        {
+            match anomaly {
+                Anomaly::FailedRelease {
+                    key,
+                    record,
+                    caller,
+                    error,
+                } => {
+                    if !left.poisoned.is_empty() {
+                        let held = sticky
+                            .get_or_insert_with(|| Held::failed_free(None, error, caller.stack));
+                        held.add(record.map_or(0, |record| record.made.bytes));
+                        continue;
+                    }
+                    let mut held = Held::failed_free(record.as_ref(), error, caller.stack);
+                    held.add(record.map_or(0, |record| record.made.bytes));
+                    if record.is_none() {
+                        held.notes
+                            .push(format!("the address {:#x} was not live", key.value));
+                    }
+                    left.held.push(held);
+                }
+                Anomaly::EndedWithContext { record, cause, .. } => {
+                    let what = What::EndedWithContext(record.made.kind, cause);
+                    ended.push((record, what, None));
+                }
+                Anomaly::FailedCreation { .. } => failed_creations += 1,
+                Anomaly::Overwritten { .. } => {}
+            }
+        }
+        left.held.extend(judge::group(ended));
+        if failed_creations != 0 {
+            left.notes.push(format!(
+                "{failed_creations} allocation calls failed inside the test"
+            ));
+        }
+        if let Some(mut held) = sticky {
+            // Nothing can be freed any more: what is live is no news of its own.
+            for live in left
+                .held
+                .extract_if(.., |held| matches!(held.key.what, What::Live(_)))
+            {
+                held.count += live.count;
+                held.bytes += live.bytes;
+            }
+            left.held.push(held);
+        } else {
+            judge::explain_by_failed_frees(&mut left.held);
+        }
+    }
+
+    fn finish(self, end: End, left: Left) -> Measured {
+        let ledger = ledger::live();
+        let saw_events = ledger.now() != self.began;
+        let returned = ledger.close_scope(self.scope);
+        let mut notes = left.notes;
+        if returned.count != 0 {
+            notes.push(format!(
+                "{} taken before the test were given back inside it, {} bytes: no credit",
+                returned.count, returned.bytes
+            ));
+        }
+        let poisoned_before = self.poisoned_before.into_iter().next();
+        let poisoned_inside = if poisoned_before.is_some() {
+            None
+        } else {
+            left.poisoned.into_iter().next()
+        };
+        Measured {
+            end,
+            as_expected: false,
+            body_time: Duration::ZERO,
+            before: self.before,
+            after: left.after,
+            held: left.held,
+            notes,
+            owner_unknown: left.owner_unknown,
+            poisoned_before,
+            poisoned_inside,
+            saw_events,
+        }
+    }
+}

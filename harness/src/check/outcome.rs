@@ -1,0 +1,122 @@
+//! Pass, warn or fail: what a report means for its test, and how that is told.
+
+use std::panic::resume_unwind;
+use std::process::ExitCode;
+
+use super::blind::Blindness;
+use super::body::{self, End};
+use crate::case::Case;
+use crate::config::{FirstUse, Mode, Policy};
+use crate::options::OnLeak;
+use crate::report::headline;
+use crate::report::model::{Report, Verdict};
+use crate::report::text::{self, Rendering};
+
+/// What a report means for its test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Nothing to tell at the test itself.
+    Pass,
+    /// The test passes and the report is printed.
+    Warn,
+    /// The test fails.
+    Fail,
+}
+
+/// Weighs a report by the policy.
+pub(crate) fn weigh(report: &Report, policy: &Policy, blindness: Option<&Blindness>) -> Outcome {
+    match report.verdict {
+        Verdict::Clean | Verdict::Allowed => Outcome::Pass,
+        Verdict::FirstUse => match policy.first_use {
+            FirstUse::Fail => Outcome::Fail,
+            FirstUse::Warn => Outcome::Warn,
+        },
+        Verdict::Inconclusive | Verdict::NotMeasured => {
+            let something_to_see = blindness.is_none_or(|blindness| blindness.driver_in_use);
+            match policy.mode {
+                Mode::Require => Outcome::Fail,
+                Mode::Auto if something_to_see && policy.ci => Outcome::Fail,
+                Mode::Auto | Mode::Off => Outcome::Pass,
+            }
+        }
+        Verdict::Leaked
+        | Verdict::FailedFree
+        | Verdict::Retained
+        | Verdict::Grew
+        | Verdict::OverBudget
+        | Verdict::Aborted => match policy.on_leak {
+            OnLeak::Fail => Outcome::Fail,
+            OnLeak::Warn => Outcome::Warn,
+        },
+    }
+}
+
+/// Ends the test as its body and the report say. The body's own failure always comes first.
+///
+/// # Panics
+///
+/// When the test fails: with the body's panic, or with the report.
+pub(crate) fn conclude(case: &Case, end: End, report: &Report, outcome: Outcome) -> ExitCode {
+    if !end.as_expected(case.should_panic) {
+        tell_beside(report, outcome);
+        return end_unjudged(case, end);
+    }
+    if outcome == Outcome::Fail {
+        fail(case, &headline(report), &story(report));
+    }
+    tell_beside(report, outcome);
+    ExitCode::SUCCESS
+}
+
+/// Ends the test as its body says.
+///
+/// # Panics
+///
+/// When the body panicked and should not have, or the other way round.
+pub(crate) fn end_unjudged(case: &Case, end: End) -> ExitCode {
+    match (end, case.should_panic) {
+        (End::Passed, None) => ExitCode::SUCCESS,
+        (End::Failed(code), None) => code,
+        (End::Panicked(payload), None) => resume_unwind(payload),
+        (End::Panicked(payload), Some(wanted)) => match body::mismatch(&*payload, wanted) {
+            Some(why) => fail(case, &why, ""),
+            None => ExitCode::SUCCESS,
+        },
+        (End::Passed | End::Failed(_), Some(_)) => fail(case, "test did not panic as expected", ""),
+    }
+}
+
+/// Tells what there is to tell without failing anything by it.
+#[expect(
+    clippy::print_stderr,
+    reason = "libtest captures it and shows it with the test"
+)]
+fn tell_beside(report: &Report, outcome: Outcome) {
+    if outcome != Outcome::Pass {
+        eprintln!("{}\n\n{}", headline(report), story(report));
+    }
+}
+
+/// The report as the reader of this process's errors gets it.
+fn story(report: &Report) -> String {
+    let mut story = String::new();
+    // A string takes all that is written.
+    let _ = text::render(report, &Rendering::for_stderr(), &mut story);
+    story
+}
+
+/// Fails the test as a panic would. The line is written here, not by the panic hook: runners take
+/// the story from what follows the last such line, and the report belongs to it.
+#[expect(
+    clippy::print_stderr,
+    reason = "libtest captures it and shows it with the test"
+)]
+pub(crate) fn fail(case: &Case, headline: &str, story: &str) -> ! {
+    let Case { origin, .. } = case;
+    let at = format!("{}:{}:{}", origin.file, origin.line, origin.column);
+    eprintln!(
+        "\nthread '{}' panicked at {at}: {headline}\n\n{story}",
+        case.name()
+    );
+    resume_unwind(Box::new(headline.to_owned()))
+}

@@ -1,0 +1,101 @@
+//! Reading, emptying and quieting everything that can hold GPU memory.
+
+use crate::device::{pools, quiesce};
+use crate::judge::{Claims, Level, LevelName, Reading};
+use crate::ledger::{self, Layer, Place, ScopeId};
+use crate::probe::{self, Probe};
+
+/// A context in which every call fails from now on.
+pub(crate) use crate::device::quiesce::Poisoned;
+
+/// Waits for the work that `scope` may have on the devices.
+pub(crate) fn synchronise(scope: ScopeId) -> Vec<Poisoned> {
+    quiesce::synchronise(|record| record.made.caller.scope == scope)
+}
+
+/// Gives back what is cached and in no use, innermost cache first: an allocator's segments may
+/// come from a driver's pool.
+pub(crate) fn empty_caches() {
+    for probe in probe::all() {
+        for place in probe.places() {
+            probe.empty_cache(place);
+        }
+    }
+    pools::empty(&pools::readings());
+}
+
+/// Every figure now.
+pub(crate) fn read() -> Reading {
+    let counters = ledger::live().counters();
+    let probes = probe::all();
+    let mut reading = Reading::default();
+    for layer in (0..Layer::LIMIT).filter_map(Layer::known) {
+        if probes
+            .iter()
+            .any(|probe| layer.allocator_name() == Some(probe.name()))
+        {
+            continue;
+        }
+        for place in (0..Place::LIMIT).map(Place::at) {
+            let counted = counters.bytes(layer, place);
+            if counted.peak != 0 {
+                reading.levels.push(Level {
+                    name: LevelName::Layer(layer),
+                    place,
+                    allocated: counted.live,
+                    peak: Some(counted.peak),
+                    reserved: None,
+                });
+            }
+        }
+    }
+    for probe in probes {
+        let peak = |place| {
+            let counted = counters.bytes(Layer::allocator(probe.name()), place);
+            (counted.peak != 0).then_some(counted.peak)
+        };
+        reading.levels.extend(
+            probe
+                .places()
+                .into_iter()
+                .map(|place| level(probe, place, peak(place))),
+        );
+    }
+    reading
+        .levels
+        .extend(pools::readings().into_iter().map(|pool| Level {
+            name: LevelName::Pool(pool.pool.to_string()),
+            place: pool.place,
+            allocated: pool.allocated,
+            peak: None,
+            reserved: Some(pool.reserved),
+        }));
+    reading.handles = (0..Place::LIMIT)
+        .map(Place::at)
+        .map(|place| (place, counters.handles(place)))
+        .filter(|(_, counted)| counted.peak != 0)
+        .collect();
+    reading
+}
+
+fn level(probe: &dyn Probe, place: Place, peak: Option<u64>) -> Level {
+    Level {
+        name: LevelName::Probe(probe.name()),
+        place,
+        allocated: probe.allocated(place),
+        peak,
+        reserved: Some(probe.reserved(place)),
+    }
+}
+
+/// What the probed allocators hold from the layer below.
+pub(crate) fn claims() -> Claims {
+    let mut claims = Claims::default();
+    for probe in probe::all() {
+        let layer = Layer::allocator(probe.name());
+        for place in probe.places() {
+            claims.add(layer, place, &probe.segments(place));
+        }
+    }
+    claims
+}

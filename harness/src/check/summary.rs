@@ -1,0 +1,58 @@
+//! What all checks of this process came to, told as the process ends.
+
+use std::env;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+use super::measure::Unknown;
+use crate::device::exit;
+use crate::report::model::Report;
+use crate::report::{Sink, Summary};
+
+static SUMMARY: Mutex<Option<Summary>> = Mutex::new(None);
+
+fn lock() -> MutexGuard<'static, Option<Summary>> {
+    SUMMARY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Adds a finished check.
+pub(crate) fn add(report: &Report, unknown: Unknown) {
+    let mut summary = lock();
+    let summary = summary.get_or_insert_default();
+    summary.add(report);
+    summary.add_unowned(unknown.count, unknown.bytes);
+}
+
+/// Adds a test that is not judged here.
+pub(crate) fn unchecked(test: &str, reason: &str) {
+    lock()
+        .get_or_insert_default()
+        .note(&format!("{test} is unchecked: {reason}"));
+    tell_at_exit();
+}
+
+/// Has the summary told as the process ends. Not under nextest: it runs each test in a process of
+/// its own and sums up by itself.
+pub(crate) fn tell_at_exit() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if env::var_os("NEXTEST").is_none() {
+            exit::at_exit(tell);
+        }
+    });
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "the process's last lines; no test captures them"
+)]
+fn tell() {
+    let Some(mut summary) = lock().take() else {
+        return;
+    };
+    if let Some(note) = Sink::global().note() {
+        summary.note(&note);
+    }
+    if let Some(text) = summary.text() {
+        eprintln!("\n{text}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Devices and whether they are in use, asked without creating a context.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::driver::{self, Driver};
+use crate::capture::quiet::quiet;
+use crate::ledger::{self, Place};
+
+/// Whether it was the harness that initialised the driver (CUPTI does so when it is subscribed to).
+static INITIALISED_BY_HARNESS: AtomicBool = AtomicBool::new(false);
+
+/// What a report says of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceName {
+    /// `NVIDIA H200`
+    pub(crate) name: String,
+    /// Its number in the form of nvidia-smi, `GPU-5f2c…`; none where the driver does not tell.
+    pub(crate) uuid: Option<String>,
+}
+
+/// The name of a CUDA device; none for another place, or where no driver can be asked.
+pub(crate) fn device_name(place: Place) -> Option<DeviceName> {
+    let _quiet = quiet();
+    let driver = driver::get()?;
+    let device = place.cuda_ordinal()?;
+    Some(DeviceName {
+        name: driver.device_name(device).ok()?,
+        uuid: driver.device_uuid(device).ok().map(format_uuid),
+    })
+}
+
+/// In groups of 4, 2, 2, 2 and 6 bytes, as nvidia-smi writes it.
+fn format_uuid(bytes: [u8; 16]) -> String {
+    let mut text = String::from("GPU");
+    for (index, byte) in bytes.iter().enumerate() {
+        if [0, 4, 6, 8, 10].contains(&index) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+/// The devices on which a context is live: those whose contexts the ledger has seen, and those
+/// whose primary context was there before the harness.
+pub(crate) fn devices_in_use() -> Vec<usize> {
+    let _quiet = quiet();
+    let mut devices: Vec<usize> = ledger::live()
+        .contexts()
+        .iter()
+        .filter_map(|context| context.place.cuda_ordinal())
+        .collect();
+    if let Some(driver) = driver::get() {
+        devices.extend(active_primaries(driver));
+    }
+    devices.sort_unstable();
+    devices.dedup();
+    devices
+}
+
+fn active_primaries(driver: &'static Driver) -> impl Iterator<Item = usize> {
+    let count = driver.device_count().unwrap_or(0);
+    (0..count).filter(|device| driver.primary_is_active(*device) == Ok(true))
+}
+
+/// Whether the program itself uses the CUDA driver. What decides whether a check without a tracer
+/// was blind, or had nothing to see.
+pub(crate) fn driver_in_use() -> bool {
+    if !devices_in_use().is_empty() {
+        return true;
+    }
+    // A context that is not a primary one shows nowhere without a tracer: an initialised driver
+    // is then taken for one in use, unless the harness itself initialised it.
+    is_initialised() && !INITIALISED_BY_HARNESS.load(Ordering::Relaxed)
+}
+
+fn is_initialised() -> bool {
+    let _quiet = quiet();
+    driver::get().is_some_and(|driver| driver.device_count().is_ok_and(|count| count > 0))
+}
+
+/// Runs `start` and notes whether the driver was initialised by it.
+pub(crate) fn noting_initialisation<T>(start: impl FnOnce() -> T) -> T {
+    let before = is_initialised();
+    let outcome = start();
+    if !before && is_initialised() {
+        INITIALISED_BY_HARNESS.store(true, Ordering::Relaxed);
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::format_uuid;
+
+    #[test]
+    fn a_uuid_reads_as_nvidia_smi_writes_it() {
+        let bytes = std::array::from_fn(|index| index as u8 * 0x11);
+        assert_eq!(
+            format_uuid(bytes),
+            "GPU-00112233-4455-6677-8899-aabbccddeeff"
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! Shared libraries: what is in the process, and how to open more of it.
+
+#![expect(unsafe_code, reason = "the dynamic loader's interface is C")]
+
+use std::ffi::{CStr, CString, OsStr, c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+
+/// Bind everything now, keep the names private, stay for the life of the process.
+const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
+
+/// A shared library of this process. Never closed: code and pointers into it stay valid.
+#[derive(Debug)]
+pub(crate) struct Library(NonNull<c_void>);
+
+// SAFETY: a handle is a number for the loader, whose functions take it on any thread; it is never
+// closed.
+unsafe impl Send for Library {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Library {}
+
+impl Library {
+    /// Opens the library at a path, or the one of this name that the loader finds.
+    ///
+    /// # Errors
+    ///
+    /// What the loader says.
+    pub(crate) fn open(file: &Path) -> Result<Self, String> {
+        Self::open_with(file, FLAGS)
+    }
+
+    /// The library at this path if it is in the process already.
+    pub(crate) fn loaded(file: &Path) -> Option<Self> {
+        Self::open_with(file, FLAGS | libc::RTLD_NOLOAD).ok()
+    }
+
+    fn open_with(file: &Path, flags: c_int) -> Result<Self, String> {
+        let name = CString::new(file.as_os_str().as_bytes())
+            .map_err(|_| "its name has a zero byte".to_owned())?;
+        // SAFETY: `name` ends with a zero byte and outlives the call. Opening a library runs its
+        // initialisers; the libraries opened here, NVIDIA's, are made to be opened at any time.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
+        NonNull::new(handle).map(Self).ok_or_else(last_error)
+    }
+
+    /// The function called `name`, as a function pointer of type `F`; none if there is none.
+    ///
+    /// # Safety
+    ///
+    /// `F` is the type of a function pointer with the signature that the library gives `name`.
+    pub(crate) unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
+        const {
+            assert!(size_of::<F>() == size_of::<*mut c_void>());
+        }
+        // SAFETY: the handle is open, for it is never closed, and `name` ends with a zero byte.
+        let address = NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) })?;
+        // SAFETY: the sizes are equal, the address is that of the function, which stays for the
+        // life of the process, and the caller vouches for the signature.
+        Some(unsafe { std::mem::transmute_copy::<NonNull<c_void>, F>(&address) })
+    }
+}
+
+/// What the loader said last on this thread.
+fn last_error() -> String {
+    // SAFETY: glibc keeps the message for this thread until its next call of the loader.
+    let text = unsafe { libc::dlerror() };
+    if text.is_null() {
+        return "the loader gives no reason".to_owned();
+    }
+    // SAFETY: not null, so it is that message, which ends with a zero byte; it is copied before
+    // the loader is called again.
+    unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The files of the shared libraries in this process, in the order of loading.
+pub(crate) fn modules() -> Vec<PathBuf> {
+    unsafe extern "C" fn visit(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        list: *mut c_void,
+    ) -> c_int {
+        // SAFETY: `list` is the vector below, which nothing else touches during the walk.
+        let list = unsafe { &mut *list.cast::<Vec<PathBuf>>() };
+        // SAFETY: the loader passes a valid entry, whose name is null or ends with a zero byte
+        // and is stable while the loader's lock is held, that is during this call.
+        let name = unsafe {
+            let name = (*info).dlpi_name;
+            (!name.is_null()).then(|| CStr::from_ptr(name))
+        };
+        if let Some(name) = name
+            && !name.is_empty()
+        {
+            list.push(PathBuf::from(OsStr::from_bytes(name.to_bytes())));
+        }
+        0
+    }
+    let mut list: Vec<PathBuf> = Vec::new();
+    // SAFETY: `visit` has the callback's signature and does not unwind (running out of memory
+    // aborts); `list` outlives the walk.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut list).cast()) };
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Library, modules};
+
+    #[test]
+    fn the_c_library_is_found_in_the_process_and_has_functions() {
+        let path = modules()
+            .into_iter()
+            .find(|path| path.to_string_lossy().contains("libc.so"))
+            .expect("the C library is loaded");
+        let library = Library::loaded(&path).expect("it is in the process");
+        // SAFETY: the C library's `getpid` takes nothing and returns an int.
+        let getpid: Option<unsafe extern "C" fn() -> i32> = unsafe { library.function(c"getpid") };
+        // SAFETY: as above; it has no conditions.
+        let pid = unsafe { getpid.unwrap()() };
+        assert_eq!(u32::try_from(pid).unwrap(), std::process::id());
+    }
+
+    #[test]
+    fn a_library_that_is_not_there_is_an_error_with_its_name() {
+        let error = Library::open(Path::new("libgpu-leak-check-missing.so.7")).unwrap_err();
+        assert!(
+            error.contains("libgpu-leak-check-missing.so.7"),
+            "{error:?}"
+        );
+        assert!(Library::loaded(Path::new("libgpu-leak-check-missing.so.7")).is_none());
+    }
+}

@@ -1,0 +1,155 @@
+//! A reading of a driver object and its destruction never overlap.
+//!
+//! The harness reads pools, contexts and streams that the program owns; the program may destroy
+//! them at any moment, and the driver does not say what a call on a destroyed handle does. So a
+//! destroy call waits, in its callback, for readings in progress, and a reading waits for destroy
+//! calls in progress. It is the one wait that a callback may do, and a short one: a reading calls
+//! the driver and nothing else.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a reading waits for destroy calls. One that lasts longer has lost its end: the tracer
+/// broke down between its two callbacks.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Contexts and the pools of devices.
+pub(crate) static CONTEXTS_AND_POOLS: Exclusion = Exclusion::new();
+/// Streams.
+pub(crate) static STREAMS: Exclusion = Exclusion::new();
+
+#[derive(Debug)]
+struct State {
+    readings: u32,
+    destructions: u32,
+}
+
+/// Readings on one side, destructions on the other; any number of one of them at a time.
+#[derive(Debug)]
+pub(crate) struct Exclusion {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// While it lives, nothing that its [`Exclusion`] guards is destroyed.
+#[derive(Debug)]
+pub(crate) struct Reading(&'static Exclusion);
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.lock().readings -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Exclusion {
+    pub(crate) const fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                readings: 0,
+                destructions: 0,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a reading; none when a destroy call does not come to its end.
+    ///
+    /// Look the handles up after this, never before: those of destroy calls that came first are
+    /// then out of the ledger.
+    pub(crate) fn read(&'static self) -> Option<Reading> {
+        let (mut state, waited) = self
+            .changed
+            .wait_timeout_while(self.lock(), PATIENCE, |state| state.destructions > 0)
+            .unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            return None;
+        }
+        state.readings += 1;
+        Some(Reading(self))
+    }
+
+    /// A destroy call begins. Waits for the readings in progress.
+    pub(crate) fn destruction_began(&self) {
+        let mut state = self.lock();
+        state.destructions += 1;
+        drop(
+            self.changed
+                .wait_while(state, |state| state.readings > 0)
+                .unwrap_or_else(PoisonError::into_inner),
+        );
+    }
+
+    /// That call is over, whatever it returned.
+    pub(crate) fn destruction_ended(&self) {
+        let mut state = self.lock();
+        // The end of a call that began before the harness listened has no beginning.
+        state.destructions = state.destructions.saturating_sub(1);
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::Exclusion;
+
+    #[test]
+    fn a_destruction_waits_for_the_reading_in_progress() {
+        static EXCLUSION: Exclusion = Exclusion::new();
+        let first = EXCLUSION.read().unwrap();
+        let second = EXCLUSION
+            .read()
+            .expect("readings do not exclude each other");
+        let (told, events) = mpsc::channel();
+        let destroyer = std::thread::spawn({
+            let told = told.clone();
+            move || {
+                EXCLUSION.destruction_began();
+                told.send("destroyed").unwrap();
+                EXCLUSION.destruction_ended();
+            }
+        });
+        drop(first);
+        told.send("still reading").unwrap();
+        drop(second);
+        destroyer.join().unwrap();
+        assert_eq!(
+            events.try_iter().collect::<Vec<_>>(),
+            ["still reading", "destroyed"]
+        );
+    }
+
+    #[test]
+    fn a_reading_waits_for_the_destruction_in_progress() {
+        static EXCLUSION: Exclusion = Exclusion::new();
+        EXCLUSION.destruction_began();
+        let (told, events) = mpsc::channel();
+        let reader = std::thread::spawn({
+            let told = told.clone();
+            move || {
+                let _reading = EXCLUSION.read().unwrap();
+                told.send("read").unwrap();
+            }
+        });
+        told.send("destroyed").unwrap();
+        EXCLUSION.destruction_ended();
+        reader.join().unwrap();
+        assert_eq!(events.try_iter().collect::<Vec<_>>(), ["destroyed", "read"]);
+    }
+
+    #[test]
+    fn an_end_without_a_beginning_is_nothing() {
+        static EXCLUSION: Exclusion = Exclusion::new();
+        EXCLUSION.destruction_ended();
+        drop(EXCLUSION.read().unwrap());
+        EXCLUSION.destruction_began();
+        EXCLUSION.destruction_ended();
+    }
+}

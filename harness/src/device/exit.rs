@@ -1,0 +1,92 @@
+//! When the driver must no longer be called: at the process's exit, and in a forked child.
+//!
+//! The driver takes itself down in a handler of its own, in an order that nobody controls, and
+//! CUDA does not work in a forked child at all.
+
+#![expect(unsafe_code, reason = "exit and fork handlers are C's")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
+
+static EXITING: AtomicBool = AtomicBool::new(false);
+static FORKED: AtomicBool = AtomicBool::new(false);
+static AT_EXIT: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
+
+/// Calls `last` when the process exits (not when it is killed or aborts), the newest first.
+///
+/// `last` must not call the driver or CUPTI, and runs on whatever thread called `exit`. Not run in
+/// a forked child: what the parent counted is not the child's to tell.
+pub(crate) fn at_exit(last: fn()) {
+    AT_EXIT
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(last);
+    install();
+}
+
+/// Whether the process has begun to exit.
+pub(crate) fn exiting() -> bool {
+    EXITING.load(Ordering::Relaxed)
+}
+
+/// Whether this is a forked child of the process that watched.
+pub(crate) fn forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
+/// Whether the driver and CUPTI may be called.
+pub(crate) fn may_call_driver() -> bool {
+    !exiting() && !forked()
+}
+
+/// Installs the handlers. The driver's first use should come after it: handlers run in reverse
+/// order, and the driver's own must not have run before ours says that it may no longer be called.
+pub(crate) fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: both handlers are plain functions of this image that neither unwind nor end;
+        // the fork handler only stores to an atomic, which is all that a child of a process with
+        // threads may do.
+        unsafe {
+            libc::atexit(on_exit);
+            libc::pthread_atfork(None, None, Some(on_fork));
+        }
+    });
+}
+
+extern "C" fn on_exit() {
+    EXITING.store(true, Ordering::Relaxed);
+    if forked() {
+        return;
+    }
+    let handlers = std::mem::take(&mut *AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner));
+    for handler in handlers.into_iter().rev() {
+        // Unwinding into the C library would abort, and hide the exit code that is on its way.
+        let _ = std::panic::catch_unwind(handler);
+    }
+}
+
+unsafe extern "C" fn on_fork() {
+    FORKED.store(true, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{forked, install, may_call_driver};
+
+    #[test]
+    fn a_forked_child_may_not_call_the_driver() {
+        install();
+        // SAFETY: the child calls nothing but `forked` (an atomic load) and `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: ends the child at once, without handlers.
+            unsafe { libc::_exit(if forked() { 7 } else { 8 }) };
+        }
+        let mut status = 0;
+        // SAFETY: `child` is a child of this process and `status` is writable.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(libc::WEXITSTATUS(status), 7);
+        assert!(may_call_driver());
+    }
+}

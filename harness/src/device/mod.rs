@@ -1,0 +1,16 @@
+//! The CUDA driver as the harness uses it: readings, synchronising and emptying. No context is
+//! ever created, and no call is seen by the harness's own ledger.
+//!
+//! Everything is resolved by hand from the libcuda in the process, with its documented C types,
+//! so that the harness neither needs a toolkit nor changes what other crates link.
+
+pub(crate) mod captures;
+pub(crate) mod contexts;
+pub(crate) mod dl;
+pub(crate) mod driver;
+pub(crate) mod errors;
+pub(crate) mod exclusion;
+pub(crate) mod exit;
+pub(crate) mod memory;
+pub(crate) mod pools;
+pub(crate) mod quiesce;

@@ -1,0 +1,100 @@
+//! Which records belong to an allocator that is judged by itself.
+
+use std::collections::BTreeMap;
+
+use crate::ledger::{Layer, Place, Record};
+use crate::probe::Segment;
+
+/// The ranges that probed allocators hold from the layer below.
+///
+/// A record inside one of them is never a finding: its blocks are judged in the allocator's own
+/// layer, and the segment as its reserve.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    /// By place and first address: the end, and the layer that claims.
+    ranges: BTreeMap<(Place, u64), (u64, Layer)>,
+}
+
+impl Claims {
+    /// Enters what `layer` holds at `place`.
+    pub(crate) fn add(&mut self, layer: Layer, place: Place, segments: &[Segment]) {
+        for Segment { address, bytes } in segments {
+            self.ranges
+                .insert((place, *address), (address.saturating_add(*bytes), layer));
+        }
+    }
+
+    /// The allocator whose segment `record` is, or lies in.
+    pub(crate) fn owner(&self, record: &Record) -> Option<Layer> {
+        let made = &record.made;
+        let from = (made.place, 0);
+        let to = (made.place, made.key.value);
+        let (_, (end, layer)) = self.ranges.range(from..=to).next_back()?;
+        let inside = made.key.value < *end && !made.kind.is_handle() && made.layer != *layer;
+        inside.then_some(*layer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Claims, Layer, Place, Record, Segment};
+    use crate::ledger::Kind;
+    use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space};
+
+    fn record(kind: Kind, layer: Layer, place: Place, address: u64) -> Record {
+        let key = Key {
+            space: Space::DevicePointer,
+            value: address,
+        };
+        let context = ContextUid(1);
+        let caller = Caller::default();
+        let made = Creation {
+            key,
+            kind,
+            layer,
+            place,
+            bytes: 8,
+            context,
+            stream: 0,
+            pool: 0,
+            caller,
+        };
+        Record { sequence: 1, made }
+    }
+
+    #[test]
+    fn a_segment_is_claimed_and_the_allocator_s_own_blocks_are_not() {
+        let cache = Layer::allocator("claims-test");
+        let mut claims = Claims::default();
+        claims.add(
+            cache,
+            Place::cuda(0),
+            &[Segment {
+                address: 4096,
+                bytes: 1024,
+            }],
+        );
+        let linear = |place, address| record(Kind::Linear, Layer::DRIVER, place, address);
+        assert_eq!(claims.owner(&linear(Place::cuda(0), 4096)), Some(cache));
+        assert_eq!(claims.owner(&linear(Place::cuda(0), 5119)), Some(cache));
+        assert_eq!(
+            claims.owner(&linear(Place::cuda(0), 5120)),
+            None,
+            "just behind"
+        );
+        assert_eq!(
+            claims.owner(&linear(Place::cuda(0), 4095)),
+            None,
+            "just before"
+        );
+        assert_eq!(
+            claims.owner(&linear(Place::cuda(1), 4096)),
+            None,
+            "another device"
+        );
+        let block = record(Kind::Block, cache, Place::cuda(0), 4096);
+        assert_eq!(claims.owner(&block), None);
+        let stream = record(Kind::Stream, Layer::DRIVER, Place::cuda(0), 4096);
+        assert_eq!(claims.owner(&stream), None, "a handle is no address");
+    }
+}

@@ -1,0 +1,104 @@
+//! What a run left behind, put together by where it was taken.
+
+use std::collections::BTreeMap;
+
+use crate::ledger::event::{ContextEnd, CuResult, ThreadNumber};
+use crate::ledger::{Kind, Layer, Place, Record, StackId};
+
+/// What makes two records the same finding.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct HeldKey {
+    /// The allocator.
+    pub(crate) layer: Layer,
+    /// The place.
+    pub(crate) place: Place,
+    /// What sort of thing.
+    pub(crate) what: What,
+    /// Where it was taken.
+    pub(crate) stack: StackId,
+}
+
+/// What sort of thing a run left behind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum What {
+    /// Live at the end.
+    Live(Kind),
+    /// Live at the end because the call that should have freed it failed there.
+    FailedFree {
+        /// What it is; none for an address the ledger does not know.
+        kind: Option<Kind>,
+        /// The driver's answer.
+        error: CuResult,
+        /// Where it was called.
+        at: StackId,
+    },
+    /// Gone only because its context ended.
+    EndedWithContext(Kind, ContextEnd),
+    /// An allocator's reserve.
+    Reserve(String),
+}
+
+/// One finding in the making.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// What, and where it was taken.
+    pub(crate) key: HeldKey,
+    /// How many.
+    pub(crate) count: u64,
+    /// How many bytes in all.
+    pub(crate) bytes: u64,
+    /// The size of each, where all have the same.
+    pub(crate) each: Option<u64>,
+    /// How often this place took one during the run.
+    pub(crate) taken: u64,
+    /// The thread outside every scope that took them.
+    pub(crate) foreign_thread: Option<ThreadNumber>,
+    /// More about it.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Held {
+    /// Nothing yet under `key`.
+    pub(crate) fn new(key: HeldKey) -> Self {
+        Self {
+            key,
+            count: 0,
+            bytes: 0,
+            each: None,
+            taken: 0,
+            foreign_thread: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// One more of `bytes`.
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.each = match (self.count, self.each) {
+            (0, _) => Some(bytes),
+            (_, Some(each)) if each == bytes => Some(each),
+            _ => None,
+        };
+        self.count += 1;
+        self.bytes += bytes;
+    }
+}
+
+/// Puts records together that are the same sort of thing, taken at the same place.
+pub(crate) fn group(
+    records: impl IntoIterator<Item = (Record, What, Option<ThreadNumber>)>,
+) -> Vec<Held> {
+    let mut groups: BTreeMap<HeldKey, Held> = BTreeMap::new();
+    for (record, what, foreign_thread) in records {
+        let made = record.made;
+        let key = HeldKey {
+            layer: made.layer,
+            place: made.place,
+            what,
+            stack: made.caller.stack,
+        };
+        let held = groups.entry(key.clone()).or_insert_with(|| Held::new(key));
+        held.add(made.bytes);
+        held.foreign_thread = foreign_thread.or(held.foreign_thread);
+    }
+    groups.into_values().collect()
+}

@@ -1,0 +1,19 @@
+//! From two readings and the ledger to findings. Pure: nothing here calls a driver.
+
+mod claims;
+mod confirm;
+mod failure;
+mod held;
+mod reading;
+mod reserve;
+mod tolerance;
+
+pub(crate) use claims::Claims;
+pub(crate) use confirm::{Confirmed, confirm};
+pub(crate) use failure::explain_by_failed_frees;
+#[cfg(test)]
+pub(crate) use held::HeldKey;
+pub(crate) use held::{Held, What, group};
+pub(crate) use reading::{Level, LevelName, Reading};
+pub(crate) use reserve::{risen, unexplained};
+pub(crate) use tolerance::tolerate;

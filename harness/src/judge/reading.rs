@@ -1,0 +1,79 @@
+//! Every figure at one moment.
+
+use crate::ledger::{Counted, Layer, Place};
+
+/// What each layer holds at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// One for each layer at each place.
+    pub(crate) levels: Vec<Level>,
+    /// Handles by place.
+    pub(crate) handles: Vec<(Place, Counted)>,
+}
+
+/// Which figures a level shows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum LevelName {
+    /// The ledger's figures of one layer.
+    Layer(Layer),
+    /// A stream-ordered pool or the graph pool, by its attributes.
+    Pool(String),
+    /// A probed allocator, by its probe.
+    Probe(&'static str),
+}
+
+/// `driver`, `pool 0`, `allocator:cubecl`.
+impl std::fmt::Display for LevelName {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Layer(layer) => layer.fmt(out),
+            Self::Pool(name) => out.write_str(name),
+            Self::Probe(name) => write!(out, "allocator:{name}"),
+        }
+    }
+}
+
+/// What one layer holds at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Level {
+    /// The layer.
+    pub(crate) name: LevelName,
+    /// The place.
+    pub(crate) place: Place,
+    /// Bytes handed out.
+    pub(crate) allocated: u64,
+    /// The most since the check began, where somebody keeps it.
+    pub(crate) peak: Option<u64>,
+    /// Bytes held from the layer below, where the layer holds any.
+    pub(crate) reserved: Option<u64>,
+}
+
+impl Reading {
+    /// What `name` held at `place`; nothing, where it was not there.
+    pub(crate) fn level(&self, name: &LevelName, place: Place) -> Option<&Level> {
+        self.levels
+            .iter()
+            .find(|level| level.name == *name && level.place == place)
+    }
+
+    /// The handles at `place`.
+    pub(crate) fn handles_at(&self, place: Place) -> Counted {
+        let found = self.handles.iter().find(|(at, _)| *at == place);
+        found.map_or(Counted::default(), |(_, counted)| *counted)
+    }
+
+    /// Every place that holds or held something, host last.
+    pub(crate) fn places(&self) -> Vec<Place> {
+        let levels = self.levels.iter().filter(|level| {
+            level.allocated != 0 || level.peak.unwrap_or(0) != 0 || level.reserved.unwrap_or(0) != 0
+        });
+        let handles = self.handles.iter().filter(|(_, counted)| counted.peak != 0);
+        let mut places: Vec<_> = levels
+            .map(|level| level.place)
+            .chain(handles.map(|(place, _)| *place))
+            .collect();
+        places.sort_unstable_by_key(|place| (*place == Place::HOST, *place));
+        places.dedup();
+        places
+    }
+}

@@ -1,0 +1,111 @@
+//! Which allocators hold more of the layer below than at the baseline.
+
+use crate::ledger::{Kind, Layer, StackId};
+
+use super::held::{Held, HeldKey, What};
+use super::reading::{Level, LevelName, Reading};
+
+/// The levels whose reserve rose by more than `tolerance` bytes, each as a finding of its own.
+pub(crate) fn risen(before: &Reading, after: &Reading, tolerance: u64) -> Vec<Held> {
+    after
+        .levels
+        .iter()
+        .filter_map(|level| rise(before, level, tolerance))
+        .collect()
+}
+
+fn rise(before: &Reading, level: &Level, tolerance: u64) -> Option<Held> {
+    let was = before
+        .level(&level.name, level.place)
+        .and_then(|level| level.reserved);
+    let more = level.reserved?.checked_sub(was.unwrap_or(0))?;
+    if more <= tolerance {
+        return None;
+    }
+    let layer = match &level.name {
+        LevelName::Layer(layer) => *layer,
+        LevelName::Pool(_) => Layer::DRIVER,
+        LevelName::Probe(name) => Layer::allocator(name),
+    };
+    let key = HeldKey {
+        layer,
+        place: level.place,
+        what: What::Reserve(level.name.to_string()),
+        stack: StackId::default(),
+    };
+    let mut held = Held::new(key);
+    held.add(more);
+    Some(held)
+}
+
+/// The reserves that nothing live explains; the others become notes on what pins them.
+pub(crate) fn unexplained(reserves: Vec<Held>, held: &mut [Held]) -> Vec<Held> {
+    let mut alone = Vec::new();
+    for reserve in reserves {
+        let What::Reserve(name) = &reserve.key.what else {
+            continue;
+        };
+        match held.iter_mut().find(|held| pins(held, &reserve)) {
+            Some(pinning) => pinning.notes.push(format!(
+                "keeps {} bytes of the reserve of {name} from being given back",
+                reserve.bytes
+            )),
+            None => alone.push(reserve),
+        }
+    }
+    alone
+}
+
+/// Whether what is held can be the reason of this reserve: it lies in the same allocator.
+fn pins(held: &Held, reserve: &Held) -> bool {
+    let here = held.key.layer == reserve.key.layer && held.key.place == reserve.key.place;
+    let in_pool = match held.key.what {
+        What::Live(kind)
+        | What::FailedFree {
+            kind: Some(kind), ..
+        } => {
+            matches!(kind, Kind::StreamOrdered | Kind::Graph | Kind::Block)
+        }
+        _ => false,
+    };
+    here && in_pool
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Level, LevelName, Reading, risen};
+    use crate::ledger::Place;
+
+    fn pool(reserved: u64) -> Reading {
+        let level = Level {
+            name: LevelName::Pool("pool 0".into()),
+            place: Place::cuda(0),
+            allocated: 0,
+            peak: None,
+            reserved: Some(reserved),
+        };
+        Reading {
+            levels: vec![level],
+            ..Reading::default()
+        }
+    }
+
+    #[test]
+    fn only_what_rose_beyond_the_tolerance_is_told() {
+        assert!(risen(&pool(32), &pool(32), 0).is_empty());
+        assert!(
+            risen(&pool(32), &pool(16), 0).is_empty(),
+            "less than before is no finding"
+        );
+        assert!(
+            risen(&pool(32), &pool(40), 8).is_empty(),
+            "the tolerance is inclusive"
+        );
+        assert_eq!(risen(&pool(32), &pool(41), 8)[0].bytes, 9);
+        assert_eq!(
+            risen(&Reading::default(), &pool(5), 0)[0].bytes,
+            5,
+            "a new pool had nothing"
+        );
+    }
+}

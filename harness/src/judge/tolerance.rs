@@ -1,0 +1,58 @@
+//! Bytes that may stay.
+
+use std::collections::HashMap;
+
+use super::held::Held;
+
+/// Takes out the findings of each layer and place whose bytes are at most `tolerance` in all, and
+/// says so. Handles have no bytes and stay.
+pub(crate) fn tolerate(tolerance: u64, held: &mut Vec<Held>) -> Option<String> {
+    let mut totals = HashMap::new();
+    for held in held.iter() {
+        *totals.entry((held.key.layer, held.key.place)).or_insert(0) += held.bytes;
+    }
+    let mut tolerated = 0;
+    held.retain(|held| {
+        let within = held.bytes != 0 && totals[&(held.key.layer, held.key.place)] <= tolerance;
+        tolerated += if within { held.bytes } else { 0 };
+        !within
+    });
+    (tolerated != 0)
+        .then(|| format!("{tolerated} bytes stayed, within the tolerance of {tolerance} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Held, tolerate};
+    use crate::judge::{HeldKey, What};
+    use crate::ledger::{Kind, Layer, Place, StackId};
+
+    fn held(kind: Kind, place: Place, bytes: u64) -> Held {
+        let what = What::Live(kind);
+        let mut held = Held::new(HeldKey {
+            layer: Layer::DRIVER,
+            place,
+            what,
+            stack: StackId(1),
+        });
+        held.add(bytes);
+        held
+    }
+
+    #[test]
+    fn the_limit_is_inclusive_and_holds_for_each_place_by_itself() {
+        let all = [
+            held(Kind::Linear, Place::cuda(0), 60),
+            held(Kind::Pitched, Place::cuda(0), 40),
+            held(Kind::Linear, Place::cuda(1), 101),
+            held(Kind::Stream, Place::cuda(0), 0),
+        ];
+        let mut left = all.to_vec();
+        let note = tolerate(100, &mut left).unwrap();
+        assert_eq!(left, all[2..]);
+        assert_eq!(note, "100 bytes stayed, within the tolerance of 100 bytes");
+        let mut left = all.to_vec();
+        assert!(tolerate(99, &mut left).is_none());
+        assert_eq!(left, all);
+    }
+}

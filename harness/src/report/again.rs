@@ -1,0 +1,107 @@
+//! The command that runs one test alone.
+
+use crate::case::{Case, Origin};
+
+/// `cargo test -p train --test steps adam_frees_everything -- --exact`; none without cargo.
+pub(crate) fn command(case: &Case) -> Option<String> {
+    let Origin { package, .. } = case.origin;
+    Some(format!(
+        "cargo test -p {} {} {} -- --exact",
+        package?,
+        target(&case.origin)?,
+        case.name()
+    ))
+}
+
+/// How cargo selects the target that the test is in.
+fn target(origin: &Origin) -> Option<String> {
+    if origin.integration {
+        return Some(format!("--test {}", target_name(origin)?));
+    }
+    Some(
+        origin
+            .bin_name
+            .map_or_else(|| "--lib".to_owned(), |name| format!("--bin {name}")),
+    )
+}
+
+/// The crate's name has underscores where the target's may have hyphens; the file's name tells
+/// them apart when the test stands in the target's root file.
+fn target_name(origin: &Origin) -> Option<&'static str> {
+    let crate_name = origin.crate_name?;
+    let stem = origin
+        .file
+        .rsplit(['/', '\\'])
+        .next()?
+        .strip_suffix(".rs")?;
+    Some(if stem.replace('-', "_") == crate_name {
+        stem
+    } else {
+        crate_name
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::ExitCode;
+
+    use super::command;
+    use crate::case::{Case, Origin};
+    use crate::options::Options;
+
+    fn again(origin: Origin) -> Option<String> {
+        command(&Case {
+            path: "train_steps::adam::frees",
+            origin,
+            options: Options::DEFAULT,
+            should_panic: None,
+            ignored: false,
+            body: || ExitCode::SUCCESS,
+        })
+    }
+
+    const ORIGIN: Origin = Origin {
+        file: "tests/train-steps.rs",
+        line: 1,
+        column: 1,
+        package: Some("train"),
+        manifest_dir: None,
+        crate_name: Some("train_steps"),
+        bin_name: None,
+        integration: true,
+    };
+
+    #[test]
+    fn each_kind_of_target_is_selected_as_cargo_does() {
+        let tail = "adam::frees -- --exact";
+        let is = |origin, start: &str| assert_eq!(again(origin), Some(format!("{start} {tail}")));
+        is(ORIGIN, "cargo test -p train --test train-steps");
+        is(
+            Origin {
+                file: "tests/sub/adam.rs",
+                ..ORIGIN
+            },
+            "cargo test -p train --test train_steps",
+        );
+        let unit = Origin {
+            integration: false,
+            file: "src/lib.rs",
+            ..ORIGIN
+        };
+        is(unit, "cargo test -p train --lib");
+        is(
+            Origin {
+                bin_name: Some("run-it"),
+                ..unit
+            },
+            "cargo test -p train --bin run-it",
+        );
+        assert_eq!(
+            again(Origin {
+                package: None,
+                ..ORIGIN
+            }),
+            None
+        );
+    }
+}

@@ -1,0 +1,93 @@
+use std::fs;
+
+use super::{Marked, SourceLine, Sources, WIDEST};
+
+fn marked(line: &str, column: u32) -> (String, String) {
+    let shown = Marked::new(line, Some(column));
+    let mark = " ".repeat(shown.start) + &"^".repeat(shown.length);
+    (shown.text, mark)
+}
+
+#[test]
+fn the_word_at_the_column_is_marked() {
+    let (text, mark) = marked("    let moment = device.zeros(shape)?;", 18);
+    assert_eq!(text, "    let moment = device.zeros(shape)?;");
+    assert_eq!(mark, "                 ^^^^^^");
+}
+
+#[test]
+fn tabs_and_control_characters_keep_the_mark_in_its_place() {
+    let (text, mark) = marked("\tlet a\x1b = take();", 11);
+    assert_eq!(text, "    let a\\u{1b} = take();");
+    assert_eq!(mark, "                  ^^^^");
+}
+
+#[test]
+fn columns_count_bytes() {
+    let (_, mark) = marked("let größe = take();", 15);
+    assert_eq!(mark, "            ^^^^");
+}
+
+#[test]
+fn a_column_that_is_no_place_marks_nothing() {
+    for column in [0, 99] {
+        assert_eq!(marked("take();", column).1, "", "{column}");
+    }
+    assert_eq!(Marked::new("take();", None).length, 0);
+}
+
+#[test]
+fn a_long_line_is_cut_around_its_mark() {
+    let line = format!("{}take(){}", "a ".repeat(200), "b ".repeat(200));
+    for (line, column) in [(line.as_str(), 401), (&line[400..], 1), (&line[..406], 401)] {
+        let (text, mark) = marked(line, column);
+        assert!(text.chars().count() <= WIDEST + 1, "{text}");
+        let word: String = text
+            .chars()
+            .skip(mark.trim_end_matches('^').len())
+            .take(4)
+            .collect();
+        assert_eq!(word, "take", "{text}\n{mark}");
+    }
+}
+
+#[test]
+fn a_word_longer_than_the_line_may_be_is_marked_as_far_as_it_is_shown() {
+    let (text, mark) = marked(&"x".repeat(10_000), 1);
+    assert_eq!(text.chars().count(), WIDEST);
+    assert_eq!(mark.len(), WIDEST);
+}
+
+#[test]
+fn only_lines_that_are_there_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.rs"), b"one\ntwo \r\n\xff").unwrap();
+    let sources = Sources::below(folder.path());
+    let line = |file, number| sources.line(file, number).map(|line| line.text);
+    assert_eq!(line("a.rs", 2).as_deref(), Some("two"));
+    for (file, number) in [
+        ("a.rs", 0),
+        ("a.rs", 9),
+        ("b.rs", 1),
+        ("", 1),
+        ("/dev/zero", 1),
+    ] {
+        assert_eq!(line(file, number), None, "{file}:{number}");
+    }
+}
+
+#[test]
+fn a_file_that_changed_after_the_build_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.rs"), "one").unwrap();
+    let mut sources = Sources::below(folder.path());
+    let line = |edited| {
+        Some(SourceLine {
+            text: "one".to_owned(),
+            edited,
+        })
+    };
+    assert_eq!(sources.line("a.rs", 1), line(false));
+    sources.built = Some(std::time::SystemTime::UNIX_EPOCH);
+    assert_eq!(sources.line("a.rs", 1), line(true));
+}

@@ -1,0 +1,119 @@
+use super::{Evidence, is_cuda_library, owner};
+use crate::report::model::Owner;
+
+fn of_file(file: &str) -> Owner {
+    owner(Evidence {
+        file: Some(file),
+        ..Evidence::default()
+    })
+}
+
+fn of_symbol(function: &str) -> Owner {
+    owner(Evidence {
+        function: Some(function),
+        ..Evidence::default()
+    })
+}
+
+#[test]
+fn files_of_rust_itself_are_std() {
+    for file in [
+        "/rustc/1234abcd/library/std/src/thread/mod.rs",
+        "/home/u/.rustup/toolchains/stable/lib/rustlib/src/rust/library/core/src/ops/function.rs",
+        "/rust/deps/hashbrown-0.15.0/src/raw.rs",
+    ] {
+        assert_eq!(of_file(file), Owner::Std, "{file}");
+    }
+}
+
+#[test]
+fn files_cargo_fetched_are_dependencies() {
+    for file in [
+        "/home/u/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/cudarc-0.19.10/src/lib.rs",
+        "/ci/home/registry/src/index.crates.io-1949cf8c6b5b557f/cudarc-0.19.10/src/lib.rs",
+        "/ci/home/git/checkouts/candle-0123456789abcdef/12ab34c/src/lib.rs",
+        "/home/u/train/vendor/cudarc/src/lib.rs",
+        "vendor/cudarc/src/lib.rs",
+    ] {
+        assert_eq!(of_file(file), Owner::Dependency, "{file}");
+    }
+}
+
+#[test]
+fn a_users_own_folders_may_have_such_names() {
+    for file in [
+        "/home/u/registry/src/lib.rs",
+        "/home/u/train/src/vendor/nvidia.rs",
+        "/home/u/library/src/lib.rs",
+        "/home/u/gpu-leak-check-experiments/src/lib.rs",
+        "src/vendor.rs",
+    ] {
+        assert_eq!(of_file(file), Owner::User, "{file}");
+    }
+}
+
+#[test]
+fn only_the_harness_own_sources_are_the_harness() {
+    let folder = env!("CARGO_MANIFEST_DIR");
+    for file in ["src/check/run.rs", "threads/src/lib.rs"] {
+        assert_eq!(
+            of_file(&format!("{folder}/{file}")),
+            Owner::Harness,
+            "{file}"
+        );
+    }
+    for file in ["tests/a.rs", "../examples/a.rs", "../tests/main.rs"] {
+        assert_eq!(of_file(&format!("{folder}/{file}")), Owner::User, "{file}");
+    }
+    let published = "/home/u/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f";
+    for file in [
+        "gpu-leak-check-0.1.0/src/lib.rs",
+        "gpu-leak-check-threads-1.0.0/src/lib.rs",
+    ] {
+        assert_eq!(
+            of_file(&format!("{published}/{file}")),
+            Owner::Harness,
+            "{file}"
+        );
+    }
+}
+
+#[test]
+fn without_a_file_the_symbol_tells() {
+    for (function, expected) in [
+        ("core::ops::function::FnOnce::call_once", Owner::Std),
+        ("<alloc::boxed::Box<F> as core::ops::Fn>::call", Owner::Std),
+        ("gpu_leak_check::check::run", Owner::Harness),
+        (
+            "<train::nn::Linear as train::nn::Module>::forward",
+            Owner::User,
+        ),
+        ("cudaMallocAsync", Owner::Cuda),
+        ("cuMemAlloc_v2", Owner::Cuda),
+        ("__cudart812", Owner::Cuda),
+        ("curl_easy_perform", Owner::Native),
+        ("start_thread", Owner::Native),
+    ] {
+        assert_eq!(of_symbol(function), expected, "{function}");
+    }
+}
+
+#[test]
+fn cudas_libraries_are_known_by_name() {
+    for name in [
+        "libcuda.so.580.82.07",
+        "libcupti.so.13",
+        "libcublasLt.so.12",
+        "libcudnn_ops.so.9",
+    ] {
+        assert!(is_cuda_library(name), "{name}");
+    }
+    for name in [
+        "libtorch_cuda.so",
+        "libc10_cuda.so",
+        "libcurl.so.4",
+        "train",
+    ] {
+        assert!(!is_cuda_library(name), "{name}");
+    }
+}

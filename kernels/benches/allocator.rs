@@ -1,0 +1,54 @@
+//! What a request costs that the cache can serve: `cargo bench -p gpu-leak-kernels`.
+//!
+//! The columns of allocations are the host's: a hit takes no memory from the host.
+
+use divan::{AllocProfiler, Bencher};
+use gpu_leak_kernels::Device;
+use gpu_leak_kernels::memory::Buffer;
+
+#[global_allocator]
+static HOST: AllocProfiler = AllocProfiler::system();
+
+fn main() {
+    divan::main();
+}
+
+fn take(device: &Device, bytes: usize) -> Buffer {
+    Buffer::new(device, bytes).expect("there is room")
+}
+
+/// Buffers that keep as many holes of different sizes between them.
+fn with_holes(device: &Device, holes: usize) -> Vec<Buffer> {
+    let sizes = (0..2 * holes).map(|n| 512 * (1 + n * 7 % 100));
+    let all: Vec<_> = sizes.map(|bytes| take(device, bytes)).collect();
+    all.into_iter().step_by(2).collect()
+}
+
+#[divan::bench(args = [0, 10, 1000])]
+fn take_and_drop(bencher: Bencher<'_, '_>, holes: usize) {
+    let device = Device::embedded().expect("a device");
+    let _kept = with_holes(&device, holes);
+    drop(take(&device, 80_000));
+    // Dropped inside: divan would do it off the clock.
+    bencher.bench_local(|| drop(take(&device, 80_000)));
+}
+
+/// The sizes of a training step of `TinyModel`, all held before any is dropped.
+#[divan::bench(args = [0, 10, 1000])]
+fn take_twelve_and_drop(bencher: Bencher<'_, '_>, holes: usize) {
+    let device = Device::embedded().expect("a device");
+    let _kept = with_holes(&device, holes);
+    let sizes = [
+        51_200, 51_200, 2560, 2560, 2560, 2560, 8000, 40, 51_200, 80_000, 800, 4,
+    ];
+    bencher
+        .counter(sizes.len())
+        .bench_local(|| drop(sizes.map(|bytes| take(&device, bytes))));
+}
+
+#[divan::bench(threads = [1, 2, 4])]
+fn take_and_drop_by_threads(bencher: Bencher<'_, '_>) {
+    let device = Device::embedded().expect("a device");
+    drop(take(&device, 2560));
+    bencher.bench(|| drop(take(&device, 2560)));
+}

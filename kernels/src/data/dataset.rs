@@ -1,0 +1,70 @@
+//! Where samples come from.
+
+use crate::error::{Error, Result};
+use crate::tensor::HostTensor;
+
+/// Samples by number.
+pub trait Dataset {
+    /// Some samples as one.
+    type Batch;
+
+    /// How many samples there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The samples with these numbers, in this order.
+    ///
+    /// # Errors
+    ///
+    /// When one of them does not exist or cannot be read.
+    fn batch(&self, indices: &[usize]) -> Result<Self::Batch>;
+}
+
+/// Samples that are the rows of tensors: row `i` of each belongs to sample `i`.
+#[derive(Clone, Debug)]
+pub struct TensorDataset<const TENSORS: usize> {
+    tensors: [HostTensor; TENSORS],
+    len: usize,
+}
+
+impl<const TENSORS: usize> TensorDataset<TENSORS> {
+    /// Takes the tensors over.
+    ///
+    /// # Errors
+    ///
+    /// When there are none, one is a scalar, or they differ in their number of rows.
+    pub fn new(tensors: [HostTensor; TENSORS]) -> Result<Self> {
+        let shapes = || tensors.iter().map(HostTensor::shape).collect::<Vec<_>>();
+        let mut rows = tensors.iter().map(|tensor| tensor.shape().first());
+        match rows.next().flatten() {
+            Some(&len) if rows.all(|other| other == Some(&len)) => Ok(Self { tensors, len }),
+            _ => Err(Error::Shape {
+                operation: "TensorDataset::new",
+                detail: format!(
+                    "tensors of shapes {:?} do not have one number of rows",
+                    shapes()
+                ),
+            }),
+        }
+    }
+}
+
+impl<const TENSORS: usize> Dataset for TensorDataset<TENSORS> {
+    type Batch = [HostTensor; TENSORS];
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn batch(&self, indices: &[usize]) -> Result<Self::Batch> {
+        let mut batch = self.tensors.each_ref().map(|_| None);
+        for (rows, tensor) in batch.iter_mut().zip(&self.tensors) {
+            *rows = Some(tensor.rows(indices)?);
+        }
+        Ok(batch.map(|rows| rows.expect("each was filled above")))
+    }
+}

@@ -1,0 +1,110 @@
+//! One pass over a data set.
+
+use std::fmt;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::vec::IntoIter;
+
+use crate::error::Result;
+
+use super::dataset::Dataset;
+
+/// The batches of one epoch, one after the other.
+///
+/// It owes nothing: dropped early, it stops its thread and waits for it.
+pub struct Epoch<D: Dataset> {
+    left: usize,
+    source: Source<D>,
+}
+
+enum Source<D: Dataset> {
+    Direct {
+        dataset: Arc<D>,
+        batches: IntoIter<Vec<usize>>,
+    },
+    Ahead {
+        /// Taken away to tell the thread that nobody waits any more.
+        batches: Option<Receiver<Result<D::Batch>>>,
+        worker: Option<JoinHandle<()>>,
+    },
+}
+
+impl<D> Epoch<D>
+where
+    D: Dataset + Send + Sync + 'static,
+    D::Batch: Send + 'static,
+{
+    pub(super) fn new(dataset: Arc<D>, batches: Vec<Vec<usize>>, prefetch: usize) -> Self {
+        let left = batches.len();
+        let source = if prefetch == 0 {
+            Source::Direct {
+                dataset,
+                batches: batches.into_iter(),
+            }
+        } else {
+            // One more is in the thread's hands while it waits for room.
+            let (sender, receiver) = sync_channel(prefetch - 1);
+            let worker = thread::spawn(move || {
+                for indices in batches {
+                    if sender.send(dataset.batch(&indices)).is_err() {
+                        return;
+                    }
+                }
+            });
+            Source::Ahead {
+                batches: Some(receiver),
+                worker: Some(worker),
+            }
+        };
+        Self { left, source }
+    }
+}
+
+impl<D: Dataset> Iterator for Epoch<D> {
+    type Item = Result<D::Batch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        match &mut self.source {
+            Source::Direct { dataset, batches } => {
+                batches.next().map(|indices| dataset.batch(&indices))
+            }
+            Source::Ahead { batches, worker } => {
+                let batch = batches.as_ref()?.recv();
+                if batch.is_err()
+                    && let Some(worker) = worker.take()
+                    && let Err(panic) = worker.join()
+                {
+                    resume_unwind(panic);
+                }
+                batch.ok()
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<D: Dataset> ExactSizeIterator for Epoch<D> {}
+
+impl<D: Dataset> Drop for Epoch<D> {
+    fn drop(&mut self) {
+        if let Source::Ahead { batches, worker } = &mut self.source {
+            drop(batches.take());
+            if let Some(worker) = worker.take() {
+                // A panic in a batch that nobody asked for is nobody's business.
+                let _ = worker.join();
+            }
+        }
+    }
+}
+
+impl<D: Dataset> fmt::Debug for Epoch<D> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Epoch({} batches left)", self.left)
+    }
+}

@@ -1,0 +1,113 @@
+//! Which samples make a batch.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::tensor::permutation;
+
+use super::dataset::Dataset;
+use super::epoch::Epoch;
+
+/// Cuts a data set into batches, epoch by epoch.
+///
+/// ```
+/// use gpu_leak_kernels::HostTensor;
+/// use gpu_leak_kernels::data::{DataLoader, TensorDataset};
+///
+/// let samples = TensorDataset::new([HostTensor::rand([10, 3])?])?;
+/// let loader = DataLoader::new(samples, 4)?.shuffle(7);
+/// let sizes: Vec<usize> = loader
+///     .epoch(0)
+///     .map(|batch| batch.map(|[rows]| rows.shape()[0]))
+///     .collect::<Result<_, _>>()?;
+/// assert_eq!(sizes, [4, 4, 2]);
+/// # Ok::<(), gpu_leak_kernels::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct DataLoader<D> {
+    dataset: Arc<D>,
+    batch_size: usize,
+    shuffle: Option<u64>,
+    drop_last: bool,
+    prefetch: usize,
+}
+
+impl<D: Dataset> DataLoader<D> {
+    /// In order, with the last batch as small as it comes, made when asked for.
+    ///
+    /// # Errors
+    ///
+    /// When the batch size is 0.
+    pub fn new(dataset: D, batch_size: usize) -> Result<Self> {
+        if batch_size == 0 {
+            return Err(Error::Argument {
+                operation: "DataLoader::new",
+                detail: "a batch must have at least one sample".into(),
+            });
+        }
+        Ok(Self {
+            dataset: Arc::new(dataset),
+            batch_size,
+            shuffle: None,
+            drop_last: false,
+            prefetch: 0,
+        })
+    }
+
+    /// In an order that the seed and the epoch's number decide.
+    #[must_use]
+    pub fn shuffle(mut self, seed: u64) -> Self {
+        self.shuffle = Some(seed);
+        self
+    }
+
+    /// Without a last batch that is smaller than the others.
+    #[must_use]
+    pub fn drop_last(mut self) -> Self {
+        self.drop_last = true;
+        self
+    }
+
+    /// A thread of each epoch's own makes up to so many batches ahead.
+    #[must_use]
+    pub fn prefetch(mut self, batches: usize) -> Self {
+        self.prefetch = batches;
+        self
+    }
+
+    /// How many batches an epoch has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        if self.drop_last {
+            self.dataset.len() / self.batch_size
+        } else {
+            self.dataset.len().div_ceil(self.batch_size)
+        }
+    }
+
+    /// Whether an epoch has no batch.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The batches of one pass over the data.
+    #[must_use]
+    pub fn epoch(&self, number: u64) -> Epoch<D>
+    where
+        D: Send + Sync + 'static,
+        D::Batch: Send + 'static,
+    {
+        let order = match self.shuffle {
+            // Far apart, so that seeds 1, 2, 3 do not share their epochs.
+            Some(seed) => permutation(seed.rotate_left(32) ^ number, self.dataset.len()),
+            None => (0..self.dataset.len()).collect(),
+        };
+        let mut batches: Vec<Vec<usize>> = order
+            .chunks(self.batch_size)
+            .map(<[usize]>::to_vec)
+            .collect();
+        batches.truncate(self.len());
+        Epoch::new(Arc::clone(&self.dataset), batches, self.prefetch)
+    }
+}

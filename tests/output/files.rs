@@ -1,0 +1,91 @@
+//! What programs read: the file each process leaves.
+
+use std::env;
+use std::fs;
+use std::process::Command;
+
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::report::model::{FailedRelease, Finding, Report, Verdict};
+use gpu_leak_check::report::{Sink, json};
+use insta::assert_snapshot;
+
+use super::sample::{self, MIB, leak, report, with};
+
+/// A report with something in each field.
+fn full() -> Report {
+    let finding = Finding {
+        holder: Some("pool 0".to_owned()),
+        failed: Some(FailedRelease {
+            error: "CUDA_ERROR_INVALID_VALUE".to_owned(),
+            code: 1,
+            site: sample::site(),
+        }),
+        foreign_thread: Some("dataloader-2".to_owned()),
+        notes: vec!["a note".to_owned()],
+        ..leak(Kind::StreamOrdered, 2, MIB)
+    };
+    Report {
+        reason: Some(sample::reason("no-gpu", "what", "remedy")),
+        notes: vec!["a note".to_owned()],
+        ..with(finding)
+    }
+}
+
+#[test]
+fn names_and_values_in_json_stay_as_they_are() {
+    assert_snapshot!(serde_json::to_string_pretty(&full()).unwrap());
+}
+
+#[test]
+fn a_report_survives_json() {
+    let text = serde_json::to_string(&full()).unwrap();
+    assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), full());
+}
+
+#[test]
+#[ignore = "ends its process; run by the test below"]
+fn ends_the_process_inside_its_second_check() {
+    let sink = Sink::global();
+    let first = report(Verdict::Clean);
+    sink.began(&first.test, &first.file, first.line);
+    sink.finished(&first);
+    sink.began("the_second", "tests/train.rs", 90);
+    std::process::abort();
+}
+
+#[test]
+fn a_test_that_took_its_process_down_is_known_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let status = Command::new(env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "--ignored",
+            "output::files::ends_the_process_inside_its_second_check",
+        ])
+        .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
+        .env("GPU_LEAK_CHECK_RUN", "nightly")
+        .output()
+        .unwrap()
+        .status;
+    assert!(!status.success());
+
+    let files: Vec<_> = fs::read_dir(folder.path().join("nightly"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
+        .collect();
+    let [path] = files.as_slice() else {
+        panic!("one process, one file: {files:?}");
+    };
+    assert!(
+        path.file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with("main-")
+    );
+    let file = json::read(path).unwrap();
+    assert_eq!(file.reports, [report(Verdict::Clean)]);
+    assert_eq!(file.aborted.len(), 1);
+    assert_eq!(file.aborted[0].test, "the_second");
+}

@@ -1,0 +1,114 @@
+//! A checked test in a process of its own, and the report it wrote.
+
+use std::path::Path;
+
+use gpu_leak_check::report::json;
+use gpu_leak_check::report::model::{Report, Verdict};
+
+use crate::child::{Child, Run};
+use crate::fake::Fake;
+use crate::gpu;
+
+/// How a checked test ended and what its check found.
+#[derive(Debug)]
+pub struct Checked {
+    /// The process.
+    pub child: Child,
+    /// What it wrote down, the first check to end first.
+    pub reports: Vec<Report>,
+    /// The checks that began and did not end.
+    pub aborted: Vec<String>,
+}
+
+impl Checked {
+    /// The one report of a process with one check.
+    ///
+    /// # Panics
+    ///
+    /// When there is none or more than one; with what the process printed.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        let [report] = &self.reports[..] else {
+            panic!("{} reports\n{}", self.reports.len(), self.story());
+        };
+        report
+    }
+
+    /// Fails unless the test passed with this verdict and no word about it.
+    ///
+    /// # Panics
+    ///
+    /// When it did not; with what the process printed.
+    pub fn assert_clean(&self) {
+        assert!(self.child.status.success(), "{}", self.story());
+        for report in &self.reports {
+            assert_eq!(report.verdict, Verdict::Clean, "{}", self.story());
+        }
+    }
+
+    /// What the process printed, for a test's message.
+    #[must_use]
+    pub fn story(&self) -> String {
+        format!(
+            "{:?}\n{}\n{}",
+            self.child.status, self.child.stdout, self.child.stderr
+        )
+    }
+}
+
+/// Runs a checked test on this machine's GPU where it has one, else on the stand-in.
+#[must_use]
+pub fn run(test: &str) -> Checked {
+    if gpu::is_present() {
+        finish(Run::of(test))
+    } else {
+        on(&Fake::new(), test)
+    }
+}
+
+/// Runs a checked test on a stand-in for a GPU.
+#[must_use]
+pub fn on(fake: &Fake, test: &str) -> Checked {
+    finish(fake.run(test))
+}
+
+/// Runs a prepared child and reads what its checks wrote.
+///
+/// # Panics
+///
+/// When the run file cannot be read.
+#[must_use]
+pub fn finish(run: Run) -> Checked {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let child = run.env("GPU_LEAK_CHECK_OUTPUT", folder.path()).run();
+    let mut checked = Checked {
+        child,
+        reports: Vec::new(),
+        aborted: Vec::new(),
+    };
+    for file in files(folder.path()) {
+        let file = json::read(&file).expect("a run file");
+        checked.reports.extend(file.reports);
+        checked
+            .aborted
+            .extend(file.aborted.into_iter().map(|began| began.test));
+    }
+    checked
+}
+
+/// Every run file below `folder`.
+fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "jsonl")
+        {
+            found.push(path);
+        }
+    }
+    found
+}

@@ -1,0 +1,265 @@
+//! A machine with a GPU that is none: the stand-ins for libcuda and libcupti, put where a child's
+//! loader finds them first.
+
+#![expect(
+    unsafe_code,
+    reason = "the stand-in's own functions are reached by symbol"
+)]
+
+use std::ffi::{CString, OsString, c_char};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+use tempfile::TempDir;
+
+use crate::child::Run;
+
+/// The names under which programs look for the driver: its own, and a toolkit's.
+const CUDA_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
+
+/// A folder with the two libraries, and how the driver in it is to behave.
+#[derive(Debug)]
+pub struct Fake {
+    folder: TempDir,
+    devices: usize,
+    faults: Vec<String>,
+}
+
+impl Fake {
+    /// A machine with one device, a CUDA 13.0 driver and its CUPTI.
+    ///
+    /// # Panics
+    ///
+    /// If the libraries have not been built beside this program, or the folder cannot be made.
+    #[must_use]
+    pub fn new() -> Self {
+        let folder = TempDir::with_prefix("fake-gpu").expect("a temporary folder");
+        for name in CUDA_NAMES {
+            link(
+                &built("libgpu_leak_fake_cuda.so"),
+                &folder.path().join(name),
+            );
+        }
+        let fake = Self {
+            folder,
+            devices: 1,
+            faults: Vec::new(),
+        };
+        fake.cupti_soname("libcupti.so.13")
+    }
+
+    /// No CUPTI on this machine.
+    ///
+    /// # Panics
+    ///
+    /// If the folder cannot be changed.
+    #[must_use]
+    pub fn without_cupti(self) -> Self {
+        for entry in std::fs::read_dir(self.folder.path()).expect("the folder just made") {
+            let path = entry.expect("an entry of the folder").path();
+            if path
+                .file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("libcupti"))
+            {
+                std::fs::remove_file(path).expect("a link of this folder");
+            }
+        }
+        self
+    }
+
+    /// CUPTI under another name.
+    ///
+    /// # Panics
+    ///
+    /// If the library has not been built beside this program, or the folder cannot be changed.
+    #[must_use]
+    pub fn cupti_soname(self, name: &str) -> Self {
+        let fake = self.without_cupti();
+        link(
+            &built("libgpu_leak_fake_cupti.so"),
+            &fake.folder.path().join(name),
+        );
+        fake
+    }
+
+    /// This many devices; with none, `cuInit` says that there is no device.
+    #[must_use]
+    pub fn devices(mut self, count: usize) -> Self {
+        self.devices = count;
+        self
+    }
+
+    /// Adds a fault from the start, in the words of the driver's `fault` module: `fail:cuMemFree_v2=1@3`.
+    #[must_use]
+    pub fn fault(mut self, word: &str) -> Self {
+        self.faults.push(word.to_owned());
+        self
+    }
+
+    /// The folder of the libraries.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The environment a child needs to find this machine.
+    ///
+    /// # Panics
+    ///
+    /// If the loader's present path cannot be extended.
+    #[must_use]
+    pub fn env(&self) -> Vec<(String, OsString)> {
+        let present = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+        let paths = [self.folder.path().to_owned()]
+            .into_iter()
+            .chain(std::env::split_paths(&present));
+        let path = std::env::join_paths(paths).expect("a path without colons");
+        vec![
+            ("LD_LIBRARY_PATH".to_owned(), path),
+            (
+                "FAKE_CUDA_DEVICES".to_owned(),
+                self.devices.to_string().into(),
+            ),
+            ("FAKE_CUDA".to_owned(), self.faults.join(",").into()),
+        ]
+    }
+
+    /// Runs `body` on this machine: the test that calls this runs again in a child, and there the body runs.
+    ///
+    /// The test's name is taken from the closure, which must stand in the test function itself.
+    ///
+    /// # Panics
+    ///
+    /// If the body panics.
+    pub fn here<F: FnOnce(&Control)>(&self, body: F) {
+        if std::env::var_os("FAKE_CUDA").is_some() {
+            return body(&Control::of_this_process().expect("the stand-in in this child"));
+        }
+        let closure = std::any::type_name::<F>();
+        let test = closure
+            .split_once("::")
+            .and_then(|(_, path)| path.strip_suffix("::{{closure}}"));
+        let child = self.run(test.expect("a closure in a test function")).run();
+        assert!(child.status.success(), "{}\n{}", child.stdout, child.stderr);
+    }
+
+    /// A child that runs one test of this program on this machine.
+    #[must_use]
+    pub fn run(&self, test: &str) -> Run {
+        self.env()
+            .into_iter()
+            .fold(Run::of(test), |run, (name, value)| run.env(name, value))
+    }
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A library that cargo built for this package: it lies beside the test program.
+fn built(name: &str) -> PathBuf {
+    let program = std::env::current_exe().expect("the path of this program");
+    let library = program.with_file_name(name);
+    assert!(
+        library.is_file(),
+        "{} is not there: build the tests with cargo",
+        library.display()
+    );
+    library
+}
+
+/// Under its new name for good: a symbolic link would show the stand-in's own name in stacks, and
+/// it is by their libraries' names that CUDA's frames are known.
+fn link(library: &Path, name: &Path) {
+    if fs::hard_link(library, name).is_err() {
+        // The temporary folder lies on another file system.
+        fs::copy(library, name).expect("a copy in a fresh folder");
+    }
+}
+
+/// The driver's own view and levers, inside a child that runs on a [`Fake`].
+#[derive(Debug)]
+pub struct Control {
+    library: libloading::Library,
+}
+
+impl Control {
+    /// The driver of this process; `None` where it is not the stand-in.
+    #[must_use]
+    pub fn of_this_process() -> Option<Self> {
+        // SAFETY: the stand-in has no constructors, and a real libcuda is made to be loaded so.
+        let library = unsafe { libloading::Library::new("libcuda.so.1") }.ok()?;
+        // SAFETY: only asked whether it is there.
+        unsafe { library.get::<extern "C" fn() -> u32>(b"fake_cuda_contexts_made") }.ok()?;
+        Some(Self { library })
+    }
+
+    fn function<F: Copy>(&self, name: &str) -> F {
+        // SAFETY: every caller below names a function of the stand-in with the signature it has there.
+        *unsafe { self.library.get::<F>(name.as_bytes()) }.expect("a function of the stand-in")
+    }
+
+    /// How many objects of a kind live, and their bytes: the words of the driver's `control` module.
+    #[must_use]
+    pub fn live(&self, kind: &str) -> (u64, u64) {
+        let kind = text(kind);
+        let mut bytes = 0;
+        let live: unsafe extern "C" fn(*const c_char, *mut u64) -> u64 =
+            self.function("fake_cuda_live");
+        // SAFETY: a C string and a local, which both outlive the call.
+        let count = unsafe { live(kind.as_ptr(), ptr::from_mut(&mut bytes)) };
+        (count, bytes)
+    }
+
+    /// Contexts made since the process began, live or not.
+    #[must_use]
+    pub fn contexts_made(&self) -> u32 {
+        let made: extern "C" fn() -> u32 = self.function("fake_cuda_contexts_made");
+        made()
+    }
+
+    /// Adds faults from now on, in the words of [`Fake::fault`].
+    pub fn set_fault(&self, words: &str) {
+        self.tell("fake_cuda_set_fault", words);
+    }
+
+    /// Forgets every fault.
+    pub fn clear_faults(&self) {
+        let clear: extern "C" fn() = self.function("fake_cuda_clear_faults");
+        clear();
+    }
+
+    /// Breaks a context for good, as an illegal address in a kernel does.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such context.
+    pub fn poison(&self, context: u64) {
+        let poison: extern "C" fn(u64) -> u32 = self.function("fake_cuda_poison");
+        assert_eq!(poison(context), 0, "no such context");
+    }
+
+    /// Blocks until a thread is held by `delay:NAME`: its call has had its effect and not yet its EXIT.
+    pub fn wait_held(&self, name: &str) {
+        self.tell("fake_cuda_wait_held", name);
+    }
+
+    /// Lets one held thread go on.
+    pub fn release(&self, name: &str) {
+        self.tell("fake_cuda_release", name);
+    }
+
+    fn tell(&self, function: &str, argument: &str) {
+        let argument = text(argument);
+        let tell: unsafe extern "C" fn(*const c_char) = self.function(function);
+        // SAFETY: a C string that outlives the call.
+        unsafe { tell(argument.as_ptr()) };
+    }
+}
+
+fn text(text: &str) -> CString {
+    CString::new(text).expect("no zero byte inside")
+}
