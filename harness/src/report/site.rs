@@ -27,6 +27,12 @@ fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
     frames.drain(..capture(&frames));
     // A block of the test's own has frames of the harness further out.
     frames.retain(|frame| frame.owner != Owner::Harness);
+    for function in frames
+        .iter_mut()
+        .filter_map(|frame| frame.function.as_mut())
+    {
+        *function = as_written(function);
+    }
     frames
 }
 
@@ -38,6 +44,31 @@ pub(crate) fn is_cudas_own(raw: &[usize]) -> bool {
     called_back.iter().any(|frame| {
         let module = frame.module.as_deref().unwrap_or_default();
         !module.starts_with("libcuda.so") && !module.starts_with("libcupti.so")
+    })
+}
+
+/// What the attribute's expansion calls the item around a test's body.
+const EXPANSION: &str = "__gpu_leak_check_";
+
+/// `train::frees` of `train::__gpu_leak_check_frees::frees`.
+fn as_written(function: &str) -> String {
+    let mut parts = function.split(EXPANSION);
+    let mut written = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        written += part.split_once("::").map_or(part, |(_, inside)| inside);
+    }
+    written
+}
+
+/// Whether this is the expansion's call of the body.
+fn is_expansion(frame: &Frame) -> bool {
+    let path = frame.function.as_deref().unwrap_or_default();
+    path.rsplit_once("::").is_some_and(|(item, last)| {
+        last.starts_with('{')
+            && item
+                .rsplit("::")
+                .next()
+                .is_some_and(|item| item.starts_with(EXPANSION))
     })
 }
 
@@ -76,6 +107,9 @@ fn is_ours(frame: &Frame) -> bool {
 }
 
 fn is_start_up(frame: &Frame) -> bool {
+    if is_expansion(frame) {
+        return true;
+    }
     match frame.owner {
         Owner::Std | Owner::Harness => true,
         Owner::Native => match &frame.function {
