@@ -50,6 +50,10 @@ impl Fake {
     }
 
     /// No CUPTI on this machine.
+    ///
+    /// # Panics
+    ///
+    /// If the folder cannot be changed.
     #[must_use]
     pub fn without_cupti(self) -> Self {
         for entry in std::fs::read_dir(self.folder.path()).expect("the folder just made") {
@@ -65,6 +69,10 @@ impl Fake {
     }
 
     /// CUPTI under another name.
+    ///
+    /// # Panics
+    ///
+    /// If the library has not been built beside this program, or the folder cannot be changed.
     #[must_use]
     pub fn cupti_soname(self, name: &str) -> Self {
         let fake = self.without_cupti();
@@ -115,6 +123,25 @@ impl Fake {
             ),
             ("FAKE_CUDA".to_owned(), self.faults.join(",").into()),
         ]
+    }
+
+    /// Runs `body` on this machine: the test that calls this runs again in a child, and there the body runs.
+    ///
+    /// The test's name is taken from the closure, which must stand in the test function itself.
+    ///
+    /// # Panics
+    ///
+    /// If the body panics.
+    pub fn here<F: FnOnce(&Control)>(&self, body: F) {
+        if std::env::var_os("FAKE_CUDA").is_some() {
+            return body(&Control::of_this_process().expect("the stand-in in this child"));
+        }
+        let closure = std::any::type_name::<F>();
+        let test = closure
+            .split_once("::")
+            .and_then(|(_, path)| path.strip_suffix("::{{closure}}"));
+        let child = self.run(test.expect("a closure in a test function")).run();
+        assert!(child.status.success(), "{}\n{}", child.stdout, child.stderr);
     }
 
     /// A child that runs one test of this program on this machine.
@@ -206,6 +233,10 @@ impl Control {
     }
 
     /// Breaks a context for good, as an illegal address in a kernel does.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such context.
     pub fn poison(&self, context: u64) {
         let poison: extern "C" fn(u64) -> u32 = self.function("fake_cuda_poison");
         assert_eq!(poison(context), 0, "no such context");

@@ -279,26 +279,26 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
     use std::path::{Path, PathBuf};
-    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use tempfile::TempDir;
 
     use super::{CudaVersion, Surroundings};
 
     /// A folder of its own for one test, gone afterwards.
-    struct Folder(PathBuf);
+    struct Folder(TempDir);
 
     impl Folder {
         fn new() -> Self {
-            static NUMBER: AtomicU32 = AtomicU32::new(0);
-            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-            let name = format!("gpu-leak-check-loader-{}-{number}", std::process::id());
-            let folder = std::env::temp_dir().join(name);
-            fs::create_dir_all(&folder).unwrap();
-            Self(folder.canonicalize().unwrap())
+            Self(TempDir::new().unwrap())
+        }
+
+        fn path(&self) -> &Path {
+            self.0.path()
         }
 
         /// Makes an empty file, and returns its path.
         fn file(&self, path: &str) -> PathBuf {
-            let file = self.0.join(path);
+            let file = self.path().join(path);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(&file, "").unwrap();
             file
@@ -306,15 +306,9 @@ mod tests {
 
         /// Makes a link beside its target, and returns its path.
         fn link(&self, path: &str, target: &str) -> PathBuf {
-            let link = self.0.join(path);
+            let link = self.path().join(path);
             symlink(target, &link).unwrap();
             link
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
         }
     }
 
@@ -366,10 +360,10 @@ mod tests {
         let soname = folder.link(&format!("{dir}/libcupti.so.12"), "libcupti.so.2024.1.1");
         folder.link(&format!("{dir}/libcupti.so"), "libcupti.so.12");
         let surroundings = Surroundings {
-            toolkits: vec![folder.0.clone()],
+            toolkits: vec![folder.path().to_owned()],
             ..nowhere(12)
         };
-        assert_eq!(surroundings.folders(), [folder.0.join(dir)]);
+        assert_eq!(surroundings.folders(), [folder.path().join(dir)]);
         let candidates = surroundings.candidates().unwrap();
         assert_eq!(candidates[0], soname);
         assert_eq!(sonames(&candidates), candidates[1..].to_vec());
@@ -382,7 +376,7 @@ mod tests {
         let new = folder.file(&format!("{packages}/cu13/lib/libcupti.so.13"));
         let old = folder.file(&format!("{packages}/cuda_cupti/lib/libcupti.so.12"));
         let surroundings = |major| Surroundings {
-            pythons: vec![folder.0.clone()],
+            pythons: vec![folder.path().to_owned()],
             ..nowhere(major)
         };
         assert_eq!(
@@ -429,7 +423,7 @@ mod tests {
         let order = |major| {
             let surroundings = Surroundings {
                 toolkits: ["a", "b", "c", "d"]
-                    .map(|name| folder.0.join(name))
+                    .map(|name| folder.path().join(name))
                     .to_vec(),
                 ..nowhere(major)
             };
@@ -468,8 +462,8 @@ mod tests {
     fn a_wrong_choice_is_an_error_of_its_own() {
         let folder = Folder::new();
         for (value, expected) in [
-            (folder.0.clone(), "this folder has no libcupti.so"),
-            (folder.0.join("no"), "there is no such file or folder"),
+            (folder.path().to_owned(), "this folder has no libcupti.so"),
+            (folder.path().join("no"), "there is no such file or folder"),
         ] {
             let why = chosen(&value).candidates().unwrap_err();
             assert_eq!(why.code(), "cupti-override");

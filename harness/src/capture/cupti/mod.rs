@@ -20,6 +20,9 @@ mod unavailable;
 mod version;
 mod watch;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::OnceLock;
 
 pub(crate) use subscriber::Tracer;
