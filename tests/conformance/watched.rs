@@ -53,6 +53,28 @@ fn keeps_nothing() {
     drop(buffers);
 }
 
+/// Kept by the process: with its last holder it would take what the tests leaked away.
+fn cuda() -> &'static Device {
+    static DEVICE: LazyLock<Device> = LazyLock::new(|| Device::cuda(0).expect("device 0"));
+    &DEVICE
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn keeps_a_buffer_on_cuda() {
+    let warm = take(cuda(), 30 << 20);
+    mem::forget(Buffer::new(cuda(), 1000)); // leak: cuda
+    drop(warm);
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn keeps_nothing_on_cuda() {
+    let _several = [10, 3 << 20, 30 << 20].map(|bytes| take(cuda(), bytes));
+}
+
 #[gpu_leak_check]
 #[ignore = "run in a process of its own"]
 #[test]
@@ -145,6 +167,25 @@ fn a_kept_buffer_is_a_leak_of_the_allocators_layer() {
 fn what_is_only_cached_is_no_leak() {
     run("keeps_nothing").assert_clean();
     run("drops_its_device").assert_clean();
+}
+
+/// To the driver the whole segment is allocated; only its block is told.
+#[test]
+fn on_cuda_a_kept_buffer_is_told_once_by_the_allocators_layer() {
+    let checked = checked::run("conformance::watched::keeps_a_buffer_on_cuda");
+    let (report, story) = (checked.report(), checked.story());
+    assert_eq!(report.verdict, Verdict::Leaked, "{story}");
+    let finding = only(report);
+    assert_eq!(finding.layer.to_string(), LAYER, "{story}");
+    assert_eq!(finding.place.to_string(), "cuda:0", "{story}");
+    assert_eq!((finding.count, finding.bytes), (1, 1024), "{story}");
+    let user = &finding.site.frames[finding.site.user.expect("the line that took it")];
+    assert_eq!(user.line, line_of("cuda"), "{story}");
+}
+
+#[test]
+fn on_cuda_what_is_only_cached_is_no_leak() {
+    checked::run("conformance::watched::keeps_nothing_on_cuda").assert_clean();
 }
 
 #[test]
