@@ -24,7 +24,7 @@ struct Inner {
 
 enum Owned {
     Embedded(Embedded),
-    Cuda(Cuda),
+    Cuda(Box<Cuda>),
 }
 
 /// What a device really is.
@@ -77,7 +77,11 @@ impl Device {
     pub fn cuda_with(config: CudaConfig) -> Result<Self> {
         let cuda = Cuda::new(config.ordinal)?;
         let storage = Box::new(DriverMemory::new(Arc::clone(cuda.context())));
-        Ok(Self::new(Owned::Cuda(cuda), storage, config.policy))
+        Ok(Self::new(
+            Owned::Cuda(Box::new(cuda)),
+            storage,
+            config.policy,
+        ))
     }
 
     fn new(backend: Owned, storage: Box<dyn Storage>, policy: Policy) -> Self {

@@ -1,7 +1,7 @@
 //! The embedded device: what is simulated of a GPU.
 
 use gpu_leak_kernels::memory::{
-    Buffer, DeviceMemory, Policy, device_memory, set_memory_fraction, stats,
+    Buffer, DeviceMemory, Policy, device_memory, set_memory_fraction, set_memory_limit, stats,
 };
 use gpu_leak_kernels::{Device, EmbeddedConfig, Error};
 
@@ -107,6 +107,47 @@ fn memory_that_is_not_touched_costs_the_host_nothing() {
     for tensor in &mut tensors {
         tensor.as_bytes_mut().expect("the host reaches it")[40 * GIB] = 1;
     }
+}
+
+#[test]
+fn running_out_says_what_is_held_and_what_to_do() {
+    let device = device(EmbeddedConfig {
+        capacity: 102 * MIB,
+        context_bytes: 2 * MIB,
+        ..EmbeddedConfig::default()
+    });
+    let fails = |bytes| {
+        Buffer::new(&device, bytes)
+            .expect_err("too much")
+            .to_string()
+    };
+    let mut kept: Vec<_> = (0..4)
+        .map(|_| Buffer::new(&device, 9 * MIB).expect("there is room"))
+        .collect();
+    assert_eq!(
+        fails(70 * MIB),
+        "out of memory on embedded:0: 70.0 MiB requested, 60.0 MiB of 102 MiB free; this \
+         allocator has 40.0 MiB reserved, of which 36.0 MiB allocated and 4.00 MiB cached; drop \
+         what is no longer needed, or take a smaller batch"
+    );
+    set_memory_limit(&device, Some(64 * MIB as u64));
+    assert_eq!(
+        fails(30 * MIB),
+        "out of memory on embedded:0: 30.0 MiB requested, 60.0 MiB of 102 MiB free; this \
+         allocator has 40.0 MiB reserved, of which 36.0 MiB allocated and 4.00 MiB cached, under \
+         a limit of 64.0 MiB; drop what is no longer needed, or raise the limit"
+    );
+    // Half of each segment is free, but neither half is enough.
+    set_memory_limit(&device, Some(40 * MIB as u64));
+    kept.truncate(3);
+    kept.remove(0);
+    assert_eq!(
+        fails(15 * MIB),
+        "out of memory on embedded:0: 15.0 MiB requested, 60.0 MiB of 102 MiB free; this \
+         allocator has 40.0 MiB reserved, of which 18.0 MiB allocated and 22.0 MiB cached, under \
+         a limit of 40.0 MiB; the cached pieces are no contiguous block: `memory::snapshot` shows \
+         which blocks pin their segments"
+    );
 }
 
 #[test]

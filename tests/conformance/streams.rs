@@ -141,3 +141,21 @@ fn another_devices_stream_is_refused() {
     assert!(matches!(error, Error::Argument { .. }), "{error}");
     assert!(take(&device, 10).record_stream(&foreign).is_err());
 }
+
+#[test]
+fn on_cuda_a_shared_block_comes_back_when_the_other_stream_is_done() {
+    let Some(device) = super::cuda(Policy::Caching) else {
+        return;
+    };
+    let context = device.as_cuda().expect("it is one").context();
+    let side = Stream::Cuda(context.new_stream().expect("one more stream"));
+    let shared = take(&device, 1000);
+    let address = shared.address();
+    shared.record_stream(&side).expect("a stream of the device");
+    drop(shared);
+    device.synchronize().expect("no work failed");
+    assert_eq!(take(&device, 1000).address(), address);
+    assert_ne!(take_on(&device, 1000, &side).address(), address);
+    empty_cache(&device).expect("all of it goes back");
+    assert_eq!(reserved(&device), 0);
+}

@@ -112,8 +112,8 @@ fn run_unchecked(case: &Case) -> ExitCode {
     outcome::end_unjudged(case, end)
 }
 
-const REGISTERED_TWICE: &str = "this test is registered twice, so it would run twice: write \
-    #[gpu_leak_check] above #[test] (or leave #[test] out, the attribute adds it)";
+const REGISTERED_TWICE: &str = "this test is registered twice and would run twice: \
+    put `#[gpu_leak_check]` above `#[test]`, or leave `#[test]` out (the attribute adds it)";
 
 /// Whether libtest enters this case for the first time. `#[test]` written above the attribute is
 /// gone before the attribute can see it, and the case stands in libtest's list twice.

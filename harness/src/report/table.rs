@@ -30,7 +30,7 @@ pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) 
         }
     }
 
-    for device in devices {
+    for device in devices.iter().filter(|device| !device.rows.is_empty()) {
         let strong = style.strong();
         write!(out, "\n{strong}{}{strong:#}", padded(&title(device), left))?;
         for (header, width) in HEADERS.iter().zip(widths) {

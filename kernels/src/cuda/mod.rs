@@ -1,11 +1,19 @@
 //! A CUDA device.
 
+mod blas;
+mod engines;
+mod launch;
 mod memory;
+mod module;
+mod operations;
+mod rand;
 
 use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaStream};
 
+pub use blas::BlasWorkspace;
+use engines::Engines;
 pub(crate) use memory::DriverMemory;
 
 use crate::error::{Error, Result};
@@ -24,6 +32,7 @@ pub struct CudaConfig {
 #[derive(Debug)]
 pub struct Cuda {
     // Dropped in this order: what stands on the context goes before it.
+    engines: Engines,
     stream: Arc<CudaStream>,
     context: Arc<CudaContext>,
 }
@@ -41,6 +50,7 @@ impl Cuda {
         }
         let context = CudaContext::new(ordinal).map_err(|error| unavailable(error.to_string()))?;
         Ok(Self {
+            engines: Engines::default(),
             stream: context.default_stream(),
             context,
         })
@@ -56,6 +66,10 @@ impl Cuda {
     #[must_use]
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
+    }
+
+    fn engines(&self) -> &Engines {
+        &self.engines
     }
 
     pub(crate) fn stream_id(&self) -> StreamId {

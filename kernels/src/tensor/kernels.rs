@@ -220,7 +220,7 @@ impl Device {
     pub(crate) fn kernels(&self) -> &dyn Kernels {
         match self.backend() {
             Backend::Embedded(embedded) => embedded,
-            Backend::Cuda(_) => unimplemented!(),
+            Backend::Cuda(cuda) => cuda,
         }
     }
 }

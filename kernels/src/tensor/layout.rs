@@ -9,7 +9,7 @@ pub const MAX_RANK: usize = 6;
 
 /// Up to [`MAX_RANK`] numbers, one a dimension.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Dims {
+pub(crate) struct Dims {
     rank: u8,
     values: [usize; MAX_RANK],
 }
@@ -20,7 +20,7 @@ impl Dims {
     /// # Errors
     ///
     /// When there are more than [`MAX_RANK`].
-    pub fn new(operation: &'static str, values: &[usize]) -> Result<Self> {
+    pub(crate) fn new(operation: &'static str, values: &[usize]) -> Result<Self> {
         if values.len() > MAX_RANK {
             return Err(Error::Shape {
                 operation,
@@ -224,7 +224,7 @@ pub(crate) struct Around {
     pub(crate) inner: usize,
 }
 
-/// The shape that two shapes broadcast to, as in NumPy.
+/// The shape that two shapes broadcast to, as in `NumPy`.
 pub(crate) fn broadcast(operation: &'static str, lhs: &Layout, rhs: &Layout) -> Result<Dims> {
     let rank = lhs.shape.len().max(rhs.shape.len());
     let mut shape = Dims::filled(rank, 1);

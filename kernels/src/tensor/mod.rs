@@ -21,14 +21,15 @@ use std::sync::Arc;
 
 pub use dtype::{DType, Element};
 pub use host_tensor::HostTensor;
-pub use layout::{Dims, MAX_RANK};
+pub use layout::MAX_RANK;
 pub use random::manual_seed;
 pub(crate) use random::permutation;
 
 pub(crate) use kernels::{
-    AdamParameter, AdamStep, Binary, Operand, SgdParameter, SgdStep, SoftmaxKind,
+    AdamParameter, AdamStep, Binary, Distribution, Epilogue, Kernels, Operand, SgdParameter,
+    SgdStep, SoftmaxKind, Unary,
 };
-pub(crate) use layout::Layout;
+pub(crate) use layout::{Around, Dims, Layout};
 pub(crate) use ops::{binary, sum_to};
 pub(crate) use storage::Storage;
 

@@ -22,7 +22,7 @@ pub fn manual_seed(seed: u64) {
     STATE.set(seed);
 }
 
-/// A seed of its own for each draw: SplitMix64, <https://prng.di.unimi.it/splitmix64.c>.
+/// A seed of its own for each draw: `SplitMix64`, <https://prng.di.unimi.it/splitmix64.c>.
 pub(crate) fn next_seed() -> u64 {
     let state = STATE.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
     STATE.set(state);

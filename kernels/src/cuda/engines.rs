@@ -1,0 +1,42 @@
+//! What a CUDA device keeps to compute with: loaded code, the cuBLAS handle, the generator.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::Result;
+
+use super::blas::Blas;
+use super::module::Modules;
+use super::rand::Generator;
+
+/// All made at first use and given back when the device goes.
+#[derive(Debug, Default)]
+pub(super) struct Engines {
+    pub(super) modules: Modules,
+    pub(super) blas: Slot<Blas>,
+    pub(super) generator: Slot<Generator>,
+}
+
+/// Something that one thread at a time may use.
+#[derive(Debug)]
+pub(super) struct Slot<T>(Mutex<Option<T>>);
+
+impl<T> Default for Slot<T> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<T> Slot<T> {
+    /// Calls `act` with what is there, made first if need be.
+    pub(super) fn with<R>(
+        &self,
+        make: impl FnOnce() -> Result<T>,
+        act: impl FnOnce(&mut T) -> Result<R>,
+    ) -> Result<R> {
+        let mut place: MutexGuard<'_, _> = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *place {
+            Some(found) => act(found),
+            empty => act(empty.insert(make()?)),
+        }
+    }
+}

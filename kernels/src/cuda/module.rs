@@ -1,0 +1,244 @@
+//! The kernels' sources, compiled at first use.
+//!
+//! A family of kernels is compiled once a process and architecture, by NVRTC and straight to
+//! machine code, so that the driver need not compile again. Each device loads the code once; it is
+//! unloaded when the device goes.
+#![expect(unsafe_code, reason = "NVRTC's machine code has no safe wrapper")]
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, c_char};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule};
+use cudarc::nvrtc::{Ptx, result, sys};
+
+use crate::error::{Error, Result};
+
+/// A source file in `kernels/cuda`.
+#[derive(Debug)]
+struct Family {
+    file: &'static str,
+    source: &'static str,
+}
+
+/// Makes the table of families, and of their kernels by their names in the source.
+macro_rules! families {
+    ($($file:literal: $($kernel:ident = $name:literal),+;)+) => {
+        static FAMILIES: &[Family] = &[$(Family {
+            file: $file,
+            source: concat!(
+                include_str!("../../cuda/common.cuh"),
+                "\n#line 1 \"",
+                $file,
+                "\"\n",
+                include_str!(concat!("../../cuda/", $file)),
+            ),
+        }),+];
+
+        /// Every kernel.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Kernel {
+            $($($kernel),+),+
+        }
+
+        /// The file and the name of each, in the order of the variants.
+        const KERNELS: &[(&str, &str)] = &[$($(($file, $name)),+),+];
+    };
+}
+
+families! {
+    "pointwise.cu":
+        Unary = "unary",
+        UnaryStrided = "unary_strided",
+        Binary = "binary",
+        BinaryStrided = "binary_strided",
+        AddAssign = "add_assign",
+        OneToZero = "one_to_zero";
+    "copy.cu":
+        Copy4 = "copy_4",
+        Copy8 = "copy_8";
+    "reduce.cu":
+        SumLines = "sum_lines",
+        SumColumns = "sum_columns",
+        SumParts = "sum_parts";
+    "softmax.cu":
+        Softmax = "softmax",
+        SoftmaxBackward = "softmax_backward";
+    "loss.cu":
+        MseParts = "mse_parts",
+        MseTotal = "mse_total",
+        MseBackward = "mse_backward",
+        Nll = "nll",
+        CrossEntropyBackward = "cross_entropy_backward";
+    "matmul.cu":
+        Matmul = "matmul",
+        Epilogue = "epilogue";
+    "optimizer.cu":
+        Sgd = "sgd",
+        Adam = "adam";
+}
+
+/// The code that one device has loaded.
+#[derive(Debug)]
+pub(super) struct Modules {
+    functions: [OnceLock<CudaFunction>; KERNELS.len()],
+    /// By file.
+    modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
+}
+
+impl Default for Modules {
+    fn default() -> Self {
+        Self {
+            functions: [const { OnceLock::new() }; KERNELS.len()],
+            modules: Mutex::default(),
+        }
+    }
+}
+
+impl Modules {
+    /// The kernel, loaded if this is its first use.
+    pub(super) fn function(
+        &self,
+        context: &Arc<CudaContext>,
+        kernel: Kernel,
+    ) -> Result<&CudaFunction> {
+        let place = &self.functions[kernel as usize];
+        if let Some(function) = place.get() {
+            return Ok(function);
+        }
+        let (file, name) = KERNELS[kernel as usize];
+        let module = self.module(context, file)?;
+        let function = module.load_function(name)?;
+        Ok(place.get_or_init(|| function))
+    }
+
+    fn module(&self, context: &Arc<CudaContext>, file: &'static str) -> Result<Arc<CudaModule>> {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = modules.get(file) {
+            return Ok(Arc::clone(module));
+        }
+        let code = machine_code(file, context.compute_capability()?)?;
+        let module = context.load_module(Ptx::from_binary(code.to_vec()))?;
+        modules.insert(file, Arc::clone(&module));
+        Ok(module)
+    }
+}
+
+/// Compiled once a process, for all its devices.
+fn machine_code(file: &'static str, capability: (i32, i32)) -> Result<Arc<[u8]>> {
+    type Compiled = HashMap<(&'static str, (i32, i32)), Arc<[u8]>>;
+    static COMPILED: Mutex<Option<Compiled>> = Mutex::new(None);
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let compiled = compiled.get_or_insert_default();
+    if let Some(code) = compiled.get(&(file, capability)) {
+        return Ok(Arc::clone(code));
+    }
+    let family = FAMILIES
+        .iter()
+        .find(|family| family.file == file)
+        .expect("both tables come from one list");
+    let code: Arc<[u8]> = compile(family, capability)?.into();
+    compiled.insert((file, capability), Arc::clone(&code));
+    Ok(code)
+}
+
+fn compile(family: &Family, (major, minor): (i32, i32)) -> Result<Vec<u8>> {
+    let failed = |log: String| Error::Compile {
+        source: family.file,
+        log,
+    };
+    // SAFETY: it only tries to open the library, whose initialisers are safe to run at any time.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(failed(
+            "libnvrtc was not found; install it or add its folder to LD_LIBRARY_PATH".into(),
+        ));
+    }
+    let source = CString::new(family.source).expect("no source holds a zero byte");
+    let name = CString::new(family.file).expect("no file's name holds a zero byte");
+    let program = Program::new(&source, &name).map_err(|error| failed(error.to_string()))?;
+    let options = [
+        format!("--gpu-architecture=sm_{major}{minor}"),
+        "--std=c++17".to_owned(),
+    ];
+    program.compile(&options).map_err(|error| {
+        let log = program.log().unwrap_or_default();
+        failed(format!("{error}\n{log}"))
+    })?;
+    program
+        .machine_code()
+        .map_err(|error| failed(error.to_string()))
+}
+
+/// An NVRTC program, destroyed when dropped.
+struct Program(sys::nvrtcProgram);
+
+impl Program {
+    fn new(source: &CStr, name: &CStr) -> Result<Self, result::NvrtcError> {
+        result::create_program(source, Some(name)).map(Self)
+    }
+
+    fn compile(&self, options: &[String]) -> Result<(), result::NvrtcError> {
+        // SAFETY: the program was made in `new` and is destroyed only in `drop`.
+        unsafe { result::compile_program(self.0, options) }
+    }
+
+    fn log(&self) -> Option<String> {
+        // SAFETY: as in `compile`.
+        let log: Vec<c_char> = unsafe { result::get_program_log(self.0) }.ok()?;
+        let bytes: Vec<u8> = log.iter().map(|byte| byte.cast_unsigned()).collect();
+        let text = CStr::from_bytes_until_nul(&bytes).ok()?;
+        Some(text.to_string_lossy().into_owned())
+    }
+
+    /// <https://docs.nvidia.com/cuda/nvrtc/index.html#_CPPv412nvrtcGetCUBIN12nvrtcProgramPc>
+    fn machine_code(&self) -> Result<Vec<u8>, result::NvrtcError> {
+        let mut size = 0;
+        // SAFETY: the program is alive as in `compile`, and `size` lives through the call.
+        unsafe { sys::nvrtcGetCUBINSize(self.0, &raw mut size) }.result()?;
+        let mut code = vec![0_u8; size];
+        // SAFETY: as above; the code is as long as the call before said, and `code` has that room.
+        unsafe { sys::nvrtcGetCUBIN(self.0, code.as_mut_ptr().cast()) }.result()?;
+        Ok(code)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: made in `new`, and nobody uses it after this. An error here has no remedy: the
+        // program is host memory of a few kilobytes.
+        let _ = unsafe { result::destroy_program(self.0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Needs NVRTC, which needs no GPU.
+    #[test]
+    fn every_source_compiles_to_code_that_holds_its_kernels() -> Result<()> {
+        // SAFETY: as in `compile`.
+        if !unsafe { sys::is_culib_present() } {
+            return Ok(());
+        }
+        for family in FAMILIES {
+            for capability in [(8, 0), (9, 0)] {
+                let code = compile(family, capability)?;
+                let text = String::from_utf8_lossy(&code);
+                for (_, name) in KERNELS.iter().filter(|(file, _)| *file == family.file) {
+                    assert!(text.contains(&format!(".text.{name}\0")), "{name}");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn every_kernel_stands_in_the_source_of_its_family() {
+        let found = FAMILIES.iter().flat_map(|family| {
+            let words = family.source.split("__global__ void ").skip(1);
+            words.filter_map(|rest| Some((family.file, rest.split_once('(')?.0)))
+        });
+        assert_eq!(found.collect::<Vec<_>>(), KERNELS);
+    }
+}

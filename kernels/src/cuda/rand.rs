@@ -1,0 +1,86 @@
+//! cuRAND's generator.
+#![expect(unsafe_code, reason = "calls cuRAND with addresses")]
+
+use std::sync::Arc;
+
+use cudarc::curand::{result, sys};
+use cudarc::driver::CudaStream;
+
+use crate::error::{Error, Result};
+use crate::tensor::Distribution;
+
+/// A Philox generator on a device's stream. cuRAND takes its state from the driver at the first
+/// draw, outside the caching allocator.
+#[derive(Debug)]
+pub(super) struct Generator {
+    handle: sys::curandGenerator_t,
+    stream: Arc<CudaStream>,
+}
+
+// SAFETY: cuRAND lets any thread use a generator as long as only one does at a time; the slot that
+// it stands in is a mutex.
+unsafe impl Send for Generator {}
+
+impl Generator {
+    pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Self> {
+        // SAFETY: it only tries to open the library, whose initialisers are safe to run.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(Error::Unavailable {
+                device: format!("cuda:{}", stream.context().ordinal()),
+                detail: "libcurand was not found; install it or add its folder to \
+                         LD_LIBRARY_PATH"
+                    .into(),
+            });
+        }
+        stream.context().bind_to_thread()?;
+        let kind = sys::curandRngType_t::CURAND_RNG_PSEUDO_PHILOX4_32_10;
+        let generator = Self {
+            handle: result::create_generator_kind(kind)?,
+            stream: Arc::clone(stream),
+        };
+        // SAFETY: the generator is alive, and holds the stream alive.
+        unsafe { result::set_stream(generator.handle, stream.cu_stream().cast()) }?;
+        Ok(generator)
+    }
+
+    /// Draws `count` numbers, an even count of them for a normal distribution. Even draws lie in
+    /// (0, 1].
+    ///
+    /// # Safety
+    ///
+    /// `address` lies on this device and has room for `count` numbers until the stream is past it.
+    pub(super) unsafe fn draw(
+        &self,
+        distribution: Distribution,
+        seed: u64,
+        address: u64,
+        count: usize,
+    ) -> Result<()> {
+        self.stream.context().bind_to_thread()?;
+        let out = std::ptr::with_exposed_provenance_mut(
+            usize::try_from(address).expect("device addresses have the host's width"),
+        );
+        // SAFETY: the generator is alive; the caller answers for the address.
+        unsafe {
+            result::set_seed(self.handle, seed)?;
+            result::set_offset(self.handle, 0)?;
+            match distribution {
+                Distribution::Uniform => result::generate::uniform_f32(self.handle, out, count)?,
+                Distribution::Normal => {
+                    result::generate::normal_f32(self.handle, out, count, 0.0, 1.0)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Generator {
+    fn drop(&mut self) {
+        let context = self.stream.context();
+        context.record_err(context.bind_to_thread());
+        // SAFETY: made in `new` and destroyed only here. What fails here fails again, and is told,
+        // at the next call of the context.
+        let _ = unsafe { result::destroy_generator(self.handle) };
+    }
+}
