@@ -64,7 +64,7 @@ pub(super) unsafe fn created(
     // it ends.
     let is_another = create.kind == Kind::Context && current.handle != key.value;
     // What comes from an explicit pool is where the pool is, which the ledger knows.
-    let is_in_context = place == Place::UNKNOWN && pool == 0 && create.kind != Kind::Pool;
+    let is_in_context = place == Place::UNKNOWN && pool == 0;
     Event::Created(Creation {
         key,
         kind: create.kind,
@@ -439,9 +439,10 @@ mod tests {
         assert_eq!(place(2, 7), Place::HOST);
         assert_eq!(place(3, 1), Place::HOST);
         assert_eq!(place(6, 0x0100_0003_u32.to_le()), Place::cuda(3));
-        assert_eq!(place(0, 0), Place::UNKNOWN, "a managed pool has no home");
+        let home = context().place;
+        assert_eq!(place(0, 0), home, "a managed pool names none");
         let params = Params(&raw const answer, ptr::null());
-        assert_eq!(made(607, &params).unwrap().place, Place::UNKNOWN);
+        assert_eq!(made(607, &params).unwrap().place, home);
     }
 
     #[test]

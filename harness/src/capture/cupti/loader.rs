@@ -274,7 +274,7 @@ fn site_packages(prefix: &Path) -> Vec<PathBuf> {
     folders
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;

@@ -20,7 +20,7 @@ mod unavailable;
 mod version;
 mod watch;
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests;
 
 use std::sync::OnceLock;

@@ -316,16 +316,20 @@ pub(super) static TABLE: &[Watched] = &[
     // A destroyed pool's outstanding allocations live on, until each is freed.
     handle(607, "cuMemPoolCreate", Kind::Pool, answer!(PoolCreate.pool))
         .at(At::PoolProperties(offset_of!(PoolCreate, properties))),
+    handle(614, "cuMemPoolImportFromShareableHandle", Kind::Pool, FIRST),
     destroys(608, "cuMemPoolDestroy", Kind::Pool),
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html
     handle(124, "cuStreamCreate", Kind::Stream, FIRST),
     handle(367, "cuStreamCreateWithPriority", Kind::Stream, FIRST),
+    // A green context does not take its streams along when it ends.
+    handle(758, "cuGreenCtxStreamCreate", Kind::Stream, FIRST),
     destroys(326, "cuStreamDestroy_v2", Kind::Stream),
     destroys(127, "cuStreamDestroy", Kind::Stream),
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EVENT.html
     handle(118, "cuEventCreate", Kind::Event, FIRST),
+    handle(335, "cuIpcOpenEventHandle", Kind::Event, FIRST),
     destroys(325, "cuEventDestroy_v2", Kind::Event),
     destroys(122, "cuEventDestroy", Kind::Event),
 
