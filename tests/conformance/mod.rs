@@ -9,6 +9,7 @@ mod random;
 mod streams;
 mod suite;
 mod threads;
+mod watched;
 
 use gpu_leak_kernels::cuda::CudaConfig;
 use gpu_leak_kernels::memory::Policy;
