@@ -7,6 +7,7 @@
 //! turned into events ([`decode`]). A subscription lasts as long as the process: taking it down
 //! while other threads are inside it is not safe, and at exit nothing of CUPTI may be called.
 
+mod call;
 mod callback;
 mod contexts;
 mod decode;
@@ -20,7 +21,7 @@ mod unavailable;
 mod version;
 mod watch;
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests;
 
 use std::sync::OnceLock;

@@ -6,13 +6,14 @@ use std::ffi::c_void;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use super::call::Call;
 use super::callback;
 use super::ffi::{self, CuptiResult};
 use super::library::{Cupti, Refusal, Subscription};
 use super::loader::Surroundings;
 use super::unavailable::Unavailable;
 use super::version::{CudaVersion, CuptiVersion};
-use super::watch::{Call, TABLE};
+use super::watch::TABLE;
 use crate::capture::quiet::quiet;
 use crate::device::contexts::noting_initialisation;
 use crate::device::driver::{self, Driver};
