@@ -12,7 +12,8 @@ use super::sources::{self, Poisoned};
 use crate::case::Case;
 use crate::config::Policy;
 use crate::judge::{self, Held, Reading, What};
-use crate::ledger::{self, Anomaly, Mark, Record, ScopeId};
+use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId};
+use crate::report;
 
 /// What one run of a body showed.
 #[derive(Debug)]
@@ -170,7 +171,7 @@ impl Stretch {
             return;
         }
         let claims = sources::claims();
-        records.retain(|record| claims.owner(record).is_none());
+        records.retain(|record| claims.owner(record).is_none() && !is_the_runtime_s_code(record));
         let foreign = |record: &Record| {
             (record.made.caller.scope != self.scope).then_some(record.made.caller.thread)
         };
@@ -286,4 +287,10 @@ impl Stretch {
             saw_events,
         }
     }
+}
+
+/// Code that CUDA's own libraries loaded when they first needed it stays for the process.
+fn is_the_runtime_s_code(record: &Record) -> bool {
+    matches!(record.made.kind, Kind::Module | Kind::Library)
+        && report::is_cudas_own(ledger::live().stacks().frames(record.made.caller.stack))
 }

@@ -20,6 +20,17 @@ fn inherited(token: u64) -> u64 {
 }
 
 #[test]
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    not(target_feature = "crt-static"),
+    not(gpu_leak_check_plain_threads)
+))]
+fn a_build_for_glibc_inherits() {
+    assert!(inherits());
+}
+
+#[test]
 fn setting_a_token_returns_the_one_before() {
     let before = set_token(1);
     assert_eq!(set_token(2), 1);

@@ -18,6 +18,8 @@ pub(super) struct Current {
     /// Its handle; 0 is none.
     pub(super) handle: u64,
     pub(super) uid: ContextUid,
+    /// Its device.
+    pub(super) place: Place,
 }
 
 /// The identity of what the call made; none when the caller passed null for the answer or the
@@ -61,11 +63,13 @@ pub(super) unsafe fn created(
     // A context belongs to no other: the one that was current before must not take it along when
     // it ends.
     let is_another = create.kind == Kind::Context && current.handle != key.value;
+    // What comes from an explicit pool is where the pool is, which the ledger knows.
+    let is_in_context = place == Place::UNKNOWN && pool == 0 && create.kind != Kind::Pool;
     Event::Created(Creation {
         key,
         kind: create.kind,
         layer: Layer::DRIVER,
-        place,
+        place: if is_in_context { current.place } else { place },
         bytes,
         context: if is_another {
             ContextUid::default()
@@ -161,7 +165,7 @@ fn pool_place(properties: &PoolProperties) -> Place {
     match properties.location_type {
         // CU_MEM_LOCATION_TYPE_DEVICE
         1 => Place::cuda(device as usize),
-        // …_HOST, …_HOST_NUMA, …_HOST_NUMA_CURRENT
+        // …_HOST, …_HOST_NUMA, …_HOST_NUMA_context()
         2..=4 => Place::HOST,
         // …_DEVICE_LOCALITY_DOMAIN: the device's number is the first byte.
         6 => Place::cuda(usize::from(device.to_ne_bytes()[0])),
@@ -180,10 +184,15 @@ mod tests {
     };
     use crate::ledger::event::{ScopeId, StackId, ThreadNumber};
 
-    const CURRENT: Current = Current {
-        handle: 0xc0_0000,
-        uid: ContextUid(3),
-    };
+    /// The context that all calls below are made in.
+    fn context() -> Current {
+        Current {
+            handle: 0xc0_0000,
+            uid: ContextUid(3),
+            place: Place::cuda(4),
+        }
+    }
+
     const CALLER: Caller = Caller {
         thread: ThreadNumber(1),
         scope: ScopeId(2),
@@ -214,7 +223,7 @@ mod tests {
         // SAFETY: each test below passes the block of the call it names, with answers written.
         let event = unsafe {
             let key = super::created_key(create, block(params))?;
-            super::created(create, block(params), key, CURRENT, CALLER)
+            super::created(create, block(params), key, context(), CALLER)
         };
         match event {
             Event::Created(made) => Some(made),
@@ -232,9 +241,9 @@ mod tests {
             key: Key { space, value },
             kind,
             layer: Layer::DRIVER,
-            place: Place::UNKNOWN,
+            place: context().place,
             bytes,
-            context: CURRENT.uid,
+            context: context().uid,
             stream: 0,
             pool: 0,
             caller: CALLER,
@@ -331,6 +340,8 @@ mod tests {
             let expected = Creation {
                 stream: 0x57,
                 pool: 0x900,
+                // The ledger takes the pool's.
+                place: Place::UNKNOWN,
                 ..in_order
             };
             let params = FourWords(&raw const answer, 400, 0x900, 0x57);
@@ -441,7 +452,7 @@ mod tests {
         struct V3(*const u64, u64, u32, u32, u32);
         #[repr(C)]
         struct V2(*const u64, u32, u32);
-        let current = CURRENT.handle;
+        let current = context().handle;
         let expected = Creation {
             place: Place::cuda(5),
             ..plain(Kind::Context, Space::Handle(Kind::Context), current, 0)

@@ -216,10 +216,19 @@ fn a_free_that_fails_puts_the_record_back() {
         let pointer = allocate(64);
         assert_eq!(free(pointer), 999);
         assert_eq!(summary(), [(Kind::Linear, Place::cuda(0), 64)]);
-        assert!(matches!(
-            anomalies()[..],
-            [Anomaly::FailedRelease { error: 999, .. }]
-        ));
+        let failed = anomalies();
+        let [
+            Anomaly::FailedRelease {
+                error: 999, caller, ..
+            },
+        ] = failed[..]
+        else {
+            panic!("{failed:?}");
+        };
+        assert!(
+            !ledger::live().stacks().frames(caller.stack).is_empty(),
+            "where it failed is what a report must say"
+        );
         assert_eq!(free(pointer), 0);
         assert_eq!(summary(), []);
     });
