@@ -24,6 +24,7 @@ static BEFORE: Mutex<Option<Pointer>> = Mutex::new(None);
 /// Takes memory that the tracer sees, for the first check has brought it up, and that no check owns.
 fn take_before() {
     uses_memory_of_its_own();
+    context();
     *BEFORE.lock().unwrap() = Some(allocate(1000).unwrap());
 }
 
@@ -102,7 +103,15 @@ fn taken_before_and_alive_after_is_the_baseline() {
 #[ignore = "run in a process of its own"]
 fn keeps_what_was_there() {
     take_before();
-    uses_memory_of_its_own();
+    touches_nothing_old();
+}
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller takes"]
+#[test]
+fn touches_nothing_old() {
+    context();
+    free(allocate(50).unwrap()).unwrap();
 }
 
 #[gpu_leak_check]
