@@ -28,7 +28,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::capture;
-use crate::ledger::event::{ContextUid, Creation, Event, Key, Space};
+use crate::capture::quiet::quiet_if_heard;
+use crate::ledger::event::{ContextUid, Creation, Event, Key, Space, StackId};
 use crate::ledger::{self, Kind, Layer, Place};
 
 /// Whether any check has begun in this process.
@@ -98,7 +99,7 @@ impl Source {
 
     #[cold]
     fn tell_allocated(&self, place: Place, address: u64, bytes: u64) {
-        let Some(caller) = capture::caller() else {
+        let Some(_quiet) = quiet_if_heard() else {
             return;
         };
         ledger::live().apply(&Event::Created(Creation {
@@ -110,21 +111,25 @@ impl Source {
             context: ContextUid::default(),
             stream: 0,
             pool: 0,
-            caller,
+            caller: capture::caller(),
         }));
     }
 
     #[cold]
     fn tell_freed(&self, address: u64) {
-        let Some(caller) = capture::caller() else {
+        let Some(_quiet) = quiet_if_heard() else {
             return;
         };
         let ledger = ledger::live();
         if let Some(ticket) = ledger.apply(&Event::ReleaseBegan {
             key: self.key(address),
-            caller,
+            caller: capture::caller_without_stack(),
         }) {
-            ledger.apply(&Event::ReleaseEnded { ticket, error: 0 });
+            ledger.apply(&Event::ReleaseEnded {
+                ticket,
+                error: 0,
+                stack: StackId::default(),
+            });
         }
     }
 }

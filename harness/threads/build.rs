@@ -4,7 +4,7 @@ use std::env;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-check-cfg=cfg(inherit)");
+    println!("cargo::rustc-check-cfg=cfg(inherit, gpu_leak_check_plain_threads)");
     if inherits() {
         println!("cargo::rustc-cfg=inherit");
     }

@@ -1,14 +1,13 @@
 //! The arguments of the attribute: one table of names, one check for repetition, an error at the
 //! place of each mistake.
 
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, ExprLit, Lit, LitBool, LitStr, Path, Token, parenthesized};
 
 use crate::paths::Paths;
-use crate::requeue::Requeued;
 use crate::{duration, size};
 
 /// What the attribute says.
@@ -18,8 +17,6 @@ pub(crate) struct Args {
     pub(crate) library: Option<Path>,
     /// The options, as written.
     pub(crate) options: Vec<(&'static str, Value)>,
-    /// What an earlier round of expansion left for this one.
-    pub(crate) requeued: Requeued,
 }
 
 /// The value of one option.
@@ -119,9 +116,7 @@ impl Args {
             ));
         }
         seen.push(name.clone());
-        if name == Requeued::NAME {
-            self.requeued = Requeued::read(input)?;
-        } else if name == LIBRARY {
+        if name == LIBRARY {
             self.library = Some(library(input)?);
         } else if let Some(known) = KNOWN.iter().find(|known| name == known.name) {
             if input.is_empty() || input.peek(Token![,]) {
@@ -146,7 +141,7 @@ impl Args {
         self.options
             .iter()
             .map(|(name, value)| {
-                let name = Ident::new(name, proc_macro2::Span::call_site());
+                let name = Ident::new(name, Span::call_site());
                 let value = value.fact(paths);
                 quote!(#name: #some(#value))
             })
@@ -161,7 +156,7 @@ impl Value {
             Self::Flag(flag) => flag.to_token_stream(),
             Self::OnLeak(variant) => {
                 let on_leak = paths.private("OnLeak");
-                let variant = Ident::new(variant, proc_macro2::Span::call_site());
+                let variant = Ident::new(variant, Span::call_site());
                 quote!(#on_leak::#variant)
             }
             Self::Milliseconds(milliseconds) => {

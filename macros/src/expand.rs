@@ -8,6 +8,7 @@ use syn::{Attribute, ItemFn, ReturnType};
 
 use crate::args::Args;
 use crate::paths::{self, Paths};
+use crate::requeue::Requeued;
 use crate::should_panic::ShouldPanic;
 use crate::{attributes, input};
 
@@ -41,39 +42,38 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
             "`#[gpu_leak_check]` stands twice: put all options into one",
         ));
     }
-    let mut args = Args::parse(tokens.clone())?;
+    let (mut requeued, tokens) = Requeued::take(tokens)?;
+    let args = Args::parse(tokens.clone())?;
     let paths = Paths::new(args.library.as_ref());
-    if let Some(should_panic) = ShouldPanic::take(&mut function.attrs)? {
-        args.requeued.should_panic = Some(should_panic);
+    // If the test was made above, libtest has read what stands here and judges it.
+    let is_made = requeued.has_test && !function.attrs.iter().any(attributes::is_plain_test);
+    if !is_made && let Some(should_panic) = ShouldPanic::take(&mut function.attrs)? {
+        requeued.should_panic = Some(should_panic);
     }
-    args.requeued.has_test |= function.attrs.iter().any(attributes::makes_test);
-    if let Some(requeued) = args.requeued.behind_others(&tokens, &function, &paths) {
-        return Ok(requeued);
+    requeued.has_test |= function.attrs.iter().any(attributes::makes_test);
+    if let Some(again) = requeued.behind_others(&tokens, &function, &paths) {
+        return Ok(again);
     }
     input::check(&function)?;
-    input::check_test(
-        &function,
-        args.requeued.has_test,
-        args.requeued.should_panic.is_some(),
-    )?;
-    Ok(checked_test(&args, &paths, function))
+    input::check_test(&function, &requeued)?;
+    Ok(checked_test(&args, &requeued, &paths, function))
 }
 
 /// The wrapper that libtest runs, and one item with the body and the facts about it. The second
 /// stands by itself: a build without libtest deletes the first.
-fn checked_test(args: &Args, paths: &Paths, function: ItemFn) -> TokenStream {
+fn checked_test(args: &Args, requeued: &Requeued, paths: &Paths, function: ItemFn) -> TokenStream {
     let name = function.sig.ident.clone();
     let case = format_ident!(
         "__gpu_leak_check_{}",
         name.unraw(),
         span = Span::call_site()
     );
-    let wrapper = wrapper(args, paths, &function, &case);
+    let wrapper = wrapper(requeued, paths, &function, &case);
 
     let type_ = paths.private("Case");
     let register = paths.private("register");
     let new = new_case(paths, &function);
-    let facts = facts(args, paths, &function);
+    let facts = facts(args, requeued, paths, &function);
     let value = if facts.is_empty() {
         new
     } else {
@@ -91,7 +91,7 @@ fn checked_test(args: &Args, paths: &Paths, function: ItemFn) -> TokenStream {
     }
 }
 
-fn wrapper(args: &Args, paths: &Paths, function: &ItemFn, case: &Ident) -> TokenStream {
+fn wrapper(requeued: &Requeued, paths: &Paths, function: &ItemFn, case: &Ident) -> TokenStream {
     let attributes = function
         .attrs
         .iter()
@@ -104,7 +104,7 @@ fn wrapper(args: &Args, paths: &Paths, function: &ItemFn, case: &Ident) -> Token
     let test = match plain_test {
         Some(attribute) => attribute.to_token_stream(),
         // Whatever made the test did so above, and libtest has seen this function's name.
-        None if args.requeued.has_test => quote!(#[cfg(test)]),
+        None if requeued.has_test => quote!(#[cfg(test)]),
         None => paths::test_attribute(),
     };
     let visibility = &function.vis;
@@ -168,14 +168,14 @@ fn printed(name: &Ident) -> String {
 }
 
 /// What is known of this test only.
-fn facts(args: &Args, paths: &Paths, function: &ItemFn) -> Vec<TokenStream> {
+fn facts(args: &Args, requeued: &Requeued, paths: &Paths, function: &ItemFn) -> Vec<TokenStream> {
     let mut facts = Vec::new();
     let options = args.facts(paths);
     if !options.is_empty() {
         let type_ = paths.private("Options");
         facts.push(quote!(options: #type_ { #(#options,)* ..#type_::DEFAULT }));
     }
-    if let Some(should_panic) = &args.requeued.should_panic {
+    if let Some(should_panic) = &requeued.should_panic {
         let some = paths.private("Some");
         let fact = should_panic.fact(paths);
         facts.push(quote!(should_panic: #some(#fact)));

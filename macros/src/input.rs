@@ -4,6 +4,8 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::{GenericParam, Item, ItemFn, ReturnType, Safety, TraitItemFn, Type};
 
+use crate::requeue::Requeued;
+
 /// Reads the item as a function with a body.
 pub(crate) fn function(item: TokenStream) -> syn::Result<ItemFn> {
     let kind = match syn::parse2(item.clone())? {
@@ -77,9 +79,9 @@ pub(crate) fn check(function: &ItemFn) -> syn::Result<()> {
 }
 
 /// Whether a finished function fits what is known of it as a test.
-pub(crate) fn check_test(function: &ItemFn, has_test: bool, should_panic: bool) -> syn::Result<()> {
+pub(crate) fn check_test(function: &ItemFn, requeued: &Requeued) -> syn::Result<()> {
     let signature = &function.sig;
-    if !has_test && signature.ident == "main" {
+    if !requeued.has_test && signature.ident == "main" {
         return Err(syn::Error::new(
             signature.ident.span(),
             "`main` cannot be checked: move what it does into a test function",
@@ -91,7 +93,7 @@ pub(crate) fn check_test(function: &ItemFn, has_test: bool, should_panic: bool) 
             matches!(&**output, Type::Tuple(tuple) if tuple.elems.is_empty())
         }
     };
-    if should_panic && !returns_unit {
+    if requeued.should_panic.is_some() && !returns_unit {
         return Err(syn::Error::new_spanned(
             &signature.output,
             "a test with `#[should_panic]` must return `()`",

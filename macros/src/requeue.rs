@@ -4,9 +4,9 @@
 //! that a check wraps the finished test (the async runtime's life, a fixture's, a lock's), this one
 //! writes itself anew behind the others, until they are gone.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::quote;
-use syn::parse::ParseStream;
+use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Ident, ItemFn, LitStr, Token, parenthesized};
 
@@ -27,39 +27,51 @@ pub(crate) struct Requeued {
 }
 
 impl Requeued {
-    pub(crate) const NAME: &str = "__requeued";
+    const NAME: &str = "__requeued";
 
-    /// Reads what [`Requeued::argument`] wrote.
-    pub(crate) fn read(input: ParseStream<'_>) -> syn::Result<Self> {
-        let mut requeued = Self::default();
-        let content;
-        parenthesized!(content in input);
-        while !content.is_empty() {
-            let fact: Ident = content.parse()?;
+    /// Takes what [`Requeued::argument`] wrote off the front of the arguments.
+    pub(crate) fn take(args: TokenStream) -> syn::Result<(Self, TokenStream)> {
+        (|input: ParseStream<'_>| {
+            let mut requeued = Self::default();
+            if input.peek(Ident) && input.fork().parse::<Ident>()? == Self::NAME {
+                input.parse::<Ident>()?;
+                let facts;
+                parenthesized!(facts in input);
+                requeued.read(&facts)?;
+                input.parse::<Token![,]>()?;
+            }
+            Ok((requeued, input.parse()?))
+        })
+        .parse2(args)
+    }
+
+    fn read(&mut self, facts: ParseStream<'_>) -> syn::Result<()> {
+        while !facts.is_empty() {
+            let fact: Ident = facts.parse()?;
             let value;
-            parenthesized!(value in content);
+            parenthesized!(value in facts);
             if fact == "test" {
-                requeued.has_test = true;
+                self.has_test = true;
             } else if fact == "panics" {
-                let expected = value.parse::<Option<LitStr>>()?;
-                requeued.should_panic = Some(ShouldPanic { expected });
+                let expected = value.parse()?;
+                self.should_panic = Some(ShouldPanic { expected });
             } else {
                 let names = Punctuated::<LitStr, Token![,]>::parse_terminated(&value)?;
-                requeued.behind = names.iter().map(LitStr::value).collect();
+                self.behind = names.iter().map(LitStr::value).collect();
             }
         }
-        Ok(requeued)
+        Ok(())
     }
 
     fn argument(&self) -> TokenStream {
-        let name = Ident::new(Self::NAME, proc_macro2::Span::call_site());
+        let name = Ident::new(Self::NAME, Span::call_site());
         let test = self.has_test.then(|| quote!(test()));
         let panics = self.should_panic.as_ref().map(|should_panic| {
             let expected = &should_panic.expected;
             quote!(panics(#expected))
         });
         let behind = &self.behind;
-        quote!(#name(#test #panics behind(#(#behind),*)))
+        quote!(#name(#test #panics behind(#(#behind),*)),)
     }
 
     /// Writes the attribute behind the macros that still stand on the function; none if this is the
@@ -93,10 +105,9 @@ impl Requeued {
             attributes.iter().partition(|attribute| stays(attribute));
         let attribute = paths.attribute();
         let marker = self.argument();
-        let separator = (!args.is_empty()).then(|| quote!(,));
         Some(quote! {
             #(#before)*
-            #[#attribute(#args #separator #marker)]
+            #[#attribute(#marker #args)]
             #(#after)*
             #function
         })

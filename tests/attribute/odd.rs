@@ -99,7 +99,7 @@ mod outer {
 }
 
 mod reexport {
-    pub(super) use gpu_leak_check as renamed;
+    pub(in crate::attribute) use gpu_leak_check as renamed;
 }
 
 #[reexport::renamed::gpu_leak_check(crate = reexport::renamed)]
@@ -141,7 +141,7 @@ mod lints {
 
 macro_rules! checked {
     ($name:ident, $body:block) => {
-        #[gpu_leak_check::gpu_leak_check]
+        #[gpu_leak_check::gpu_leak_check(crate = $crate::attribute::odd::reexport::renamed)]
         #[test]
         fn $name() $body
     };
@@ -150,6 +150,16 @@ macro_rules! checked {
 checked!(by_a_macro, {
     super::case("attribute::odd::by_a_macro");
 });
+
+#[expect(
+    unnameable_test_items,
+    reason = "rustc warns that libtest cannot run what stands inside a function"
+)]
+fn around_a_test() {
+    #[gpu_leak_check::gpu_leak_check]
+    #[test]
+    fn inside() {}
+}
 
 #[gpu_leak_check::gpu_leak_check]
 #[test]

@@ -22,8 +22,10 @@ pub(super) fn hammer(device: &Device, threads: u8, steps: usize) {
                 let mut kept: Vec<(Buffer, u8)> = Vec::new();
                 for _ in 0..steps {
                     match random.below(10) {
-                        0..=4 => kept.push((take(device, &mut random, mark), mark)),
-                        5..=7 if !kept.is_empty() => {
+                        0..=4 if kept.len() < 20 => {
+                            kept.push((take(device, &mut random, mark), mark))
+                        }
+                        0..=7 if !kept.is_empty() => {
                             check(kept.swap_remove(random.below(kept.len())));
                         }
                         8 if !kept.is_empty() => {

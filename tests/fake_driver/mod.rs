@@ -1,3 +1,7 @@
-//! The stand-ins are good enough: what real programs, through cudarc, see of them.
+//! The stand-ins are good enough: what real programs see of them, through bindings that were made for
+//! the real libraries.
 
-mod cudarc;
+mod callbacks;
+mod driver;
+mod faults;
+mod program;

@@ -1,6 +1,6 @@
 //! Names that try to be more than names are shown as text.
 
-use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::headline;
 use gpu_leak_check::report::model::{Finding, Report, Site, Verdict};
 use insta::assert_snapshot;
@@ -16,6 +16,8 @@ fn hostile(name: &str) -> Report {
     device.rows[0].layer = name.to_owned();
     device.rows[1].remark = Some(name.to_owned());
     let finding = Finding {
+        layer: Layer::allocator(name),
+        place: Place::named(name),
         site: Site {
             frames: vec![
                 sample::frame(name, name, 3, 7),

@@ -141,7 +141,7 @@ pub(crate) fn device() -> DeviceTable {
     DeviceTable {
         place: Place::cuda(0),
         name: Some("NVIDIA H200".to_owned()),
-        uuid: Some("GPU-5f2c".to_owned()),
+        uuid: Some("GPU-5f2c0d4e-2063-7564-6120-646576696300".to_owned()),
         rows: vec![
             row(
                 "driver",

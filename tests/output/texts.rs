@@ -106,19 +106,13 @@ fn a_retained_reserve_names_its_holder() {
 
 #[test]
 fn what_is_made_once_and_kept_is_told_as_first_use() {
-    let report = with(Finding {
-        confirmed: Some(Confirmation { count: 0, bytes: 0 }),
-        ..finding(Verdict::FirstUse, Kind::Linear, 1, 400)
-    });
+    let report = with(finding(Verdict::FirstUse, Kind::Linear, 1, 400));
     assert_snapshot!(rendered(&report));
 }
 
 #[test]
 fn a_leak_beside_first_use_gets_a_remedy_each() {
-    let first_use = Finding {
-        confirmed: Some(Confirmation { count: 0, bytes: 0 }),
-        ..finding(Verdict::FirstUse, Kind::Module, 1, 0)
-    };
+    let first_use = finding(Verdict::FirstUse, Kind::Module, 1, 0);
     let report = Report {
         findings: vec![leak(Kind::Pinned, 1, 4 * KIB), first_use],
         ..with(leak(Kind::Pinned, 1, 4 * KIB))

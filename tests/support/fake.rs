@@ -50,6 +50,10 @@ impl Fake {
     }
 
     /// No CUPTI on this machine.
+    ///
+    /// # Panics
+    ///
+    /// If the folder cannot be changed.
     #[must_use]
     pub fn without_cupti(self) -> Self {
         for entry in std::fs::read_dir(self.folder.path()).expect("the folder just made") {
@@ -65,6 +69,10 @@ impl Fake {
     }
 
     /// CUPTI under another name.
+    ///
+    /// # Panics
+    ///
+    /// If the library has not been built beside this program, or the folder cannot be changed.
     #[must_use]
     pub fn cupti_soname(self, name: &str) -> Self {
         let fake = self.without_cupti();
@@ -117,6 +125,25 @@ impl Fake {
         ]
     }
 
+    /// Runs `body` on this machine: the test that calls this runs again in a child, and there the body runs.
+    ///
+    /// The test's name is taken from the closure, which must stand in the test function itself.
+    ///
+    /// # Panics
+    ///
+    /// If the body panics.
+    pub fn here<F: FnOnce(&Control)>(&self, body: F) {
+        if std::env::var_os("FAKE_CUDA").is_some() {
+            return body(&Control::of_this_process().expect("the stand-in in this child"));
+        }
+        let closure = std::any::type_name::<F>();
+        let test = closure
+            .split_once("::")
+            .and_then(|(_, path)| path.strip_suffix("::{{closure}}"));
+        let child = self.run(test.expect("a closure in a test function")).run();
+        assert!(child.status.success(), "{}\n{}", child.stdout, child.stderr);
+    }
+
     /// A child that runs one test of this program on this machine.
     #[must_use]
     pub fn run(&self, test: &str) -> Run {
@@ -148,8 +175,13 @@ fn built(name: &str) -> PathBuf {
 /// it is by their libraries' names that CUDA's frames are known.
 fn link(library: &Path, name: &Path) {
     if fs::hard_link(library, name).is_err() {
-        // The temporary folder lies on another file system.
-        fs::copy(library, name).expect("a copy in a fresh folder");
+        // The temporary folder lies on another file system. One copy for all names: two files
+        // would be two libraries with a state each.
+        let copy = name.with_file_name(library.file_name().expect("a library's name"));
+        if !copy.exists() {
+            fs::copy(library, &copy).expect("a copy in a fresh folder");
+        }
+        fs::hard_link(&copy, name).expect("a link in a fresh folder");
     }
 }
 
@@ -206,6 +238,10 @@ impl Control {
     }
 
     /// Breaks a context for good, as an illegal address in a kernel does.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such context.
     pub fn poison(&self, context: u64) {
         let poison: extern "C" fn(u64) -> u32 = self.function("fake_cuda_poison");
         assert_eq!(poison(context), 0, "no such context");

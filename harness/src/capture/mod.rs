@@ -1,5 +1,8 @@
 //! Where events come from: CUPTI's callbacks, and whoever reports through
 //! [`observe`](crate::observe).
+//!
+//! Every source marks its thread as [quiet](quiet::quiet_if_heard) from the moment it is entered
+//! until the ledger has its event: what an event itself may allocate must not become another.
 
 pub(crate) mod cupti;
 pub(crate) mod quiet;
@@ -9,17 +12,17 @@ mod unwind;
 use crate::ledger::event::{Caller, ScopeId, StackId};
 use crate::ledger::{self};
 
-/// Who is calling, with the stack; none while the harness itself is at work on this thread.
-pub(crate) fn caller() -> Option<Caller> {
-    let _quiet = quiet::quiet_if_heard()?;
-    Some(Caller {
+/// Who is calling, with the stack.
+pub(crate) fn caller() -> Caller {
+    Caller {
         stack: stack(),
         ..caller_without_stack()
-    })
+    }
 }
 
-/// Who is calling, where the line does not matter.
-fn caller_without_stack() -> Caller {
+/// Who is calling, where the line does not matter: a release, which is nearly always in order.
+/// A stack costs more than all the rest of an event.
+pub(crate) fn caller_without_stack() -> Caller {
     Caller {
         thread: thread::number(),
         // A token is a scope's number; one that does not fit is not ours.
@@ -29,7 +32,7 @@ fn caller_without_stack() -> Caller {
 }
 
 /// This thread's stack, interned.
-fn stack() -> StackId {
+pub(crate) fn stack() -> StackId {
     let mut frames = [0; unwind::DEPTH];
     let count = unwind::capture(&mut frames);
     ledger::live().stacks().intern(&frames[..count])

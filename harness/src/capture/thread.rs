@@ -28,11 +28,6 @@ pub(crate) fn number() -> ThreadNumber {
     ThreadNumber(new)
 }
 
-/// Gives this thread a name for reports: a test's, which the system would cut off.
-pub(crate) fn name_this_thread(name: &str) {
-    register(number().0, Some(name.into()));
-}
-
 /// The name of a thread, also after its end: its own, else `thread 7`.
 pub(crate) fn thread_name(thread: ThreadNumber) -> String {
     let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -69,7 +64,7 @@ fn system_name() -> Option<Box<str>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{name_this_thread, number, thread_name};
+    use super::{number, thread_name};
     use crate::ledger::event::ThreadNumber;
 
     fn on_thread(name: &str, body: impl FnOnce() -> ThreadNumber + Send + 'static) -> ThreadNumber {
@@ -91,16 +86,6 @@ mod tests {
     fn a_thread_s_name_outlives_it() {
         let ended = on_thread("data-loader-3", number);
         assert_eq!(thread_name(ended), "data-loader-3");
-    }
-
-    #[test]
-    fn a_name_given_by_the_harness_is_not_cut_off() {
-        const NAME: &str = "optim::tests::adam_gives_everything_back";
-        let named = on_thread("short", || {
-            name_this_thread(NAME);
-            number()
-        });
-        assert_eq!(thread_name(named), NAME);
     }
 
     #[test]

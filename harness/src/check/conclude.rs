@@ -2,16 +2,16 @@
 
 use super::blind::Blindness;
 use super::measure::Measured;
+use super::sites::{Sites, site};
 use super::sources::Poisoned;
 use crate::capture;
 use crate::device::contexts::device_name;
 use crate::device::errors::error_name;
 use crate::judge::{Confirmed, Held, LevelName, Reading, What, confirm};
+use crate::ledger::Place;
 use crate::ledger::event::ContextEnd;
-use crate::ledger::{self, Kind, Place, StackId};
-use crate::report;
 use crate::report::model::{
-    DeviceTable, FailedRelease, Figure, Finding, Frame, Owner, Reason, Report, Row, Site, Verdict,
+    DeviceTable, FailedRelease, Figure, Finding, Reason, Report, Row, Verdict,
 };
 
 /// What a check is called and where it stands.
@@ -74,35 +74,22 @@ pub(crate) fn conclude(
 /// The findings of the first run in the light of the second. A free that failed is no one-time
 /// set-up, whatever the second run does.
 fn compare(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
-    let unconfirmed = |held: &Held| Confirmed {
-        held: held.clone(),
+    let mut sites = Sites::default();
+    let first = sites.merge(&first.held);
+    let unconfirmed = |held| Confirmed {
+        held,
         second: None,
         first_use: false,
     };
     let Some(second) = second.filter(|second| second.as_expected) else {
-        return first.held.iter().map(unconfirmed).collect();
+        return first.into_iter().map(unconfirmed).collect();
     };
-    let fails = |held: &&Held| matches!(held.key.what, What::FailedFree { .. });
-    let (failed, others): (Vec<_>, Vec<_>) = first.held.iter().partition(fails);
-    let others = others.into_iter().cloned().collect();
-    let mut all = confirm(others, &second.held, same);
-    all.extend(failed.into_iter().map(unconfirmed));
+    let second = sites.merge(&second.held);
+    let fails = |held: &Held| matches!(held.key.what, What::FailedFree { .. });
+    let (failed, others) = first.into_iter().partition(fails);
+    let mut all = confirm(others, &second);
+    all.extend(Vec::into_iter(failed).map(unconfirmed));
     all
-}
-
-/// Whether two runs left the same sort of thing at the same place of the program. Frames inside
-/// CUDA's libraries do not count: a first call takes another way there than later ones.
-fn same(one: &Held, other: &Held) -> bool {
-    let (a, b) = (&one.key, &other.key);
-    (a.layer, a.place, &a.what) == (b.layer, b.place, &b.what)
-        && (a.stack == b.stack || program(one).eq(&program(other)))
-}
-
-/// The frames of the program and its crates.
-fn program(held: &Held) -> Vec<Frame> {
-    let mut frames = site(held.key.stack, held).frames;
-    frames.retain(|frame| frame.owner != Owner::Cuda);
-    frames
 }
 
 fn finding(confirmed: &Confirmed) -> Finding {
@@ -162,21 +149,6 @@ fn finding(confirmed: &Confirmed) -> Finding {
         foreign_thread: held.foreign_thread.map(capture::thread::thread_name),
         notes,
     }
-}
-
-fn site(stack: StackId, held: &Held) -> Site {
-    let kind = match held.key.what {
-        What::Live(kind)
-        | What::EndedWithContext(kind, _)
-        | What::FailedFree {
-            kind: Some(kind), ..
-        } => kind,
-        What::FailedFree { kind: None, .. } => Kind::Linear,
-        // A reserve has grown by many hands.
-        What::Reserve(_) => return Site::default(),
-    };
-    let own_sources = crate::observe::own_sources();
-    report::site(ledger::live().stacks().frames(stack), kind, &own_sources)
 }
 
 /// Why there is no verdict of the check's own.

@@ -9,6 +9,7 @@ mod measure;
 mod outcome;
 mod poison;
 mod run;
+mod sites;
 mod sources;
 mod summary;
 

@@ -20,6 +20,7 @@ use crate::observe;
 use crate::report::Sink;
 use crate::report::again;
 use crate::report::model::Report;
+use crate::report::workspace::Workspace;
 
 static GATE: Gate = Gate::new();
 
@@ -59,6 +60,7 @@ pub fn run(case: &'static Case) -> ExitCode {
 /// Gets everything ready that must be there before the body: the driver's tracer, ears for other
 /// sources, and the line in the run file by which a killed test is known.
 fn begin(case: &Case) {
+    Workspace::init(case.origin.manifest_dir, case.origin.file);
     observe::listen();
     // Its absence is judged after the body, when it is known whether there was anything to see.
     let _ = cupti::start();
@@ -112,8 +114,8 @@ fn run_unchecked(case: &Case) -> ExitCode {
     outcome::end_unjudged(case, end)
 }
 
-const REGISTERED_TWICE: &str = "this test is registered twice, so it would run twice: write \
-    #[gpu_leak_check] above #[test] (or leave #[test] out, the attribute adds it)";
+const REGISTERED_TWICE: &str = "this test is registered twice and would run twice: \
+    put `#[gpu_leak_check]` above `#[test]`, or leave `#[test]` out (the attribute adds it)";
 
 /// Whether libtest enters this case for the first time. `#[test]` written above the attribute is
 /// gone before the attribute can see it, and the case stands in libtest's list twice.

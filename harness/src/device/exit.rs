@@ -39,8 +39,8 @@ pub(crate) fn may_call_driver() -> bool {
     !exiting() && !forked()
 }
 
-/// Installs the handlers. The driver's first use should come after it: handlers run in reverse
-/// order, and the driver's own must not have run before ours says that it may no longer be called.
+/// Installs the handlers, once. Whether they run before or after the driver's own does not matter:
+/// between the two the driver refuses every call (`CUDA_ERROR_DEINITIALIZED`).
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -49,6 +49,7 @@ pub(crate) fn install() {
         // threads may do.
         unsafe {
             libc::atexit(on_exit);
+            #[cfg(unix)]
             libc::pthread_atfork(None, None, Some(on_fork));
         }
     });
@@ -66,11 +67,12 @@ extern "C" fn on_exit() {
     }
 }
 
+#[cfg(unix)]
 unsafe extern "C" fn on_fork() {
     FORKED.store(true, Ordering::Relaxed);
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::{forked, install, may_call_driver};
 

@@ -6,6 +6,7 @@
 
 pub(crate) mod captures;
 pub(crate) mod contexts;
+#[cfg_attr(not(target_os = "linux"), path = "dl_elsewhere.rs")]
 pub(crate) mod dl;
 pub(crate) mod driver;
 pub(crate) mod errors;

@@ -19,17 +19,11 @@ pub(crate) struct Confirmed {
 ///
 /// What the second run left again is confirmed. Where it left less, the difference was one-time
 /// set-up and becomes a finding of its own, so that the confirmed figure is what each run loses.
-pub(crate) fn confirm(
-    first: Vec<Held>,
-    second: &[Held],
-    same: impl Fn(&Held, &Held) -> bool,
-) -> Vec<Confirmed> {
+pub(crate) fn confirm(first: Vec<Held>, second: &[Held]) -> Vec<Confirmed> {
     let mut results = Vec::new();
     for held in first {
-        let again = second.iter().filter(|other| same(&held, other));
-        let (count, bytes) = again.fold((0, 0), |(count, bytes), other| {
-            (count + other.count, bytes + other.bytes)
-        });
+        let again = second.iter().find(|other| other.key == held.key);
+        let (count, bytes) = again.map_or((0, 0), |again| (again.count, again.bytes));
         let second = Some(Confirmation { count, bytes });
         if count == 0 {
             results.push(Confirmed {
@@ -83,8 +77,7 @@ mod tests {
     }
 
     fn run(first: Vec<Held>, second: Vec<Held>) -> Vec<(u64, bool, Option<Confirmation>)> {
-        let same = |a: &Held, b: &Held| a.key == b.key;
-        let all = confirm(first, &second, same);
+        let all = confirm(first, &second);
         all.into_iter()
             .map(|c| (c.held.count, c.first_use, c.second))
             .collect()

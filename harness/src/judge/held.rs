@@ -71,6 +71,16 @@ impl Held {
         }
     }
 
+    /// What `other` counts is counted here.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        self.each = self.each.filter(|_| self.each == other.each);
+        self.count += other.count;
+        self.bytes += other.bytes;
+        self.taken += other.taken;
+        self.foreign_thread = self.foreign_thread.or(other.foreign_thread);
+        self.notes.extend(other.notes);
+    }
+
     /// One more of `bytes`.
     pub(crate) fn add(&mut self, bytes: u64) {
         self.each = match (self.count, self.each) {

@@ -10,7 +10,7 @@ use super::contexts::{ContextEntry, Contexts};
 use super::counters::Counters;
 use super::event::{
     Caller, ContextEnd, ContextUid, Creation, CuResult, Event, Key, ScopeId, SourceLoss, Space,
-    Ticket,
+    StackId, Ticket,
 };
 use super::kind::Kind;
 use super::lifetime::dies_with_context;
@@ -103,7 +103,11 @@ impl Ledger {
                 });
             }
             Event::ReleaseBegan { key, caller } => return Some(self.release_began(key, caller)),
-            Event::ReleaseEnded { ticket, error } => self.release_ended(ticket, error),
+            Event::ReleaseEnded {
+                ticket,
+                error,
+                stack,
+            } => self.release_ended(ticket, error, stack),
             Event::ReleaseCaptured { ticket } => self.release_captured(ticket),
             Event::ContextCreated {
                 context,
@@ -199,7 +203,7 @@ impl Ledger {
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn release_ended(&self, ticket: Ticket, error: CuResult) {
+    fn release_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
         let Some(InFlight {
             key,
             record,
@@ -216,7 +220,7 @@ impl Ledger {
                 self.anomalies.push(Anomaly::FailedRelease {
                     key,
                     record,
-                    caller,
+                    caller: Caller { stack, ..caller },
                     error,
                 });
             }

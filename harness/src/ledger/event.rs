@@ -144,6 +144,9 @@ pub enum Event {
         ticket: Ticket,
         /// The driver's answer.
         error: CuResult,
+        /// Where it failed; none after success. A stack costs more than all the rest of a
+        /// release, and those that succeed need none.
+        stack: StackId,
     },
     /// That call was recorded into a graph instead of being carried out: the record is put back
     /// and nobody is to blame.

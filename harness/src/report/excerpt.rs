@@ -103,6 +103,23 @@ pub(super) fn write(
     )
 }
 
+/// How long the path is that `text` begins with, in bytes: `sys::cuMemAlloc_v2`. Else its first
+/// character.
+fn path_length(text: &str) -> usize {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let word = |text: &str| text.find(|c| !is_part(c)).unwrap_or(text.len());
+    let mut length = word(text);
+    if length == 0 {
+        return text.chars().next().map_or(0, char::len_utf8);
+    }
+    while let Some(next) = text[length..].strip_prefix("::")
+        && next.starts_with(is_part)
+    {
+        length += 2 + word(next);
+    }
+    length
+}
+
 /// A line fit to print and where to mark it, all in characters.
 #[derive(Debug, PartialEq, Eq)]
 struct Marked {
@@ -121,14 +138,7 @@ impl Marked {
         let is_boundary = |at: &usize| line.is_char_boundary(*at);
         let start = (0..=start).rev().find(is_boundary).unwrap_or(0);
         let (before, rest) = line.split_at(start);
-        let is_part = |c: char| c.is_alphanumeric() || c == '_';
-        let word = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-        let end = if word > 0 {
-            word
-        } else {
-            rest.chars().next().map_or(0, char::len_utf8)
-        };
-        let (word, after) = rest.split_at(end);
+        let (word, after) = rest.split_at(path_length(rest));
 
         let shown = |part: &str| -> Vec<char> {
             spelled_out(part.replace('\t', "    ").chars())

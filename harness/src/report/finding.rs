@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use super::escape;
 use super::excerpt;
-use super::model::{Confirmation, FailedRelease, Finding, Report, Site, Verdict};
+use super::model::{FailedRelease, Finding, Report, Site, Verdict};
 use super::text::Rendering;
 use super::units::{count, exact_size, noun, quantity};
 use crate::ledger::{Kind, Layer, Place};
@@ -20,8 +20,8 @@ pub(super) fn write(
     let strong = how.style.strong();
     write!(out, "{verdict}{}{verdict:#}", finding.verdict.name())?;
     write!(out, "{strong}: {}", what(finding))?;
-    if report.devices.len() > 1 || places(&report.findings) > 1 {
-        write!(out, ", on {}", finding.place)?;
+    if finding.place != Place::HOST && devices(report) > 1 {
+        write!(out, ", on {}", escape::name(&finding.place.to_string()))?;
     }
     writeln!(out, "{strong:#}")?;
 
@@ -33,7 +33,12 @@ pub(super) fn write(
     if let Some(frame) = site.user_frame() {
         excerpt::write(frame, &label, &how.sources, how.style, out)?;
     } else if *site != Site::default() || finding.failed.is_some() {
-        detail("place", "unknown: no stack could be taken", how, out)?;
+        detail(
+            "place",
+            "unknown: the stack shows nothing but CUDA's own code",
+            how,
+            out,
+        )?;
     }
     if let Some(callers) = site.callers(&report.test) {
         detail("called by", &callers, how, out)?;
@@ -50,8 +55,8 @@ pub(super) fn write(
             out,
         )?;
     }
-    if let Some(confirmation) = finding.confirmed {
-        detail("confirmed", &confirmed(finding, confirmation), how, out)?;
+    if let Some(second) = second_run(finding) {
+        detail("confirmed", &second, how, out)?;
     }
     for note in &finding.notes {
         detail("note", &escape::sentence(note), how, out)?;
@@ -94,15 +99,13 @@ fn what(finding: &Finding) -> String {
 
 /// `device memory, stream-ordered`
 fn memory(kind: Kind, layer: Layer, place: Place) -> String {
-    let place = if place == Place::HOST {
-        "host"
-    } else {
-        "device"
-    };
+    let is_host = place == Place::HOST;
+    let place = if is_host { "host" } else { "device" };
+    let name = escape::name(&layer.to_string());
     match kind {
-        Kind::Block => format!("{place} memory, {layer}"),
+        Kind::Block => format!("{place} memory, {name}"),
         kind if layer == Layer::DRIVER => format!("{place} memory, {}", kind.name()),
-        kind => format!("{place} memory, {}, {layer}", kind.name()),
+        kind => format!("{place} memory, {}, {name}", kind.name()),
     }
 }
 
@@ -137,28 +140,33 @@ fn refused(failed: &FailedRelease) -> String {
     )
 }
 
-fn confirmed(finding: &Finding, second: Confirmation) -> String {
-    match (finding.verdict, second) {
-        (_, Confirmation { count: 0, bytes: 0 }) => {
-            "the second run left no more: one-time set-up".to_owned()
+/// What the second run of the body showed.
+fn second_run(finding: &Finding) -> Option<String> {
+    Some(match (finding.verdict, finding.confirmed) {
+        (Verdict::FirstUse, _) => "the second run left no more: one-time set-up".to_owned(),
+        (_, None) => return None,
+        (Verdict::Retained, Some(second)) => {
+            let kept = exact_size(second.bytes);
+            format!("the second run kept {kept} more: not one-time set-up")
         }
-        (Verdict::Retained, _) => {
+        (_, Some(second)) => {
             format!(
-                "the second run kept {} more: not one-time set-up",
-                exact_size(second.bytes)
+                "the second run left {} more: not one-time set-up",
+                count(second.count)
             )
         }
-        _ => format!(
-            "the second run left {} more: not one-time set-up",
-            count(second.count)
-        ),
-    }
+    })
 }
 
-/// How many places `findings` are at.
-fn places(findings: &[Finding]) -> usize {
-    let mut places: Vec<_> = findings.iter().map(|finding| finding.place).collect();
-    places.sort();
-    places.dedup();
-    places.len()
+/// How many devices `report` speaks of. The host is none: its memory is called so.
+fn devices(report: &Report) -> usize {
+    let tables = report.devices.iter().map(|device| device.place);
+    let findings = report.findings.iter().map(|finding| finding.place);
+    let mut devices: Vec<_> = tables
+        .chain(findings)
+        .filter(|place| *place != Place::HOST)
+        .collect();
+    devices.sort();
+    devices.dedup();
+    devices.len()
 }

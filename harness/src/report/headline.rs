@@ -96,7 +96,7 @@ enum Sort {
 
 impl Amount {
     fn text(&self) -> String {
-        let place = self.place;
+        let place = escape::name(&self.place.to_string());
         match self.sort {
             Sort::Allocations => format!(
                 "{}, {} on {place}",

@@ -28,6 +28,7 @@ pub mod workspace;
 pub use excerpt::Sources;
 pub use headline::headline;
 pub use sink::Sink;
+pub(crate) use site::is_cudas_own;
 pub use site::site;
 pub use style::Style;
 pub use summary::Summary;

@@ -229,7 +229,7 @@ pub struct DeviceTable {
     pub place: Place,
     /// `NVIDIA H200`; none where nobody knows.
     pub name: Option<String>,
-    /// The first part of its UUID: `GPU-5f2c…`.
+    /// Its UUID, of which reports print the first part: `GPU-5f2c0d4e-…`.
     pub uuid: Option<String>,
     /// Its rows, the driver first.
     pub rows: Vec<Row>,

@@ -27,26 +27,56 @@ fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
     frames.drain(..capture(&frames));
     // A block of the test's own has frames of the harness further out.
     frames.retain(|frame| frame.owner != Owner::Harness);
+    for function in frames
+        .iter_mut()
+        .filter_map(|frame| frame.function.as_mut())
+    {
+        *function = as_written(function);
+    }
     frames
+}
+
+/// Whether one of CUDA's own libraries made the call, not the program: the runtime loading its
+/// code, cuBLAS its kernels.
+pub(crate) fn is_cudas_own(raw: &[usize]) -> bool {
+    let frames = symbols::frames(raw, &[]);
+    let called_back = cuda(&frames, machinery(&frames));
+    called_back.iter().any(|frame| {
+        let module = frame.module.as_deref().unwrap_or_default();
+        !module.starts_with("libcuda.so") && !module.starts_with("libcupti.so")
+    })
+}
+
+/// What the attribute's expansion calls the item around a test's body.
+const EXPANSION: &str = "__gpu_leak_check_";
+
+/// `train::frees` of `train::__gpu_leak_check_frees::frees`.
+fn as_written(function: &str) -> String {
+    let mut parts = function.split(EXPANSION);
+    let mut written = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        written += part.split_once("::").map_or(part, |(_, inside)| inside);
+    }
+    written
+}
+
+/// Whether this is the expansion's call of the body.
+fn is_expansion(frame: &Frame) -> bool {
+    let path = frame.function.as_deref().unwrap_or_default();
+    path.rsplit_once("::").is_some_and(|(item, last)| {
+        last.starts_with('{')
+            && item
+                .rsplit("::")
+                .next()
+                .is_some_and(|item| item.starts_with(EXPANSION))
+    })
 }
 
 /// How many of the innermost frames are the act of taking the stack.
 fn capture(frames: &[Frame]) -> usize {
-    // By its file: in line tables, an inlined function has a name without a path.
-    let is_unwinder = |frame: &Frame| {
-        let file = frame.file.as_deref().unwrap_or_default();
-        file.contains("/backtrace-0.")
-    };
-    let is_ours = |frame: &Frame| frame.owner == Owner::Harness || is_unwinder(frame);
-    let machinery = frames
-        .iter()
-        .take_while(|frame| is_ours(frame) || frame.owner == Owner::Std)
-        .count();
+    let machinery = machinery(frames);
     // Either the driver called back, or the user called `observe`.
-    let cuda = frames[machinery..]
-        .iter()
-        .take_while(|frame| frame.owner == Owner::Cuda)
-        .count();
+    let cuda = cuda(frames, machinery).len();
     if cuda > 0 {
         return machinery + cuda;
     }
@@ -54,7 +84,32 @@ fn capture(frames: &[Frame]) -> usize {
     last.map_or(0, |last| last + 1)
 }
 
+/// How many of the innermost frames are the harness's, its unwinder's and std's.
+fn machinery(frames: &[Frame]) -> usize {
+    let is_machinery = |frame: &&Frame| is_ours(frame) || frame.owner == Owner::Std;
+    frames.iter().take_while(is_machinery).count()
+}
+
+/// The frames of CUDA's libraries from `start` on.
+fn cuda(frames: &[Frame], start: usize) -> &[Frame] {
+    let rest = &frames[start..];
+    let count = rest
+        .iter()
+        .take_while(|frame| frame.owner == Owner::Cuda)
+        .count();
+    &rest[..count]
+}
+
+fn is_ours(frame: &Frame) -> bool {
+    // By its file: in line tables, an inlined function has a name without a path.
+    let file = frame.file.as_deref().unwrap_or_default();
+    frame.owner == Owner::Harness || file.contains("/backtrace-0.")
+}
+
 fn is_start_up(frame: &Frame) -> bool {
+    if is_expansion(frame) {
+        return true;
+    }
     match frame.owner {
         Owner::Std | Owner::Harness => true,
         Owner::Native => match &frame.function {

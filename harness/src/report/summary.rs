@@ -3,24 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::escape;
-use super::model::{Report, Verdict};
+use super::model::{Reason, Report, Verdict};
 use super::units::{count, exact_size, quantity};
 
 /// Counts of verdicts, and what else there is to know.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     verdicts: BTreeMap<Verdict, u64>,
-    reasons: Vec<Doubt>,
+    /// Why some checks came to no result of their own, each once.
+    reasons: Vec<(Verdict, Reason)>,
     unowned: Unowned,
     notes: Vec<(String, u64)>,
-}
-
-/// Why some checks came to no result of their own.
-#[derive(Clone, Debug)]
-struct Doubt {
-    verdict: Verdict,
-    code: String,
-    remedy: String,
 }
 
 /// What was taken by threads outside every check.
@@ -35,14 +28,9 @@ impl Summary {
     pub fn add(&mut self, report: &Report) {
         *self.verdicts.entry(report.verdict).or_default() += 1;
         if let Some(reason) = &report.reason {
-            let is_known =
-                |doubt: &Doubt| (doubt.verdict, &doubt.code) == (report.verdict, &reason.code);
-            if !self.reasons.iter().any(is_known) {
-                self.reasons.push(Doubt {
-                    verdict: report.verdict,
-                    code: reason.code.clone(),
-                    remedy: reason.remedy.clone(),
-                });
+            let reason = (report.verdict, reason.clone());
+            if !self.reasons.contains(&reason) {
+                self.reasons.push(reason);
             }
         }
         // One with findings is printed whole, its notes included.
@@ -71,17 +59,18 @@ impl Summary {
     ///
     /// ```text
     /// gpu-leak-check: 12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)
-    ///   no GPU: run this test on a machine with a GPU
+    ///   no GPU: this process loaded no CUDA driver; run it on a machine with a GPU
     ///   3 allocations, 1.00 MiB by threads outside every check
     /// ```
     #[must_use]
     pub fn text(&self) -> Option<String> {
         let mut lines = Vec::new();
-        for doubt in &self.reasons {
+        for (_, reason) in &self.reasons {
+            let told = format!("{}; {}", reason.what, reason.remedy);
             lines.push(format!(
                 "{}: {}",
-                words(&doubt.code),
-                escape::sentence(&doubt.remedy)
+                words(&reason.code),
+                escape::sentence(&told)
             ));
         }
         if self.unowned.count > 0 {
@@ -136,8 +125,13 @@ impl Summary {
 
     /// ` (no GPU, no CUPTI)`
     fn why(&self, verdict: Verdict) -> String {
-        let reasons = self.reasons.iter().filter(|doubt| doubt.verdict == verdict);
-        let words: Vec<_> = reasons.map(|doubt| words(&doubt.code)).collect();
+        let mut words = Vec::new();
+        for (_, reason) in self.reasons.iter().filter(|(of, _)| *of == verdict) {
+            let reason = self::words(&reason.code);
+            if !words.contains(&reason) {
+                words.push(reason);
+            }
+        }
         if words.is_empty() {
             return String::new();
         }

@@ -30,7 +30,7 @@ pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) 
         }
     }
 
-    for device in devices {
+    for device in devices.iter().filter(|device| !device.rows.is_empty()) {
         let strong = style.strong();
         write!(out, "\n{strong}{}{strong:#}", padded(&title(device), left))?;
         for (header, width) in HEADERS.iter().zip(widths) {
@@ -56,10 +56,17 @@ pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) 
     Ok(())
 }
 
-/// `cuda:0 NVIDIA H200 GPU-5f2c`
+/// `cuda:0 NVIDIA H200 GPU-5f2c0d4e`: the first part of the UUID tells devices apart.
 fn title(device: &DeviceTable) -> String {
     let mut title = escape::cell(&device.place.to_string());
-    for part in [&device.name, &device.uuid].into_iter().flatten() {
+    let uuid = device
+        .uuid
+        .as_deref()
+        .map(|uuid| match uuid.match_indices('-').nth(1) {
+            Some((end, _)) => &uuid[..end],
+            None => uuid,
+        });
+    for part in [device.name.as_deref(), uuid].into_iter().flatten() {
         title.push(' ');
         title.push_str(&escape::cell(part));
     }

@@ -95,15 +95,40 @@ fn an_inert_attribute_that_is_not_known_ends_in_the_second_round() {
 }
 
 #[test]
-fn a_macro_that_writes_a_new_one_gets_another_round() {
-    let mut function =
-        again("", "#[rstest] #[tokio::test] async fn f() {}").expect("another round");
+fn as_many_rounds_as_there_are_new_macros_carry_everything_along() {
+    let mut function = again(
+        "tolerance = 1,",
+        "#[rstest] #[should_panic] async fn f() {}",
+    )
+    .expect("another round");
+    for name in ["tokio::test", "serial", "serial_test::serial"] {
+        function.attrs.remove(0);
+        let path: syn::Path = syn::parse_str(name).expect("a path");
+        function.attrs.push(syn::parse_quote!(#[#path]));
+        let items = next_round(function);
+        let [Item::Fn(again)] = &items[..] else {
+            panic!("another round");
+        };
+        assert_eq!(
+            names(&again.attrs),
+            [name, "gpu_leak_check::gpu_leak_check"]
+        );
+        function = again.clone();
+    }
     function.attrs.remove(0);
-    let [Item::Fn(function)] = &next_round(function)[..] else {
-        panic!("another round");
-    };
-    assert_eq!(
-        names(&function.attrs),
-        ["tokio::test", "gpu_leak_check::gpu_leak_check"]
+    function.sig.asyncness = None;
+    insta::assert_snapshot!(pretty(next_round(function)));
+}
+
+#[test]
+fn should_panic_is_left_to_libtest_where_libtest_has_read_it() {
+    let mut function = again("", "#[test_case(0)] fn f(x: u8) {}").expect("another round");
+    function.attrs[0] = syn::parse_quote!(#[should_panic(expected = "zero")]);
+    function.sig.inputs.clear();
+    let last = pretty(next_round(function));
+    assert!(
+        last.starts_with("#[should_panic(expected = \"zero\")]\n#[cfg(test)]\nfn f()"),
+        "{last}"
     );
+    assert!(!last.contains("ShouldPanic"), "{last}");
 }

@@ -18,18 +18,19 @@ use std::ffi::c_void;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::call::{Call, Creates, Releases};
 use super::contexts::CONTEXTS;
 use super::decode::{self, Current};
 use super::ffi::{self, CallbackData, ResourceData};
 use super::field::Block;
 use super::subscriber;
-use super::watch::{self, Call, Creates, Releases};
+use super::watch;
 use crate::capture::quiet::quiet_if_heard;
-use crate::capture::{caller_without_stack, stack};
+use crate::capture::{caller, caller_without_stack, stack};
 use crate::device::exclusion::{CONTEXTS_AND_POOLS, Exclusion, STREAMS};
 use crate::device::{captures, exit};
 use crate::ledger::event::{
-    Caller, ContextEnd, ContextUid, CuResult, Event, SourceLoss, Space, Ticket,
+    ContextEnd, ContextUid, CuResult, Event, SourceLoss, Space, StackId, Ticket,
 };
 use crate::ledger::{self, Kind, Ledger, Place};
 
@@ -269,10 +270,18 @@ unsafe fn release_ended(
         return;
     };
     let captured = release.capturable && error == 0 && NODE_CREATED.get();
-    ledger.apply(&if captured {
-        Event::ReleaseCaptured { ticket }
-    } else {
-        Event::ReleaseEnded { ticket, error }
+    ledger.apply(&match error {
+        _ if captured => Event::ReleaseCaptured { ticket },
+        0 => Event::ReleaseEnded {
+            ticket,
+            error,
+            stack: StackId::default(),
+        },
+        _ => Event::ReleaseEnded {
+            ticket,
+            error,
+            stack: stack(),
+        },
     });
     match release.space {
         Space::Handle(Kind::Context) => context_ended(ledger, error),
@@ -349,27 +358,22 @@ unsafe fn resource(ledger: &Ledger, id: u32, data: *const ResourceData) {
 
 /// The context current to this thread; tells the ledger of it when it is new.
 fn current(ledger: &Ledger, data: &CallbackData) -> Current {
-    let current = Current {
-        handle: handle(data.context),
-        uid: ContextUid(data.context_uid),
-    };
+    let (handle, uid) = (handle(data.context), ContextUid(data.context_uid));
     // SAFETY: the context is current to this thread, inside a call: it is live.
     let device = || unsafe { subscriber::device_of(data.context) };
-    if let Some(created) = CONTEXTS.seen(current.handle, current.uid, device) {
-        ledger.apply(&created);
+    let seen = CONTEXTS.seen(handle, uid, device);
+    if let Some(created) = &seen.created {
+        ledger.apply(created);
     }
-    current
+    Current {
+        handle,
+        uid,
+        place: seen.place,
+    }
 }
 
 fn handle(context: *const c_void) -> u64 {
     context.addr() as u64
-}
-
-fn caller() -> Caller {
-    Caller {
-        stack: stack(),
-        ..caller_without_stack()
-    }
 }
 
 /// Leaves `value` for the end of the call; none: there is nothing to end.
@@ -394,3 +398,6 @@ unsafe fn read_slot(data: &CallbackData) -> Option<u64> {
     let value = unsafe { data.correlation_data.read() };
     (value & SLOT_MASK == IN_SLOT).then_some(value & !SLOT_MASK)
 }
+
+#[cfg(all(test, target_pointer_width = "64"))]
+mod tests;

@@ -49,7 +49,7 @@ pub(super) struct Subscription(SubscriberHandle);
 // SAFETY: the handle is a number for CUPTI, whose functions take it on any thread.
 unsafe impl Send for Subscription {}
 
-/// Why CUPTI refused a subscription.
+/// Why CUPTI refused to work.
 #[derive(Debug)]
 pub(super) struct Refusal {
     /// The function that was called.
@@ -69,14 +69,27 @@ impl Cupti {
     pub(super) fn open(file: &Path) -> Result<Self, String> {
         let library = Library::open(file)?;
         let functions = Self::functions(&library).ok_or("it lacks functions of CUPTI")?;
-        let mut version = 0;
-        // SAFETY: writes a number to a place of ours.
-        unsafe { (functions.version)(&raw mut version) };
         Ok(Self {
             functions,
             path: found_at(file),
-            version: CuptiVersion(version),
+            version: CuptiVersion(0),
         })
+    }
+
+    /// Connects CUPTI to the driver, which its first call does, and asks which version it is.
+    pub(super) fn connect(&mut self) -> Result<(), Refusal> {
+        let mut version = 0;
+        // SAFETY: writes a number to a place of ours.
+        let code = unsafe { (self.functions.version)(&raw mut version) };
+        if code != ffi::SUCCESS {
+            return Err(Refusal {
+                call: "cuptiGetVersion",
+                code,
+                holder: None,
+            });
+        }
+        self.version = CuptiVersion(version);
+        Ok(())
     }
 
     fn functions(library: &Library) -> Option<Functions> {
@@ -100,7 +113,7 @@ impl Cupti {
         &self.path
     }
 
-    /// Which it is.
+    /// Which it is, once [connected](Self::connect).
     pub(super) fn version(&self) -> CuptiVersion {
         self.version
     }

@@ -7,6 +7,7 @@
 //! turned into events ([`decode`]). A subscription lasts as long as the process: taking it down
 //! while other threads are inside it is not safe, and at exit nothing of CUPTI may be called.
 
+mod call;
 mod callback;
 mod contexts;
 mod decode;
@@ -19,6 +20,9 @@ mod subscriber;
 mod unavailable;
 mod version;
 mod watch;
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
 
 use std::sync::OnceLock;
 

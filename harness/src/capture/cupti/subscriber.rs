@@ -6,13 +6,14 @@ use std::ffi::c_void;
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use super::call::Call;
 use super::callback;
 use super::ffi::{self, CuptiResult};
 use super::library::{Cupti, Refusal, Subscription};
 use super::loader::Surroundings;
 use super::unavailable::Unavailable;
 use super::version::{CudaVersion, CuptiVersion};
-use super::watch::{Call, TABLE};
+use super::watch::TABLE;
 use crate::capture::quiet::quiet;
 use crate::device::contexts::noting_initialisation;
 use crate::device::driver::{self, Driver};
@@ -126,8 +127,8 @@ pub(super) fn start() -> Result<Tracer, Unavailable> {
     noting_initialisation(|| start_best(driver, &surroundings))
 }
 
-/// Tries the copies of CUPTI in turn. One that is too old, or too new for the driver, is passed
-/// over; any other failure is final, for the next copy would meet it too.
+/// Tries the copies of CUPTI in turn. One that does not work, being too old or too new for the
+/// driver, is passed over; without a driver, or with the subscription taken, none would work.
 fn start_best(driver: &Driver, surroundings: &Surroundings) -> Result<Tracer, Unavailable> {
     let mut refusal = None;
     for path in surroundings.candidates()? {
@@ -139,7 +140,7 @@ fn start_best(driver: &Driver, surroundings: &Surroundings) -> Result<Tracer, Un
             },
         };
         match start_with(driver, surroundings.driver, cupti) {
-            Err(why) if why.is_a_matter_of_versions() => {
+            Err(why) if why.is_this_copy_s_fault() => {
                 refusal.get_or_insert(why);
             }
             outcome => return outcome,
@@ -153,34 +154,21 @@ fn start_best(driver: &Driver, surroundings: &Surroundings) -> Result<Tracer, Un
 fn start_with(
     driver: &Driver,
     driver_version: CudaVersion,
-    cupti: Cupti,
+    mut cupti: Cupti,
 ) -> Result<Tracer, Unavailable> {
-    let (path, version) = (cupti.path().to_owned(), cupti.version());
-    if version < CuptiVersion::OLDEST {
-        return Err(Unavailable::TooOld { path, version });
+    let refused = |cupti: &Cupti, refusal| explain(driver, driver_version, cupti, refusal);
+    cupti
+        .connect()
+        .map_err(|refusal| refused(&cupti, refusal))?;
+    if cupti.version() < CuptiVersion::OLDEST {
+        return Err(Unavailable::TooOld {
+            path: cupti.path().to_owned(),
+            version: cupti.version(),
+        });
     }
-    let mut subscription = match cupti.subscribe(callback::entry) {
-        Ok(subscription) => subscription,
-        Err(Refusal { call, code, holder }) => {
-            return Err(match code {
-                ffi::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED | ffi::MAX_LIMIT_REACHED => {
-                    Unavailable::Taken { by: holder }
-                }
-                // CUPTI could not connect to the driver: whose fault it is, the driver can tell.
-                ffi::NOT_INITIALIZED => match driver.initialise() {
-                    Ok(()) => Unavailable::DriverTooOld {
-                        path,
-                        version,
-                        driver: driver_version,
-                    },
-                    Err(error) => Unavailable::NoDriver {
-                        why: errors::error_name(error),
-                    },
-                },
-                code => failed(&cupti, call, code),
-            });
-        }
-    };
+    let mut subscription = cupti
+        .subscribe(callback::entry)
+        .map_err(|refusal| refused(&cupti, refusal))?;
     match enable_all(&cupti, &mut subscription) {
         Ok(unseen) => Ok(Tracer {
             // The first one that succeeds is the only one: `start` is called once.
@@ -194,6 +182,35 @@ fn start_with(
             Err(why)
         }
     }
+}
+
+/// Whose fault a refusal of CUPTI's is: another tool's, the driver's, or its own.
+fn explain(
+    driver: &Driver,
+    driver_version: CudaVersion,
+    cupti: &Cupti,
+    Refusal { call, code, holder }: Refusal,
+) -> Unavailable {
+    if matches!(
+        code,
+        ffi::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED | ffi::MAX_LIMIT_REACHED
+    ) {
+        return Unavailable::Taken { by: holder };
+    }
+    // Without a working driver CUPTI fails in many ways; the driver itself says why it does not
+    // work.
+    if let Err(error) = driver.initialise() {
+        return Unavailable::NoDriver {
+            why: errors::error_name(error),
+        };
+    }
+    if code == ffi::NOT_INITIALIZED {
+        return Unavailable::DriverTooOld {
+            path: cupti.path().to_owned(),
+            driver: driver_version,
+        };
+    }
+    failed(cupti, call, code)
 }
 
 /// Asks to be called back for everything watched; answers with what this CUPTI does not know.

@@ -29,8 +29,6 @@ pub(crate) enum Unavailable {
     DriverTooOld {
         /// The best fit found.
         path: PathBuf,
-        /// Its version.
-        version: CuptiVersion,
         /// What the driver supports.
         driver: CudaVersion,
     },
@@ -71,8 +69,11 @@ impl Unavailable {
     }
 
     /// Whether another copy of CUPTI may do better.
-    pub(super) fn is_a_matter_of_versions(&self) -> bool {
-        matches!(self, Self::TooOld { .. } | Self::DriverTooOld { .. })
+    pub(super) fn is_this_copy_s_fault(&self) -> bool {
+        matches!(
+            self,
+            Self::TooOld { .. } | Self::DriverTooOld { .. } | Self::Failed { .. }
+        )
     }
 
     /// What is the matter.
@@ -96,13 +97,8 @@ impl Unavailable {
                 path.display(),
                 CuptiVersion::OLDEST,
             ),
-            Self::DriverTooOld {
-                path,
-                version,
-                driver,
-            } => format!(
-                "{} is of CUDA {version}, and the installed driver supports CUDA {driver}: CUPTI \
-                 refuses to work with it",
+            Self::DriverTooOld { path, driver } => format!(
+                "{} needs a newer driver than the one installed, which supports CUDA {driver}",
                 path.display(),
             ),
             Self::Taken { by: Some(by) } => format!("{by} already watches the driver's calls"),

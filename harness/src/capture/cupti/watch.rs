@@ -8,6 +8,7 @@
 
 use std::mem::offset_of;
 
+use super::call::{At, Bytes, Call, Identity, Watched};
 use super::field::{Answer, Value, answer, value};
 use super::params::{
     Allocate, AllocateFromPool, AllocateHostV1, AllocatePitch, AllocatePitchV1, AllocateV1,
@@ -17,224 +18,32 @@ use super::params::{
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, Space};
 
-/// One watched call.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Watched {
-    /// Its callback id.
-    pub(super) id: u32,
-    /// Its name in the driver.
-    pub(super) name: &'static str,
-    /// What it does.
-    pub(super) call: Call,
-}
-
-/// What a call does.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Call {
-    /// Makes a resource.
-    Creates(Creates),
-    /// Frees or destroys one.
-    Releases(Releases),
-    /// May create the primary context of this device.
-    RetainsPrimary { device: Value },
-    /// May end a primary context.
-    ReleasesPrimary { cause: ContextEnd },
-    /// Begins to capture a stream.
-    BeginsCapture {
-        stream: Value,
-        /// The existing graph that the capture adds to.
-        into: Option<Value>,
-    },
-}
-
-/// A call that makes a resource.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Creates {
-    pub(super) kind: Kind,
-    pub(super) space: Space,
-    pub(super) identity: Identity,
-    pub(super) bytes: Bytes,
-    pub(super) place: At,
-    /// The stream that orders an allocation.
-    pub(super) stream: Option<Value>,
-    /// The explicit pool it comes from.
-    pub(super) pool: Option<Value>,
-    /// In a stream capture the call adds a node to a graph and makes nothing.
-    pub(super) capturable: bool,
-    /// The capture on this stream ends, and its graph is what is made.
-    pub(super) ends_capture: Option<Value>,
-}
-
-/// Where a resource's address or handle is found.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Identity {
-    /// The driver answers it.
-    Answered(Answer),
-    /// The caller gave it.
-    Given(Value),
-}
-
-/// Where a resource's size is found.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Bytes {
-    /// A handle: it has none.
-    None,
-    Given(Value),
-    /// Rows of a pitch that the driver chose. A call that failed asked for width × height.
-    Rows {
-        pitch: Answer,
-        width: Value,
-        height: Value,
-    },
-}
-
-/// Where a resource is.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum At {
-    /// On the device of the current context, or of the pool.
-    Context,
-    Host,
-    /// On this device.
-    Device(Value),
-    /// Where the `CUmemPoolProps` at this offset's address say.
-    PoolProperties(usize),
-}
-
-/// A call that frees or destroys a resource.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Releases {
-    pub(super) space: Space,
-    pub(super) identity: Value,
-    /// In a stream capture the call adds a node to a graph and frees nothing.
-    pub(super) capturable: bool,
-}
-
-const fn creates(
-    id: u32,
-    name: &'static str,
-    kind: Kind,
-    space: Space,
-    identity: Answer,
-    bytes: Bytes,
-) -> Watched {
-    Watched {
-        id,
-        name,
-        call: Call::Creates(Creates {
-            kind,
-            space,
-            identity: Identity::Answered(identity),
-            bytes,
-            place: At::Context,
-            stream: None,
-            pool: None,
-            capturable: false,
-            ends_capture: None,
-        }),
-    }
-}
-
 /// Memory that `cuMemFree` takes back.
 const fn device(id: u32, name: &'static str, kind: Kind, pointer: Answer, bytes: Bytes) -> Watched {
-    creates(id, name, kind, Space::DevicePointer, pointer, bytes)
+    let identity = Identity::Answered(pointer);
+    Watched::creates(id, name, kind, Space::DevicePointer, identity, bytes)
 }
 
 /// Memory of the host that `cuMemFreeHost` takes back.
 const fn pinned(id: u32, name: &'static str, pointer: Answer, bytes: Value) -> Watched {
-    let space = Space::HostPointer;
-    creates(id, name, Kind::Pinned, space, pointer, Bytes::Given(bytes)).at(At::Host)
+    let (space, identity) = (Space::HostPointer, Identity::Answered(pointer));
+    Watched::creates(id, name, Kind::Pinned, space, identity, Bytes::Given(bytes)).at(At::Host)
 }
 
 /// The program's own memory, by the address that it gave.
 const fn registered(id: u32, name: &'static str, pointer: Value, bytes: Value) -> Watched {
-    Watched {
-        id,
-        name,
-        call: Call::Creates(Creates {
-            kind: Kind::Registered,
-            space: Space::RegisteredPointer,
-            identity: Identity::Given(pointer),
-            bytes: Bytes::Given(bytes),
-            place: At::Host,
-            stream: None,
-            pool: None,
-            capturable: false,
-            ends_capture: None,
-        }),
-    }
+    let (space, identity) = (Space::RegisteredPointer, Identity::Given(pointer));
+    let bytes = Bytes::Given(bytes);
+    Watched::creates(id, name, Kind::Registered, space, identity, bytes).at(At::Host)
 }
 
 const fn handle(id: u32, name: &'static str, kind: Kind, handle: Answer) -> Watched {
-    creates(id, name, kind, Space::Handle(kind), handle, Bytes::None)
-}
-
-const fn releases(id: u32, name: &'static str, space: Space, identity: Value) -> Watched {
-    Watched {
-        id,
-        name,
-        call: Call::Releases(Releases {
-            space,
-            identity,
-            capturable: false,
-        }),
-    }
+    let (space, identity) = (Space::Handle(kind), Identity::Answered(handle));
+    Watched::creates(id, name, kind, space, identity, Bytes::None)
 }
 
 const fn destroys(id: u32, name: &'static str, kind: Kind) -> Watched {
-    releases(id, name, Space::Handle(kind), value!(Names.handle))
-}
-
-impl Watched {
-    const fn changed(self, create: Creates) -> Self {
-        Self {
-            call: Call::Creates(create),
-            ..self
-        }
-    }
-
-    const fn at(self, place: At) -> Self {
-        let Call::Creates(create) = self.call else {
-            panic!("only what is made has a place");
-        };
-        self.changed(Creates { place, ..create })
-    }
-
-    const fn on_stream(self, stream: Value) -> Self {
-        let Call::Creates(create) = self.call else {
-            panic!("only what is made is ordered by a stream");
-        };
-        let stream = Some(stream);
-        self.changed(Creates { stream, ..create })
-    }
-
-    const fn of_pool(self, pool: Value) -> Self {
-        let Call::Creates(create) = self.call else {
-            panic!("only what is made comes from a pool");
-        };
-        let pool = Some(pool);
-        self.changed(Creates { pool, ..create })
-    }
-
-    const fn ending_capture(self, stream: Value) -> Self {
-        let Call::Creates(create) = self.call else {
-            panic!("the end of a capture makes a graph");
-        };
-        let ends_capture = Some(stream);
-        self.changed(Creates {
-            ends_capture,
-            ..create
-        })
-    }
-
-    const fn capturable(self) -> Self {
-        let capturable = true;
-        let call = match self.call {
-            Call::Creates(call) => Call::Creates(Creates { capturable, ..call }),
-            Call::Releases(call) => Call::Releases(Releases { capturable, ..call }),
-            _ => panic!("only allocations and frees become nodes"),
-        };
-        Self { call, ..self }
-    }
+    Watched::releases(id, name, Space::Handle(kind), value!(Names.handle))
 }
 
 const fn other(id: u32, name: &'static str, call: Call) -> Watched {
@@ -292,8 +101,8 @@ pub(super) static TABLE: &[Watched] = &[
     }),
     device(371, "cuMemAllocManaged", Kind::Managed, answer!(Allocate.pointer), Bytes::Given(value!(Allocate.bytes))),
     // Takes what every one of these made, and what the stream-ordered calls made.
-    releases(245, "cuMemFree_v2", Space::DevicePointer, value!(Names.handle)),
-    releases(33, "cuMemFree", Space::DevicePointer, value!(FreeV1.pointer)),
+    Watched::releases(245, "cuMemFree_v2", Space::DevicePointer, value!(Names.handle)),
+    Watched::releases(33, "cuMemFree", Space::DevicePointer, value!(FreeV1.pointer)),
 
     // Page-locked memory. The id 271 has a number for a name in the header, and no parameter block:
     // `cuMemHostAlloc_v2` has the parameters of `cuMemHostAlloc`.
@@ -301,31 +110,35 @@ pub(super) static TABLE: &[Watched] = &[
     pinned(271, "cuMemHostAlloc_v2", answer!(Allocate.pointer), value!(Allocate.bytes)),
     pinned(294, "cuMemAllocHost_v2", answer!(Allocate.pointer), value!(Allocate.bytes)),
     pinned(37, "cuMemAllocHost", answer!(AllocateHostV1.pointer), value!(AllocateHostV1.bytes)),
-    releases(38, "cuMemFreeHost", Space::HostPointer, value!(Names.handle)),
+    Watched::releases(38, "cuMemFreeHost", Space::HostPointer, value!(Names.handle)),
     registered(379, "cuMemHostRegister_v2", value!(Register.pointer), value!(Register.bytes)),
     registered(301, "cuMemHostRegister", value!(Register.pointer), value!(Register.bytes)),
-    releases(302, "cuMemHostUnregister", Space::RegisteredPointer, value!(Names.handle)),
+    Watched::releases(302, "cuMemHostUnregister", Space::RegisteredPointer, value!(Names.handle)),
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MALLOC__ASYNC.html
     stream_ordered(598, "cuMemAllocAsync"),
     stream_ordered(599, "cuMemAllocAsync_ptsz"),
     pool_ordered(611, "cuMemAllocFromPoolAsync"),
     pool_ordered(612, "cuMemAllocFromPoolAsync_ptsz"),
-    releases(600, "cuMemFreeAsync", Space::DevicePointer, value!(Names.handle)).capturable(),
-    releases(601, "cuMemFreeAsync_ptsz", Space::DevicePointer, value!(Names.handle)).capturable(),
+    Watched::releases(600, "cuMemFreeAsync", Space::DevicePointer, value!(Names.handle)).capturable(),
+    Watched::releases(601, "cuMemFreeAsync_ptsz", Space::DevicePointer, value!(Names.handle)).capturable(),
     // A destroyed pool's outstanding allocations live on, until each is freed.
     handle(607, "cuMemPoolCreate", Kind::Pool, answer!(PoolCreate.pool))
         .at(At::PoolProperties(offset_of!(PoolCreate, properties))),
+    handle(614, "cuMemPoolImportFromShareableHandle", Kind::Pool, FIRST),
     destroys(608, "cuMemPoolDestroy", Kind::Pool),
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html
     handle(124, "cuStreamCreate", Kind::Stream, FIRST),
     handle(367, "cuStreamCreateWithPriority", Kind::Stream, FIRST),
+    // A green context does not take its streams along when it ends.
+    handle(758, "cuGreenCtxStreamCreate", Kind::Stream, FIRST),
     destroys(326, "cuStreamDestroy_v2", Kind::Stream),
     destroys(127, "cuStreamDestroy", Kind::Stream),
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EVENT.html
     handle(118, "cuEventCreate", Kind::Event, FIRST),
+    handle(335, "cuIpcOpenEventHandle", Kind::Event, FIRST),
     destroys(325, "cuEventDestroy_v2", Kind::Event),
     destroys(122, "cuEventDestroy", Kind::Event),
 
@@ -407,87 +220,4 @@ pub(super) fn call(id: u32) -> Option<&'static Call> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::HashSet;
-
-    use super::{Call, TABLE, call};
-    use crate::ledger::Kind;
-    use crate::ledger::event::Space;
-
-    fn created() -> HashSet<Space> {
-        let space = |call| match call {
-            Call::Creates(create) => Some(create.space),
-            _ => None,
-        };
-        TABLE.iter().filter_map(|row| space(row.call)).collect()
-    }
-
-    fn released() -> HashSet<Space> {
-        let space = |call| match call {
-            Call::Releases(release) => Some(release.space),
-            _ => None,
-        };
-        TABLE.iter().filter_map(|row| space(row.call)).collect()
-    }
-
-    #[test]
-    fn whatever_can_be_made_can_be_released_and_the_other_way_round() {
-        assert_eq!(created(), released());
-    }
-
-    #[test]
-    fn each_name_stands_once() {
-        let names: HashSet<_> = TABLE.iter().map(|row| row.name).collect();
-        assert_eq!(names.len(), TABLE.len());
-    }
-
-    #[test]
-    fn every_row_is_found_by_its_id_and_nothing_else_is() {
-        for row in TABLE {
-            assert!(call(row.id).is_some(), "{}", row.name);
-        }
-        let ids: HashSet<_> = TABLE.iter().map(|row| row.id).collect();
-        for id in (0..2000).chain([u32::MAX]).filter(|id| !ids.contains(id)) {
-            assert!(call(id).is_none(), "{id}");
-        }
-    }
-
-    #[test]
-    fn handles_have_no_bytes_and_memory_has() {
-        for row in TABLE {
-            if let Call::Creates(create) = row.call {
-                let has_bytes = !matches!(create.bytes, super::Bytes::None);
-                assert_eq!(has_bytes, !create.kind.is_handle(), "{}", row.name);
-                if create.kind.is_handle() {
-                    assert_eq!(create.space, Space::Handle(create.kind), "{}", row.name);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn both_forms_of_a_stream_call_are_watched() {
-        for row in TABLE {
-            if let Some(plain) = row.name.strip_suffix("_ptsz") {
-                assert!(TABLE.iter().any(|other| other.name == plain), "{plain}");
-            }
-        }
-        let capturable = |row: &super::Watched| match row.call {
-            Call::Creates(create) => create.capturable,
-            Call::Releases(release) => release.capturable,
-            _ => false,
-        };
-        assert_eq!(TABLE.iter().filter(|row| capturable(row)).count(), 6);
-    }
-
-    #[test]
-    fn memory_of_the_host_is_at_the_host() {
-        for row in TABLE {
-            if let Call::Creates(create) = row.call {
-                let host = matches!(create.place, super::At::Host);
-                let expected = matches!(create.kind, Kind::Pinned | Kind::Registered);
-                assert_eq!(host, expected, "{}", row.name);
-            }
-        }
-    }
-}
+mod tests;

@@ -69,7 +69,11 @@ impl World {
     }
 
     fn end_free(&self, ticket: Ticket, error: u32) {
-        self.0.apply(&Event::ReleaseEnded { ticket, error });
+        self.0.apply(&Event::ReleaseEnded {
+            ticket,
+            error,
+            stack: StackId::default(),
+        });
     }
 
     fn live(&self) -> Vec<(u64, u64)> {

@@ -16,6 +16,14 @@ fn the_word_at_the_column_is_marked() {
 }
 
 #[test]
+fn a_path_is_marked_whole() {
+    let (_, mark) = marked("let a = sys::cuMemAlloc_v2(&mut b, 1);", 9);
+    assert_eq!(mark, "        ^^^^^^^^^^^^^^^^^^");
+    let (_, mark) = marked("Vec::<f32>::new()", 1);
+    assert_eq!(mark, "^^^");
+}
+
+#[test]
 fn tabs_and_control_characters_keep_the_mark_in_its_place() {
     let (text, mark) = marked("\tlet a\x1b = take();", 11);
     assert_eq!(text, "    let a\\u{1b} = take();");

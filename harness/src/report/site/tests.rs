@@ -94,6 +94,20 @@ fn the_harness_is_left_out_in_the_middle_too() {
 }
 
 #[test]
+fn the_attributes_expansion_leaves_no_trace() {
+    let mut frames = vec![
+        frame(
+            Owner::User,
+            "train::__gpu_leak_check_frees::frees::{{closure}}",
+        ),
+        frame(Owner::User, "train::__gpu_leak_check_frees::frees"),
+        frame(Owner::User, "train::__gpu_leak_check_frees::{{closure}}"),
+    ];
+    frames.extend(bottom());
+    assert_eq!(kept(&frames), ["train::frees::{{closure}}", "train::frees"]);
+}
+
+#[test]
 fn a_c_programs_start_up_is_left_out() {
     let frames = [
         frame(Owner::Native, "make_tensor"),

@@ -47,12 +47,32 @@ fn what_was_not_measured_is_never_counted_as_checked() {
     assert_eq!(
         summary(reports).text().unwrap(),
         "gpu-leak-check: 1 checked: 1 clean; 3 not measured (no GPU, no CUPTI)\n  \
-         no GPU: use a machine with a GPU\n  \
-         no CUPTI: install cuda-cupti",
+         no GPU: something is missing; use a machine with a GPU\n  \
+         no CUPTI: something is missing; install cuda-cupti",
     );
     assert_eq!(
         summary([without("no-gpu", "use another")]).text().unwrap(),
-        "gpu-leak-check: nothing checked; 1 not measured (no GPU)\n  no GPU: use another",
+        "gpu-leak-check: nothing checked; 1 not measured (no GPU)\n  no GPU: something is missing; use another",
+    );
+}
+
+#[test]
+fn one_sort_of_reason_is_named_once_and_each_reason_told() {
+    let poisoned = |what: &str| Report {
+        reason: Some(Reason {
+            code: "poisoned".to_owned(),
+            what: what.to_owned(),
+            remedy: "mend it".to_owned(),
+        }),
+        ..Report::bare(Verdict::Inconclusive)
+    };
+    assert_eq!(
+        summary(["by a", "by b", "by a"].map(poisoned))
+            .text()
+            .unwrap(),
+        "gpu-leak-check: 3 checked: 3 inconclusive (poisoned)\n  \
+         poisoned: by a; mend it\n  \
+         poisoned: by b; mend it",
     );
 }
 

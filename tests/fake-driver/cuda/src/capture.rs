@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use crate::dispatch::{self, Out, api};
+use crate::dispatch::{self, In, Out, api};
 use crate::error::Error;
 use crate::graph::{Graph, Node};
 use crate::handle::Handle;
@@ -18,6 +18,8 @@ const RELAXED: u32 = 2;
 #[derive(Debug)]
 pub(crate) struct Capture {
     graph: Handle,
+    /// Whether the graph was there before, and stays when the capture fails.
+    is_borrowed: bool,
     origin: Handle,
     mode: u32,
     thread: u64,
@@ -160,7 +162,8 @@ pub(crate) fn free(stream: Handle, address: u64) -> Result<bool, Error> {
     Ok(true)
 }
 
-fn begin(stream: Handle, mode: u32) -> Result<(), Error> {
+/// Begins a capture, into an existing graph if one is given.
+fn begin(stream: Handle, mode: u32, into: Option<Handle>) -> Result<(), Error> {
     let mut driver = driver()?;
     driver.context_of_stream(stream)?;
     if mode > RELAXED {
@@ -173,7 +176,14 @@ fn begin(stream: Handle, mode: u32) -> Result<(), Error> {
     if driver.capture_of(stream).is_some() {
         return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
     }
-    let graph = driver.graphs.insert(Graph::default());
+    let graph = match into {
+        Some(graph) => driver
+            .graphs
+            .get(graph)
+            .map(|_| graph)
+            .ok_or(Error::INVALID_VALUE)?,
+        None => driver.graphs.insert(Graph::default()),
+    };
     let id = driver
         .captures
         .last_key_value()
@@ -183,6 +193,7 @@ fn begin(stream: Handle, mode: u32) -> Result<(), Error> {
         id,
         Capture {
             graph,
+            is_borrowed: into.is_some(),
             origin: stream,
             mode,
             thread,
@@ -223,7 +234,9 @@ fn end(stream: Handle, graph_out: Out<Handle>) -> Result<(), Error> {
         (false, true) => None,
     };
     if let Some(error) = failure {
-        driver.destroy_graph(capture.graph)?;
+        if !capture.is_borrowed {
+            driver.destroy_graph(capture.graph)?;
+        }
         graph_out.offer(0);
         return Err(error);
     }
@@ -241,11 +254,17 @@ fn status(driver: &Driver, stream: Handle) -> Result<(u32, u64, Handle), Error> 
 
 api! {
     cuStreamBeginCapture = 495, cuStreamBeginCapture_ptsz = 496 fn(stream: Handle) {
-        begin(stream, GLOBAL)
+        begin(stream, GLOBAL, None)
     }
 
     cuStreamBeginCapture_v2 = 539, cuStreamBeginCapture_v2_ptsz = 540 fn(stream: Handle, mode: u32) {
-        begin(stream, mode)
+        begin(stream, mode, None)
+    }
+
+    cuStreamBeginCaptureToGraph = 720, cuStreamBeginCaptureToGraph_ptsz = 721 fn(
+        stream: Handle, graph: Handle, _dependencies: In<Handle>, _edges: In<u64>, _count: usize, mode: u32,
+    ) {
+        begin(stream, mode, Some(graph))
     }
 
     cuStreamEndCapture = 497, cuStreamEndCapture_ptsz = 498 fn(stream: Handle, graph: Out<Handle>) {

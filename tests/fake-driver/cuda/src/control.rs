@@ -140,10 +140,11 @@ unsafe extern "C" fn fake_cuda_context_info(
     }
 }
 
-/// The tracer's faults, for the CUPTI stand-in.
+/// What the CUPTI stand-in must know of the driver: its devices, its version, and the tracer's faults.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct TracerFaults {
+    devices: u32,
     driver_version: u32,
     /// 0 for the library's own.
     cupti_version: u32,
@@ -171,6 +172,7 @@ unsafe extern "C" fn fake_cuda_tracer_faults(faults: *mut TracerFaults) {
         *to = from;
     }
     let answer = TracerFaults {
+        devices: fault::device_count() as u32,
         driver_version: plan.version.unwrap_or(crate::device::VERSION),
         cupti_version: tracer.version.unwrap_or(0),
         too_old: u8::from(tracer.too_old),

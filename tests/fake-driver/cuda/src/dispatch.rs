@@ -168,12 +168,11 @@ impl<T: Copy> Out<T> {
 
     /// What the caller has put there, for arguments that go both ways.
     pub(crate) fn value(self) -> Result<T, Error> {
-        // SAFETY: not null, so valid (see the type), and callers initialise what they ask to be read.
         if self.0.is_null() {
-            Err(Error::INVALID_VALUE)
-        } else {
-            Ok(unsafe { self.0.read_unaligned() })
+            return Err(Error::INVALID_VALUE);
         }
+        // SAFETY: not null, so valid (see the type), and callers initialise what they ask to be read.
+        Ok(unsafe { self.0.read_unaligned() })
     }
 
     /// The same place as another type: the `void*` of an attribute query.
@@ -220,12 +219,11 @@ impl<T> Copy for In<T> {}
 
 impl<T: Copy> In<T> {
     pub(crate) fn get(self) -> Result<T, Error> {
-        // SAFETY: not null, so valid for reads (see the type).
         if self.0.is_null() {
-            Err(Error::INVALID_VALUE)
-        } else {
-            Ok(unsafe { self.0.read_unaligned() })
+            return Err(Error::INVALID_VALUE);
         }
+        // SAFETY: not null, so valid for reads (see the type).
+        Ok(unsafe { self.0.read_unaligned() })
     }
 
     pub(crate) fn at(self, index: usize) -> In<T> {

@@ -56,6 +56,13 @@ api! {
         address.put(driver()?.allocate_pinned(size as u64, 0)?)
     }
 
+    cuMemAllocHost = 37 fn(address: Out<u64>, size: u32) {
+        if address.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        address.put(driver()?.allocate_pinned(u64::from(size), 0)?)
+    }
+
     cuMemFreeHost = 38 fn(address: u64) {
         let mut driver = driver()?;
         driver.current()?;

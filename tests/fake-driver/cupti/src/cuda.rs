@@ -8,10 +8,11 @@ use std::sync::OnceLock;
 /// What libcuda calls for every event.
 pub(crate) type Hook = unsafe extern "C" fn(domain: u32, cbid: u32, data: *const c_void);
 
-/// What this library is to do wrong; the layout of libcuda's `TracerFaults`.
+/// What libcuda says of itself, and what this library is to do wrong; the layout of its `TracerFaults`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Faults {
+    pub(crate) devices: u32,
     pub(crate) driver_version: u32,
     /// 0 for the library's own.
     pub(crate) cupti_version: u32,
@@ -86,6 +87,7 @@ impl Cuda {
 
     pub(crate) fn faults(&self) -> Faults {
         let mut faults = Faults {
+            devices: 0,
             driver_version: 0,
             cupti_version: 0,
             too_old: 0,

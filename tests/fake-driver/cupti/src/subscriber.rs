@@ -149,7 +149,8 @@ pub(crate) fn subscribe(subscriber: Subscriber) -> Result<usize, (u32, String)> 
     let cuda = Cuda::get().ok_or_else(|| (result::NOT_INITIALIZED, String::new()))?;
     let faults = cuda.faults();
     let mut tracer = tracer();
-    if faults.too_old != 0 || tracer.finalized {
+    // CUPTI initialises the driver itself, which fails without a device.
+    if faults.devices == 0 || faults.too_old != 0 || tracer.finalized {
         return Err((result::NOT_INITIALIZED, String::new()));
     }
     if faults.taken != 0 {

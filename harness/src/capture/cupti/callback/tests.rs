@@ -1,0 +1,140 @@
+use std::ptr;
+
+use super::{CallbackData, Ledger, ResourceData, ffi};
+use crate::ledger::{Anomaly, Kind, Mark};
+
+const ALLOCATE: u32 = 243;
+const FREE: u32 = 245;
+const DESTROY_CONTEXT: u32 = 322;
+const END_CAPTURE: u32 = 497;
+const BEGIN_CAPTURE: u32 = 539;
+const ALLOCATE_ASYNC: u32 = 598;
+const FREE_ASYNC: u32 = 600;
+const CAPTURE_TO_GRAPH: u32 = 720;
+
+/// One side of a call, as CUPTI tells it.
+fn tell<T>(ledger: &Ledger, id: u32, site: u32, params: &T, slot: &mut u64, result: u32) {
+    let data = CallbackData {
+        site,
+        function_name: ptr::null(),
+        function_params: ptr::from_ref(params).cast(),
+        function_return_value: &raw const result,
+        symbol_name: ptr::dangling(),
+        context: ptr::null(),
+        context_uid: 0,
+        correlation_data: slot,
+        correlation_id: 0,
+    };
+    // SAFETY: each test passes the block of the call it names.
+    unsafe { super::driver_call(ledger, id, &data) };
+}
+
+/// A whole call, with what happens inside it.
+fn call<T>(ledger: &Ledger, id: u32, params: &T, result: u32, inside: impl FnOnce()) {
+    let mut slot = 0;
+    tell(ledger, id, ffi::SITE_ENTER, params, &mut slot, 0xcdcd);
+    inside();
+    tell(ledger, id, ffi::SITE_EXIT, params, &mut slot, result);
+}
+
+fn tell_resource(ledger: &Ledger, id: u32, context: u64) {
+    let data = ResourceData {
+        context: ptr::without_provenance(context as usize),
+        resource_handle: ptr::null(),
+        resource_descriptor: ptr::null(),
+    };
+    // SAFETY: the data is that of the ids about contexts.
+    unsafe { super::resource(ledger, id, &raw const data) };
+}
+
+#[repr(C)]
+struct Allocate(*const u64, u64, u64);
+#[repr(C)]
+struct EndCapture(u64, *const u64);
+
+fn kinds(ledger: &Ledger) -> Vec<Kind> {
+    let records = ledger.select(|_| true);
+    records.iter().map(|record| record.made.kind).collect()
+}
+
+fn anomalies(ledger: &Ledger) -> Vec<Anomaly> {
+    ledger.anomalies_since(Mark::default())
+}
+
+#[test]
+fn a_free_that_began_before_the_harness_listened_changes_nothing() {
+    let ledger = Ledger::new();
+    let pointer = 0x1000_u64;
+    let params = Allocate(&raw const pointer, 64, 0);
+    call(&ledger, ALLOCATE, &params, 0, || ());
+    for garbage in [0, 1, u64::MAX] {
+        let mut slot = garbage;
+        tell(&ledger, FREE, ffi::SITE_EXIT, &pointer, &mut slot, 0);
+    }
+    assert_eq!(kinds(&ledger), [Kind::Linear]);
+    assert_eq!(ledger.unknown_releases(), 0);
+}
+
+#[test]
+fn the_end_of_a_free_of_null_does_not_take_an_old_ticket() {
+    let ledger = Ledger::new();
+    let mut slot = super::IN_SLOT | 1;
+    let null = 0_u64;
+    tell(&ledger, FREE, ffi::SITE_ENTER, &null, &mut slot, 0);
+    assert_eq!(slot, 0);
+}
+
+#[test]
+fn a_node_created_inside_the_call_means_a_capture_and_one_before_it_does_not() {
+    let ledger = Ledger::new();
+    let node = || tell_resource(&ledger, ffi::GRAPH_NODE_CREATED, 0);
+    let pointer = 0x2000_u64;
+    let params = Allocate(&raw const pointer, 64, 0);
+    call(&ledger, ALLOCATE_ASYNC, &params, 0, node);
+    assert_eq!(kinds(&ledger), []);
+    call(&ledger, ALLOCATE_ASYNC, &params, 0, || ());
+    assert_eq!(kinds(&ledger), [Kind::StreamOrdered]);
+    call(&ledger, FREE_ASYNC, &pointer, 0, node);
+    assert_eq!(kinds(&ledger), [Kind::StreamOrdered]);
+    assert_eq!(anomalies(&ledger), []);
+    call(&ledger, FREE_ASYNC, &pointer, 0, || ());
+    assert_eq!(kinds(&ledger), []);
+}
+
+#[test]
+fn a_capture_into_a_graph_that_is_there_makes_no_second_one() {
+    let ledger = Ledger::new();
+    // A stream of this test's own: the captures in progress are the process's.
+    let (stream, graph) = (0xca97_0001_u64, 0x9ab_u64);
+    let end = EndCapture(stream, &raw const graph);
+    call(&ledger, CAPTURE_TO_GRAPH, &[stream, graph], 0, || ());
+    call(&ledger, END_CAPTURE, &end, 0, || ());
+    assert_eq!(kinds(&ledger), []);
+    call(&ledger, BEGIN_CAPTURE, &[stream, 0], 0, || ());
+    call(&ledger, END_CAPTURE, &end, 0, || ());
+    assert_eq!(kinds(&ledger), [Kind::GraphHandle]);
+}
+
+#[test]
+fn an_ended_capture_without_a_graph_makes_none() {
+    let ledger = Ledger::new();
+    let null = 0_u64;
+    let end = EndCapture(0xca97_0002, &raw const null);
+    call(&ledger, END_CAPTURE, &end, 901, || ());
+    call(&ledger, END_CAPTURE, &end, 0, || ());
+    assert_eq!(kinds(&ledger), []);
+}
+
+#[test]
+fn a_context_whose_destruction_fails_stays() {
+    let ledger = Ledger::new();
+    let context = 0xc07e_0001_u64;
+    call(&ledger, DESTROY_CONTEXT, &context, 201, || ());
+    assert!(matches!(
+        anomalies(&ledger)[..],
+        [Anomaly::FailedRelease { error: 201, .. }]
+    ));
+    // No call is in progress: the driver takes itself down.
+    tell_resource(&ledger, ffi::CONTEXT_DESTROY_STARTING, context);
+    assert_eq!(anomalies(&ledger).len(), 1);
+}

@@ -1,0 +1,97 @@
+//! Contexts that come and go, and what goes with them.
+
+use super::{
+    allocate, anomalies, free, live, start, stream, summary, watched_context, with_driver,
+};
+use crate::device::memory;
+use crate::ledger::event::ContextEnd;
+use crate::ledger::{self, Anomaly, Kind, Place};
+
+#[test]
+fn a_created_context_is_a_handle_and_takes_its_own_with_it() {
+    with_driver("", || {
+        watched_context();
+        let outside = allocate(16);
+        let context = made!(cuCtxCreate_v4(0 => u64, 0 => u32, 1 => i32));
+        stream();
+        let survivor = made!(cuMemAllocAsync(400 => usize, 0 => u64));
+        let second = Place::cuda(1);
+        assert_eq!(
+            summary(),
+            [
+                (Kind::Linear, Place::cuda(0), 16),
+                (Kind::Context, second, 0),
+                (Kind::Stream, second, 0),
+                (Kind::StreamOrdered, second, 400),
+            ]
+        );
+        let places: Vec<_> = memory::readings().iter().map(|read| read.place).collect();
+        assert_eq!(places, [Place::cuda(0), second]);
+        assert_eq!(cuda!(cuCtxDestroy_v2(context => u64)), 0);
+        assert_eq!(
+            summary(),
+            [
+                (Kind::Linear, Place::cuda(0), 16),
+                (Kind::StreamOrdered, second, 400),
+            ]
+        );
+        let _ = (outside, survivor);
+        assert_eq!(ledger::live().contexts().len(), 1);
+    });
+}
+
+#[test]
+fn a_device_reset_ends_the_primary_context_and_the_next_is_another() {
+    with_driver("", || {
+        watched_context();
+        ledger::live().open_scope(ledger::ScopeId(1));
+        gpu_leak_check_threads::set_token(1);
+        allocate(64);
+        let before = ledger::live().contexts()[0];
+        assert_eq!(before.place, Place::cuda(0));
+        assert_eq!(cuda!(cuDevicePrimaryCtxReset_v2(0 => i32)), 0);
+        assert_eq!(summary(), []);
+        assert_eq!(ledger::live().contexts(), []);
+        assert!(matches!(
+            anomalies()[..],
+            [Anomaly::EndedWithContext {
+                cause: ContextEnd::Reset,
+                ..
+            }]
+        ));
+        let context = made!(cuDevicePrimaryCtxRetain(0 => i32));
+        assert_eq!(cuda!(cuCtxSetCurrent(context => u64)), 0);
+        allocate(64);
+        let after = ledger::live().contexts()[0];
+        assert_ne!(after.uid, before.uid);
+        assert_eq!(after.place, Place::cuda(0));
+    });
+}
+
+#[test]
+fn only_the_last_release_ends_the_primary_context() {
+    with_driver("", || {
+        watched_context();
+        made!(cuDevicePrimaryCtxRetain(0 => i32));
+        allocate(64);
+        assert_eq!(cuda!(cuDevicePrimaryCtxRelease_v2(0 => i32)), 0);
+        assert_eq!(live().len(), 1);
+        assert_eq!(cuda!(cuDevicePrimaryCtxRelease_v2(0 => i32)), 0);
+        assert_eq!(live().len(), 0);
+        assert_eq!(ledger::live().contexts(), []);
+    });
+}
+
+#[test]
+fn a_context_from_before_the_harness_is_asked_for_its_device() {
+    with_driver("", || {
+        assert_eq!(cuda!(cuInit(0 => u32)), 0);
+        made!(cuCtxCreate_v4(0 => u64, 0 => u32, 1 => i32));
+        let old = allocate(64);
+        start().unwrap();
+        assert_eq!(free(old), 0);
+        assert_eq!(ledger::live().unknown_releases(), 1);
+        allocate(32);
+        assert_eq!(summary(), [(Kind::Linear, Place::cuda(1), 32)]);
+    });
+}

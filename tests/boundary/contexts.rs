@@ -1,0 +1,100 @@
+//! Contexts that are made and unmade inside a test, and what goes with them.
+
+use cudarc::driver::CudaContext;
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_tests::checked::{self, Checked};
+
+use super::driver::{allocate, create_context, destroy_context, reset_device};
+use super::{assert_noted, assert_one_leak};
+
+fn run(test: &str) -> Checked {
+    checked::run(&format!("boundary::contexts::{test}"))
+}
+
+#[test]
+fn a_context_made_and_destroyed_inside_is_clean() {
+    run("makes_and_destroys_a_context").assert_clean();
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn makes_and_destroys_a_context() {
+    destroy_context(create_context());
+}
+
+#[test]
+fn a_context_made_inside_and_not_destroyed_is_a_handle() {
+    assert_one_leak(&run("makes_a_context"), Kind::Context, 0);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn makes_a_context() {
+    create_context();
+}
+
+#[test]
+fn a_primary_context_made_inside_and_kept_is_nobody_s_fault() {
+    run("keeps_the_primary_context").assert_clean();
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn keeps_the_primary_context() {
+    super::driver::context();
+}
+
+#[test]
+fn what_only_the_end_of_its_context_freed_is_a_finding() {
+    let checked = run("leaves_freeing_to_the_context");
+    let finding = assert_one_leak(&checked, Kind::Linear, 10);
+    assert_noted(finding, "freed only because its context was destroyed");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaves_freeing_to_the_context() {
+    let context = create_context();
+    allocate(10).unwrap();
+    destroy_context(context);
+}
+
+#[test]
+fn what_only_the_last_release_freed_is_a_finding() {
+    let checked = run("leaves_freeing_to_the_last_release");
+    let finding = assert_one_leak(&checked, Kind::Linear, 10);
+    assert_noted(
+        finding,
+        "freed only because the last primary context was released",
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaves_freeing_to_the_last_release() {
+    let context = CudaContext::new(0).unwrap();
+    allocate(10).unwrap();
+    drop(context);
+}
+
+#[test]
+fn what_only_a_device_reset_freed_is_a_finding() {
+    let checked = run("leaves_freeing_to_a_reset");
+    let finding = assert_one_leak(&checked, Kind::Linear, 10);
+    assert_noted(finding, "freed only because the device was reset");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaves_freeing_to_a_reset() {
+    let _context = CudaContext::new(0).unwrap();
+    allocate(10).unwrap();
+    reset_device();
+}

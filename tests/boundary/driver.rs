@@ -1,0 +1,98 @@
+//! The driver's calls, one line each, for the bodies of the boundary tests.
+
+#![expect(unsafe_code, reason = "the driver's own calls")]
+
+use std::sync::{Arc, OnceLock};
+
+use cudarc::driver::result::{self, DriverError, stream};
+use cudarc::driver::{CudaContext, sys};
+
+pub(super) type Pointer = sys::CUdeviceptr;
+
+/// The primary context of device 0, made once, kept, and current to this thread.
+pub(super) fn context() -> &'static Arc<CudaContext> {
+    static CONTEXT: OnceLock<Arc<CudaContext>> = OnceLock::new();
+    let context = CONTEXT.get_or_init(|| CudaContext::new(0).expect("device 0 has a context"));
+    context.bind_to_thread().expect("a live context");
+    context
+}
+
+pub(super) fn allocate(bytes: usize) -> Result<Pointer, DriverError> {
+    // SAFETY: the caller made a context current.
+    unsafe { result::malloc_sync(bytes) }
+}
+
+pub(super) fn free(pointer: Pointer) -> Result<(), DriverError> {
+    // SAFETY: the driver checks the address, and nothing uses it any more.
+    unsafe { result::free_sync(pointer) }
+}
+
+pub(super) fn allocate_async(bytes: usize) -> Pointer {
+    // SAFETY: the null stream always exists.
+    unsafe { result::malloc_async(stream::null(), bytes) }.expect("memory")
+}
+
+pub(super) fn free_async(pointer: Pointer) {
+    // SAFETY: taken on the null stream, and nothing uses it any more.
+    unsafe { result::free_async(pointer, stream::null()) }.expect("a free");
+}
+
+/// A context of its own on device 0, current to this thread.
+pub(super) fn create_context() -> sys::CUcontext {
+    result::init().expect("a driver");
+    let mut context = std::ptr::null_mut();
+    // SAFETY: a valid out pointer; no parameters are needed.
+    let done = unsafe { sys::cuCtxCreate_v4(&raw mut context, std::ptr::null_mut(), 0, 0) };
+    done.result().expect("a context");
+    context
+}
+
+pub(super) fn destroy_context(context: sys::CUcontext) {
+    // SAFETY: made by `create_context`; what lives in it is not used any more.
+    unsafe { sys::cuCtxDestroy_v2(context) }
+        .result()
+        .expect("a live context");
+}
+
+pub(super) fn reset_device() {
+    // SAFETY: what lives on the device is not used any more.
+    unsafe { sys::cuDevicePrimaryCtxReset_v2(0) }
+        .result()
+        .expect("a reset");
+}
+
+/// Takes and frees 100 bytes in a captured graph, and runs it.
+pub(super) fn run_captured_graph() {
+    let context = context();
+    let stream = context.new_stream().expect("a stream");
+    let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    stream.begin_capture(mode).expect("a capture");
+    // SAFETY: the stream lives; the address is freed in the capture that took it.
+    unsafe {
+        let inside = result::malloc_async(stream.cu_stream(), 100).expect("a node");
+        result::free_async(inside, stream.cu_stream()).expect("a node");
+    }
+    let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    let graph = stream
+        .end_capture(flags)
+        .expect("a capture")
+        .expect("a graph with nodes");
+    graph.launch().expect("a launch");
+    stream.synchronize().expect("an end");
+}
+
+/// Has the default pool keep what it is given back.
+pub(super) fn keep_reserve() {
+    let mut keep = u64::MAX;
+    let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+    let mut pool = std::ptr::null_mut();
+    // SAFETY: valid out pointers; the threshold is 64 bits wide.
+    unsafe {
+        sys::cuDeviceGetDefaultMemPool(&raw mut pool, 0)
+            .result()
+            .expect("a pool");
+        sys::cuMemPoolSetAttribute(pool, threshold, (&raw mut keep).cast())
+            .result()
+            .expect("a threshold");
+    }
+}

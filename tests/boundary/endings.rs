@@ -1,0 +1,107 @@
+//! Bodies that do not simply return.
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_tests::checked::{self, Checked};
+
+use super::driver::{allocate, context};
+
+fn run(test: &str) -> Checked {
+    checked::run(&format!("boundary::endings::{test}"))
+}
+
+fn leak() {
+    context();
+    allocate(8).unwrap();
+}
+
+/// The body's own failure stays the outcome; the leak is told beside it.
+fn assert_fails_with_both(checked: &Checked, own: &str) {
+    let story = checked.story();
+    assert!(!checked.child.status.success(), "{story}");
+    assert_eq!(checked.report().verdict, Verdict::Leaked, "{story}");
+    assert!(checked.child.stderr.contains(own), "{story}");
+    assert!(
+        checked
+            .child
+            .stderr
+            .contains("gpu leak: 1 allocation, 8 B on cuda:0"),
+        "{story}"
+    );
+}
+
+#[test]
+fn a_panic_stays_the_outcome_and_the_leak_is_told_beside_it() {
+    assert_fails_with_both(&run("panics"), "the body's own words");
+}
+
+#[gpu_leak_check]
+#[ignore = "panics on purpose"]
+#[test]
+fn panics() {
+    leak();
+    panic!("the body's own words");
+}
+
+#[test]
+fn an_error_stays_the_outcome_and_the_leak_is_told_beside_it() {
+    assert_fails_with_both(&run("returns_an_error"), "the body's own error");
+}
+
+#[gpu_leak_check]
+#[ignore = "fails on purpose"]
+#[test]
+fn returns_an_error() -> Result<(), String> {
+    leak();
+    Err("the body's own error".to_owned())
+}
+
+#[test]
+fn a_panic_without_a_leak_is_told_as_it_was() {
+    let checked = run("panics_cleanly");
+    let story = checked.story();
+    assert!(!checked.child.status.success(), "{story}");
+    assert_eq!(checked.report().verdict, Verdict::Clean, "{story}");
+    assert!(!checked.child.stderr.contains("gpu leak:"), "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "panics on purpose"]
+#[test]
+fn panics_cleanly() {
+    let stream = context().default_stream();
+    let _held = stream.alloc_zeros::<u8>(8).unwrap();
+    panic!("the unwinding frees it");
+}
+
+#[test]
+fn the_right_panic_and_a_leak_fail_with_the_report() {
+    let checked = run("panics_as_it_should");
+    let story = checked.story();
+    assert!(!checked.child.status.success(), "{story}");
+    assert_eq!(checked.report().verdict, Verdict::Leaked, "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[should_panic(expected = "as it should")]
+#[test]
+fn panics_as_it_should() {
+    leak();
+    panic!("as it should");
+}
+
+#[test]
+fn a_process_that_exits_inside_a_test_is_an_aborted_test_by_name() {
+    let checked = run("exits");
+    assert!(checked.reports.is_empty(), "{}", checked.story());
+    assert_eq!(checked.aborted, ["boundary::endings::exits"]);
+}
+
+#[gpu_leak_check]
+#[ignore = "ends its process"]
+#[test]
+fn exits() {
+    context();
+    std::process::exit(0);
+}

@@ -1,0 +1,194 @@
+//! Calls that fail inside a test.
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::fake::{Control, Fake};
+
+use super::driver::{allocate, allocate_async, context, free, free_async, keep_reserve};
+use super::{assert_clean_with_note, only_finding};
+
+const HERE: &str = "boundary::failures::";
+
+fn run(test: &str) -> Checked {
+    checked::run(&format!("{HERE}{test}"))
+}
+
+/// What a real driver does only when it is broken.
+fn run_with(fault: &str, test: &str) -> Checked {
+    checked::on(&Fake::new().fault(fault), &format!("{HERE}{test}"))
+}
+
+#[test]
+fn running_out_of_memory_inside_is_no_finding() {
+    assert_clean_with_note(
+        &run("asks_for_too_much"),
+        "1 allocation calls failed inside the test",
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn asks_for_too_much() {
+    context();
+    allocate(1 << 46).unwrap_err();
+}
+
+#[test]
+fn an_address_freed_twice_is_a_failed_free() {
+    let checked = run("frees_twice");
+    let story = checked.story();
+    assert!(!checked.child.status.success(), "{story}");
+    let finding = only_finding(checked.report(), &story);
+    assert_eq!(finding.verdict, Verdict::FailedFree, "{story}");
+    let failed = finding.failed.as_ref().expect("the error and where");
+    assert_eq!(
+        (failed.code, &*failed.error),
+        (1, "CUDA_ERROR_INVALID_VALUE"),
+        "{story}"
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "fails on purpose"]
+#[test]
+fn frees_twice() {
+    context();
+    let pointer = allocate(8).unwrap();
+    free(pointer).unwrap();
+    free(pointer).unwrap_err();
+}
+
+#[test]
+fn a_free_that_fails_leaves_its_memory_and_explains_it() {
+    let checked = run_with("fail:cuMemFree_v2=1@1", "frees_once");
+    let story = checked.story();
+    assert!(!checked.child.status.success(), "{story}");
+    let report = checked.report();
+    assert_eq!(report.verdict, Verdict::FailedFree, "{story}");
+    let finding = only_finding(report, &story);
+    assert_eq!(
+        (finding.kind, finding.bytes),
+        (Some(Kind::Linear), 24),
+        "{story}"
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "run where the free fails"]
+#[test]
+fn frees_once() {
+    context();
+    // The body does not look; the check does.
+    let _ = free(allocate(24).unwrap());
+}
+
+#[test]
+fn a_pool_that_keeps_its_reserve_is_emptied_first() {
+    run("makes_the_pool_keep_memory").assert_clean();
+}
+
+#[test]
+fn a_pool_that_cannot_be_emptied_is_retained() {
+    let checked = run_with("fail:cuMemPoolTrimTo=999", "makes_the_pool_keep_memory");
+    let story = checked.story();
+    let finding = only_finding(checked.report(), &story);
+    assert_eq!(finding.bytes, 32 << 20, "{story}");
+    // The second run finds the block there and takes no more.
+    assert_eq!(finding.verdict, Verdict::FirstUse, "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn makes_the_pool_keep_memory() {
+    context();
+    keep_reserve();
+    free_async(allocate_async(1));
+}
+
+#[test]
+fn a_context_broken_before_the_check_is_inconclusive() {
+    let checked = checked::on(&Fake::new(), &format!("{HERE}begins_with_a_broken_context"));
+    let story = checked.story();
+    let [_, report] = &checked.reports[..] else {
+        panic!("{story}")
+    };
+    let reason = report.reason.as_ref().expect("a reason");
+    assert_eq!(
+        (report.verdict, &*reason.code),
+        (Verdict::Inconclusive, "poisoned"),
+        "{story}"
+    );
+}
+
+fn break_context() {
+    let control = Control::of_this_process().expect("the stand-in");
+    control.poison(context().cu_ctx() as u64);
+}
+
+#[test]
+#[ignore = "run on the stand-in"]
+fn begins_with_a_broken_context() {
+    // Brings the tracer up: it knows the contexts that it sees being used.
+    does_nothing();
+    break_context();
+    does_nothing();
+}
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller does"]
+#[test]
+fn does_nothing() {}
+
+#[test]
+fn a_context_broken_inside_is_named_by_the_checks_after_it() {
+    let checked = checked::on(&Fake::new(), &format!("{HERE}breaks_and_goes_on"));
+    let story = checked.story();
+    let [first, second] = &checked.reports[..] else {
+        panic!("{story}")
+    };
+    let finding = only_finding(first, &story);
+    assert_eq!(finding.verdict, Verdict::FailedFree, "{story}");
+    assert_eq!(
+        finding.failed.as_ref().expect("the error").code,
+        700,
+        "{story}"
+    );
+    let reason = second.reason.as_ref().expect("a reason");
+    assert_eq!(
+        (second.verdict, &*reason.code),
+        (Verdict::Inconclusive, "poisoned"),
+        "{story}"
+    );
+    assert!(
+        reason
+            .what
+            .contains("by boundary::failures::breaks_its_context"),
+        "{}",
+        reason.what
+    );
+}
+
+#[test]
+#[ignore = "run on the stand-in"]
+fn breaks_and_goes_on() {
+    context();
+    std::panic::catch_unwind(breaks_its_context).expect_err("frees fail");
+    does_nothing();
+}
+
+/// Three frees fail after the context broke: one story.
+#[gpu_leak_check]
+#[ignore = "fails on purpose"]
+#[test]
+fn breaks_its_context() {
+    context();
+    let taken: Vec<_> = (0..3).map(|_| allocate(100).unwrap()).collect();
+    break_context();
+    for pointer in taken {
+        free(pointer).unwrap_err();
+    }
+}

@@ -1,0 +1,229 @@
+//! The caching allocator under the harness: blocks in its own layer, segments as its reserve.
+
+use std::mem;
+use std::sync::LazyLock;
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::report::model::{Figure, Finding, Report, Verdict};
+use gpu_leak_kernels::memory::{Buffer, Policy, Stream};
+use gpu_leak_kernels::{Device, EmbeddedConfig};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+
+const LAYER: &str = "allocator:gpu-leak-kernels";
+
+/// The device of the checked bodies below; number 3, to see that reports name it.
+fn device() -> &'static Device {
+    static DEVICE: LazyLock<Device> = LazyLock::new(|| {
+        Device::embedded_with(EmbeddedConfig {
+            ordinal: 3,
+            ..EmbeddedConfig::default()
+        })
+        .expect("an embedded device")
+    });
+    &DEVICE
+}
+
+fn take(device: &Device, bytes: usize) -> Buffer {
+    Buffer::new(device, bytes).expect("there is room")
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn keeps_two_buffers() {
+    let warm = take(device(), 5000);
+    for _ in 0..2 {
+        mem::forget(Buffer::new(device(), 1000)); // leak: buffer
+    }
+    drop(warm);
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn keeps_nothing() {
+    let other = device().as_embedded().expect("it is one").new_stream();
+    let buffers: Vec<_> = (1..40).map(|n| take(device(), n * 100_000)).collect();
+    let shared = &buffers[20];
+    shared
+        .record_stream(&Stream::Embedded(other))
+        .expect("a stream of the device");
+    drop(buffers);
+}
+
+/// Kept by the process: with its last holder it would take what the tests leaked away.
+fn cuda() -> &'static Device {
+    static DEVICE: LazyLock<Device> = LazyLock::new(|| Device::cuda(0).expect("device 0"));
+    &DEVICE
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn keeps_a_buffer_on_cuda() {
+    let warm = take(cuda(), 30 << 20);
+    mem::forget(Buffer::new(cuda(), 1000)); // leak: cuda
+    drop(warm);
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn keeps_nothing_on_cuda() {
+    let _several = [10, 3 << 20, 30 << 20].map(|bytes| take(cuda(), bytes));
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn drops_its_device() {
+    let own = Device::embedded().expect("an embedded device");
+    drop(take(&own, 1000));
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn keeps_its_device() {
+    let own = Device::embedded().expect("an embedded device");
+    mem::forget(Buffer::new(&own, 1000));
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn keeps_a_buffer_without_a_cache() {
+    let direct = Device::embedded_with(EmbeddedConfig {
+        policy: Policy::Direct,
+        ..EmbeddedConfig::default()
+    });
+    mem::forget(take(&direct.expect("an embedded device"), 1000));
+}
+
+#[gpu_leak_check(tolerance = "1 KiB")]
+#[ignore = "leaks on purpose"]
+#[test]
+fn pins_a_segment_with_a_tolerated_buffer() {
+    // A device of its own, so that each run pins another segment.
+    let own = Device::embedded().expect("an embedded device");
+    mem::forget(take(&own, 1000));
+}
+
+fn run(test: &str) -> Checked {
+    checked::finish(Run::of(&format!("conformance::watched::{test}")))
+}
+
+fn only(report: &Report) -> &Finding {
+    let [finding] = &report.findings[..] else {
+        panic!("{report:#?}");
+    };
+    finding
+}
+
+fn line_of(mark: &str) -> Option<u32> {
+    let ending = format!("// leak: {mark}");
+    let lines = include_str!("watched.rs").lines();
+    let (_, number) = lines.zip(1..).find(|(line, _)| line.ends_with(&ending))?;
+    Some(number)
+}
+
+#[test]
+fn a_kept_buffer_is_a_leak_of_the_allocators_layer() {
+    let checked = run("keeps_two_buffers");
+    let (report, story) = (checked.report(), checked.story());
+    assert_eq!(report.verdict, Verdict::Leaked, "{story}");
+    let finding = only(report);
+    assert_eq!(finding.layer.to_string(), LAYER, "{story}");
+    assert_eq!(finding.place.to_string(), "embedded:3", "{story}");
+    assert_eq!(finding.kind, Some(Kind::Block), "{story}");
+    // Blocks of 1024 bytes for 1000: what the allocator counts as allocated.
+    assert_eq!((finding.count, finding.bytes), (2, 2048), "{story}");
+    let user = &finding.site.frames[finding.site.user.expect("the line that took them")];
+    assert_eq!(
+        user.file.as_deref(),
+        Some("tests/conformance/watched.rs"),
+        "{story}"
+    );
+    assert_eq!(user.line, line_of("buffer"), "{story}");
+
+    let device = report
+        .devices
+        .iter()
+        .find(|table| table.place == finding.place);
+    let rows = &device.expect("the device's table").rows;
+    let row = |figure| {
+        rows.iter()
+            .find(|row| row.layer == LAYER && row.figure == figure)
+    };
+    let allocated = row(Figure::Allocated).expect("allocated");
+    assert_eq!((allocated.baseline, allocated.after), (0, 2048), "{story}");
+    let reserved = row(Figure::Reserved).expect("reserved");
+    assert_eq!((reserved.baseline, reserved.after), (0, 2 << 20), "{story}");
+}
+
+#[test]
+fn what_is_only_cached_is_no_leak() {
+    run("keeps_nothing").assert_clean();
+    run("drops_its_device").assert_clean();
+}
+
+/// To the driver the whole segment is allocated; only its block is told.
+#[test]
+fn on_cuda_a_kept_buffer_is_told_once_by_the_allocators_layer() {
+    let checked = checked::run("conformance::watched::keeps_a_buffer_on_cuda");
+    let (report, story) = (checked.report(), checked.story());
+    assert_eq!(report.verdict, Verdict::Leaked, "{story}");
+    let finding = only(report);
+    assert_eq!(finding.layer.to_string(), LAYER, "{story}");
+    assert_eq!(finding.place.to_string(), "cuda:0", "{story}");
+    assert_eq!((finding.count, finding.bytes), (1, 1024), "{story}");
+    let user = &finding.site.frames[finding.site.user.expect("the line that took it")];
+    assert_eq!(user.line, line_of("cuda"), "{story}");
+}
+
+#[test]
+fn on_cuda_what_is_only_cached_is_no_leak() {
+    checked::run("conformance::watched::keeps_nothing_on_cuda").assert_clean();
+}
+
+#[test]
+fn a_kept_device_is_a_leak_of_its_buffer_alone() {
+    let checked = run("keeps_its_device");
+    let finding = only(checked.report());
+    assert_eq!(finding.layer.to_string(), LAYER, "{}", checked.story());
+    assert_eq!(
+        (finding.count, finding.bytes),
+        (1, 1024),
+        "{}",
+        checked.story()
+    );
+}
+
+#[test]
+fn without_a_cache_the_layer_below_tells() {
+    let checked = run("keeps_a_buffer_without_a_cache");
+    let finding = only(checked.report());
+    assert_eq!(
+        finding.layer.to_string(),
+        "allocator:embedded",
+        "{}",
+        checked.story()
+    );
+    assert_eq!(
+        (finding.count, finding.bytes),
+        (1, 1000),
+        "{}",
+        checked.story()
+    );
+}
+
+#[test]
+fn a_segment_pinned_by_what_may_stay_is_retained() {
+    let checked = run("pins_a_segment_with_a_tolerated_buffer");
+    let finding = only(checked.report());
+    assert_eq!(finding.verdict, Verdict::Retained, "{}", checked.story());
+    assert_eq!(finding.layer.to_string(), LAYER, "{}", checked.story());
+    assert_eq!(finding.bytes, 2 << 20, "{}", checked.story());
+}
