@@ -9,6 +9,7 @@ pub mod error;
 pub mod memory;
 pub mod nn;
 pub mod optim;
+pub mod planted;
 pub mod programs;
 pub mod tensor;
 mod watch;

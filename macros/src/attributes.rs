@@ -60,9 +60,21 @@ pub(crate) fn is_plain_test(attribute: &Attribute) -> bool {
 }
 
 /// Whether this attribute makes a test that libtest knows.
+///
+/// One that is missing here makes a test beside the one that we add; the second entry then fails
+/// and says so.
 pub(crate) fn makes_test(attribute: &Attribute) -> bool {
+    const NAMES: [&str; 6] = [
+        "gtest",
+        "quickcheck",
+        "rstest",
+        "test",
+        "test_case",
+        "test_matrix",
+    ];
     let name = last(attribute);
-    matches!(name.as_str(), "test" | "rstest" | "test_case") || name.ends_with("_test")
+    // `traced_test` wants a test made by someone else.
+    NAMES.contains(&name.as_str()) || name.ends_with("_test") && name != "traced_test"
 }
 
 /// Whether this is the attribute of this crate.
@@ -77,7 +89,7 @@ pub(crate) fn is_of_libtest(attribute: &Attribute) -> bool {
 
 /// Whether this attribute speaks of a test's name and place in the module, and not of its code.
 pub(crate) fn is_of_name(attribute: &Attribute) -> bool {
-    ["deprecated", "doc", "ignore", "must_use"].contains(&name(attribute).as_str())
+    ["deprecated", "doc", "ignore", "must_use", "should_panic"].contains(&name(attribute).as_str())
 }
 
 /// Whether this attribute sets the level of a lint.

@@ -45,7 +45,9 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
     let (mut requeued, tokens) = Requeued::take(tokens)?;
     let args = Args::parse(tokens.clone())?;
     let paths = Paths::new(args.library.as_ref());
-    if let Some(should_panic) = ShouldPanic::take(&mut function.attrs)? {
+    // If the test was made above, libtest has read what stands here and judges it.
+    let is_made = requeued.has_test && !function.attrs.iter().any(attributes::is_plain_test);
+    if !is_made && let Some(should_panic) = ShouldPanic::take(&mut function.attrs)? {
         requeued.should_panic = Some(should_panic);
     }
     requeued.has_test |= function.attrs.iter().any(attributes::makes_test);

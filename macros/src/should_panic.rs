@@ -15,21 +15,13 @@ pub(crate) struct ShouldPanic {
 }
 
 impl ShouldPanic {
-    /// Takes the attribute off, if it is there.
+    /// Takes the attribute off, if it is there. Of several the first counts, as for libtest:
+    /// `test_case` writes two.
     pub(crate) fn take(attributes: &mut Vec<Attribute>) -> syn::Result<Option<Self>> {
-        let mut found = None;
-        for attribute in
-            attributes.extract_if(.., |attribute| attribute.path().is_ident("should_panic"))
-        {
-            if found.is_some() {
-                return Err(syn::Error::new_spanned(
-                    attribute,
-                    "`should_panic` stands twice: keep one",
-                ));
-            }
-            found = Some(Self::read(&attribute)?);
-        }
-        Ok(found)
+        let found: Vec<_> = attributes
+            .extract_if(.., |attribute| attribute.path().is_ident("should_panic"))
+            .collect();
+        found.first().map(Self::read).transpose()
     }
 
     fn read(attribute: &Attribute) -> syn::Result<Self> {

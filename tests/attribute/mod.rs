@@ -10,6 +10,7 @@ mod outcomes;
 mod rstest;
 mod runtimes;
 mod serial_test;
+mod test_case;
 mod test_log;
 
 use gpu_leak_check::case::Case;

@@ -14,6 +14,8 @@ mod watched;
 use gpu_leak_kernels::cuda::CudaConfig;
 use gpu_leak_kernels::memory::Policy;
 use gpu_leak_kernels::{Device, EmbeddedConfig};
+use gpu_leak_tests::fake::Fake;
+use gpu_leak_tests::gpu;
 
 fn embedded(policy: Policy) -> Device {
     Device::embedded_with(EmbeddedConfig {
@@ -26,6 +28,13 @@ fn embedded(policy: Policy) -> Device {
 /// None on a machine without a GPU.
 fn cuda(policy: Policy) -> Option<Device> {
     Device::cuda_with(CudaConfig { ordinal: 0, policy }).ok()
+}
+
+fn on_the_stand_in(test: &str) {
+    if !gpu::is_present() {
+        let child = Fake::new().run(&format!("conformance::{test}")).run();
+        assert!(child.status.success(), "{}\n{}", child.stdout, child.stderr);
+    }
 }
 
 /// The suite once for each allocator and storage.
@@ -42,6 +51,13 @@ macro_rules! conformance {
                 if let Some(device) = super::cuda(super::Policy::Caching) {
                     super::suite::$test(&device);
                 }
+            })*
+        }
+        /// The same on the stand-in for a GPU, where there is none.
+        mod stand_in {
+            $(#[test] fn $test() {
+                super::on_the_stand_in(concat!("cuda_caching::", stringify!($test)));
+                super::on_the_stand_in(concat!("cuda_direct::", stringify!($test)));
             })*
         }
         mod cuda_direct {

@@ -175,8 +175,13 @@ fn built(name: &str) -> PathBuf {
 /// it is by their libraries' names that CUDA's frames are known.
 fn link(library: &Path, name: &Path) {
     if fs::hard_link(library, name).is_err() {
-        // The temporary folder lies on another file system.
-        fs::copy(library, name).expect("a copy in a fresh folder");
+        // The temporary folder lies on another file system. One copy for all names: two files
+        // would be two libraries with a state each.
+        let copy = name.with_file_name(library.file_name().expect("a library's name"));
+        if !copy.exists() {
+            fs::copy(library, &copy).expect("a copy in a fresh folder");
+        }
+        fs::hard_link(&copy, name).expect("a link in a fresh folder");
     }
 }
 

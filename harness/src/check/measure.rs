@@ -13,7 +13,7 @@ use crate::case::Case;
 use crate::config::Policy;
 use crate::judge::{self, Held, Reading, What};
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId};
-use crate::report;
+use crate::report::{self, units};
 
 /// What one run of a body showed.
 #[derive(Debug)]
@@ -192,67 +192,20 @@ impl Stretch {
         record.sequence >= self.began && !ledger::live().is_open(record.made.caller.scope)
     }
 
-    /// Frees that failed, and what only the end of a context freed.
+    /// What happened inside beside the coming and going of records.
     fn anomalies(&self, left: &mut Left) {
         let mine = |anomaly: &Anomaly| {
             let scope = anomaly.caller().scope;
             scope == self.scope || (!ledger::live().is_open(scope) && company::one_test_at_a_time())
         };
-        let mut failed_creations = 0u64;
-        let mut ended = Vec::new();
-        let mut sticky = None;
-        for anomaly in ledger::live()
-            .anomalies_since(self.mark)
-            .into_iter()
-            .filter(mine)
-        {
-            match anomaly {
-                Anomaly::FailedRelease {
-                    key,
-                    record,
-                    caller,
-                    error,
-                } => {
-                    if !left.poisoned.is_empty() {
-                        let held = sticky
-                            .get_or_insert_with(|| Held::failed_free(None, error, caller.stack));
-                        held.add(record.map_or(0, |record| record.made.bytes));
-                        continue;
-                    }
-                    let mut held = Held::failed_free(record.as_ref(), error, caller.stack);
-                    held.add(record.map_or(0, |record| record.made.bytes));
-                    if record.is_none() {
-                        held.notes
-                            .push(format!("the address {:#x} was not live", key.value));
-                    }
-                    left.held.push(held);
-                }
-                Anomaly::EndedWithContext { record, cause, .. } => {
-                    let what = What::EndedWithContext(record.made.kind, cause);
-                    ended.push((record, what, None));
-                }
-                Anomaly::FailedCreation { .. } => failed_creations += 1,
-                Anomaly::Overwritten { .. } => {}
-            }
-        }
-        left.held.extend(judge::group(ended));
-        if failed_creations != 0 {
-            left.notes.push(format!(
-                "{failed_creations} allocation calls failed inside the test"
-            ));
-        }
-        if let Some(mut held) = sticky {
-            // Nothing can be freed any more: what is live is no news of its own.
-            for live in left
-                .held
-                .extract_if(.., |held| matches!(held.key.what, What::Live(_)))
-            {
-                held.count += live.count;
-                held.bytes += live.bytes;
-            }
-            left.held.push(held);
-        } else {
-            judge::explain_by_failed_frees(&mut left.held);
+        let mut anomalies = ledger::live().anomalies_since(self.mark);
+        anomalies.retain(mine);
+        judge::happened(&anomalies, !left.poisoned.is_empty(), &mut left.held);
+        let failed = |anomaly: &&Anomaly| matches!(anomaly, Anomaly::FailedCreation { .. });
+        let failed = anomalies.iter().filter(failed).count() as u64;
+        if failed != 0 {
+            let calls = units::quantity(failed, "creating call");
+            left.notes.push(format!("{calls} failed inside the test"));
         }
     }
 
@@ -263,8 +216,9 @@ impl Stretch {
         let mut notes = left.notes;
         if returned.count != 0 {
             notes.push(format!(
-                "{} taken before the test were given back inside it, {} bytes: no credit",
-                returned.count, returned.bytes
+                "{}, {}, taken before the test and given back inside it: no credit",
+                units::quantity(returned.count, "object"),
+                units::exact_size(returned.bytes)
             ));
         }
         let poisoned_before = self.poisoned_before.into_iter().next();

@@ -20,6 +20,7 @@ use crate::observe;
 use crate::report::Sink;
 use crate::report::again;
 use crate::report::model::Report;
+use crate::report::workspace::Workspace;
 
 static GATE: Gate = Gate::new();
 
@@ -59,6 +60,7 @@ pub fn run(case: &'static Case) -> ExitCode {
 /// Gets everything ready that must be there before the body: the driver's tracer, ears for other
 /// sources, and the line in the run file by which a killed test is known.
 fn begin(case: &Case) {
+    Workspace::init(case.origin.manifest_dir, case.origin.file);
     observe::listen();
     // Its absence is judged after the body, when it is known whether there was anything to see.
     let _ = cupti::start();

@@ -3,6 +3,7 @@
 mod claims;
 mod confirm;
 mod failure;
+mod happened;
 mod held;
 mod reading;
 mod reserve;
@@ -10,7 +11,7 @@ mod tolerance;
 
 pub(crate) use claims::Claims;
 pub(crate) use confirm::{Confirmed, confirm};
-pub(crate) use failure::explain_by_failed_frees;
+pub(crate) use happened::happened;
 #[cfg(test)]
 pub(crate) use held::HeldKey;
 pub(crate) use held::{Held, What, group};

@@ -1,6 +1,7 @@
 //! Which allocators hold more of the layer below than at the baseline.
 
 use crate::ledger::{Kind, Layer, StackId};
+use crate::report::units::exact_size;
 
 use super::held::{Held, HeldKey, What};
 use super::reading::{Level, LevelName, Reading};
@@ -47,8 +48,8 @@ pub(crate) fn unexplained(reserves: Vec<Held>, held: &mut [Held]) -> Vec<Held> {
         };
         match held.iter_mut().find(|held| pins(held, &reserve)) {
             Some(pinning) => pinning.notes.push(format!(
-                "keeps {} bytes of the reserve of {name} from being given back",
-                reserve.bytes
+                "keeps {} of the reserve of {name} from being given back",
+                exact_size(reserve.bytes)
             )),
             None => alone.push(reserve),
         }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::held::Held;
+use crate::report::units::exact_size;
 
 /// Takes out the findings of each layer and place whose bytes are at most `tolerance` in all, and
 /// says so. Handles have no bytes and stay.
@@ -17,8 +18,10 @@ pub(crate) fn tolerate(tolerance: u64, held: &mut Vec<Held>) -> Option<String> {
         tolerated += if within { held.bytes } else { 0 };
         !within
     });
-    (tolerated != 0)
-        .then(|| format!("{tolerated} bytes stayed, within the tolerance of {tolerance} bytes"))
+    (tolerated != 0).then(|| {
+        let (stayed, limit) = (exact_size(tolerated), exact_size(tolerance));
+        format!("{stayed} stayed, within the tolerance of {limit}")
+    })
 }
 
 #[cfg(test)]
@@ -50,7 +53,7 @@ mod tests {
         let mut left = all.to_vec();
         let note = tolerate(100, &mut left).unwrap();
         assert_eq!(left, all[2..]);
-        assert_eq!(note, "100 bytes stayed, within the tolerance of 100 bytes");
+        assert_eq!(note, "100 B stayed, within the tolerance of 100 B");
         let mut left = all.to_vec();
         assert!(tolerate(99, &mut left).is_none());
         assert_eq!(left, all);

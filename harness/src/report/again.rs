@@ -4,12 +4,16 @@ use crate::case::{Case, Origin};
 
 /// `cargo test -p train --test steps adam_frees_everything -- --exact`; none without cargo.
 pub(crate) fn command(case: &Case) -> Option<String> {
-    let Origin { package, .. } = case.origin;
+    let package = case.origin.package?;
+    let target = target(&case.origin)?;
+    let ignored = if case.ignored {
+        " --include-ignored"
+    } else {
+        ""
+    };
+    let name = case.name();
     Some(format!(
-        "cargo test -p {} {} {} -- --exact",
-        package?,
-        target(&case.origin)?,
-        case.name()
+        "cargo test -p {package} {target} {name} -- --exact{ignored}"
     ))
 }
 

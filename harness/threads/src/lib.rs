@@ -11,6 +11,8 @@
 //! `RUSTFLAGS="--cfg gpu_leak_check_plain_threads"`; then every thread begins with 0.
 
 #[cfg(inherit)]
+mod live;
+#[cfg(inherit)]
 mod pthread;
 
 use std::cell::Cell;
@@ -41,8 +43,15 @@ pub const fn inherits() -> bool {
     cfg!(inherit)
 }
 
-/// How many live threads inherited this token when they were started.
+/// How many live threads inherited this token, those included that are about to begin or are
+/// running their destructors. 0 without [`inherits`].
 #[must_use]
-pub fn live(_token: u64) -> usize {
-    0
+pub fn live(token: u64) -> usize {
+    #[cfg(inherit)]
+    return live::count(token);
+    #[cfg(not(inherit))]
+    {
+        let _ = token;
+        0
+    }
 }

@@ -7,7 +7,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::TOKEN;
+use crate::{TOKEN, live};
 
 /// What a thread runs. It may be unwound through: `pthread_exit` and cancellation do so, and no
 /// frame of this file holds anything to drop while it runs.
@@ -49,6 +49,7 @@ unsafe extern "C" fn pthread_create(
         // SAFETY: the caller keeps the contract, and every argument is handed on as it came.
         return unsafe { create(thread, attributes, routine, argument) };
     }
+    live::add(token);
     let start = Box::into_raw(Box::new(Start {
         routine,
         argument,
@@ -60,6 +61,7 @@ unsafe extern "C" fn pthread_create(
     if result != 0 {
         // SAFETY: no thread began, so `begin` never ran and `start` still belongs to this call.
         drop(unsafe { Box::from_raw(start) });
+        live::remove(token);
     }
     result
 }
@@ -74,6 +76,7 @@ extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
         token,
     } = *start;
     TOKEN.set(token);
+    live::remove_at_end(token);
     routine(argument)
 }
 

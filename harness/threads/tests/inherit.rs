@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::mpsc;
 use std::thread;
 
-use gpu_leak_check_threads::{inherits, set_token, token};
+use gpu_leak_check_threads::{inherits, live, set_token, token};
 
 /// Runs `body` with this token and puts the one before back.
 fn with_token<T>(token: u64, body: impl FnOnce() -> T) -> T {
@@ -152,5 +152,35 @@ fn workers_and_blocking_threads_of_tokio_inherit() {
             [worker, blocking]
         });
         assert_eq!(seen, [inherited(21); 2]);
+    });
+}
+
+/// Looks, while it is destroyed, whether its thread still counts as live.
+struct LooksAtItsEnd(mpsc::Sender<usize>);
+
+impl Drop for LooksAtItsEnd {
+    fn drop(&mut self) {
+        self.0.send(live(22)).expect("the test listens");
+    }
+}
+
+#[test]
+fn a_thread_is_live_until_its_last_destructor_has_run() {
+    thread_local! {
+        static LOOKS: Cell<Option<LooksAtItsEnd>> = const { Cell::new(None) };
+    }
+    let one = usize::from(inherits());
+    with_token(22, || {
+        let (at_end, answers) = mpsc::channel();
+        let (go_on, wait) = mpsc::channel::<()>();
+        let thread = thread::spawn(move || {
+            LOOKS.set(Some(LooksAtItsEnd(at_end)));
+            let _ = wait.recv();
+        });
+        assert_eq!(live(22), one);
+        drop(go_on);
+        thread.join().expect("no panic");
+        assert_eq!(answers.recv(), Ok(one));
+        assert_eq!(live(22), 0);
     });
 }

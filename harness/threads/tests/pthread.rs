@@ -2,10 +2,46 @@
 #![cfg(target_os = "linux")]
 #![expect(unsafe_code, reason = "calls the C library as C code does")]
 
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 
 use gpu_leak_check_threads::{inherits, set_token, token};
+
+thread_local! {
+    static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+    static FREED: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts what each thread allocates and frees.
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator as it came; counting touches thread-locals that
+// neither allocate nor have destructors.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.set(ALLOCATED.get() + 1);
+        // SAFETY: the caller keeps the contract of the same method.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        FREED.set(FREED.get() + 1);
+        // SAFETY: the caller keeps the contract of the same method.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// How many blocks `body` allocates and frees on this thread.
+fn counted(body: impl FnOnce()) -> (usize, usize) {
+    let before = (ALLOCATED.get(), FREED.get());
+    body();
+    (ALLOCATED.get() - before.0, FREED.get() - before.1)
+}
 
 type Routine = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
@@ -19,22 +55,33 @@ unsafe extern "C-unwind" {
     fn pthread_exit(value: *mut c_void) -> !;
 }
 
-/// Runs a routine on a thread of its own, as C code would, and returns its result.
-fn run(routine: Routine, argument: usize) -> usize {
+/// Starts a thread as C code would; the error if it does not start.
+fn create(
+    attributes: *const libc::pthread_attr_t,
+    routine: Routine,
+    argument: usize,
+) -> Result<libc::pthread_t, c_int> {
     let mut thread = 0;
-    let mut result = null_mut();
-    // SAFETY: `thread` and `result` are to be written to, null attributes are the defaults, both
-    // routines below accept any argument, and the thread is joined once.
-    unsafe {
-        let created = pthread_create(
+    // SAFETY: `thread` is to be written to, callers pass null or initialised attributes, and both
+    // routines below accept any argument.
+    let result = unsafe {
+        pthread_create(
             &raw mut thread,
-            null(),
+            attributes,
             routine,
             std::ptr::without_provenance_mut(argument),
-        );
-        assert_eq!(created, 0);
-        assert_eq!(libc::pthread_join(thread, &raw mut result), 0);
-    }
+        )
+    };
+    if result == 0 { Ok(thread) } else { Err(result) }
+}
+
+/// Runs a routine on a thread of its own and returns its result.
+fn run(routine: Routine, argument: usize) -> usize {
+    let thread = create(null(), routine, argument).expect("a thread");
+    let mut result = null_mut();
+    // SAFETY: the thread was started above and is joined once; `result` is to be written to.
+    let joined = unsafe { libc::pthread_join(thread, &raw mut result) };
+    assert_eq!(joined, 0);
     result.addr()
 }
 
@@ -66,10 +113,32 @@ fn a_thread_may_end_by_pthread_exit() {
 }
 
 #[test]
-fn a_thread_that_cannot_start_is_an_error_and_the_next_one_starts() {
+fn without_a_token_nothing_is_allocated() {
+    let before = set_token(0);
+    let (allocated, _) = counted(|| {
+        run(returns_token_and_argument, 1);
+    });
+    assert_eq!(allocated, 0);
+    set_token(before);
+}
+
+#[test]
+fn a_thread_that_cannot_start_is_an_error_and_leaves_nothing() {
     let before = set_token(5);
-    let refused = std::thread::Builder::new().stack_size(1 << 60).spawn(|| ());
-    assert!(refused.is_err());
-    assert!(std::thread::spawn(|| ()).join().is_ok());
+    let mut attributes = std::mem::MaybeUninit::uninit();
+    // SAFETY: the attributes are initialised by the first call and used by the second; a stack of
+    // this size is a legal wish.
+    let set = unsafe {
+        libc::pthread_attr_init(attributes.as_mut_ptr())
+            + libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), 1 << 60)
+    };
+    assert_eq!(set, 0);
+    let mut result = Ok(0);
+    let (allocated, freed) = counted(|| {
+        result = create(attributes.as_ptr(), returns_token_and_argument, 1);
+    });
+    assert!(result.is_err());
+    assert_eq!(allocated, usize::from(inherits()));
+    assert_eq!(freed, allocated);
     set_token(before);
 }

@@ -8,12 +8,6 @@ fn unknown_form() {}
 #[gpu_leak_check]
 #[test]
 #[should_panic]
-#[should_panic(expected = "on purpose")]
-fn twice() {}
-
-#[gpu_leak_check]
-#[test]
-#[should_panic]
 fn with_a_result() -> Result<(), String> {
     Ok(())
 }

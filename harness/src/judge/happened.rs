@@ -1,0 +1,155 @@
+//! What happened during a run beside the coming and going of records.
+
+use crate::ledger::Anomaly;
+
+use super::failure::explain_by_failed_frees;
+use super::held::{Held, What, group};
+
+/// Adds to what is `held` the frees that failed and what only the end of a context freed.
+///
+/// In a poisoned context every free fails from some moment on: that is one finding, with
+/// everything that could not be freed.
+pub(crate) fn happened(anomalies: &[Anomaly], poisoned: bool, held: &mut Vec<Held>) {
+    let mut ended = Vec::new();
+    let mut failed: Vec<Held> = Vec::new();
+    for anomaly in anomalies {
+        match *anomaly {
+            Anomaly::FailedRelease {
+                key,
+                record,
+                caller,
+                error,
+            } => {
+                let mut new = Held::failed_free(record.as_ref(), error, caller.stack);
+                if record.is_none() {
+                    let note = format!("the address {:#x} was not live", key.value);
+                    new.notes.push(note);
+                }
+                match failed
+                    .iter_mut()
+                    .find(|known| poisoned || known.key == new.key)
+                {
+                    Some(known) => known.absorb(new),
+                    None => failed.push(new),
+                }
+            }
+            Anomaly::EndedWithContext { record, cause, .. } => {
+                let what = What::EndedWithContext(record.made.kind, cause);
+                ended.push((record, what, None));
+            }
+            Anomaly::FailedCreation { .. } | Anomaly::Overwritten { .. } => {}
+        }
+    }
+    held.extend(group(ended));
+    held.append(&mut failed);
+    if poisoned {
+        put_under_the_failure(held);
+    } else {
+        explain_by_failed_frees(held);
+    }
+}
+
+/// What is live in a context where nothing can be freed is no news of its own.
+fn put_under_the_failure(held: &mut Vec<Held>) {
+    let is_failure = |held: &Held| matches!(held.key.what, What::FailedFree { .. });
+    let Some(at) = held.iter().position(is_failure) else {
+        return;
+    };
+    let mut failure = held.swap_remove(at);
+    // The record of a failed free is live as well: count what is live, not the calls.
+    (failure.count, failure.bytes) = (0, 0);
+    for live in held.extract_if(.., |held| matches!(held.key.what, What::Live(_))) {
+        failure.count += live.count;
+        failure.bytes += live.bytes;
+    }
+    failure.count = failure.count.max(1);
+    failure.each = None;
+    held.push(failure);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Anomaly, Held, What, happened};
+    use crate::judge::HeldKey;
+    use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space};
+    use crate::ledger::{Kind, Layer, Place, Record, StackId};
+
+    fn record(address: u64, bytes: u64) -> Record {
+        let key = Key {
+            space: Space::DevicePointer,
+            value: address,
+        };
+        let caller = Caller {
+            stack: StackId(1),
+            ..Caller::default()
+        };
+        let made = Creation {
+            key,
+            kind: Kind::Linear,
+            layer: Layer::DRIVER,
+            place: Place::cuda(0),
+            bytes,
+            context: ContextUid(1),
+            stream: 0,
+            pool: 0,
+            caller,
+        };
+        Record { sequence: 1, made }
+    }
+
+    fn failed(record: Record, error: u32) -> Anomaly {
+        Anomaly::FailedRelease {
+            key: record.made.key,
+            record: Some(record),
+            caller: Caller {
+                stack: StackId(2),
+                ..Caller::default()
+            },
+            error,
+        }
+    }
+
+    fn live(records: &[Record]) -> Held {
+        let mut held = Held::new(HeldKey {
+            layer: Layer::DRIVER,
+            place: Place::cuda(0),
+            what: What::Live(Kind::Linear),
+            stack: StackId(1),
+        });
+        records
+            .iter()
+            .for_each(|record| held.add(record.made.bytes));
+        held
+    }
+
+    #[test]
+    fn a_record_whose_free_failed_is_told_once() {
+        let records = [record(1, 24), record(2, 24)];
+        let mut held = vec![live(&records)];
+        happened(
+            &[failed(records[0], 1), failed(records[1], 1)],
+            false,
+            &mut held,
+        );
+        let [failure] = &held[..] else {
+            panic!("{held:?}")
+        };
+        assert_eq!((failure.count, failure.bytes), (2, 48));
+        assert!(matches!(failure.key.what, What::FailedFree { .. }));
+    }
+
+    #[test]
+    fn a_poisoned_context_is_one_finding_with_all_that_is_live() {
+        let records = [record(1, 24), record(2, 8), record(3, 8)];
+        let mut held = vec![live(&records)];
+        happened(
+            &[failed(records[0], 700), failed(records[1], 700)],
+            true,
+            &mut held,
+        );
+        let [failure] = &held[..] else {
+            panic!("{held:?}")
+        };
+        assert_eq!((failure.count, failure.bytes), (3, 40));
+    }
+}

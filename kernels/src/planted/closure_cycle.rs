@@ -1,0 +1,31 @@
+//! A layer that owns a closure that owns the layer.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::device::Device;
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+super::planted! {
+    "closure_cycle", "a closure holds the value that owns it",
+    Caching, "block", ["cycle": 1 of 80_384], super::SMALL_SEGMENT
+}
+
+struct Layer {
+    weight: Tensor,
+    after_forward: RefCell<Option<Box<dyn Fn() -> Vec<usize>>>>,
+}
+
+fn run(device: &Device) -> Result<()> {
+    let weight = Tensor::zeros([200, 100], device)?; // leak: cycle
+    let layer = Rc::new(Layer {
+        weight,
+        after_forward: RefCell::new(None),
+    });
+    // `Rc::downgrade` would have done.
+    let itself = Rc::clone(&layer);
+    let hook = move || itself.weight.shape().to_vec();
+    *layer.after_forward.borrow_mut() = Some(Box::new(hook));
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! Ownership given back by hand, which an error on the way skips.
+
+use std::mem::ManuallyDrop;
+
+use crate::device::Device;
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+super::planted! {
+    "early_return", "an error leaves the function before the tensor is given back",
+    Caching, "block", ["skipped": 1 of 40_448], super::SMALL_SEGMENT
+}
+
+fn run(device: &Device) -> Result<()> {
+    let refused = square_by_hand(device).is_err();
+    debug_assert!(refused, "the shapes do not fit");
+    Ok(())
+}
+
+fn square_by_hand(device: &Device) -> Result<Tensor> {
+    let scratch = ManuallyDrop::new(Tensor::zeros([200, 50], device)?); // leak: skipped
+    let square = scratch.matmul(&scratch)?;
+    drop(ManuallyDrop::into_inner(scratch));
+    Ok(square)
+}

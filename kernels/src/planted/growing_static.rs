@@ -1,0 +1,23 @@
+//! A cache for the whole program that nothing is ever taken out of.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::device::Device;
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+super::planted! {
+    "growing_static", "a static cache gets an entry at each call and loses none",
+    Caching, "block", ["entry": 1 of 4096], super::SMALL_SEGMENT
+}
+
+static MASKS: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());
+
+fn run(device: &Device) -> Result<()> {
+    let mask = Tensor::full([32, 32], 1.0, device)?; // leak: entry
+    MASKS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(mask);
+    Ok(())
+}

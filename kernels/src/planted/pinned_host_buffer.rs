@@ -1,0 +1,23 @@
+//! A page-locked buffer in host memory, never unlocked.
+#![expect(unsafe_code, reason = "page-locked memory is the driver's own call")]
+
+use cudarc::driver::result;
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+
+super::planted! {
+    "pinned_host_buffer", "page-locked host memory is not given back",
+    Driver, "pinned", ["pinned": 1 of 1_048_576], 0
+}
+
+fn run(device: &Device) -> Result<()> {
+    let cuda = device.as_cuda().ok_or_else(|| Error::Unavailable {
+        device: device.to_string(),
+        detail: "only a CUDA device has page-locked memory".into(),
+    })?;
+    cuda.context().bind_to_thread()?;
+    // SAFETY: a context is current; the memory is never used.
+    let _staging = unsafe { result::malloc_host(1 << 20, 0) }?; // leak: pinned
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! A tensor that is meant to stay, in a segment that others made large.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::device::Device;
+use crate::error::Result;
+use crate::tensor::Tensor;
+
+super::planted! {
+    "pinned_segment",
+    "a tensor that may stay is taken beside large ones and keeps their whole segment",
+    Caching, "block", ["pin": 1 of 2_097_152], super::LARGE_SEGMENT
+}
+
+static STATISTICS: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());
+
+fn run(device: &Device) -> Result<()> {
+    // Made before the work, it would have had a small place of its own.
+    let activations = Tensor::zeros([2048, 1024], device)?;
+    let statistics = Tensor::zeros([512, 1024], device)?; // leak: pin
+    drop(activations);
+    STATISTICS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(statistics);
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! `test_case`: it makes tests above whatever else stands on the function.
+
+use gpu_leak_check::{gpu_leak_check, registry};
+use test_case::{test_case, test_matrix};
+
+use super::fails;
+
+#[gpu_leak_check(tolerance = 7)]
+#[test_case(1)]
+#[test_case(2; "named")]
+fn cases(number: u32) {
+    assert!(number > 0);
+}
+
+#[gpu_leak_check]
+#[test_case(0 => panics "zero")]
+#[test_case(1 => 1)]
+fn outcomes(number: u32) -> u32 {
+    assert!(number > 0, "zero");
+    number
+}
+
+#[gpu_leak_check]
+#[test_matrix([1, 2], [3])]
+fn matrix(one: u32, other: u32) {
+    assert_ne!(one, other);
+}
+
+#[test]
+fn every_case_is_registered_once_with_the_options() {
+    let mut cases = registry::cases();
+    cases.retain(|case| case.name().starts_with("attribute::test_case::cases"));
+    assert_eq!(cases.len(), 2);
+    assert!(cases.iter().all(|case| case.options.tolerance == Some(7)));
+    assert_ne!(cases[0].path, cases[1].path);
+}
+
+#[gpu_leak_check]
+#[test_case(1 => panics "zero" ; "on purpose")]
+#[ignore = "fails on purpose"]
+fn does_not_panic(number: u32) {
+    assert!(number > 0, "zero");
+}
+
+#[test]
+fn a_panic_that_does_not_come_fails() {
+    let child = fails("attribute::test_case::does_not_panic::test_case_1_on_purpose");
+    let told = format!("{}{}", child.stdout, child.stderr);
+    assert!(told.contains("test did not panic as expected"), "{told}");
+}
