@@ -1,1 +1,39 @@
-//! A numbered course; see the examples.
+//! A numbered course; see the examples. Here is what several of them share.
+
+use gpu_leak_kernels::{Device, Error};
+
+/// The device of this name: `embedded`, `cuda` or `cuda:1`.
+///
+/// # Errors
+///
+/// When there is no such device here.
+pub fn device_named(name: &str) -> Result<Device, Error> {
+    let unknown = || Error::Unavailable {
+        device: name.to_owned(),
+        detail: "name `embedded` or `cuda:0`".to_owned(),
+    };
+    match name {
+        "embedded" => Device::embedded(),
+        "cuda" => Device::cuda(0),
+        _ => {
+            let ordinal = name.strip_prefix("cuda:").ok_or_else(unknown)?;
+            Device::cuda(ordinal.parse().map_err(|_| unknown())?)
+        }
+    }
+}
+
+/// The value behind an option like `--device` on the command line.
+///
+/// # Errors
+///
+/// When the option stands there without a value.
+pub fn option(name: &str) -> Result<Option<String>, String> {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.any(|argument| argument == name) {
+        let value = arguments.next();
+        return value
+            .map(Some)
+            .ok_or_else(|| format!("{name} needs a value"));
+    }
+    Ok(None)
+}

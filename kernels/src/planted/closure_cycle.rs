@@ -12,9 +12,11 @@ super::planted! {
     Caching, "block", ["cycle": 1 of 80_384], super::SMALL_SEGMENT
 }
 
+type Hook = Box<dyn Fn() -> Vec<usize>>;
+
 struct Layer {
     weight: Tensor,
-    after_forward: RefCell<Option<Box<dyn Fn() -> Vec<usize>>>>,
+    after_forward: RefCell<Option<Hook>>,
 }
 
 fn run(device: &Device) -> Result<()> {

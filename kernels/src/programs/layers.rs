@@ -40,18 +40,17 @@ pub(super) fn training_loop_sgd(steps: &mut Steps<'_>) -> Result<()> {
     let model = Linear::new(10, 10, device)?;
     let mut optimizer = Sgd::new(model.parameters(), 0.01)?;
     steps.read("setup");
-    // They outlive each round, as a Python loop's variables do.
-    let mut last = None;
+    // As a Python loop's variables, they hold the last round's values until they get the next.
+    let (mut last_output, mut last_loss) = (None, None);
     for epoch in 0..2 {
         for round in 0..100 {
             let data = HostTensor::randn([1, 10])?.to(device)?;
-            let output = model.forward(&data)?;
-            let loss = output.mse_loss(&output.randn_like()?)?;
+            let output = &*last_output.insert(model.forward(&data)?);
+            let loss = &*last_loss.insert(output.mse_loss(&output.randn_like()?)?);
             optimizer.zero_grad();
             loss.backward()?;
             optimizer.step()?;
             loss.item()?;
-            last = Some((output, loss));
             if [0, 1, 99].contains(&round) {
                 steps.read(format!("epoch{epoch}_batch{round}"));
             }
@@ -59,7 +58,7 @@ pub(super) fn training_loop_sgd(steps: &mut Steps<'_>) -> Result<()> {
             memory::empty_cache(device)?;
         }
     }
-    drop(last);
+    drop((last_output, last_loss));
     steps.read("loop_end");
     drop((model, optimizer));
     memory::empty_cache(device)?;

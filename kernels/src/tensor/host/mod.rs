@@ -30,12 +30,19 @@ pub(super) use parallel::share_out;
 
 /// The numbers of a buffer in host memory.
 fn numbers<T: Element>(buffer: &Buffer) -> &[T] {
-    bytemuck::cast_slice(buffer.as_bytes().expect("an embedded device's memory"))
+    match buffer.as_bytes().expect("an embedded device's memory") {
+        // No bytes have no address, so no alignment either.
+        [] => &[],
+        bytes => bytemuck::cast_slice(bytes),
+    }
 }
 
 /// The numbers of a buffer in host memory, to write.
 fn numbers_mut<T: Element>(buffer: &mut Buffer) -> &mut [T] {
-    bytemuck::cast_slice_mut(buffer.as_bytes_mut().expect("an embedded device's memory"))
+    match buffer.as_bytes_mut().expect("an embedded device's memory") {
+        [] => &mut [],
+        bytes => bytemuck::cast_slice_mut(bytes),
+    }
 }
 
 /// The elements of a contiguous operand.

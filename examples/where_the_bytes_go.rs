@@ -1,0 +1,118 @@
+//! A model is used, everything is dropped, and a few megabytes never come back. Who holds them?
+//!
+//! ```text
+//! cargo run --example where_the_bytes_go -- [--device embedded|cuda:0]
+//! ```
+#![expect(clippy::print_stdout, reason = "the story is the program's purpose")]
+
+use std::error::Error;
+
+use gpu_leak_examples::{device_named, option};
+use gpu_leak_kernels::cuda::BlasWorkspace;
+use gpu_leak_kernels::nn::Module;
+use gpu_leak_kernels::{Device, HostTensor, Result, Tensor, TinyModel, inference_mode, memory};
+
+/// What PyTorch lends cuBLAS on a large GPU.
+const WORKSPACE: usize = 32 << 20;
+
+/// Large enough that a CUDA device leaves its product to cuBLAS.
+const SIDE: usize = 512;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let device = device_named(&option("--device")?.unwrap_or_else(|| "embedded".to_owned()))?;
+    let story = Story::begin(&device)?;
+    inference(&device, &story)?;
+    if device.as_cuda().is_some() {
+        library(&device, &story)?;
+    }
+    println!(
+        "\nWhat is left is the context: code, stacks and tables that the driver keeps until the \
+         process ends.\nNo tensor is in it, and no call gives it back."
+    );
+    Ok(())
+}
+
+fn inference(device: &Device, story: &Story<'_>) -> Result<()> {
+    story.tell(
+        "the context alone",
+        "the driver holds it from the first call on",
+    )?;
+    let model = TinyModel::new(device)?;
+    story.tell("a model", "four parameters: 90112 B of a segment of 2 MiB")?;
+    let batch = HostTensor::rand([64, TinyModel::INPUTS])?.to(device)?;
+    story.tell("a batch", "from the same segment: nothing more is reserved")?;
+    let output = inference_mode(|| model.forward(&batch))?;
+    story.tell("its output", "no graph, so what lay between is free again")?;
+    drop((model, batch, output));
+    story.tell(
+        "all dropped",
+        "allocated is 0; the segment is cached, not lost",
+    )?;
+    memory::empty_cache(device)?;
+    story.tell(
+        "cache emptied",
+        "reserved is 0: the allocator holds nothing",
+    )
+}
+
+fn library(device: &Device, story: &Story<'_>) -> Result<()> {
+    let product = || {
+        let side = Tensor::randn([SIDE, SIDE], device)?;
+        side.matmul(&side)
+    };
+    drop(product()?);
+    memory::empty_cache(device)?;
+    story.tell(
+        "a large product",
+        "cuBLAS and cuRAND took theirs from the driver, past the allocator",
+    )?;
+    let workspace = BlasWorkspace::new(device, WORKSPACE)?;
+    drop(product()?);
+    memory::empty_cache(device)?;
+    story.tell(
+        "a workspace lent",
+        "32 MiB that stay allocated with no tensor alive: PyTorch's default",
+    )?;
+    drop(workspace);
+    memory::empty_cache(device)?;
+    story.tell("and taken back", "the few megabytes had a name")
+}
+
+/// Tells the figures of each layer after each step.
+struct Story<'a> {
+    device: &'a Device,
+    /// What the whole device had in use at the beginning.
+    before: usize,
+}
+
+impl<'a> Story<'a> {
+    fn begin(device: &'a Device) -> Result<Self> {
+        println!(
+            "{:<18} {:>12} {:>12} {:>14}",
+            device.to_string(),
+            "allocated",
+            "reserved",
+            "device used"
+        );
+        Ok(Self {
+            device,
+            before: used(device)?,
+        })
+    }
+
+    fn tell(&self, step: &str, meaning: &str) -> Result<()> {
+        self.device.synchronize()?;
+        println!(
+            "{step:<18} {:>12} {:>12} {:>+14}  {meaning}",
+            memory::allocated(self.device),
+            memory::reserved(self.device),
+            used(self.device)?.cast_signed() - self.before.cast_signed(),
+        );
+        Ok(())
+    }
+}
+
+fn used(device: &Device) -> Result<usize> {
+    let memory = memory::device_memory(device)?;
+    Ok(memory.total - memory.free)
+}

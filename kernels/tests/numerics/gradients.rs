@@ -1,0 +1,83 @@
+//! Results and gradients of every case.
+
+use gpu_leak_kernels::{Device, HostTensor, Result, Tensor, manual_seed};
+
+use super::array::Array;
+use super::operations::{CASES, Case};
+use super::{assert_close, devices};
+
+/// Inputs away from 0, where the rectifier has no derivative.
+fn inputs(case: &Case, device: &Device) -> Result<Vec<Tensor>> {
+    case.shapes
+        .iter()
+        .map(|shape| {
+            HostTensor::randn(shape)?
+                .map(|x| x + 0.05_f32.copysign(x))
+                .to(device)?
+                .requires_grad_(true)
+        })
+        .collect()
+}
+
+fn arrays(tensors: &[Tensor]) -> Result<Vec<Array>> {
+    tensors.iter().map(Array::of).collect()
+}
+
+#[test]
+fn results_agree_with_the_reference() -> Result<()> {
+    for device in devices() {
+        for (seed, case) in (0..).zip(CASES) {
+            manual_seed(seed);
+            let inputs = inputs(case, &device)?;
+            let found = (case.library)(&inputs)?;
+            let reference = (case.reference)(&arrays(&inputs)?);
+            assert_eq!(found.shape(), reference.shape, "{}", case.name);
+            assert_close(case.name, &found.to_vec()?, &reference.values, 1e-5);
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn gradients_agree_with_differences_of_the_reference() -> Result<()> {
+    const STEP: f64 = 1e-5;
+    for device in devices() {
+        for (seed, case) in (100..).zip(CASES) {
+            manual_seed(seed);
+            let inputs = inputs(case, &device)?;
+            let out = (case.library)(&inputs)?;
+            // Weights make every element of the result count on its own.
+            let weights = HostTensor::randn(out.shape())?.to(&device)?;
+            out.mul(&weights)?.sum()?.backward()?;
+
+            let weights = Array::of(&weights)?;
+            let arrays = arrays(&inputs)?;
+            let objective = |arrays: &[Array]| {
+                let out = (case.reference)(arrays);
+                out.zip(&weights, |a, b| a * b).total()
+            };
+            for (number, input) in inputs.iter().enumerate() {
+                // Large inputs at some places only: each difference computes everything twice.
+                let places = (0..input.numel()).step_by(input.numel().div_ceil(70));
+                let differences: Vec<f64> = places
+                    .clone()
+                    .map(|place| {
+                        let moved = |by: f64| {
+                            let mut arrays = arrays.clone();
+                            arrays[number].values[place] += by;
+                            objective(&arrays)
+                        };
+                        (moved(STEP) - moved(-STEP)) / (2.0 * STEP)
+                    })
+                    .collect();
+                let gradient = input.grad().expect("a leaf gets a gradient");
+                assert_eq!(gradient.shape(), input.shape(), "{}", case.name);
+                let what = format!("{} by input {number} on {device}", case.name);
+                let gradient = gradient.to_vec::<f32>()?;
+                let found: Vec<f32> = places.map(|place| gradient[place]).collect();
+                assert_close(&what, &found, &differences, 1e-4);
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! Every operation and gradient against references in `f64`, on every device of this machine.
+//!
+//! Bounds: results agree to a relative 1e-5 (1e-4 behind long sums), gradients with central
+//! differences of the reference to a relative 1e-4, both against the largest magnitude involved.
+
+mod array;
+mod creation;
+mod gradients;
+mod graph;
+mod large;
+mod operations;
+mod optimizers;
+mod training;
+
+use gpu_leak_kernels::Device;
+
+/// The embedded device, and the first CUDA device where there is one.
+fn devices() -> Vec<Device> {
+    let embedded = Device::embedded().expect("an embedded device");
+    std::iter::once(embedded).chain(Device::cuda(0)).collect()
+}
+
+/// Fails unless each number is within `bound` of the reference, relative to the largest of it.
+#[track_caller]
+fn assert_close(what: &str, found: &[f32], reference: &[f64], bound: f64) {
+    assert_eq!(found.len(), reference.len(), "{what}: lengths");
+    let largest = reference.iter().fold(1.0_f64, |most, x| most.max(x.abs()));
+    for (place, (found, reference)) in found.iter().zip(reference).enumerate() {
+        let error = (f64::from(*found) - reference).abs();
+        // Not `>`: NaN must fail.
+        assert!(
+            error <= bound * largest,
+            "{what}: {found} for {reference} at {place}"
+        );
+    }
+}

@@ -1,0 +1,149 @@
+//! Steps of the optimisers against their formulas.
+
+use gpu_leak_kernels::optim::{Adam, Optimizer, Sgd};
+use gpu_leak_kernels::{Device, HostTensor, Result, Tensor, manual_seed};
+
+use super::{assert_close, devices};
+
+/// More than one launch takes, of sizes below and above what one block takes.
+const SIZES: [usize; 60] = {
+    let mut sizes = [0; 60];
+    let mut place = 0;
+    while place < sizes.len() {
+        sizes[place] = 1 + place * 37;
+        place += 1;
+    }
+    sizes
+};
+
+struct Reference {
+    values: Vec<f64>,
+    first: Vec<f64>,
+    second: Vec<f64>,
+}
+
+/// Three steps with random gradients; `formula` does to one number what the optimiser shall.
+fn check<O: Optimizer>(
+    device: &Device,
+    make: impl Fn(Vec<Tensor>) -> Result<O>,
+    formula: impl Fn(i32, f64, &mut f64, &mut f64, &mut f64),
+) -> Result<()> {
+    manual_seed(11);
+    let parameters: Vec<Tensor> = SIZES
+        .iter()
+        .map(|size| HostTensor::randn([*size])?.to(device)?.requires_grad_(true))
+        .collect::<Result<_>>()?;
+    let mut references = Vec::new();
+    for parameter in &parameters {
+        let values: Vec<f32> = parameter.to_vec()?;
+        references.push(Reference {
+            first: vec![0.0; values.len()],
+            second: vec![0.0; values.len()],
+            values: values.into_iter().map(f64::from).collect(),
+        });
+    }
+    let mut optimizer = make(parameters.clone())?;
+    for step in 1..=3 {
+        for (parameter, reference) in parameters.iter().zip(&mut references) {
+            let gradient = HostTensor::randn(parameter.shape())?.to(device)?;
+            for (place, gradient) in gradient.to_vec::<f32>()?.into_iter().enumerate() {
+                formula(
+                    step,
+                    gradient.into(),
+                    &mut reference.values[place],
+                    &mut reference.first[place],
+                    &mut reference.second[place],
+                );
+            }
+            parameter.set_grad(Some(gradient));
+        }
+        optimizer.step()?;
+        for (parameter, reference) in parameters.iter().zip(&references) {
+            let found = parameter.to_vec()?;
+            assert_close("a parameter", &found, &reference.values, 1e-5);
+        }
+    }
+    optimizer.zero_grad_in_place()?;
+    let gradient = parameters[5].grad().expect("it is kept");
+    assert!(gradient.to_vec::<f32>()?.iter().all(|x| *x == 0.0));
+    optimizer.zero_grad();
+    assert!(
+        parameters
+            .iter()
+            .all(|parameter| parameter.grad().is_none())
+    );
+    Ok(())
+}
+
+#[test]
+fn sgd_follows_its_formula() -> Result<()> {
+    for device in devices() {
+        check(
+            &device,
+            |parameters| Ok(Sgd::new(parameters, 0.1)?.weight_decay(0.01)),
+            |_, gradient, value, _, _| *value -= 0.1 * (gradient + 0.01 * *value),
+        )?;
+        check(
+            &device,
+            |parameters| Ok(Sgd::new(parameters, 0.1)?.momentum(0.9).weight_decay(0.01)),
+            |_, gradient, value, momentum, _| {
+                *momentum = 0.9 * *momentum + gradient + 0.01 * *value;
+                *value -= 0.1 * *momentum;
+            },
+        )?;
+    }
+    Ok(())
+}
+
+#[test]
+fn adam_follows_its_formula() -> Result<()> {
+    for device in devices() {
+        check(
+            &device,
+            |parameters| {
+                Ok(Adam::new(parameters, 0.01)?
+                    .betas(0.8, 0.99)
+                    .epsilon(1e-6)
+                    .weight_decay(0.02))
+            },
+            |step, gradient, value, mean, square| {
+                let gradient = gradient + 0.02 * *value;
+                *mean = 0.8 * *mean + 0.2 * gradient;
+                *square = 0.99 * *square + 0.01 * gradient * gradient;
+                let mean = *mean / (1.0 - 0.8_f64.powi(step));
+                let square = *square / (1.0 - 0.99_f64.powi(step));
+                *value -= 0.01 * mean / (square.sqrt() + 1e-6);
+            },
+        )?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_parameter_without_a_gradient_stays_and_begins_its_momentum_later() -> Result<()> {
+    for device in devices() {
+        let early = Tensor::full([3], 1.0, &device)?.requires_grad_(true)?;
+        let late = Tensor::full([3], 1.0, &device)?.requires_grad_(true)?;
+        let mut optimizer = Sgd::new(vec![early.clone(), late.clone()], 0.5)?.momentum(0.5);
+        let gradient = || Tensor::full([3], 1.0, &device).map(Some);
+        early.set_grad(gradient()?);
+        optimizer.step()?;
+        assert_eq!(late.to_vec::<f32>()?, [1.0; 3]);
+        late.set_grad(gradient()?);
+        optimizer.step()?;
+        // 1 − 0.5 · 1 − 0.5 · (0.5 + 1), and one plain step.
+        assert_eq!(early.to_vec::<f32>()?, [-0.25; 3]);
+        assert_eq!(late.to_vec::<f32>()?, [0.5; 3]);
+    }
+    Ok(())
+}
+
+#[test]
+fn only_leaves_that_require_gradients_are_parameters() -> Result<()> {
+    let device = Device::embedded()?;
+    let plain = Tensor::zeros([2], &device)?;
+    assert!(Sgd::new(vec![plain.clone()], 0.1).is_err());
+    let made = plain.requires_grad_(true)?.sin()?;
+    assert!(Adam::new(vec![made], 0.1).is_err());
+    Ok(())
+}
