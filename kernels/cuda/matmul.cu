@@ -1,11 +1,13 @@
 // Products of small matrices in any layout, and what follows a product.
 //
 // A block of 16 × 16 threads makes a tile of 16 × 16 results. It goes along the shared dimension
-// in steps of 64, so that every thread has eight loads under way at once: small products wait for
-// memory, not for arithmetic. cuBLAS makes the large ones.
+// in steps of 64, so that every thread has eight loads under way at once, and loads the next step
+// while it computes this one: small products wait for memory, not for arithmetic. cuBLAS makes the
+// large ones.
 
 #define TILE 16
 #define DEPTH 64
+#define LOADS (DEPTH / TILE)
 
 struct Matrix {
     const float *start;
@@ -13,48 +15,76 @@ struct Matrix {
     u64 column_stride;
 };
 
+// A tile of one operand: `lines` rows of `a`, or columns of `b`, along the shared dimension.
+struct Tile {
+    const float *start;
+    u64 line_stride;
+    u64 depth_stride;
+    u32 first_line;
+    u32 lines;
+};
+
+// Which element of a tile a thread's load is. Neighbouring threads take neighbouring elements,
+// whichever way the matrix lies.
+__device__ inline void place(const Tile &tile, u32 load, u32 *line, u32 *k) {
+    u32 element = load * TILE * TILE + threadIdx.x;
+    bool along_depth = tile.depth_stride == 1;
+    *line = along_depth ? element / DEPTH : element % TILE;
+    *k = along_depth ? element % DEPTH : element / TILE;
+}
+
+__device__ inline void fetch(const Tile &tile, u32 start, u32 depth, float values[LOADS]) {
+    for (u32 load = 0; load < LOADS; ++load) {
+        u32 line, k;
+        place(tile, load, &line, &k);
+        bool inside = tile.first_line + line < tile.lines && start + k < depth;
+        values[load] = inside ? tile.start[(tile.first_line + line) * tile.line_stride
+                                           + (start + k) * tile.depth_stride]
+                              : 0.0f;
+    }
+}
+
+__device__ inline void store(const Tile &tile, const float values[LOADS],
+                             float shared[DEPTH][TILE + 1]) {
+    for (u32 load = 0; load < LOADS; ++load) {
+        u32 line, k;
+        place(tile, load, &line, &k);
+        shared[k][line] = values[load];
+    }
+}
+
 __device__ inline float activate(float value, u32 relu) {
     return relu && value < 0.0f ? 0.0f : value;
 }
 
 extern "C" __global__ void matmul(Matrix a, Matrix b, const float *bias, u32 relu, u32 rows,
                                   u32 columns, u32 depth, float *out) {
-    __shared__ float a_tile[DEPTH][TILE + 1];
-    __shared__ float b_tile[DEPTH][TILE + 1];
-    u32 thread = threadIdx.y * TILE + threadIdx.x;
-    u32 first_row = blockIdx.y * TILE;
-    u32 first_column = blockIdx.x * TILE;
-    // Neighbouring threads load neighbouring elements, whichever way a matrix lies.
-    bool a_by_rows = a.column_stride == 1;
-    bool b_by_rows = b.column_stride == 1;
+    __shared__ float a_shared[DEPTH][TILE + 1];
+    __shared__ float b_shared[DEPTH][TILE + 1];
+    u32 tiles_in_row = (columns + TILE - 1) / TILE;
+    Tile a_tile = {a.start, a.row_stride, a.column_stride, blockIdx.x / tiles_in_row * TILE, rows};
+    Tile b_tile = {b.start, b.column_stride, b.row_stride, blockIdx.x % tiles_in_row * TILE,
+                   columns};
+    u32 own_row = threadIdx.x / TILE;
+    u32 own_column = threadIdx.x % TILE;
 
+    float a_next[LOADS], b_next[LOADS];
+    fetch(a_tile, 0, depth, a_next);
+    fetch(b_tile, 0, depth, b_next);
     float sum = 0.0f;
     for (u32 start = 0; start < depth; start += DEPTH) {
-        for (u32 load = 0; load < DEPTH * TILE; load += TILE * TILE) {
-            u32 element = load + thread;
-
-            u32 k = a_by_rows ? element % DEPTH : element / TILE;
-            u32 place = a_by_rows ? element / DEPTH : element % TILE;
-            u32 row = first_row + place;
-            a_tile[k][place] = row < rows && start + k < depth
-                ? a.start[row * a.row_stride + (start + k) * a.column_stride]
-                : 0.0f;
-
-            k = b_by_rows ? element / TILE : element % DEPTH;
-            place = b_by_rows ? element % TILE : element / DEPTH;
-            u32 column = first_column + place;
-            b_tile[k][place] = column < columns && start + k < depth
-                ? b.start[(start + k) * b.row_stride + column * b.column_stride]
-                : 0.0f;
-        }
+        store(a_tile, a_next, a_shared);
+        store(b_tile, b_next, b_shared);
         __syncthreads();
+        fetch(a_tile, start + DEPTH, depth, a_next);
+        fetch(b_tile, start + DEPTH, depth, b_next);
         for (u32 k = 0; k < DEPTH; ++k)
-            sum += a_tile[k][threadIdx.y] * b_tile[k][threadIdx.x];
+            sum += a_shared[k][own_row] * b_shared[k][own_column];
         __syncthreads();
     }
 
-    u32 row = first_row + threadIdx.y;
-    u32 column = first_column + threadIdx.x;
+    u32 row = a_tile.first_line + own_row;
+    u32 column = b_tile.first_line + own_column;
     if (row < rows && column < columns) {
         if (bias) sum += bias[column];
         out[(u64)row * columns + column] = activate(sum, relu);

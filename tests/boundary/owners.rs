@@ -35,7 +35,7 @@ fn taken_before_and_freed_inside_is_shown_without_credit() {
     let [_, report] = &checked.reports[..] else {
         panic!("{}", checked.story())
     };
-    let note = "1 taken before the test were given back inside it, 1000 bytes: no credit";
+    let note = "1 object, 1,000 B, taken before the test and given back inside it: no credit";
     assert_eq!(report.notes, [note], "{}", checked.story());
 }
 

@@ -73,7 +73,7 @@ fn run(root: &Tensor, keep: bool) -> Result<()> {
 fn pass(edge: &Edge, gradient: Tensor, pending: &mut Pending) -> Result<()> {
     match edge {
         Edge::Nowhere => Ok(()),
-        Edge::Leaf(leaf) => accumulate(leaf, gradient),
+        Edge::Leaf(leaf) => leaf.gradients().accumulate(gradient),
         Edge::Node(node) => {
             let sum = match pending.remove(&node.sequence()) {
                 None => gradient,
@@ -87,18 +87,4 @@ fn pass(edge: &Edge, gradient: Tensor, pending: &mut Pending) -> Result<()> {
             Ok(())
         }
     }
-}
-
-/// The first gradient becomes the leaf's own when nobody else holds it; later ones are added to it.
-fn accumulate(leaf: &Tensor, gradient: Tensor) -> Result<()> {
-    if let Some(sum) = leaf.grad() {
-        return sum.add_(&gradient);
-    }
-    let own = if gradient.is_sole_owner() && gradient.is_contiguous() {
-        gradient
-    } else {
-        gradient.copied()?
-    };
-    leaf.set_grad(Some(own));
-    Ok(())
 }

@@ -39,6 +39,22 @@ impl Gradients {
             None => Edge::Nowhere,
         }
     }
+
+    /// The first gradient becomes the leaf's own when nobody else holds it; later ones are added
+    /// to it. Under the lock, so that passes on several threads add up.
+    pub(super) fn accumulate(&self, gradient: Tensor) -> Result<()> {
+        let mut state = self.state();
+        if let Some(sum) = &state.gradient {
+            return sum.add_(&gradient);
+        }
+        let own = if gradient.is_sole_owner() && gradient.is_contiguous() {
+            gradient
+        } else {
+            gradient.copied()?
+        };
+        state.gradient = Some(own);
+        Ok(())
+    }
 }
 
 impl fmt::Debug for Gradients {

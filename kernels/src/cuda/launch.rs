@@ -24,7 +24,7 @@ impl<'a, T: DeviceRepr> From<&'a T> for Argument<'a> {
 /// Blocks and threads in a block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
-    pub(super) blocks: (u32, u32),
+    pub(super) blocks: u32,
     pub(super) threads: (u32, u32),
 }
 
@@ -42,7 +42,7 @@ impl Grid {
     pub(super) fn lines(lines: u64, threads: u32) -> Self {
         let blocks = u32::try_from(lines.min(MOST_BLOCKS)).expect("the bound is small");
         Self {
-            blocks: (blocks, 1),
+            blocks,
             threads: (threads, 1),
         }
     }
@@ -62,7 +62,7 @@ impl Cuda {
         grid: Grid,
         arguments: [Argument<'_>; ARGUMENTS],
     ) -> Result<()> {
-        if grid.blocks.0 == 0 || grid.blocks.1 == 0 {
+        if grid.blocks == 0 {
             return Ok(());
         }
         let function = self.engines().modules.function(self.context(), kernel)?;
@@ -74,7 +74,7 @@ impl Cuda {
         let launched = unsafe {
             result::launch_kernel(
                 function.cu_function(),
-                (grid.blocks.0, grid.blocks.1, 1),
+                (grid.blocks, 1, 1),
                 (grid.threads.0, grid.threads.1, 1),
                 0,
                 self.stream().cu_stream(),

@@ -18,6 +18,9 @@ use super::{count, floats};
 /// need not be woken.
 const SMALL: u64 = 1 << 22;
 
+/// Along a longer shared dimension the own kernel's few blocks would be busy for too long.
+const SHALLOW: usize = 1 << 12;
+
 /// `Matrix` of `matmul.cu`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -59,11 +62,14 @@ impl Cuda {
         let multiplications = sizes
             .iter()
             .fold(1_u64, |product, &size| product.saturating_mul(size as u64));
-        // Without a shared dimension the result is 0, which cuBLAS leaves to its callers.
-        if multiplications <= SMALL {
+        if sizes[2] == 0 {
+            // Sums of nothing, which neither kernel needs to be asked for.
+            self.set_words(0, out)?;
+        } else if multiplications <= SMALL && sizes[2] <= SHALLOW {
             return self.launch_small(sizes, lhs, rhs, epilogue, out);
+        } else {
+            self.large_product(sizes, lhs, rhs, out)?;
         }
-        self.large_product(sizes, lhs, rhs, out)?;
         if epilogue.bias.is_none() && !epilogue.relu {
             return Ok(());
         }
@@ -91,13 +97,14 @@ impl Cuda {
         out: Operand<'_>,
     ) -> Result<()> {
         const TILE: u32 = 16;
-        let [rows, columns, depth] = sizes
-            .map(|size| u32::try_from(size).expect("a factor of a small product, or beside a 0"));
+        let [rows, columns, depth] =
+            sizes.map(|size| u32::try_from(size).expect("a factor of a small product"));
         let (a, b, to) = (Matrix::of(lhs), Matrix::of(rhs), floats(out));
         let (bias, relu) = (bias_start(epilogue), u32::from(epilogue.relu));
+        let tiles = u64::from(columns.div_ceil(TILE)) * u64::from(rows.div_ceil(TILE));
         let grid = Grid {
-            blocks: (columns.div_ceil(TILE), rows.div_ceil(TILE)),
-            threads: (TILE, TILE),
+            blocks: u32::try_from(tiles).expect("fewer than it has multiplications"),
+            threads: (TILE * TILE, 1),
         };
         self.launch(
             Kernel::Matmul,

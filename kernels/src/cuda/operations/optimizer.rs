@@ -149,7 +149,7 @@ fn chunks_of(count: u64) -> u32 {
 /// Exactly one block a chunk: blocks find their parameter by their number.
 fn grid(chunks: u32) -> Grid {
     Grid {
-        blocks: (chunks, 1),
+        blocks: chunks,
         threads: (THREADS, 1),
     }
 }
