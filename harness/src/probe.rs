@@ -9,7 +9,7 @@ use crate::ledger::Place;
 
 /// Code that reads one allocator.
 ///
-/// Register it with [`probe!`](crate::probe). Its functions are called between the runs of test
+/// Register it with [`probe!`](crate::probe!). Its functions are called between the runs of test
 /// bodies, from the thread that checks, and may take the allocator's locks; they must not
 /// allocate GPU memory.
 pub trait Probe: Sync {

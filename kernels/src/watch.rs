@@ -25,6 +25,7 @@ const OWN_SOURCES: &[&str] = &[
     "kernels/src/nn/",
     "kernels/src/optim/",
     "kernels/src/tensor/",
+    "kernels/src/watch.rs",
 ];
 
 static BLOCKS: Source = Source::new(NAME, OWN_SOURCES);

@@ -74,7 +74,7 @@ fn a_driver_that_is_too_old_for_cupti_measures_nothing() {
     assert_unmeasured(
         &Fake::new().fault("cupti:too_old"),
         "cupti-too-old",
-        "refuses",
+        "needs a newer driver",
     );
 }
 

@@ -24,7 +24,7 @@ fn assert_clean_with_note(checked: &Checked, part: &str) {
     );
 }
 
-/// The one finding of the one check of a test that failed for it.
+/// The one finding of the last check of a process that failed for it.
 #[track_caller]
 fn assert_one_leak(checked: &Checked, kind: Kind, bytes: u64) -> &Finding {
     let story = checked.story();
@@ -32,7 +32,8 @@ fn assert_one_leak(checked: &Checked, kind: Kind, bytes: u64) -> &Finding {
         !checked.child.status.success(),
         "a leak fails its test\n{story}"
     );
-    let finding = only_finding(checked.report(), &story);
+    let report = checked.reports.last().expect("a report");
+    let finding = only_finding(report, &story);
     assert_eq!(finding.verdict, Verdict::Leaked, "{story}");
     assert_eq!(
         (finding.kind, finding.count, finding.bytes),

@@ -56,13 +56,13 @@ impl Fake {
     /// If the folder cannot be changed.
     #[must_use]
     pub fn without_cupti(self) -> Self {
-        for entry in std::fs::read_dir(self.folder.path()).expect("the folder just made") {
+        for entry in fs::read_dir(self.folder.path()).expect("the folder just made") {
             let path = entry.expect("an entry of the folder").path();
             if path
                 .file_name()
                 .is_some_and(|name| name.to_string_lossy().starts_with("libcupti"))
             {
-                std::fs::remove_file(path).expect("a link of this folder");
+                fs::remove_file(path).expect("a link of this folder");
             }
         }
         self

@@ -41,7 +41,15 @@ pub(crate) fn quiet() -> Quiet {
 /// Marks this thread unless it is marked already.
 #[must_use = "the mark ends with the guard"]
 pub(crate) fn quiet_if_heard() -> Option<Quiet> {
-    (DEPTH.get() == 0).then(quiet)
+    DEPTH.with(|depth| {
+        if depth.get() != 0 {
+            return None;
+        }
+        depth.set(1);
+        Some(Quiet {
+            _stays_on_its_thread: PhantomData,
+        })
+    })
 }
 
 #[cfg(test)]

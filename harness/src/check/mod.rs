@@ -4,6 +4,7 @@ mod blind;
 mod body;
 mod company;
 mod conclude;
+mod entry;
 mod gate;
 mod measure;
 mod outcome;

@@ -1,8 +1,6 @@
 //! The whole flow of one check.
 
-use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use gpu_leak_check_threads as threads;
@@ -11,7 +9,7 @@ use super::blind;
 use super::conclude::{Subject, conclude};
 use super::gate::Gate;
 use super::measure::{Measured, measure};
-use super::{body, outcome, poison, summary};
+use super::{body, entry, outcome, poison, summary};
 use crate::capture::cupti;
 use crate::case::Case;
 use crate::config::{Mode, Policy};
@@ -35,8 +33,8 @@ pub fn run(case: &'static Case) -> ExitCode {
         return run_unchecked(case);
     }
     let nested = threads::token() != 0;
-    if !nested && !first_entry(case) {
-        outcome::fail(case, REGISTERED_TWICE, "");
+    if !nested && entry::is_second(case) {
+        outcome::fail(case, entry::REGISTERED_TWICE, "");
     }
     let turn = (!nested).then(|| GATE.enter());
 
@@ -112,15 +110,4 @@ fn is_unchecked(case: &Case) -> bool {
 fn run_unchecked(case: &Case) -> ExitCode {
     let end = body::run(case.name(), ScopeId::NONE, case.body);
     outcome::end_unjudged(case, end)
-}
-
-const REGISTERED_TWICE: &str = "this test is registered twice and would run twice: \
-    put `#[gpu_leak_check]` above `#[test]`, or leave `#[test]` out (the attribute adds it)";
-
-/// Whether libtest enters this case for the first time. `#[test]` written above the attribute is
-/// gone before the attribute can see it, and the case stands in libtest's list twice.
-fn first_entry(case: &'static Case) -> bool {
-    static ENTERED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
-    let mut entered = ENTERED.lock().unwrap_or_else(PoisonError::into_inner);
-    entered.insert(std::ptr::from_ref(case).addr())
 }

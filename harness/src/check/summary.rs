@@ -4,6 +4,7 @@ use std::env;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use super::measure::Unknown;
+use crate::capture::cupti;
 use crate::device::exit;
 use crate::report::model::Report;
 use crate::report::{Sink, Summary};
@@ -52,7 +53,23 @@ fn tell() {
     if let Some(note) = Sink::global().note() {
         summary.note(&note);
     }
+    if let Some(note) = unseen() {
+        summary.note(&note);
+    }
     if let Some(text) = summary.text() {
         eprintln!("\n{text}");
     }
+}
+
+/// What an old CUPTI cannot show.
+fn unseen() -> Option<String> {
+    let tracer = cupti::start()
+        .ok()
+        .filter(|tracer| !tracer.unseen().is_empty())?;
+    Some(format!(
+        "CUPTI {} at {} is too old to show: {}",
+        tracer.version(),
+        tracer.path().display(),
+        tracer.unseen().join(", ")
+    ))
 }

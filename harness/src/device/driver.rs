@@ -52,7 +52,6 @@ functions! {
     synchronise_context: c"cuCtxSynchronize", fn();
     stream_is_capturing: c"cuStreamIsCapturing", fn(*mut c_void, *mut c_int);
     synchronise_stream: c"cuStreamSynchronize", fn(*mut c_void);
-    memory_info: c"cuMemGetInfo_v2", fn(*mut usize, *mut usize);
     default_pool: c"cuDeviceGetDefaultMemPool", fn(*mut *mut c_void, c_int);
     current_pool: c"cuDeviceGetMemPool", fn(*mut *mut c_void, c_int);
     pool_attribute: c"cuMemPoolGetAttribute", fn(*mut c_void, c_int, *mut c_void);
@@ -251,13 +250,6 @@ impl Driver {
     /// As for [`Self::stream_is_capturing`].
     pub(crate) unsafe fn synchronise_stream(&self, stream: u64) -> Result<(), CuResult> {
         call!(self.synchronise_stream(pointer(stream)))
-    }
-
-    /// Free and total bytes of the current context's device.
-    pub(crate) fn memory_info(&self) -> Result<(u64, u64), CuResult> {
-        let (mut free, mut total) = (0, 0);
-        call!(self.memory_info(&raw mut free, &raw mut total))?;
-        Ok((free as u64, total as u64))
     }
 
     /// The handle of the device's default pool, which nobody can destroy.

@@ -12,6 +12,5 @@ pub(crate) mod driver;
 pub(crate) mod errors;
 pub(crate) mod exclusion;
 pub(crate) mod exit;
-pub(crate) mod memory;
 pub(crate) mod pools;
 pub(crate) mod quiesce;

@@ -57,7 +57,7 @@ impl ScopeId {
 #[serde(transparent)]
 pub struct ThreadNumber(pub u32);
 
-/// An interned stack; see [`stack`](super::stack). 0 is the empty one.
+/// An interned stack, see [`Stacks`](super::Stacks). 0 is the empty one.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]

@@ -1,7 +1,7 @@
 //! Readings of the device through the driver.
 
 use super::{allocate, start, summary, watched_context, with_driver};
-use crate::device::{contexts, memory, pools, quiesce};
+use crate::device::{contexts, pools, quiesce};
 use crate::ledger::Place;
 
 #[test]
@@ -64,7 +64,6 @@ fn the_harness_makes_no_context_and_sees_none_of_its_own_calls() {
         assert_eq!(cuda!(cuInit(0 => u32)), 0);
         assert_eq!(quiesce::synchronise(|_| true), []);
         assert_eq!(pools::readings(), []);
-        assert_eq!(memory::readings(), []);
         assert_eq!(cuda!(fake_cuda_contexts_made()), 0);
         made!(cuDevicePrimaryCtxRetain(1 => i32));
         assert!(contexts::driver_in_use());

@@ -1,0 +1,68 @@
+//! Whether libtest enters a case twice.
+//!
+//! `#[test]` written above the attribute is gone before the attribute can see it; the attribute
+//! adds its own, and the case stands in libtest's list twice.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use crate::capture;
+use crate::case::Case;
+use crate::ledger::{self, Kind};
+use crate::report;
+use crate::report::model::{Frame, Owner};
+
+/// What the second entry is told.
+pub(crate) const REGISTERED_TWICE: &str = "this test is registered twice and would run twice: \
+    put `#[gpu_leak_check]` above `#[test]`, or leave `#[test]` out (the attribute adds it)";
+
+/// Whether libtest has entered this case before. A program's own code may call it as often as it
+/// likes.
+pub(crate) fn is_second(case: &'static Case) -> bool {
+    static ENTERED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+    let mut entered = ENTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    !entered.insert(std::ptr::from_ref(case).addr()) && is_called_by_libtest(case)
+}
+
+/// Whether no function of the program but the test itself is being run.
+fn is_called_by_libtest(case: &Case) -> bool {
+    let stack = ledger::live().stacks().frames(capture::stack());
+    let mut frames = report::site(stack, Kind::Linear, &[]).frames;
+    frames.retain(|frame| frame.owner == Owner::User);
+    let is_the_test = |frame: &Frame| {
+        let function = frame.function.as_deref().unwrap_or_default();
+        is_of(case.path, function)
+    };
+    !frames.is_empty() && frames.iter().all(is_the_test)
+}
+
+/// Whether `function` is the test of this path, or a closure in it. An inlined function has a name
+/// without its path.
+fn is_of(path: &str, function: &str) -> bool {
+    let name = function.split("::{{closure}}").next().unwrap_or_default();
+    !name.is_empty()
+        && path
+            .strip_suffix(name)
+            .is_some_and(|before| before.is_empty() || before.ends_with("::"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_of;
+
+    #[test]
+    fn the_test_itself_is_told_from_a_test_that_calls_it() {
+        let path = "train::optim::adam_frees";
+        for own in [path, "adam_frees", "train::optim::adam_frees::{{closure}}"] {
+            assert!(is_of(path, own), "{own}");
+        }
+        for other in [
+            "train::optim::calls_adam_frees",
+            "frees",
+            "core::ops::call_once",
+            "",
+        ] {
+            assert!(!is_of(path, other), "{other}");
+        }
+    }
+}
