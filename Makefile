@@ -10,6 +10,6 @@ lint:          ## formatting, the compiler's and clippy's lints
 	cargo clippy --workspace --all-targets -- -D warnings
 doc:           ## the documentation, warnings refused
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
-bundle:        ## ./bundle: tests and examples for a machine with a GPU and no Rust
+bundle:        ## bundle.tar.xz: tests and examples for a machine with a GPU and no Rust
 	scripts/bundle
 ci: lint doc test ## all that must hold before a change lands
