@@ -1,6 +1,9 @@
 //! Fails a test that leaves GPU memory or GPU objects behind.
 
 #[doc(hidden)]
+#[path = "bench.rs"]
+pub mod __bench;
+#[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
 mod capture;

@@ -9,6 +9,8 @@ pub(crate) mod quiet;
 pub(crate) mod thread;
 mod unwind;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::ledger::event::{Caller, ScopeId, StackId};
 use crate::ledger::{self};
 
@@ -31,8 +33,19 @@ pub(crate) fn caller_without_stack() -> Caller {
     }
 }
 
+/// Whether stacks are taken. Only a benchmark ever turns them off.
+static STACKS: AtomicBool = AtomicBool::new(true);
+
+/// Takes no stacks from now on, so that a benchmark can tell their cost from the rest.
+pub(crate) fn without_stacks() {
+    STACKS.store(false, Ordering::Relaxed);
+}
+
 /// This thread's stack, interned.
 pub(crate) fn stack() -> StackId {
+    if !STACKS.load(Ordering::Relaxed) {
+        return StackId::default();
+    }
     let mut frames = [0; unwind::DEPTH];
     let count = unwind::capture(&mut frames);
     ledger::live().stacks().intern(&frames[..count])

@@ -9,7 +9,7 @@ use gpu_leak_check_threads as threads;
 use super::body::{self, End};
 use super::company;
 use super::sources::{self, Poisoned};
-use crate::case::Case;
+use crate::case::{Case, ShouldPanic};
 use crate::config::Policy;
 use crate::judge::{self, Held, Reading, What};
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId};
@@ -51,12 +51,22 @@ pub(crate) struct Unknown {
 
 /// Runs the body once and looks at what it left.
 pub(crate) fn measure(case: &Case, policy: &Policy) -> Measured {
+    let body = |scope| body::run(case.name(), scope, case.body);
+    measure_with(policy, case.should_panic, body)
+}
+
+/// As [`measure`], with a body that is run by `run` for the scope it is told.
+pub(crate) fn measure_with(
+    policy: &Policy,
+    should_panic: Option<ShouldPanic>,
+    run: impl FnOnce(ScopeId) -> End,
+) -> Measured {
     let stretch = Stretch::begin();
     let start = Instant::now();
-    let end = body::run(case.name(), stretch.scope, case.body);
+    let end = run(stretch.scope);
     let body_time = start.elapsed();
     let left = stretch.settle(policy);
-    let as_expected = end.as_expected(case.should_panic);
+    let as_expected = end.as_expected(should_panic);
     Measured {
         as_expected,
         body_time,

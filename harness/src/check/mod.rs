@@ -6,6 +6,7 @@ mod company;
 mod conclude;
 mod entry;
 mod gate;
+mod here;
 mod measure;
 mod outcome;
 mod poison;
@@ -14,4 +15,5 @@ mod sites;
 mod sources;
 mod summary;
 
+pub(crate) use here::check_here;
 pub use run::run;

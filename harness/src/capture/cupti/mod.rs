@@ -26,7 +26,7 @@ mod tests;
 
 use std::sync::OnceLock;
 
-pub(crate) use subscriber::Tracer;
+pub(crate) use subscriber::{Tracer, candidates, watched};
 pub(crate) use unavailable::Unavailable;
 
 /// Starts watching, once in a process: about 12 ms the first time, nothing afterwards.

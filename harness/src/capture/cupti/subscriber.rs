@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "a context is passed on to CUPTI by its address")]
 
 use std::ffi::c_void;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::call::Call;
@@ -119,12 +119,25 @@ pub(super) unsafe fn device_of(context: *const c_void) -> Place {
 /// Finds the driver and CUPTI, subscribes and enables. To be called once.
 pub(super) fn start() -> Result<Tracer, Unavailable> {
     let _quiet = quiet();
+    let (driver, surroundings) = surroundings()?;
+    noting_initialisation(|| start_best(driver, &surroundings))
+}
+
+/// The copies of CUPTI to try, in turn.
+///
+/// # Errors
+///
+/// That there is no driver, or what is wrong with `GPU_LEAK_CHECK_CUPTI`.
+pub(crate) fn candidates() -> Result<Vec<PathBuf>, Unavailable> {
+    surroundings()?.1.candidates()
+}
+
+fn surroundings() -> Result<(&'static Driver, Surroundings), Unavailable> {
     let driver = driver::load().map_err(|why| Unavailable::NoDriver {
         why: why.to_owned(),
     })?;
     let version = CudaVersion(driver.version().unwrap_or(0));
-    let surroundings = Surroundings::here(version);
-    noting_initialisation(|| start_best(driver, &surroundings))
+    Ok((driver, Surroundings::here(version)))
 }
 
 /// Tries the copies of CUPTI in turn. One that does not work, being too old or too new for the
@@ -211,6 +224,13 @@ fn explain(
         };
     }
     failed(cupti, call, code)
+}
+
+/// The domain and id of everything watched.
+pub(crate) fn watched() -> impl Iterator<Item = (u32, u32)> {
+    let events = EVENTS.iter().map(|(domain, id, _)| (*domain, *id));
+    let calls = TABLE.iter().map(|row| (ffi::DOMAIN_DRIVER_API, row.id));
+    events.chain(calls)
 }
 
 /// Asks to be called back for everything watched; answers with what this CUPTI does not know.

@@ -1,0 +1,51 @@
+//! What benchmarks need of the inside: the harness at work without a test. Outside SemVer, and
+//! made for this project's own benchmarks alone.
+
+use crate::report::model::Verdict;
+use crate::{capture, check, observe};
+
+/// Starts what the first check of a process starts: ears for sources, and CUPTI.
+///
+/// # Errors
+///
+/// Why the driver's calls cannot be watched.
+pub fn start() -> Result<(), String> {
+    observe::listen();
+    match capture::cupti::start() {
+        Ok(_) => Ok(()),
+        Err(why) => Err(why.to_string()),
+    }
+}
+
+/// Takes no stacks from now on.
+pub fn without_stacks() {
+    capture::without_stacks();
+}
+
+/// The CUPTI domain and id of everything that is watched.
+#[must_use]
+pub fn watched() -> Vec<(u32, u32)> {
+    capture::cupti::watched().collect()
+}
+
+/// Where CUPTI is looked for, the best first.
+///
+/// # Errors
+///
+/// What is wrong with `GPU_LEAK_CHECK_CUPTI`.
+pub fn cupti_candidates() -> Result<Vec<std::path::PathBuf>, String> {
+    capture::cupti::candidates().map_err(|why| why.to_string())
+}
+
+/// Checks `body` on this thread, from the reading before it to the report, and answers whether it
+/// left nothing.
+///
+/// # Panics
+///
+/// When the run's settings are wrong.
+pub fn leaves_nothing(body: impl FnOnce()) -> bool {
+    match check::check_here("benchmark", body) {
+        Ok(report) => report.verdict == Verdict::Clean,
+        Err(why) => panic!("gpu-leak-check: {why}"),
+    }
+}

@@ -1,0 +1,148 @@
+//! The driver calls that are measured.
+
+#![expect(unsafe_code, reason = "the driver's interface is C")]
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+
+use cudarc::driver::sys;
+
+/// An empty kernel, for the oldest GPUs that today's drivers serve.
+const KERNEL: &CStr = c".version 6.3
+.target sm_75
+.address_size 64
+.visible .entry empty() { ret; }
+";
+
+/// How often the program allocates, launches and frees.
+const ROUNDS: u32 = 2500;
+/// What is allocated each time.
+const BYTES: usize = 1 << 20;
+
+/// The first device, its primary context current to this thread.
+#[derive(Debug)]
+pub(crate) struct Device {
+    name: String,
+    version: c_int,
+    kernel: sys::CUfunction,
+}
+
+fn check(result: sys::CUresult) {
+    assert_eq!(result, sys::CUresult::CUDA_SUCCESS, "a call to the driver");
+}
+
+impl Device {
+    /// Takes the device. Its pool keeps what comes back, so that a pair of calls finds it there.
+    pub(crate) fn open() -> Self {
+        let (mut device, mut version, mut context) = (0, 0, ptr::null_mut());
+        let mut name = [0_u8; 128];
+        let (mut pool, mut keep) = (ptr::null_mut(), u64::MAX);
+        let (mut module, mut kernel) = (ptr::null_mut(), ptr::null_mut());
+        let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        // SAFETY: every pointer is to a place of ours of the type that the call fills or reads,
+        // and every text ends with a zero byte.
+        unsafe {
+            check(sys::cuInit(0));
+            check(sys::cuDriverGetVersion(&raw mut version));
+            check(sys::cuDeviceGet(&raw mut device, 0));
+            let length = name.len() as c_int;
+            check(sys::cuDeviceGetName(
+                name.as_mut_ptr().cast(),
+                length,
+                device,
+            ));
+            check(sys::cuDevicePrimaryCtxRetain(&raw mut context, device));
+            check(sys::cuCtxSetCurrent(context));
+            check(sys::cuDeviceGetDefaultMemPool(&raw mut pool, device));
+            let value = (&raw mut keep).cast::<c_void>();
+            check(sys::cuMemPoolSetAttribute(pool, threshold, value));
+            check(sys::cuModuleLoadData(
+                &raw mut module,
+                KERNEL.as_ptr().cast(),
+            ));
+            check(sys::cuModuleGetFunction(
+                &raw mut kernel,
+                module,
+                c"empty".as_ptr(),
+            ));
+        }
+        let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
+        Self {
+            name: name.to_string_lossy().into_owned(),
+            version,
+            kernel,
+        }
+    }
+
+    /// Its name and the CUDA version of its driver.
+    pub(crate) fn description(&self) -> String {
+        let (major, minor) = (self.version / 1000, self.version % 1000 / 10);
+        format!("{}, driver for CUDA {major}.{minor}", self.name)
+    }
+
+    /// Takes from the device's pool and gives back.
+    pub(crate) fn pool_pair(&self) {
+        let mut pointer = 0;
+        // SAFETY: writes an address to a place of ours; what it names is given back and not used.
+        unsafe {
+            check(sys::cuMemAllocAsync(
+                &raw mut pointer,
+                BYTES,
+                ptr::null_mut(),
+            ));
+            check(sys::cuMemFreeAsync(pointer, ptr::null_mut()));
+        }
+    }
+
+    /// Creates an event and destroys it.
+    pub(crate) fn event_pair(&self) {
+        let mut event = ptr::null_mut();
+        // SAFETY: writes a handle to a place of ours, which is destroyed and not used.
+        unsafe {
+            check(sys::cuEventCreate(&raw mut event, 0));
+            check(sys::cuEventDestroy_v2(event));
+        }
+    }
+
+    /// Allocates, launches and frees, again and again.
+    pub(crate) fn program(&self) {
+        for _ in 0..ROUNDS {
+            let mut pointer = 0;
+            // SAFETY: writes an address to a place of ours; the kernel takes no parameters and
+            // touches no memory; what was allocated is freed and not used.
+            unsafe {
+                check(sys::cuMemAlloc_v2(&raw mut pointer, BYTES));
+                self.launch();
+                check(sys::cuMemFree_v2(pointer));
+            }
+        }
+        self.synchronize();
+    }
+
+    fn launch(&self) {
+        let none = ptr::null_mut();
+        // SAFETY: the kernel of a module that stays loaded; it takes no parameters.
+        let result = unsafe {
+            sys::cuLaunchKernel(
+                self.kernel,
+                1,
+                1,
+                1,
+                1,
+                1,
+                1,
+                0,
+                ptr::null_mut(),
+                ptr::null_mut(),
+                none,
+            )
+        };
+        check(result);
+    }
+
+    /// Waits for everything.
+    pub(crate) fn synchronize(&self) {
+        // SAFETY: a context is current to this thread.
+        check(unsafe { sys::cuCtxSynchronize() });
+    }
+}

@@ -1,0 +1,206 @@
+//! The process of one variant: both ends of its pipe.
+
+#![expect(clippy::print_stdout, reason = "answers go to standard output")]
+
+use std::ffi::OsString;
+use std::hint::black_box;
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use gpu_leak_check::ledger::{self, StackId};
+use gpu_leak_check::observe::Source;
+use gpu_leak_check::{__bench, Place};
+
+use crate::calls::Device;
+use crate::empty;
+use crate::orders::{Order, Variant};
+
+/// How deep in the program the calls are made.
+const DEPTH: usize = 24;
+/// Calls before those that are timed: the scope before them has emptied the pool.
+const FIRST_CALLS: u64 = 32;
+/// The addresses of made-up records are as far apart as small blocks of an allocator.
+const STRIDE: u64 = 512;
+
+static RECORDS: Source = Source::new("benchmark", &[]);
+
+/// A process as its parent sees it.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    variant: Variant,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    child: Child,
+}
+
+impl Worker {
+    pub(crate) fn start(
+        variant: Variant,
+        environment: &[(String, OsString)],
+    ) -> Result<Self, String> {
+        let mut child = Command::new(this_program()?)
+            .args(["--worker", variant.name()])
+            .envs(environment.iter().cloned())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| error.to_string())?;
+        let (orders, answers) = (child.stdin.take(), child.stdout.take());
+        Ok(Self {
+            variant,
+            orders,
+            answers: BufReader::new(answers.ok_or("no pipe from the worker")?),
+            child,
+        })
+    }
+
+    /// Gives an order and waits for the answer.
+    pub(crate) fn ask(&mut self, order: Order) -> Result<String, String> {
+        let ended = |_: io::Error| format!("the worker `{}` has ended", self.variant.name());
+        let pipe = self.orders.as_mut().ok_or("no pipe to the worker")?;
+        writeln!(pipe, "{order}").map_err(ended)?;
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).map_err(ended)?;
+        if answer.is_empty() {
+            return Err(format!(
+                "the worker `{}` gave up at `{order}`",
+                self.variant.name()
+            ));
+        }
+        Ok(answer.trim_end().to_owned())
+    }
+
+    /// Gives an order that is answered with nanoseconds.
+    pub(crate) fn time(&mut self, order: Order) -> Result<f64, String> {
+        let answer = self.ask(order)?;
+        answer.parse().map_err(|_| format!("`{answer}` is no time"))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // The end of its orders is the end of a worker.
+        drop(self.orders.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// This executable.
+pub(crate) fn this_program() -> Result<PathBuf, String> {
+    std::env::current_exe().map_err(|error| error.to_string())
+}
+
+/// Does what standard input says, until it ends.
+pub(crate) fn serve(variant: &str) -> Result<(), String> {
+    let variant = Variant::named(variant)?;
+    watch(variant)?;
+    let device = Device::open();
+    for line in io::stdin().lock().lines() {
+        let line = line.map_err(|error| error.to_string())?;
+        println!("{}", obey(variant, &device, line.parse()?));
+    }
+    Ok(())
+}
+
+/// The program alone, as a test with one check would run it.
+pub(crate) fn run_program(variant: &str) -> Result<(), String> {
+    let variant = Variant::named(variant)?;
+    watch(variant)?;
+    let device = Device::open();
+    in_scope(variant, || device.program());
+    Ok(())
+}
+
+fn watch(variant: Variant) -> Result<(), String> {
+    match variant {
+        Variant::Plain => Ok(()),
+        Variant::Empty => empty::subscribe(),
+        Variant::WithoutStacks => {
+            __bench::without_stacks();
+            __bench::start()
+        }
+        Variant::Ours => __bench::start(),
+    }
+}
+
+fn obey(variant: Variant, device: &Device, order: Order) -> String {
+    match order {
+        Order::Device => device.description(),
+        Order::PoolPairs(count) => block(variant, device, count, || device.pool_pair()),
+        Order::EventPairs(count) => block(variant, device, count, || device.event_pair()),
+        Order::Program => block(variant, device, 1, || device.program()),
+        Order::Scopes(count) => {
+            let start = Instant::now();
+            for _ in 0..count {
+                in_scope(variant, || ());
+            }
+            start.elapsed().as_nanos().to_string()
+        }
+        Order::Fill(count) => {
+            for number in 1..=count {
+                RECORDS.allocated(Place::cuda(0), number * STRIDE, STRIDE);
+            }
+            count.to_string()
+        }
+        Order::LongestStack => longest_stack().to_string(),
+    }
+}
+
+/// The nanoseconds of `count` calls, deep in the program and inside a scope.
+fn block(variant: Variant, device: &Device, count: u64, mut call: impl FnMut()) -> String {
+    let mut nanoseconds = 0;
+    in_scope(variant, || {
+        at_depth(&mut || {
+            for _ in 0..FIRST_CALLS.min(count) {
+                call();
+            }
+            device.synchronize();
+            let start = Instant::now();
+            for _ in 0..count {
+                call();
+            }
+            nanoseconds = start.elapsed().as_nanos();
+        });
+    });
+    device.synchronize();
+    nanoseconds.to_string()
+}
+
+/// Runs `body` in a checked scope, where the variant has any.
+fn in_scope(variant: Variant, body: impl FnOnce()) {
+    match variant {
+        Variant::Plain | Variant::Empty => body(),
+        Variant::WithoutStacks | Variant::Ours => {
+            assert!(__bench::leaves_nothing(body), "the scope is not clean");
+        }
+    }
+}
+
+/// Runs `body` with [`DEPTH`] frames above it.
+fn at_depth(body: &mut dyn FnMut()) {
+    #[inline(never)]
+    fn descend(levels: usize, body: &mut dyn FnMut()) {
+        if levels == 0 {
+            body();
+        } else {
+            descend(levels - 1, body);
+        }
+        // Without work after the call there would be no frame.
+        black_box(());
+    }
+    let mut here = 0;
+    backtrace::trace(|_| {
+        here += 1;
+        true
+    });
+    descend(DEPTH.saturating_sub(here), body);
+}
+
+/// The frames of the longest stack that the ledger knows.
+fn longest_stack() -> usize {
+    let stacks = ledger::live().stacks();
+    let lengths = (1..).map(|number| stacks.frames(StackId(number)).len());
+    lengths.take_while(|length| *length != 0).max().unwrap_or(0)
+}
