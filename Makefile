@@ -12,6 +12,6 @@ doc:           ## the documentation, warnings refused
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 bench:         ## what the harness costs; needs a GPU
 	cargo bench -p gpu-leak-tests --bench '*'
-bundle:        ## ./bundle: tests, examples and benchmarks for a machine with a GPU and no Rust
+bundle:        ## bundle.tar.xz: tests, examples and benchmarks for a machine with a GPU and no Rust
 	scripts/bundle
 ci: lint doc test ## all that must hold before a change lands

@@ -1,11 +1,13 @@
 //! Blind is never clean: what a check that cannot see the driver says, and when that fails its test.
 
+use std::path::Path;
+
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::model::Verdict;
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
 
-use super::driver::{allocate, context, free};
+use super::driver::{allocate, allocate_async, context, free, free_async};
 
 const USES_A_GPU: &str = "boundary::blind::uses_a_gpu";
 
@@ -15,6 +17,8 @@ const USES_A_GPU: &str = "boundary::blind::uses_a_gpu";
 fn uses_a_gpu() {
     context();
     free(allocate(8).unwrap()).unwrap();
+    // The pool keeps its reserve until somebody waits for the device.
+    free_async(allocate_async(8));
 }
 
 fn run(fake: &Fake, variables: &[(&str, &str)]) -> Checked {
@@ -49,6 +53,16 @@ fn assert_unmeasured(fake: &Fake, code: &str, what: &str) {
         assert!(reason.what.contains(what), "{story}");
         assert!(checked.child.stderr.contains("1 not measured"), "{story}");
     }
+}
+
+#[test]
+fn no_cupti_measures_nothing() {
+    let toolkits = ["/usr/local/cuda", "/opt/cuda"];
+    if toolkits.iter().any(|folder| Path::new(folder).exists()) {
+        // This machine has one that cannot be hidden.
+        return;
+    }
+    assert_unmeasured(&Fake::new().without_cupti(), "no-cupti", "libcupti");
 }
 
 #[test]

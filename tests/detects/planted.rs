@@ -147,6 +147,10 @@ fn take_registered() -> Box<[MaybeUninit<u8>]> {
     buffer
 }
 
+#[expect(
+    clippy::boxed_local,
+    reason = "what was registered is the box's memory"
+)]
 fn unregister(mut buffer: Box<[MaybeUninit<u8>]>) {
     // SAFETY: `take_registered` registered it.
     unsafe { sys::cuMemHostUnregister(buffer.as_mut_ptr().cast()) }
@@ -160,7 +164,7 @@ fn take_stream() -> sys::CUstream {
 
 fn destroy_stream(stream: sys::CUstream) {
     // SAFETY: the caller took it and uses it no more.
-    unsafe { result::stream::destroy(stream) }.unwrap();
+    unsafe { stream::destroy(stream) }.unwrap();
 }
 
 fn take_event() -> sys::CUevent {

@@ -294,3 +294,28 @@ fn waiting_for_a_context_ruins_the_capture_in_it() {
         assert_eq!(control.live("graph").0, 0);
     });
 }
+
+#[test]
+fn a_function_is_found_by_its_plain_name_in_the_version_asked_for() {
+    Fake::new().here(|control| {
+        context();
+        let find = |name: &std::ffi::CStr, version| {
+            let flags = 0;
+            // SAFETY: valid out pointers and a C string.
+            answer(|out| unsafe {
+                sys::cuGetProcAddress_v2(name.as_ptr(), out, version, flags, std::ptr::null_mut())
+            })
+        };
+        let create = find(c"cuCtxCreate", 12_000);
+        assert_ne!(create, find(c"cuCtxCreate", 13_000));
+        let allocate = find(c"cuMemAlloc", 13_000);
+        // SAFETY: the signature of `cuMemAlloc_v2`, which this is, and a valid out pointer.
+        let address: u64 = answer(|out| unsafe {
+            let allocate: unsafe extern "C" fn(*mut u64, usize) -> CUresult =
+                std::mem::transmute(allocate);
+            allocate(out, 5)
+        });
+        assert_eq!(control.live("linear"), (1, 5));
+        assert_eq!(free(address), CUresult::CUDA_SUCCESS);
+    });
+}

@@ -18,6 +18,9 @@ use crate::child::Run;
 /// The names under which programs look for the driver: its own, and a toolkit's.
 const CUDA_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
+/// The same for CUPTI.
+const CUPTI_NAMES: [&str; 2] = ["libcupti.so.13", "libcupti.so"];
+
 /// A folder with the two libraries, and how the driver in it is to behave.
 #[derive(Debug)]
 pub struct Fake {
@@ -41,12 +44,17 @@ impl Fake {
                 &folder.path().join(name),
             );
         }
-        let fake = Self {
+        for name in CUPTI_NAMES {
+            link(
+                &built("libgpu_leak_fake_cupti.so"),
+                &folder.path().join(name),
+            );
+        }
+        Self {
             folder,
             devices: 1,
             faults: Vec::new(),
-        };
-        fake.cupti_soname("libcupti.so.13")
+        }
     }
 
     /// No CUPTI on this machine.
@@ -56,31 +64,10 @@ impl Fake {
     /// If the folder cannot be changed.
     #[must_use]
     pub fn without_cupti(self) -> Self {
-        for entry in fs::read_dir(self.folder.path()).expect("the folder just made") {
-            let path = entry.expect("an entry of the folder").path();
-            if path
-                .file_name()
-                .is_some_and(|name| name.to_string_lossy().starts_with("libcupti"))
-            {
-                fs::remove_file(path).expect("a link of this folder");
-            }
+        for name in CUPTI_NAMES {
+            fs::remove_file(self.folder.path().join(name)).expect("a link of this folder");
         }
         self
-    }
-
-    /// CUPTI under another name.
-    ///
-    /// # Panics
-    ///
-    /// If the library has not been built beside this program, or the folder cannot be changed.
-    #[must_use]
-    pub fn cupti_soname(self, name: &str) -> Self {
-        let fake = self.without_cupti();
-        link(
-            &built("libgpu_leak_fake_cupti.so"),
-            &fake.folder.path().join(name),
-        );
-        fake
     }
 
     /// This many devices; with none, `cuInit` says that there is no device.
@@ -115,14 +102,20 @@ impl Fake {
             .into_iter()
             .chain(std::env::split_paths(&present));
         let path = std::env::join_paths(paths).expect("a path without colons");
-        vec![
+        let mut variables = vec![
             ("LD_LIBRARY_PATH".to_owned(), path),
             (
                 "FAKE_CUDA_DEVICES".to_owned(),
                 self.devices.to_string().into(),
             ),
             ("FAKE_CUDA".to_owned(), self.faults.join(",").into()),
-        ]
+        ];
+        let cupti = self.folder.path().join(CUPTI_NAMES[0]);
+        if cupti.exists() {
+            // A toolkit of this machine has a real one, which the stand-in for the driver is not for.
+            variables.push(("GPU_LEAK_CHECK_CUPTI".to_owned(), cupti.into()));
+        }
+        variables
     }
 
     /// Runs `body` on this machine: the test that calls this runs again in a child, and there the body runs.

@@ -1,5 +1,6 @@
 //! Reading, emptying and quieting everything that can hold GPU memory.
 
+use crate::capture::cupti;
 use crate::device::{pools, quiesce};
 use crate::judge::{Claims, Level, LevelName, Reading};
 use crate::ledger::{self, Layer, Place, ScopeId};
@@ -21,7 +22,7 @@ pub(crate) fn empty_caches() {
             probe.empty_cache(place);
         }
     }
-    pools::empty(&pools::readings());
+    pools::empty(&pools_at_rest());
 }
 
 /// Every figure now.
@@ -63,7 +64,7 @@ pub(crate) fn read() -> Reading {
     }
     reading
         .levels
-        .extend(pools::readings().into_iter().map(|pool| Level {
+        .extend(pools_at_rest().into_iter().map(|pool| Level {
             name: LevelName::Pool(pool.pool.to_string()),
             place: pool.place,
             allocated: pool.allocated,
@@ -76,6 +77,15 @@ pub(crate) fn read() -> Reading {
         .filter(|(_, counted)| counted.peak != 0)
         .collect();
     reading
+}
+
+/// The driver's pools. Without the tracer nobody knows which contexts to wait for, and the reserve
+/// of a pool that nobody waited for says nothing.
+fn pools_at_rest() -> Vec<pools::PoolReading> {
+    match cupti::start() {
+        Ok(tracer) if tracer.heartbeat().is_ok() => pools::readings(),
+        _ => Vec::new(),
+    }
 }
 
 fn level(probe: &dyn Probe, place: Place, peak: Option<u64>) -> Level {

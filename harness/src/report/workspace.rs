@@ -145,11 +145,11 @@ mod tests {
 
     #[test]
     fn the_target_folder_is_the_one_that_holds_this_program() {
-        let target = Workspace::current().target();
-        assert!(
-            std::env::current_exe().unwrap().starts_with(&target),
-            "{target:?}"
-        );
-        assert!(target.join("CACHEDIR.TAG").is_file());
+        let program = std::env::current_exe().unwrap();
+        let is_target = |folder: &&Path| folder.join("CACHEDIR.TAG").is_file();
+        // A program that was carried to another machine lies in none.
+        if let Some(target) = program.ancestors().find(is_target) {
+            assert_eq!(Workspace::current().target(), target);
+        }
     }
 }

@@ -115,8 +115,34 @@ impl Tensor {
         self.gradients().state().gradient.clone()
     }
 
-    /// Replaces the gradient, or drops it.
-    pub fn set_grad(&self, gradient: Option<Self>) {
+    /// Replaces the gradient.
+    ///
+    /// # Errors
+    ///
+    /// When its shape, type or device is not this tensor's.
+    pub fn set_grad(&self, gradient: Self) -> Result<()> {
+        gradient.expect_dtype("set_grad", DType::F32)?;
+        self.expect_same_device("set_grad", &gradient)?;
+        if gradient.shape() != self.shape() {
+            return Err(Error::Shape {
+                operation: "set_grad",
+                detail: format!(
+                    "a gradient of shape {:?} is none of a tensor of shape {:?}",
+                    gradient.shape(),
+                    self.shape()
+                ),
+            });
+        }
+        self.replace_grad(Some(gradient));
+        Ok(())
+    }
+
+    /// Drops the gradient, so that its memory is free until the next backward pass.
+    pub fn clear_grad(&self) {
+        self.replace_grad(None);
+    }
+
+    fn replace_grad(&self, gradient: Option<Self>) {
         // The old one is dropped after the lock is free again.
         let _old = std::mem::replace(&mut self.gradients().state().gradient, gradient);
     }

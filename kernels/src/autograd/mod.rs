@@ -1,6 +1,6 @@
 //! Gradients by reverse-mode differentiation.
 //!
-//! An operation on tensors that require gradients adds a [`node::Node`] to its result. The node
+//! An operation on tensors that require gradients adds a node to its result. The node
 //! holds what the operation's rule needs and edges to the nodes of its operands, never a way back
 //! to the result: so a graph has no cycles and goes when the last result of it does.
 //! [`Tensor::backward`](crate::Tensor::backward) walks it once and lets go of each node's saved

@@ -24,7 +24,7 @@ pub trait Optimizer {
     /// Drops every gradient, so that its memory is free until the next backward pass.
     fn zero_grad(&self) {
         for parameter in self.parameters() {
-            parameter.set_grad(None);
+            parameter.clear_grad();
         }
     }
 
@@ -52,6 +52,12 @@ fn with_gradients<'a>(
     for (place, parameter) in parameters.iter().enumerate() {
         if let Some(gradient) = parameter.grad() {
             parameters[0].expect_same_device(operation, parameter)?;
+            // A device reads gradients in order, and never what it writes.
+            let gradient = if gradient.shares_storage(parameter) {
+                gradient.copied()?
+            } else {
+                gradient.packed()?
+            };
             found.push((place, parameter, gradient));
         }
     }

@@ -90,7 +90,7 @@ impl Layout {
         let shape = Dims::new(operation, shape)?;
         let bytes = shape
             .iter()
-            .try_fold(8_usize, |product, &size| product.checked_mul(size));
+            .try_fold(8_usize, |product, &size| product.checked_mul(size.max(1)));
         if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
             return Err(Error::Shape {
                 operation,
@@ -146,7 +146,10 @@ impl Layout {
 
     /// `length` indices of one dimension, from `start`; the caller has checked the range.
     pub(crate) fn narrowed(mut self, dim: usize, start: usize, length: usize) -> Self {
-        self.offset += start * self.strides[dim];
+        // Nothing lies nowhere: an offset behind the storage's end would be none.
+        if length != 0 {
+            self.offset += start * self.strides[dim];
+        }
         self.shape[dim] = length;
         self
     }

@@ -138,6 +138,10 @@ impl Tensor {
         Arc::strong_count(&self.0) == 1 && Arc::strong_count(&self.0.storage) == 1
     }
 
+    pub(crate) fn shares_storage(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0.storage, &other.0.storage)
+    }
+
     pub(crate) fn expect_dtype(&self, operation: &'static str, dtype: DType) -> Result<()> {
         if self.dtype() == dtype {
             return Ok(());

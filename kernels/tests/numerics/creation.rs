@@ -51,6 +51,10 @@ fn tensors_without_elements_are_tensors() -> Result<()> {
         assert_eq!(none.to_vec::<f32>()?, [0.0; 6]);
         assert_eq!(Tensor::randn([0], &device)?.numel(), 0);
         assert_eq!(empty.reshape([3, 0])?.shape(), [3, 0]);
+        let corner = Tensor::zeros([5, 3], &device)?
+            .rows(5..5)?
+            .narrow(1, 3..3)?;
+        assert!(corner.contiguous()?.to_vec::<f32>()?.is_empty());
     }
     Ok(())
 }

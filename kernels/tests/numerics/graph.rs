@@ -19,7 +19,7 @@ fn gradients_of_several_passes_add_up_until_they_are_dropped() -> Result<()> {
         x.mul(&x)?.sum()?.backward()?;
     }
     assert_eq!(x.grad().expect("a gradient").to_vec::<f32>()?, [6.0, 12.0]);
-    x.set_grad(None);
+    x.clear_grad();
     x.sum()?.backward()?;
     assert_eq!(x.grad().expect("a gradient").to_vec::<f32>()?, [1.0, 1.0]);
     Ok(())

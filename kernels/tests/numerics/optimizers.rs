@@ -55,7 +55,7 @@ fn check<O: Optimizer>(
                     &mut reference.second[place],
                 );
             }
-            parameter.set_grad(Some(gradient));
+            parameter.set_grad(gradient)?;
         }
         optimizer.step()?;
         for (parameter, reference) in parameters.iter().zip(&references) {
@@ -125,11 +125,11 @@ fn a_parameter_without_a_gradient_stays_and_begins_its_momentum_later() -> Resul
         let early = Tensor::full([3], 1.0, &device)?.requires_grad_(true)?;
         let late = Tensor::full([3], 1.0, &device)?.requires_grad_(true)?;
         let mut optimizer = Sgd::new(vec![early.clone(), late.clone()], 0.5)?.momentum(0.5);
-        let gradient = || Tensor::full([3], 1.0, &device).map(Some);
-        early.set_grad(gradient()?);
+        let gradient = || Tensor::full([3], 1.0, &device);
+        early.set_grad(gradient()?)?;
         optimizer.step()?;
         assert_eq!(late.to_vec::<f32>()?, [1.0; 3]);
-        late.set_grad(gradient()?);
+        late.set_grad(gradient()?)?;
         optimizer.step()?;
         // 1 − 0.5 · 1 − 0.5 · (0.5 + 1), and one plain step.
         assert_eq!(early.to_vec::<f32>()?, [-0.25; 3]);
@@ -145,5 +145,23 @@ fn only_leaves_that_require_gradients_are_parameters() -> Result<()> {
     assert!(Sgd::new(vec![plain.clone()], 0.1).is_err());
     let made = plain.requires_grad_(true)?.sin()?;
     assert!(Adam::new(vec![made], 0.1).is_err());
+    Ok(())
+}
+
+#[test]
+fn a_gradient_set_by_hand_fits_its_parameter_and_may_be_a_view() -> Result<()> {
+    for device in devices() {
+        let value = HostTensor::from_f32(vec![1.0, 2.0, 3.0, 4.0], [2, 2])?.to(&device)?;
+        let parameter = value.requires_grad_(true)?;
+        let mut optimizer = Sgd::new(vec![parameter.clone()], 0.5)?;
+        // Its own numbers, turned around: what is read is also what is written.
+        parameter.set_grad(parameter.detach().transpose(0, 1)?)?;
+        optimizer.step()?;
+        assert_eq!(parameter.to_vec::<f32>()?, [0.5, 0.5, 2.0, 2.0]);
+        let error = parameter
+            .set_grad(Tensor::zeros([3], &device)?)
+            .expect_err("the shapes differ");
+        assert!(error.to_string().contains("[3]"), "{error}");
+    }
     Ok(())
 }

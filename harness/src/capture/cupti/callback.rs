@@ -70,7 +70,7 @@ pub(super) fn broken() -> bool {
 /// # Safety
 ///
 /// To be called by CUPTI alone, as a [`ffi::Callback`] of the domains that
-/// [`subscriber`](super::subscriber) enables.
+/// [`subscriber`] enables.
 pub(super) unsafe extern "C" fn entry(
     _user: *mut c_void,
     domain: u32,

@@ -28,7 +28,7 @@ pub(super) struct Surroundings {
     modules: Vec<PathBuf>,
     /// `GPU_LEAK_CHECK_CUPTI`
     chosen: Option<PathBuf>,
-    /// Toolkits: `CUDA_HOME`, `CUDA_PATH`, and where installers put them.
+    /// Toolkits: `CUDA_HOME`, `CUDA_PATH`, conda's, and where installers put them.
     toolkits: Vec<PathBuf>,
     /// Prefixes of Python installations.
     pythons: Vec<PathBuf>,
@@ -40,7 +40,8 @@ impl Surroundings {
     /// Those of this process.
     pub(super) fn here(driver: CudaVersion) -> Self {
         let folder = |name| env::var_os(name).map(PathBuf::from);
-        let mut toolkits: Vec<_> = ["CUDA_HOME", "CUDA_PATH"]
+        // Conda's packages make its prefix a toolkit.
+        let mut toolkits: Vec<_> = ["CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX"]
             .into_iter()
             .filter_map(folder)
             .collect();

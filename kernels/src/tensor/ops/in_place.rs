@@ -25,7 +25,7 @@ impl Tensor {
             .layout()
             .broadcast_to(operation, self.layout().shape)?;
         // A device reads one storage while it writes another.
-        let apart = if std::ptr::eq(&raw const **self.storage(), &raw const **other.storage()) {
+        let apart = if self.shares_storage(other) {
             Some(other.view(layout).copied()?)
         } else {
             None

@@ -125,7 +125,8 @@ pub(crate) fn binary(
     }
     lhs.expect_same_device(operation, rhs)?;
     let shape = broadcast(operation, &lhs.layout(), &rhs.layout())?;
-    let out = Tensor::empty(lhs.device(), Layout::dense(shape), DType::F32)?;
+    let layout = Layout::contiguous(operation, &shape)?;
+    let out = Tensor::empty(lhs.device(), layout, DType::F32)?;
     out.device().kernels().binary(
         op,
         Operand {

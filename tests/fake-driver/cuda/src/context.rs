@@ -1,4 +1,4 @@
-//! Contexts: primary ones by device, created ones, each thread's stack of current ones, and what dies with one.
+//! Contexts: created ones, each thread's stack of current ones, and what dies with one.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -18,8 +18,8 @@ pub(crate) struct Context {
     pub(crate) poisoned: Option<Error>,
     primary: bool,
     /// Retains of a primary context, attaches of a created one.
-    references: u32,
-    flags: u32,
+    pub(crate) references: u32,
+    pub(crate) flags: u32,
     cache_config: u32,
     limits: HashMap<u32, usize>,
 }
@@ -111,7 +111,7 @@ impl Driver {
         context.poisoned.map_or(Ok(context), Err)
     }
 
-    fn new_context(&mut self, device: usize, flags: u32, primary: bool) -> Context {
+    pub(crate) fn new_context(&mut self, device: usize, flags: u32, primary: bool) -> Context {
         self.context_uids += 1;
         Context {
             uid: self.context_uids,
@@ -166,7 +166,7 @@ impl Driver {
 }
 
 /// Destroys a context that lives, telling the tracer first.
-fn destroy(handle: Handle) {
+pub(crate) fn destroy(handle: Handle) {
     dispatch::tell_resource(
         resource::CONTEXT_DESTROY_STARTING,
         handle,
@@ -202,81 +202,6 @@ fn destroy_created(handle: Handle) -> Result<(), Error> {
     Ok(())
 }
 
-fn retain_primary(context_out: Out<Handle>, device: i32) -> Result<(), Error> {
-    let (handle, is_new) = {
-        let mut driver = driver()?;
-        let device = driver.device(device)?;
-        match driver.devices[device].primary {
-            Some(handle) if driver.context(handle).is_ok() => {
-                driver
-                    .contexts
-                    .get_mut(handle)
-                    .expect("it was just found")
-                    .references += 1;
-                (handle, false)
-            }
-            Some(handle) => {
-                let mut context = driver.new_context(device, 0, true);
-                let dead = driver
-                    .contexts
-                    .get_mut(handle)
-                    .expect("a primary context's handle stays");
-                // A reset leaves the retains of before in force.
-                context.references = dead.references + 1;
-                *dead = context;
-                (handle, true)
-            }
-            None => {
-                let context = driver.new_context(device, 0, true);
-                let handle = driver.contexts.insert(context);
-                driver.devices[device].primary = Some(handle);
-                (handle, true)
-            }
-        }
-    };
-    if is_new {
-        dispatch::tell_resource(resource::CONTEXT_CREATED, handle, 0, std::ptr::null());
-    }
-    context_out.put(handle)
-}
-
-fn release_primary(device: i32) -> Result<(), Error> {
-    let ended = {
-        let mut driver = driver()?;
-        let device = driver.device(device)?;
-        let handle = driver.devices[device]
-            .primary
-            .ok_or(Error::INVALID_CONTEXT)?;
-        let context = driver
-            .contexts
-            .get_mut(handle)
-            .expect("a primary context's handle stays");
-        context.references = context
-            .references
-            .checked_sub(1)
-            .ok_or(Error::INVALID_CONTEXT)?;
-        (context.references == 0 && context.alive).then_some(handle)
-    };
-    if let Some(handle) = ended {
-        destroy(handle);
-    }
-    Ok(())
-}
-
-fn reset_primary(device: i32) -> Result<(), Error> {
-    let live = {
-        let driver = driver()?;
-        let device = driver.device(device)?;
-        driver.devices[device]
-            .primary
-            .filter(|&handle| driver.context(handle).is_ok())
-    };
-    if let Some(handle) = live {
-        destroy(handle);
-    }
-    Ok(())
-}
-
 /// `CUlimit`: stack, printf buffer, heap, …; the sizes a fresh context has.
 fn default_limit(limit: u32) -> Result<usize, Error> {
     [1024, 8_650_752, 8 << 20, 2, 2048, 64, 0]
@@ -286,36 +211,6 @@ fn default_limit(limit: u32) -> Result<usize, Error> {
 }
 
 api! {
-    cuDevicePrimaryCtxRetain = 386 fn(context: Out<Handle>, device: i32) {
-        retain_primary(context, device)
-    }
-
-    cuDevicePrimaryCtxRelease = 387, cuDevicePrimaryCtxRelease_v2 = 544 fn(device: i32) {
-        release_primary(device)
-    }
-
-    cuDevicePrimaryCtxReset = 389, cuDevicePrimaryCtxReset_v2 = 545 fn(device: i32) {
-        reset_primary(device)
-    }
-
-    cuDevicePrimaryCtxGetState = 392 fn(device: i32, flags: Out<u32>, active: Out<i32>) {
-        let driver = driver()?;
-        let device = driver.device(device)?;
-        let primary = driver.devices[device].primary.and_then(|handle| driver.context(handle).ok());
-        flags.offer(primary.map_or(0, |context| context.flags));
-        active.offer(i32::from(primary.is_some()));
-        Ok(())
-    }
-
-    cuDevicePrimaryCtxSetFlags = 388, cuDevicePrimaryCtxSetFlags_v2 = 546 fn(device: i32, flags: u32) {
-        let mut driver = driver()?;
-        let device = driver.device(device)?;
-        if let Some(handle) = driver.devices[device].primary {
-            driver.contexts.get_mut(handle).expect("a primary context's handle stays").flags = flags;
-        }
-        Ok(())
-    }
-
     cuCtxCreate = 10, cuCtxCreate_v2 = 235 fn(context: Out<Handle>, flags: u32, device: i32) {
         create(context, flags, device)
     }

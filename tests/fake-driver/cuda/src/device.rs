@@ -4,7 +4,7 @@ use crate::arena::Arena;
 use crate::dispatch::{self, Out, api, resource};
 use crate::error::Error;
 use crate::fault;
-use crate::graph::GraphMemory;
+use crate::graph_memory::GraphMemory;
 use crate::handle::Handle;
 use crate::state::{self, Driver, driver};
 

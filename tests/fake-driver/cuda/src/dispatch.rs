@@ -255,7 +255,7 @@ pub(crate) struct Entry {
 }
 
 thread_local! {
-    /// `CUstreamCaptureMode` of this thread, and a number that tells threads apart.
+    /// What tells this thread apart; 0 until it is asked for.
     static THREAD: Cell<u64> = const { Cell::new(0) };
 }
 

@@ -1,14 +1,10 @@
-//! Graphs, executable graphs, and the memory their allocation nodes own.
+//! Graphs and executable graphs.
 
-use std::collections::HashMap;
-
-use crate::arena::Arena;
 use crate::copy::Transfer;
 use crate::dispatch::{self, In, Out, api, resource};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::memory::{Allocation, Kind};
-use crate::pool::BLOCK;
 use crate::state::{Driver, driver};
 
 /// One operation of a graph.
@@ -36,134 +32,24 @@ pub(crate) struct Exec {
     auto_free: bool,
 }
 
-/// The address an allocation node got, fixed for the life of its graph and of what was instantiated from it.
-#[derive(Debug)]
-struct Range {
-    size: u64,
-    graphs: u32,
-    execs: u32,
-    live: bool,
-    /// Has been launched, so memory stands behind the address.
-    backed: bool,
-}
-
-impl Range {
-    fn footprint(&self) -> u64 {
-        self.size.next_multiple_of(BLOCK)
-    }
-}
-
-/// The graph memory of one device, in the terms of `CUgraphMem_attribute`.
-#[derive(Debug)]
-pub(crate) struct GraphMemory {
-    addresses: Arena,
-    ranges: HashMap<u64, Range>,
-    used: u64,
-    used_high: u64,
-    reserved: u64,
-    reserved_high: u64,
-}
-
-impl Default for GraphMemory {
-    fn default() -> Self {
-        Self {
-            addresses: Arena::new(BLOCK),
-            ranges: HashMap::new(),
-            used: 0,
-            used_high: 0,
-            reserved: 0,
-            reserved_high: 0,
-        }
-    }
-}
-
-impl GraphMemory {
-    pub(crate) fn reserved(&self) -> u64 {
-        self.reserved
-    }
-
-    /// A live allocation was freed, inside a graph or outside.
-    pub(crate) fn release(&mut self, address: u64) {
-        let range = self
-            .ranges
-            .get_mut(&address)
-            .expect("a live graph allocation has a range");
-        range.live = false;
-        self.used -= range.footprint();
-        self.forget(address);
-    }
-
-    fn make_live(&mut self, address: u64) -> u64 {
-        let range = self
-            .ranges
-            .get_mut(&address)
-            .expect("an exec keeps its ranges");
-        range.live = true;
-        range.backed = true;
-        self.used += range.footprint();
-        self.used_high = self.used_high.max(self.used);
-        self.reserved = self.reserved.max(self.backed());
-        self.reserved_high = self.reserved_high.max(self.reserved);
-        self.ranges[&address].size
-    }
-
-    fn backed(&self) -> u64 {
-        self.ranges
-            .values()
-            .filter(|range| range.backed)
-            .map(Range::footprint)
-            .sum()
-    }
-
-    /// Gives back what no launched graph holds.
-    fn trim(&mut self) {
-        for range in self
-            .ranges
-            .values_mut()
-            .filter(|range| !range.live && range.execs == 0)
-        {
-            range.backed = false;
-        }
-        self.reserved = self.backed();
-    }
-
-    fn forget(&mut self, address: u64) {
-        let Some(range) = self.ranges.get(&address) else {
-            return;
-        };
-        if !range.live && range.graphs == 0 && range.execs == 0 {
-            let size = range.size;
-            self.ranges.remove(&address);
-            self.addresses.free(address, size, true);
-        }
-    }
-}
-
 impl Driver {
     /// Destroys a graph: its nodes go, and the addresses that nothing else holds.
     pub(crate) fn destroy_graph(&mut self, graph: Handle) -> Result<(), Error> {
         let graph = self.graphs.remove(graph).ok_or(Error::INVALID_VALUE)?;
         for node in graph.nodes {
             if let Some(Node::Allocate(address)) = self.nodes.remove(node) {
-                self.drop_owner(address, |range| &mut range.graphs);
+                for device in &mut self.devices {
+                    device.graph.drop_graph(address);
+                }
             }
         }
         Ok(())
     }
 
-    fn drop_owner(&mut self, address: u64, owner: impl Fn(&mut Range) -> &mut u32) {
-        for device in &mut self.devices {
-            if let Some(range) = device.graph.ranges.get_mut(&address) {
-                *owner(range) -= 1;
-                device.graph.forget(address);
-            }
-        }
-    }
-
     fn is_graph_memory(&self, address: u64) -> bool {
         self.devices
             .iter()
-            .any(|device| device.graph.ranges.contains_key(&address))
+            .any(|device| device.graph.contains(address))
     }
 
     fn instantiate(&mut self, graph: Handle, flags: u64) -> Result<Handle, Error> {
@@ -174,7 +60,7 @@ impl Driver {
             .iter()
             .filter_map(|&node| self.nodes.get(node).copied())
             .collect();
-        let ranges = &mut self.devices[device].graph.ranges;
+        let memory = &mut self.devices[device].graph;
         let addresses: Vec<u64> = nodes
             .iter()
             .filter_map(|node| {
@@ -188,12 +74,12 @@ impl Driver {
         // A graph with memory nodes is instantiated once at a time.
         if addresses
             .iter()
-            .any(|address| ranges.get(address).is_none_or(|range| range.execs > 0))
+            .any(|&address| !memory.is_free_to_instantiate(address))
         {
             return Err(Error::NOT_SUPPORTED);
         }
         for address in addresses {
-            ranges.get_mut(&address).expect("it was just found").execs += 1;
+            memory.hold(address);
         }
         Ok(self.execs.insert(Exec {
             nodes,
@@ -302,21 +188,8 @@ pub(crate) fn add_allocation(
     let mut address = 0;
     let node = add_node(graph, |driver| {
         driver.admit(device, size, size)?;
-        let memory = &mut driver.devices[device].graph;
-        address = memory
-            .addresses
-            .allocate(size)
-            .ok_or(Error::OUT_OF_MEMORY)?;
-        memory.ranges.insert(
-            address,
-            Range {
-                size,
-                graphs: 1,
-                execs: 0,
-                live: false,
-                backed: false,
-            },
-        );
+        let reserved = driver.devices[device].graph.reserve(size);
+        address = reserved.ok_or(Error::OUT_OF_MEMORY)?;
         Ok(Node::Allocate(address))
     })?;
     Ok((node, address))
@@ -415,7 +288,7 @@ api! {
         let exec = driver.execs.remove(exec).ok_or(Error::INVALID_VALUE)?;
         for node in exec.nodes {
             if let Node::Allocate(address) = node {
-                driver.drop_owner(address, |range| &mut range.execs);
+                driver.devices[exec.device].graph.drop_exec(address);
             }
         }
         Ok(())
@@ -463,37 +336,5 @@ api! {
             graph.nodes.iter().take(room).enumerate().for_each(|(index, &node)| nodes.at(index).offer(node));
         }
         count.put(graph.nodes.len())
-    }
-
-    cuDeviceGetGraphMemAttribute = 641 fn(device: i32, attribute: u32, value: Out<u64>) {
-        let driver = driver()?;
-        let device = driver.device(device)?;
-        let memory = &driver.devices[device].graph;
-        value.put(match attribute {
-            0 => memory.used,
-            1 => memory.used_high,
-            2 => memory.reserved,
-            3 => memory.reserved_high,
-            _ => return Err(Error::INVALID_VALUE),
-        })
-    }
-
-    cuDeviceSetGraphMemAttribute = 642 fn(device: i32, attribute: u32, value: Out<u64>) {
-        let mut driver = driver()?;
-        let device = driver.device(device)?;
-        let memory = &mut driver.devices[device].graph;
-        match (attribute, value.value()?) {
-            (1, 0) => memory.used_high = memory.used,
-            (3, 0) => memory.reserved_high = memory.reserved,
-            _ => return Err(Error::INVALID_VALUE),
-        }
-        Ok(())
-    }
-
-    cuDeviceGraphMemTrim = 640 fn(device: i32) {
-        let mut driver = driver()?;
-        let device = driver.device(device)?;
-        driver.devices[device].graph.trim();
-        Ok(())
     }
 }

@@ -19,12 +19,14 @@ mod error;
 mod event;
 mod fault;
 mod graph;
+mod graph_memory;
 mod handle;
 mod host;
 mod memory;
 mod module;
 mod object;
 mod pool;
+mod primary;
 mod query;
 mod state;
 mod stream;
@@ -39,11 +41,13 @@ fn entries() -> impl Iterator<Item = dispatch::Entry> {
         device::ENTRIES,
         event::ENTRIES,
         graph::ENTRIES,
+        graph_memory::ENTRIES,
         host::ENTRIES,
         memory::ENTRIES,
         module::ENTRIES,
         object::ENTRIES,
         pool::ENTRIES,
+        primary::ENTRIES,
         query::ENTRIES,
         stream::ENTRIES,
         vmm::ENTRIES,

@@ -1,0 +1,151 @@
+//! Every planted leak is found as the catalogue says: lines, counts, bytes, kinds.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use gpu_leak_check::report::json;
+use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_kernels::Device;
+use gpu_leak_kernels::planted::{CATALOGUE, Layer, Planted};
+
+/// Tells a child process which device to use.
+const DEVICE: &str = "GPU_LEAK_KERNELS_DEVICE";
+
+/// The one device of a child process. Were it made by each run, it would be leaked with what is
+/// taken from it; so what it loads at first use is only that.
+fn device() -> &'static Device {
+    static OWN: OnceLock<Device> = OnceLock::new();
+    OWN.get_or_init(|| {
+        let device = match std::env::var(DEVICE).as_deref() {
+            Ok("cuda") => Device::cuda(0),
+            _ => Device::embedded(),
+        };
+        device.expect("the parent has seen that it is there")
+    })
+}
+
+macro_rules! leaks {
+    ($($name:ident),+ $(,)?) => {
+        /// What the tests below run in processes of their own.
+        mod planted {
+            use gpu_leak_check::gpu_leak_check;
+            use gpu_leak_kernels::Result;
+            use gpu_leak_kernels::planted::Planted;
+
+            use super::device;
+
+            $(#[gpu_leak_check]
+            #[ignore = "leaks on purpose"]
+            #[test]
+            fn $name() -> Result<()> {
+                let planted = Planted::named(stringify!($name)).expect("it is in the catalogue");
+                planted.run(device())
+            })+
+        }
+
+        $(#[test]
+        fn $name() {
+            let planted = Planted::named(stringify!($name)).expect("it is in the catalogue");
+            if planted.layer == Layer::Caching {
+                check(planted, "embedded");
+            }
+            if Device::cuda(0).is_ok() {
+                check(planted, "cuda");
+            }
+        })+
+
+        const NAMES: &[&str] = &[$(stringify!($name)),+];
+    };
+}
+
+leaks!(
+    forgotten_handle,
+    early_return,
+    closure_cycle,
+    growing_static,
+    kept_gradient,
+    loss_history,
+    retained_graph,
+    batch_kept_by_loader,
+    pinned_segment,
+    pinned_host_buffer,
+    orphan_stream,
+);
+
+#[test]
+fn every_leak_of_the_catalogue_is_tried() {
+    let catalogue: BTreeSet<_> = CATALOGUE.iter().map(|planted| planted.name).collect();
+    assert_eq!(NAMES.iter().copied().collect::<BTreeSet<_>>(), catalogue);
+}
+
+/// Runs a leak in a process of its own and holds the report against the catalogue.
+fn check(planted: &Planted, device: &str) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let child = Command::new(std::env::current_exe().expect("this program's path"))
+        .args(["--exact", &format!("leaks::planted::{}", planted.name)])
+        .args(["--ignored", "--nocapture"])
+        .env(DEVICE, device)
+        .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
+        .output()
+        .expect("a child process");
+    let story = String::from_utf8_lossy(&child.stderr);
+    assert!(!child.status.success(), "{story}");
+
+    let report = report_below(folder.path()).unwrap_or_else(|| panic!("no report\n{story}"));
+    assert_eq!(report.verdict, Verdict::Leaked, "{story}");
+    let mut found: Vec<_> = report
+        .findings
+        .iter()
+        .filter(|finding| finding.verdict == Verdict::Leaked)
+        .map(|finding| {
+            let user = &finding.site.frames[finding.site.user.expect("a line of the user's")];
+            let kind = serde_json::to_value(finding.kind).expect("a kind");
+            let kind = kind.as_str().map(str::to_owned);
+            assert!(finding.confirmed.is_some(), "{story}");
+            (
+                user.file.clone(),
+                user.line,
+                finding.count,
+                finding.bytes,
+                kind,
+            )
+        })
+        .collect();
+    found.sort();
+    let mut expected: Vec<_> = planted
+        .sites
+        .iter()
+        .map(|site| {
+            let line = Some(planted.line(site));
+            let kind = Some(planted.kind.to_owned());
+            (
+                Some(planted.file.to_owned()),
+                line,
+                site.count,
+                site.bytes,
+                kind,
+            )
+        })
+        .collect();
+    expected.sort();
+    assert_eq!(found, expected, "{story}");
+}
+
+/// The one report in the run file that the child wrote.
+fn report_below(folder: &std::path::Path) -> Option<Report> {
+    for entry in std::fs::read_dir(folder).ok()?.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            if let Some(report) = report_below(&path) {
+                return Some(report);
+            }
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "jsonl")
+        {
+            return json::read(&path).ok()?.reports.pop();
+        }
+    }
+    None
+}

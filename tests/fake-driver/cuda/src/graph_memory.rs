@@ -1,0 +1,198 @@
+//! The memory that the allocation nodes of graphs own, in the terms of `CUgraphMem_attribute`.
+//!
+//! An address is fixed when its node is made; memory stands behind it from the first launch on, and stays
+//! reserved until a trim finds nothing that could launch again.
+
+use std::collections::HashMap;
+
+use crate::arena::Arena;
+use crate::dispatch::{Out, api};
+use crate::error::Error;
+use crate::pool::BLOCK;
+use crate::state::driver;
+
+/// The address an allocation node got, fixed for the life of its graph and of what was instantiated from it.
+#[derive(Debug)]
+struct Range {
+    size: u64,
+    graphs: u32,
+    execs: u32,
+    live: bool,
+    /// Has been launched, so memory stands behind the address.
+    backed: bool,
+}
+
+impl Range {
+    fn footprint(&self) -> u64 {
+        self.size.next_multiple_of(BLOCK)
+    }
+}
+
+/// The graph memory of one device, in the terms of `CUgraphMem_attribute`.
+#[derive(Debug)]
+pub(crate) struct GraphMemory {
+    addresses: Arena,
+    ranges: HashMap<u64, Range>,
+    used: u64,
+    used_high: u64,
+    reserved: u64,
+    reserved_high: u64,
+}
+
+impl Default for GraphMemory {
+    fn default() -> Self {
+        Self {
+            addresses: Arena::new(BLOCK),
+            ranges: HashMap::new(),
+            used: 0,
+            used_high: 0,
+            reserved: 0,
+            reserved_high: 0,
+        }
+    }
+}
+
+impl GraphMemory {
+    pub(crate) fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
+    /// An address for an allocation node, without memory.
+    pub(crate) fn reserve(&mut self, size: u64) -> Option<u64> {
+        let address = self.addresses.allocate(size)?;
+        let range = Range {
+            size,
+            graphs: 1,
+            execs: 0,
+            live: false,
+            backed: false,
+        };
+        self.ranges.insert(address, range);
+        Some(address)
+    }
+
+    pub(crate) fn contains(&self, address: u64) -> bool {
+        self.ranges.contains_key(&address)
+    }
+
+    /// Whether no executable graph has this address: there may be one at a time.
+    pub(crate) fn is_free_to_instantiate(&self, address: u64) -> bool {
+        self.ranges
+            .get(&address)
+            .is_some_and(|range| range.execs == 0)
+    }
+
+    /// An executable graph was made.
+    pub(crate) fn hold(&mut self, address: u64) {
+        if let Some(range) = self.ranges.get_mut(&address) {
+            range.execs += 1;
+        }
+    }
+
+    /// Its executable graph was destroyed.
+    pub(crate) fn drop_exec(&mut self, address: u64) {
+        if let Some(range) = self.ranges.get_mut(&address) {
+            range.execs -= 1;
+            self.forget(address);
+        }
+    }
+
+    /// Its graph was destroyed.
+    pub(crate) fn drop_graph(&mut self, address: u64) {
+        if let Some(range) = self.ranges.get_mut(&address) {
+            range.graphs -= 1;
+            self.forget(address);
+        }
+    }
+
+    /// A live allocation was freed, inside a graph or outside.
+    pub(crate) fn release(&mut self, address: u64) {
+        let range = self
+            .ranges
+            .get_mut(&address)
+            .expect("a live graph allocation has a range");
+        range.live = false;
+        self.used -= range.footprint();
+        self.forget(address);
+    }
+
+    /// A launch reached the node: memory stands behind the address. Answers with its size.
+    pub(crate) fn make_live(&mut self, address: u64) -> u64 {
+        let range = self
+            .ranges
+            .get_mut(&address)
+            .expect("an exec keeps its ranges");
+        range.live = true;
+        range.backed = true;
+        self.used += range.footprint();
+        self.used_high = self.used_high.max(self.used);
+        self.reserved = self.reserved.max(self.backed());
+        self.reserved_high = self.reserved_high.max(self.reserved);
+        self.ranges[&address].size
+    }
+
+    fn backed(&self) -> u64 {
+        self.ranges
+            .values()
+            .filter(|range| range.backed)
+            .map(Range::footprint)
+            .sum()
+    }
+
+    /// Gives back what no launched graph holds.
+    fn trim(&mut self) {
+        for range in self
+            .ranges
+            .values_mut()
+            .filter(|range| !range.live && range.execs == 0)
+        {
+            range.backed = false;
+        }
+        self.reserved = self.backed();
+    }
+
+    fn forget(&mut self, address: u64) {
+        let Some(range) = self.ranges.get(&address) else {
+            return;
+        };
+        if !range.live && range.graphs == 0 && range.execs == 0 {
+            let size = range.size;
+            self.ranges.remove(&address);
+            self.addresses.free(address, size, true);
+        }
+    }
+}
+
+api! {
+    cuDeviceGetGraphMemAttribute = 641 fn(device: i32, attribute: u32, value: Out<u64>) {
+        let driver = driver()?;
+        let device = driver.device(device)?;
+        let memory = &driver.devices[device].graph;
+        value.put(match attribute {
+            0 => memory.used,
+            1 => memory.used_high,
+            2 => memory.reserved,
+            3 => memory.reserved_high,
+            _ => return Err(Error::INVALID_VALUE),
+        })
+    }
+
+    cuDeviceSetGraphMemAttribute = 642 fn(device: i32, attribute: u32, value: Out<u64>) {
+        let mut driver = driver()?;
+        let device = driver.device(device)?;
+        let memory = &mut driver.devices[device].graph;
+        match (attribute, value.value()?) {
+            (1, 0) => memory.used_high = memory.used,
+            (3, 0) => memory.reserved_high = memory.reserved,
+            _ => return Err(Error::INVALID_VALUE),
+        }
+        Ok(())
+    }
+
+    cuDeviceGraphMemTrim = 640 fn(device: i32) {
+        let mut driver = driver()?;
+        let device = driver.device(device)?;
+        driver.devices[device].graph.trim();
+        Ok(())
+    }
+}

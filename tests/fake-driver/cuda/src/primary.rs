@@ -1,0 +1,114 @@
+//! Primary contexts: one a device, shared by all who retain it, under a handle that stays the same.
+
+use crate::context::destroy;
+use crate::dispatch::{self, Out, api, resource};
+use crate::error::Error;
+use crate::handle::Handle;
+use crate::state::driver;
+
+fn retain(context_out: Out<Handle>, device: i32) -> Result<(), Error> {
+    let (handle, is_new) = {
+        let mut driver = driver()?;
+        let device = driver.device(device)?;
+        match driver.devices[device].primary {
+            Some(handle) if driver.context(handle).is_ok() => {
+                driver
+                    .contexts
+                    .get_mut(handle)
+                    .expect("it was just found")
+                    .references += 1;
+                (handle, false)
+            }
+            Some(handle) => {
+                let mut context = driver.new_context(device, 0, true);
+                let dead = driver
+                    .contexts
+                    .get_mut(handle)
+                    .expect("a primary context's handle stays");
+                // A reset leaves the retains of before in force.
+                context.references = dead.references + 1;
+                *dead = context;
+                (handle, true)
+            }
+            None => {
+                let context = driver.new_context(device, 0, true);
+                let handle = driver.contexts.insert(context);
+                driver.devices[device].primary = Some(handle);
+                (handle, true)
+            }
+        }
+    };
+    if is_new {
+        dispatch::tell_resource(resource::CONTEXT_CREATED, handle, 0, std::ptr::null());
+    }
+    context_out.put(handle)
+}
+
+fn release(device: i32) -> Result<(), Error> {
+    let ended = {
+        let mut driver = driver()?;
+        let device = driver.device(device)?;
+        let handle = driver.devices[device]
+            .primary
+            .ok_or(Error::INVALID_CONTEXT)?;
+        let context = driver
+            .contexts
+            .get_mut(handle)
+            .expect("a primary context's handle stays");
+        context.references = context
+            .references
+            .checked_sub(1)
+            .ok_or(Error::INVALID_CONTEXT)?;
+        (context.references == 0 && context.alive).then_some(handle)
+    };
+    if let Some(handle) = ended {
+        destroy(handle);
+    }
+    Ok(())
+}
+
+fn reset(device: i32) -> Result<(), Error> {
+    let live = {
+        let driver = driver()?;
+        let device = driver.device(device)?;
+        driver.devices[device]
+            .primary
+            .filter(|&handle| driver.context(handle).is_ok())
+    };
+    if let Some(handle) = live {
+        destroy(handle);
+    }
+    Ok(())
+}
+
+api! {
+    cuDevicePrimaryCtxRetain = 386 fn(context: Out<Handle>, device: i32) {
+        retain(context, device)
+    }
+
+    cuDevicePrimaryCtxRelease = 387, cuDevicePrimaryCtxRelease_v2 = 544 fn(device: i32) {
+        release(device)
+    }
+
+    cuDevicePrimaryCtxReset = 389, cuDevicePrimaryCtxReset_v2 = 545 fn(device: i32) {
+        reset(device)
+    }
+
+    cuDevicePrimaryCtxGetState = 392 fn(device: i32, flags: Out<u32>, active: Out<i32>) {
+        let driver = driver()?;
+        let device = driver.device(device)?;
+        let primary = driver.devices[device].primary.and_then(|handle| driver.context(handle).ok());
+        flags.offer(primary.map_or(0, |context| context.flags));
+        active.offer(i32::from(primary.is_some()));
+        Ok(())
+    }
+
+    cuDevicePrimaryCtxSetFlags = 388, cuDevicePrimaryCtxSetFlags_v2 = 546 fn(device: i32, flags: u32) {
+        let mut driver = driver()?;
+        let device = driver.device(device)?;
+        if let Some(handle) = driver.devices[device].primary {
+            driver.contexts.get_mut(handle).expect("a primary context's handle stays").flags = flags;
+        }
+        Ok(())
+    }
+}
