@@ -19,6 +19,9 @@ pub mod probe;
 pub mod registry;
 pub mod report;
 
+pub use check::run;
+pub use ledger::Place;
+
 /// Fails a test that leaves GPU memory or GPU objects behind.
 ///
 /// ```
@@ -129,4 +132,3 @@ pub mod report;
 ///
 /// The test panics if something stayed, with a report of what, where it was taken and what to do.
 pub use gpu_leak_check_macros::gpu_leak_check;
-pub use ledger::Place;
