@@ -1,4 +1,4 @@
-//! Fails a test that leaves GPU memory or GPU objects behind.
+#![doc = include_str!("../README.md")]
 
 #[doc(hidden)]
 #[path = "bench.rs"]
