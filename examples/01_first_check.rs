@@ -71,7 +71,10 @@ fn main() -> std::result::Result<ExitCode, Box<dyn Error>> {
         if failed {
             println!("-- failed, as cargo test would tell it");
         } else {
-            print!("{}", text::to_string(&report, &text::Rendering::for_stderr()));
+            print!(
+                "{}",
+                text::to_string(&report, &text::Rendering::for_stderr())
+            );
             println!("-- passed; cargo test would say no more than ok");
         }
         reports.push((failed, report));

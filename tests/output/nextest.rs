@@ -1,4 +1,4 @@
-//! What cargo-nextest makes of a leak: the JUnit file of continuous integration carries the story.
+//! What cargo-nextest makes of a leak: the `JUnit` file of continuous integration carries the story.
 
 use std::env;
 use std::fs;
@@ -23,15 +23,24 @@ fn keeps_a_tensor() -> gpu_leak_kernels::Result<()> {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "says why nothing was tested")]
 fn the_message_in_junit_is_the_headline_and_the_text_has_the_report() {
-    if !nextest().arg("--version").output().is_ok_and(|it| it.status.success()) {
+    if !nextest()
+        .arg("--version")
+        .output()
+        .is_ok_and(|it| it.status.success())
+    {
         println!("skipped: cargo-nextest is not installed (https://nexte.st)");
         return;
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let run = run_planted(folder.path());
     let story = String::from_utf8_lossy(&run.stderr);
-    assert_eq!(run.status.code(), Some(100), "nextest found no failing test\n{story}");
+    assert_eq!(
+        run.status.code(),
+        Some(100),
+        "nextest found no failing test\n{story}"
+    );
 
     let junit = fs::read_to_string(folder.path().join("store/ci/junit.xml")).expect("a JUnit file");
     let junit = roxmltree::Document::parse(&junit).expect("XML");
@@ -41,11 +50,19 @@ fn the_message_in_junit_is_the_headline_and_the_text_has_the_report() {
         .expect("a failure");
     let message = failure.attribute("message").unwrap_or_default();
     assert!(
-        message.contains("gpu leak: 1 allocation, 1.00 KiB on embedded:0, taken at tests/output/nextest.rs:"),
+        message.starts_with(&format!("thread '{PLANTED}' panicked at ")),
         "{message}"
     );
+    let headline =
+        "gpu leak: 1 allocation, 1.00 KiB on embedded:0, taken at tests/output/nextest.rs:";
+    assert!(message.contains(headline), "{message}");
     let text = failure.text().unwrap_or_default();
-    for part in ["leaked: 1.00 KiB device memory", "taken here", "difference", "help: "] {
+    for part in [
+        "leaked: 1.00 KiB device memory",
+        "taken here",
+        "difference",
+        "help: ",
+    ] {
         assert!(text.contains(part), "no `{part}` in\n{text}");
     }
 }
@@ -53,11 +70,20 @@ fn the_message_in_junit_is_the_headline_and_the_text_has_the_report() {
 /// Runs the planted test by nextest with this very program: nothing is built.
 fn run_planted(folder: &Path) -> Output {
     let metadata = Command::new(cargo())
-        .args(["metadata", "--format-version=1", "--offline", "--manifest-path"])
+        .args([
+            "metadata",
+            "--format-version=1",
+            "--offline",
+            "--manifest-path",
+        ])
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
         .output()
         .expect("cargo runs");
-    assert!(metadata.status.success(), "{}", String::from_utf8_lossy(&metadata.stderr));
+    assert!(
+        metadata.status.success(),
+        "{}",
+        String::from_utf8_lossy(&metadata.stderr)
+    );
     let config = format!("[store]\ndir = {:?}\n\n{CONFIG}", folder.join("store"));
     let files = [
         ("cargo.json", metadata.stdout.clone()),
