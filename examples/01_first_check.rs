@@ -61,6 +61,8 @@ fn device() -> &'static Device {
 fn main() -> std::result::Result<ExitCode, Box<dyn Error>> {
     let name = option("--device")?.unwrap_or_else(|| "embedded".to_owned());
     let device = DEVICE.get_or_init(|| device_named(&name).expect("a device"));
+    // What a GPU makes at first use and keeps, kernels and a generator's state, is the suite's.
+    predict(&TinyModel::new(device)?, &Tensor::randn(BATCH, device)?)?;
     println!("Two tests of TinyModel on {device}, each under #[gpu_leak_check].");
 
     let mut reports = Vec::new();

@@ -63,6 +63,7 @@ functions! {
 /// The driver in this process.
 #[derive(Debug)]
 pub(crate) struct Driver {
+    library: Library,
     functions: Functions,
 }
 
@@ -79,6 +80,7 @@ pub(crate) fn load() -> Result<&'static Driver, &'static str> {
         exit::install();
         open().map(|library| Driver {
             functions: Functions::of(&library),
+            library,
         })
     });
     outcome.as_ref().map_err(String::as_str)
@@ -156,6 +158,11 @@ macro_rules! call {
 /// checks. Those that take the handle of a context, pool or stream are unsafe: the driver does not
 /// say what it does with one that is no longer live.
 impl Driver {
+    /// Whether this driver has the call of this name.
+    pub(crate) fn has(&self, call: &str) -> bool {
+        self.library.has(call)
+    }
+
     /// `cuInit`. Creates no context.
     pub(crate) fn initialise(&self) -> Result<(), CuResult> {
         call!(self.initialise(0))

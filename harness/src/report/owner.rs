@@ -123,6 +123,8 @@ fn of_symbol(function: &str) -> Owner {
         Some("std" | "core" | "alloc" | "test") => Owner::Std,
         Some(_) => Owner::User,
         None if is_cuda_function(function) => Owner::Cuda,
+        // What the compiler calls for std: `__rust_try` under every `catch_unwind`.
+        None if function.starts_with("__rust_") => Owner::Std,
         None => Owner::Native,
     }
 }

@@ -87,8 +87,7 @@ impl Tracer {
             .is_enabled(&mut subscription, domain, HEARTBEAT_ID)
     }
 
-    /// The watched calls that this CUPTI does not know. If the driver has one of them, it happens
-    /// unseen.
+    /// What this driver has and this CUPTI does not know: it happens unseen.
     pub(crate) fn unseen(&self) -> &[&'static str] {
         &self.unseen
     }
@@ -182,7 +181,7 @@ fn start_with(
     let mut subscription = cupti
         .subscribe(callback::entry)
         .map_err(|refusal| refused(&cupti, refusal))?;
-    match enable_all(&cupti, &mut subscription) {
+    match enable_all(driver, &cupti, &mut subscription) {
         Ok(unseen) => Ok(Tracer {
             // The first one that succeeds is the only one: `start` is called once.
             cupti: CUPTI.get_or_init(|| cupti),
@@ -233,8 +232,10 @@ pub(crate) fn watched() -> impl Iterator<Item = (u32, u32)> {
     events.chain(calls)
 }
 
-/// Asks to be called back for everything watched; answers with what this CUPTI does not know.
+/// Asks to be called back for everything watched; answers with what this driver has and this CUPTI
+/// does not know.
 fn enable_all(
+    driver: &Driver,
     cupti: &Cupti,
     subscription: &mut Subscription,
 ) -> Result<Vec<&'static str>, Unavailable> {
@@ -252,6 +253,7 @@ fn enable_all(
     for (domain, id, name) in watched {
         match cupti.enable(subscription, domain, id) {
             ffi::SUCCESS => {}
+            ffi::INVALID_PARAMETER if domain == ffi::DOMAIN_DRIVER_API && !driver.has(name) => {}
             ffi::INVALID_PARAMETER => unseen.push(name),
             code => return Err(failed(cupti, "cuptiEnableCallback", code)),
         }
