@@ -1,5 +1,7 @@
 //! What gives back what it took is never blamed, in a hundred checks one after the other.
 
+mod tiny_model;
+
 use gpu_leak_tests::{checked, gpu};
 
 macro_rules! stays_quiet {

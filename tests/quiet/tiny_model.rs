@@ -1,0 +1,79 @@
+//! A model's forward pass, in a hundred checks one after the other.
+
+use std::sync::OnceLock;
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_kernels::nn::Module;
+use gpu_leak_kernels::{Device, Result, Tensor, TinyModel, inference_mode};
+use gpu_leak_tests::child::Run;
+use gpu_leak_tests::{checked, gpu};
+
+/// Made once for the process, as a suite shares its device.
+static DEVICE: OnceLock<Device> = OnceLock::new();
+
+#[gpu_leak_check]
+#[ignore = "needs the device of its caller"]
+#[test]
+fn forward() -> Result<()> {
+    let device = DEVICE.get().expect("the caller makes it");
+    let model = TinyModel::new(device)?;
+    let batch = Tensor::rand([64, 100], device)?;
+    inference_mode(|| model.forward(&batch))?;
+    Ok(())
+}
+
+fn a_hundred_times(device: Result<Device>) {
+    DEVICE.set(device.expect("the device")).expect("the first");
+    for _ in 0..100 {
+        let _ = forward();
+    }
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn on_embedded() {
+    a_hundred_times(Device::embedded());
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn on_cuda() {
+    a_hundred_times(Device::cuda(0));
+}
+
+/// The first check may tell what the device makes once and keeps: its kernels, a library's state.
+#[track_caller]
+fn assert_quiet(test: &str) {
+    let checked = checked::finish(Run::of(&format!("quiet::tiny_model::{test}")));
+    let story = checked.story();
+    assert!(checked.child.status.success(), "{story}");
+    let verdicts: Vec<_> = checked
+        .reports
+        .iter()
+        .map(|report| report.verdict)
+        .collect();
+    assert_eq!(verdicts.len(), 100, "{story}");
+    assert!(
+        matches!(verdicts[0], Verdict::Clean | Verdict::FirstUse),
+        "{story}"
+    );
+    assert!(
+        verdicts[1..]
+            .iter()
+            .all(|verdict| *verdict == Verdict::Clean),
+        "{story}"
+    );
+}
+
+#[test]
+fn a_forward_pass_on_the_embedded_device() {
+    assert_quiet("on_embedded");
+}
+
+#[test]
+fn a_forward_pass_on_a_gpu() {
+    if gpu::is_present() {
+        assert_quiet("on_cuda");
+    }
+}
