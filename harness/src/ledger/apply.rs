@@ -46,6 +46,11 @@ struct InFlight {
     caller: Caller,
 }
 
+/// A number that events change, away from the cache lines of what events only read.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Apart(AtomicU64);
+
 /// When a release began.
 fn moment(ticket: Ticket) -> u64 {
     ticket.0 / STRIPES as u64
@@ -54,7 +59,7 @@ fn moment(ticket: Ticket) -> u64 {
 /// The table of live resources and what is kept beside it.
 #[derive(Debug)]
 pub struct Ledger {
-    sequence: AtomicU64,
+    sequence: Apart,
     table: Table,
     in_flight: [Flights; STRIPES],
     /// Keys of addresses the ledger did not know and a call freed with success while some other
@@ -62,7 +67,7 @@ pub struct Ledger {
     freed_unknown: Mutex<FxHashMap<Key, u64>>,
     unknown_releases: AtomicU64,
     /// How many records were made outside every open scope.
-    unowned: AtomicU64,
+    unowned: Apart,
     returned: Mutex<FxHashMap<ScopeId, Returned>>,
     counters: Counters,
     stacks: Stacks,
@@ -86,12 +91,12 @@ impl Ledger {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            sequence: AtomicU64::new(1),
+            sequence: Apart(AtomicU64::new(1)),
             table: Table::new(),
             in_flight: Default::default(),
             freed_unknown: Mutex::default(),
             unknown_releases: AtomicU64::new(0),
-            unowned: AtomicU64::new(0),
+            unowned: Apart(AtomicU64::new(0)),
             returned: Mutex::default(),
             counters: Counters::new(),
             stacks: Stacks::new(),
@@ -154,7 +159,7 @@ impl Ledger {
     }
 
     fn next_sequence(&self) -> u64 {
-        self.sequence.fetch_add(1, Ordering::Relaxed)
+        self.sequence.0.fetch_add(1, Ordering::Relaxed)
     }
 
     fn created(&self, mut made: Creation) {
@@ -189,7 +194,7 @@ impl Ledger {
     fn count(&self, record: &Record) {
         self.counters.add(record);
         if !self.scopes.add(record.made.caller) {
-            self.unowned.fetch_add(1, Ordering::Relaxed);
+            self.unowned.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -368,13 +373,13 @@ impl Ledger {
     /// How many records were ever made outside every open scope.
     #[must_use]
     pub fn unowned(&self) -> u64 {
-        self.unowned.load(Ordering::Relaxed)
+        self.unowned.0.load(Ordering::Relaxed)
     }
 
     /// The moment that the next event will have.
     #[must_use]
     pub fn now(&self) -> u64 {
-        self.sequence.load(Ordering::Relaxed)
+        self.sequence.0.load(Ordering::Relaxed)
     }
 
     /// Copies of the live records that `wanted` likes, oldest first.
