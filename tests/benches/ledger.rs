@@ -2,7 +2,7 @@
 //! `cargo bench -p gpu-leak-tests --bench ledger`. A machine with fewer cores than threads measures
 //! its scheduler instead.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use divan::Bencher;
 use gpu_leak_check::ledger::event::{
@@ -14,28 +14,35 @@ fn main() {
     divan::main();
 }
 
-const THREADS: [usize; 2] = [1, 16];
+const THREADS: [usize; 3] = [1, 2, 16];
+/// Pairs in a sample: some milliseconds, so that all threads are awake for most of it.
+const SAMPLE: u32 = 100_000;
 const SCOPE: ScopeId = ScopeId(1);
 /// Where all threads allocate: the worst case for what they share.
 const SITE: [usize; 24] = [0x40_1000; 24];
 
-/// An address, the same each time for one thread: an allocator hands out what has just come back.
-fn address() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
+fn thread() -> ThreadNumber {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
     thread_local! {
-        static MINE: u64 = NEXT.fetch_add(1, Ordering::Relaxed) << 21;
+        static MINE: u32 = NEXT.fetch_add(1, Ordering::Relaxed);
     }
-    MINE.with(|mine| *mine)
+    ThreadNumber(MINE.with(|mine| *mine))
+}
+
+/// An address, the same each time for one thread: an allocator hands out what has just come back.
+fn address(thread: ThreadNumber) -> u64 {
+    u64::from(thread.0) << 21
 }
 
 /// An allocation and its release, as the driver's callbacks tell them.
 fn pair(ledger: &Ledger, stack: StackId) {
+    let thread = thread();
     let key = Key {
         space: Space::DevicePointer,
-        value: address(),
+        value: address(thread),
     };
     let caller = Caller {
-        thread: ThreadNumber(1),
+        thread,
         scope: SCOPE,
         stack: StackId::default(),
     };
@@ -64,14 +71,14 @@ fn ledger() -> Ledger {
     ledger
 }
 
-#[divan::bench(threads = THREADS, sample_size = 2000)]
+#[divan::bench(threads = THREADS, sample_size = SAMPLE, sample_count = 48)]
 fn pair_without_stack(bencher: Bencher<'_, '_>) {
     let ledger = ledger();
     bencher.bench(|| pair(&ledger, StackId::default()));
 }
 
 /// With the search for a stack of 24 frames, but not the walk that finds them.
-#[divan::bench(threads = THREADS, sample_size = 2000)]
+#[divan::bench(threads = THREADS, sample_size = SAMPLE, sample_count = 48)]
 fn pair_with_stack(bencher: Bencher<'_, '_>) {
     let ledger = ledger();
     bencher.bench(|| pair(&ledger, ledger.stacks().intern(&SITE)));

@@ -1,7 +1,7 @@
 //! From events to records: the one door of the ledger.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -18,34 +18,56 @@ use super::name::Place;
 use super::record::Record;
 use super::scopes::ScopeCounts;
 use super::stack::Stacks;
+use super::stripes::{STRIPES, stripe};
 use super::table::Table;
 
 /// `CUDA_ERROR_DEINITIALIZED`: the driver is shutting down and frees everything itself.
 const DEINITIALIZED: CuResult = 4;
 
-const IN_FLIGHT_SHARDS: usize = 16;
+/// The releases of one stripe of threads that have begun: one for each thread at most, so a search
+/// is short. Alone on its cache line, as in the table.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Flights(Mutex<Vec<InFlight>>);
+
+impl Flights {
+    fn lock(&self) -> MutexGuard<'_, Vec<InFlight>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// A release between its beginning and its end.
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
+    ticket: Ticket,
     key: Key,
     /// What was taken out of the table; none for an address the ledger does not know.
     record: Option<Record>,
     caller: Caller,
 }
 
+/// A number that events change, away from the cache lines of what events only read.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Apart(AtomicU64);
+
+/// When a release began.
+fn moment(ticket: Ticket) -> u64 {
+    ticket.0 / STRIPES as u64
+}
+
 /// The table of live resources and what is kept beside it.
 #[derive(Debug)]
 pub struct Ledger {
-    sequence: AtomicU64,
+    sequence: Apart,
     table: Table,
-    in_flight: [Mutex<FxHashMap<Ticket, InFlight>>; IN_FLIGHT_SHARDS],
+    in_flight: [Flights; STRIPES],
     /// Keys of addresses the ledger did not know and a call freed with success while some other
     /// release of them may be in flight, with the moment: see [`Self::put_back`].
     freed_unknown: Mutex<FxHashMap<Key, u64>>,
     unknown_releases: AtomicU64,
     /// How many records were made outside every open scope.
-    unowned: AtomicU64,
+    unowned: Apart,
     returned: Mutex<FxHashMap<ScopeId, Returned>>,
     counters: Counters,
     stacks: Stacks,
@@ -69,12 +91,12 @@ impl Ledger {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            sequence: AtomicU64::new(1),
+            sequence: Apart(AtomicU64::new(1)),
             table: Table::new(),
             in_flight: Default::default(),
             freed_unknown: Mutex::default(),
             unknown_releases: AtomicU64::new(0),
-            unowned: AtomicU64::new(0),
+            unowned: Apart(AtomicU64::new(0)),
             returned: Mutex::default(),
             counters: Counters::new(),
             stacks: Stacks::new(),
@@ -137,7 +159,7 @@ impl Ledger {
     }
 
     fn next_sequence(&self) -> u64 {
-        self.sequence.fetch_add(1, Ordering::Relaxed)
+        self.sequence.0.fetch_add(1, Ordering::Relaxed)
     }
 
     fn created(&self, mut made: Creation) {
@@ -171,36 +193,37 @@ impl Ledger {
     /// Enters a record into every figure but the table.
     fn count(&self, record: &Record) {
         self.counters.add(record);
-        if !self.scopes.add(record.made.caller.scope) {
-            self.unowned.fetch_add(1, Ordering::Relaxed);
+        if !self.scopes.add(record.made.caller) {
+            self.unowned.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     fn forget(&self, record: &Record) {
         self.counters.remove(record);
-        self.scopes.remove(record.made.caller.scope);
+        self.scopes.remove(record.made.caller);
     }
 
     fn release_began(&self, key: Key, caller: Caller) -> Ticket {
-        let ticket = Ticket(self.next_sequence());
+        // A ticket is a moment, and the stripe where its end finds it.
+        let stripe = stripe(caller.thread);
+        let ticket = Ticket(self.next_sequence() * STRIPES as u64 + stripe as u64);
         let record = self.table.take(&key);
         if let Some(record) = &record {
             self.forget(record);
         }
-        self.flight(ticket).insert(
+        self.in_flight[stripe].lock().push(InFlight {
             ticket,
-            InFlight {
-                key,
-                record,
-                caller,
-            },
-        );
+            key,
+            record,
+            caller,
+        });
         ticket
     }
 
-    fn flight(&self, ticket: Ticket) -> std::sync::MutexGuard<'_, FxHashMap<Ticket, InFlight>> {
-        let shard = &self.in_flight[ticket.0 as usize % IN_FLIGHT_SHARDS];
-        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    fn take_flight(&self, ticket: Ticket) -> Option<InFlight> {
+        let mut flights = self.in_flight[ticket.0 as usize % STRIPES].lock();
+        let index = flights.iter().position(|flight| flight.ticket == ticket)?;
+        Some(flights.swap_remove(index))
     }
 
     fn release_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
@@ -208,7 +231,8 @@ impl Ledger {
             key,
             record,
             caller,
-        }) = self.flight(ticket).remove(&ticket)
+            ..
+        }) = self.take_flight(ticket)
         else {
             return;
         };
@@ -228,7 +252,7 @@ impl Ledger {
     }
 
     fn release_captured(&self, ticket: Ticket) {
-        let flight = self.flight(ticket).remove(&ticket);
+        let flight = self.take_flight(ticket);
         if let Some(record) = flight.and_then(|flight| flight.record) {
             self.put_back(ticket, record);
         }
@@ -247,13 +271,13 @@ impl Ledger {
             .unwrap_or_else(PoisonError::into_inner);
         if freed
             .get(&record.key())
-            .is_some_and(|moment| *moment > ticket.0)
+            .is_some_and(|freed| *freed > moment(ticket))
         {
             return None;
         }
         self.table.insert(record);
         self.counters.add(&record);
-        self.scopes.add(record.made.caller.scope);
+        self.scopes.add(record.made.caller);
         Some(record)
     }
 
@@ -265,17 +289,17 @@ impl Ledger {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         // A record older than this release was put back meanwhile by one that failed.
-        let stale = |record: &Record| record.sequence < ticket.0;
+        let stale = |record: &Record| record.sequence < moment(ticket);
         if let Some(record) = self.table.take_if(&key, stale) {
             self.forget(&record);
             return;
         }
-        let moment = self.next_sequence();
+        let now = self.next_sequence();
         // Only those of the last moments can matter.
         if freed.len() == 64 {
             freed.clear();
         }
-        freed.insert(key, moment);
+        freed.insert(key, now);
     }
 
     fn returned(&self, record: &Record, caller: Caller) {
@@ -296,7 +320,7 @@ impl Ledger {
             self.forget(&record);
             // What was made before the scope that ends the context is that scope's business
             // neither way.
-            if self.scopes.live(record.made.caller.scope).is_some() {
+            if self.scopes.is_open(record.made.caller.scope) {
                 self.anomalies.push(Anomaly::EndedWithContext {
                     record,
                     cause,
@@ -337,31 +361,25 @@ impl Ledger {
     /// Whether `scope` is open.
     #[must_use]
     pub fn is_open(&self, scope: ScopeId) -> bool {
-        self.scopes.live(scope).is_some()
+        self.scopes.is_open(scope)
     }
 
     /// Whether a release has begun and not ended.
     #[must_use]
     pub fn releases_in_flight(&self) -> bool {
-        let busy = |shard: &Mutex<FxHashMap<Ticket, InFlight>>| {
-            !shard
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .is_empty()
-        };
-        self.in_flight.iter().any(busy)
+        self.in_flight.iter().any(|shard| !shard.lock().is_empty())
     }
 
     /// How many records were ever made outside every open scope.
     #[must_use]
     pub fn unowned(&self) -> u64 {
-        self.unowned.load(Ordering::Relaxed)
+        self.unowned.0.load(Ordering::Relaxed)
     }
 
     /// The moment that the next event will have.
     #[must_use]
     pub fn now(&self) -> u64 {
-        self.sequence.load(Ordering::Relaxed)
+        self.sequence.0.load(Ordering::Relaxed)
     }
 
     /// Copies of the live records that `wanted` likes, oldest first.

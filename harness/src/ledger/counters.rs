@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::kind::Kind;
 use super::name::{Layer, Place};
 use super::record::Record;
+use super::stripes::{STRIPES, stripe};
 
 /// One figure and its highest value. Alone on its cache line: threads on different devices and
 /// kinds do not slow each other.
@@ -52,9 +53,14 @@ pub struct Counters {
     bytes: Box<[Counter]>,
     /// Handles by place.
     handles: Box<[Counter]>,
-    /// Records by kind.
-    kinds: Box<[Counter]>,
+    /// Records by kind, in stripes: nobody asks for their peak, which would need one figure.
+    kinds: Box<[Kinds]>,
 }
+
+/// The records by kind that one stripe of threads made.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Kinds([AtomicU64; Kind::ALL.len()]);
 
 impl Counters {
     pub(super) fn new() -> Self {
@@ -62,7 +68,9 @@ impl Counters {
         Self {
             bytes: counters(Layer::LIMIT * Place::LIMIT),
             handles: counters(Place::LIMIT),
-            kinds: counters(Kind::ALL.len()),
+            kinds: (0..STRIPES)
+                .map(|_| Kinds([const { AtomicU64::new(0) }; Kind::ALL.len()]))
+                .collect(),
         }
     }
 
@@ -81,13 +89,18 @@ impl Counters {
     pub(super) fn add(&self, record: &Record) {
         let (counter, amount) = self.of(record);
         counter.add(amount);
-        self.kinds[record.made.kind as usize].add(1);
+        self.live_like(record).fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn remove(&self, record: &Record) {
         let (counter, amount) = self.of(record);
         counter.remove(amount);
-        self.kinds[record.made.kind as usize].remove(1);
+        self.live_like(record).fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The number of records of this one's kind, in the stripe of the thread that made it.
+    fn live_like(&self, record: &Record) -> &AtomicU64 {
+        &self.kinds[stripe(record.made.caller.thread)].0[record.made.kind as usize]
     }
 
     /// The bytes that `layer` has handed out at `place`.
@@ -102,15 +115,16 @@ impl Counters {
         self.handles[place.index()].read()
     }
 
-    /// The number of records of one kind, everywhere.
+    /// The number of live records of one kind, everywhere.
     #[must_use]
-    pub fn kind(&self, kind: Kind) -> Counted {
-        self.kinds[kind as usize].read()
+    pub fn live(&self, kind: Kind) -> u64 {
+        let of_kind = |kinds: &Kinds| kinds.0[kind as usize].load(Ordering::Relaxed);
+        self.kinds.iter().map(of_kind).sum()
     }
 
     /// Begins the peaks anew at what is live now.
     pub fn restart_peaks(&self) {
-        for counter in self.bytes.iter().chain(&self.handles).chain(&self.kinds) {
+        for counter in self.bytes.iter().chain(&self.handles) {
             // A peak of 0 belongs to a place never used; leave its cache line alone.
             if counter.peak.load(Ordering::Relaxed) != 0 {
                 counter

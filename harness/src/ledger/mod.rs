@@ -14,6 +14,7 @@ mod name;
 mod record;
 mod scopes;
 mod stack;
+mod stripes;
 mod table;
 
 use std::sync::LazyLock;

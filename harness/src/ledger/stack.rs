@@ -1,5 +1,6 @@
 //! Stacks, each kept once: a record holds a number instead of its frames.
 
+use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -24,6 +25,25 @@ struct Entry {
 }
 
 type Chunk = Box<[OnceLock<Entry>]>;
+
+thread_local! {
+    /// The stacks that this thread met last, by their hash. A program allocates at the same lines
+    /// again and again, from many threads at once: without this all of them would meet at the lock
+    /// of that stack's shard. A guess and no more: whoever takes a number from here compares the
+    /// frames behind it. Without a destructor, as everything that a callback touches.
+    static MET: [Cell<StackId>; MEMORY] = const { [const { Cell::new(StackId(0)) }; MEMORY] };
+}
+
+/// A power of two.
+const MEMORY: usize = 64;
+
+fn known_to_this_thread(hash: u64) -> StackId {
+    MET.with(|met| met[(hash >> 32) as usize % MEMORY].get())
+}
+
+fn remember(hash: u64, id: StackId) {
+    MET.with(|met| met[(hash >> 32) as usize % MEMORY].set(id));
+}
 
 /// Every distinct stack seen.
 #[derive(Debug)]
@@ -55,7 +75,17 @@ impl Stacks {
         for frame in frames {
             hasher.write_usize(*frame);
         }
-        let mut hash = hasher.finish();
+        let hash = hasher.finish();
+        let known = known_to_this_thread(hash);
+        if self.frames(known) == frames {
+            return known;
+        }
+        let id = self.find_or_add(hash, frames);
+        remember(hash, id);
+        id
+    }
+
+    fn find_or_add(&self, mut hash: u64, frames: &[usize]) -> StackId {
         loop {
             let shard = &self.numbers[(hash >> 32) as usize % SHARDS];
             let mut numbers = shard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -100,15 +130,17 @@ impl Stacks {
     pub(super) fn took(&self, id: StackId, scope: ScopeId) {
         let Some(entry) = self.entry(id) else { return };
         let mine = u64::from(scope.0) << 32;
+        let is_mine = |value: u64| value & !0xffff_ffff == mine;
+        // Nearly always: one addition, which no other thread can make fail. A scope that comes
+        // between the two gains one, and the figure is then its own.
+        if is_mine(entry.taken.load(Ordering::Relaxed)) {
+            entry.taken.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let add = |value| Some(if is_mine(value) { value + 1 } else { mine + 1 });
         let _ = entry
             .taken
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |value| {
-                Some(if value & !0xffff_ffff == mine {
-                    value + 1
-                } else {
-                    mine + 1
-                })
-            });
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
     /// How often `scope` took something here, if it was the last scope to do so.

@@ -19,6 +19,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use gpu_leak_tests::fake::Fake;
+use gpu_leak_tests::gpu;
 
 use crate::orders::{Order, Variant};
 use crate::samples::Samples;
@@ -52,6 +53,9 @@ fn main() -> ExitCode {
 }
 
 fn measure(on_fake: bool) -> Result<(), String> {
+    if !on_fake && !gpu::is_present() {
+        return Err("no CUDA device can be used here".to_owned());
+    }
     let fake = on_fake.then(Fake::new);
     let environment = fake.as_ref().map(Fake::env).unwrap_or_default();
     let mut workers = Variant::ALL

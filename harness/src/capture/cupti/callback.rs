@@ -43,7 +43,7 @@ const WRONG_THREAD: CuResult = 908;
 const IN_SLOT: u64 = 0x6c6b << 48;
 const SLOT_MASK: u64 = 0xffff << 48;
 /// In a slot's lower bits: a call that ends contexts without a release of its own. Tickets of
-/// releases follow from 1 on, and 2⁴⁸ of them do not happen.
+/// releases are above it, and do not reach 2⁴⁸ in the life of a process.
 const NO_TICKET: u64 = 0;
 
 /// Set when a callback panicked: the ledger can no longer be trusted.
