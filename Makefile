@@ -12,6 +12,8 @@ lint:          ## formatting, the compiler's and clippy's lints
 	cargo clippy --workspace --all-targets -- -D warnings
 doc:           ## the documentation, warnings refused
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
-bundle:        ## bundle.tar.xz: tests and examples for a machine with a GPU and no Rust
+bench:         ## what the harness costs; needs a GPU
+	cargo bench -p gpu-leak-tests --bench '*'
+bundle:        ## bundle.tar.xz: tests, examples and benchmarks for a machine with a GPU and no Rust
 	scripts/bundle
 ci: lint doc lessons test ## all that must hold before a change lands
