@@ -1,5 +1,7 @@
 //! A numbered course; see the examples. Here is what several of them share.
 
+pub mod lesson;
+
 use gpu_leak_kernels::{Device, Error};
 
 /// The device of this name: `embedded`, `cuda` or `cuda:1`.

@@ -88,7 +88,7 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
 fn write_verdict(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
     let why = match (report.verdict, &report.reason) {
         (_, Some(reason)) => escape::sentence(&reason.what),
-        (Verdict::Clean, None) => "everything was given back".to_owned(),
+        (Verdict::Clean, None) => "no leak".to_owned(),
         (Verdict::Aborted, None) => "the process ended inside the test".to_owned(),
         (_, None) => "the reason is unknown".to_owned(),
     };

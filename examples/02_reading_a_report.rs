@@ -1,0 +1,90 @@
+//! What the parts of a report say: four tests that leave something, each in another way.
+//!
+//! ```text
+//! cargo test -p gpu-leak-examples --test 02_reading_a_report [-- --device cuda:0]
+//! ```
+//!
+//! 1. The headline counts and names the line that took it. Under the excerpt: how often that line
+//!    took one and how many came back; who called it; whether a second run left the same again.
+//! 2. What a second run does not repeat is `first-use`: set-up, told and not failed.
+//! 3. What a tolerance covers is no finding. The table and a note still show it.
+//! 4. A test's own failure stays its outcome; the leak is told beside it.
+#![expect(clippy::print_stdout, reason = "a lesson is printed")]
+
+use std::error::Error;
+use std::mem::forget;
+use std::sync::OnceLock;
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_examples::{device_named, lesson, option};
+use gpu_leak_kernels::{Device, Result, Tensor};
+
+#[gpu_leak_check]
+#[test]
+fn forgets_two_of_eight() -> Result<()> {
+    for batch in 0..8 {
+        let inputs = Tensor::zeros([64, 100], device())?;
+        if batch % 4 == 3 {
+            forget(inputs);
+        }
+    }
+    Ok(())
+}
+
+#[gpu_leak_check]
+#[test]
+fn makes_a_table_once() -> Result<()> {
+    static TABLE: OnceLock<Tensor> = OnceLock::new();
+    if TABLE.get().is_none() {
+        let _ = TABLE.set(Tensor::zeros([1024], device())?);
+    }
+    Ok(())
+}
+
+#[gpu_leak_check(tolerance = "4 KiB", reserved_tolerance = "2 MiB")]
+#[test]
+fn keeps_no_more_than_it_may() -> Result<()> {
+    forget(Tensor::zeros([1024], device())?);
+    Ok(())
+}
+
+#[gpu_leak_check]
+#[test]
+fn fails_by_itself_and_leaks() -> Result<()> {
+    forget(Tensor::zeros([1024], device())?);
+    // 256 numbers are not 2 rows of 100.
+    Tensor::zeros([256], device())?.reshape([2, 100])?;
+    Ok(())
+}
+
+/// The device that the tests share.
+static DEVICE: OnceLock<Device> = OnceLock::new();
+
+fn device() -> &'static Device {
+    DEVICE.get().expect("main makes it")
+}
+
+fn main() -> std::result::Result<(), Box<dyn Error>> {
+    let name = option("--device")?.unwrap_or_else(|| "embedded".to_owned());
+    let device = device_named(&name)?;
+    println!("Four tests on {device} that leave something.");
+    DEVICE.get_or_init(|| device);
+
+    let checked = lesson::run_tests()?;
+    let came_to: Vec<_> = checked
+        .iter()
+        .map(|test| (test.report.verdict, test.failed))
+        .collect();
+    let planned = [
+        (Verdict::Leaked, true),
+        (Verdict::FirstUse, false),
+        (Verdict::Clean, false),
+        (Verdict::Leaked, true),
+    ];
+    if came_to != planned {
+        return Err(format!("{planned:?} was planned, not {came_to:?}").into());
+    }
+    println!("\nAs planned: two tests fail, and two pass with a word about what they keep.");
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Making an allocator of your own visible: a source reports its pieces, a probe its reserve.
+//!
+//! ```text
+//! cargo test -p gpu-leak-examples --test 03_your_own_allocator
+//! ```
+//!
+//! The pool, in `pool.rs`, hands out pages of slabs of host memory, so that the lesson needs no GPU.
+//! One of device memory differs in where a slab comes from.
+#![expect(clippy::print_stdout, reason = "a lesson is printed")]
+
+mod pool;
+
+use std::error::Error;
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_examples::lesson;
+
+use pool::POOL;
+
+/// The slab behind the page stays cached; the check empties the cache before it looks.
+#[gpu_leak_check]
+#[test]
+fn gives_its_page_back() {
+    let page = POOL.take();
+    POOL.give_back(page);
+}
+
+#[gpu_leak_check]
+#[test]
+fn forgets_a_page() {
+    POOL.take();
+}
+
+#[gpu_leak_check]
+#[test]
+fn leaves_the_pool_with_a_slab_that_nobody_uses() {
+    POOL.warm_up();
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("Three tests of a pool of slabs, which reports its pages and has a probe.");
+    let checked = lesson::run_tests()?;
+    let verdicts: Vec<_> = checked.iter().map(|test| test.report.verdict).collect();
+    if verdicts != [Verdict::Clean, Verdict::Leaked, Verdict::Retained] {
+        return Err(format!("clean, leaked and retained were planned, not {verdicts:?}").into());
+    }
+    println!("\nAs planned: one is clean, one leaks a page, one leaves an unused slab in reserve.");
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! Runs the checked tests of a lesson, those that fail included, and prints what each came to.
+
+#![expect(clippy::print_stdout, reason = "a lesson is printed")]
+
+use std::error::Error;
+use std::panic::catch_unwind;
+use std::process::ExitCode;
+
+use gpu_leak_check::registry;
+use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_check::report::text::{self, Rendering};
+use gpu_leak_check::report::{Sink, json};
+
+/// What became of one test.
+#[derive(Debug)]
+pub struct Checked {
+    /// Whether `cargo test` would call it failed.
+    pub failed: bool,
+    /// What its check found.
+    pub report: Report,
+}
+
+/// Runs all tests of this program in the order of its source.
+///
+/// # Errors
+///
+/// When the results cannot be written or read.
+pub fn run_tests() -> Result<Vec<Checked>, Box<dyn Error>> {
+    let mut cases = registry::cases();
+    cases.sort_by_key(|case| case.origin.line);
+    cases
+        .into_iter()
+        .map(|case| {
+            println!("\n---- {} ----", case.name());
+            let end = catch_unwind(|| gpu_leak_check::run(case));
+            let failed = end.ok() != Some(ExitCode::SUCCESS);
+            let report = last_report()?;
+            // What fails or warns has printed its report by itself.
+            if !failed && report.verdict != Verdict::FirstUse {
+                print!("{}", text::to_string(&report, &Rendering::for_stderr()));
+            }
+            println!(
+                "test {} ... {}",
+                case.name(),
+                ["ok", "FAILED"][usize::from(failed)]
+            );
+            Ok(Checked { failed, report })
+        })
+        .collect()
+}
+
+/// What the last check wrote into the file of this process.
+fn last_report() -> Result<Report, Box<dyn Error>> {
+    let path = Sink::global()
+        .path()
+        .ok_or("no results: set GPU_LEAK_CHECK_OUTPUT to a folder that can be written")?;
+    let mut reports = json::read(&path)?.reports;
+    reports.pop().ok_or_else(|| "the results are empty".into())
+}
