@@ -148,11 +148,13 @@ impl Ledger {
             sequence: self.next_sequence(),
             made,
         };
+        // Counted before it can be found: a release or the end of its context on another thread
+        // would take away what is not there yet.
+        self.count(&record);
         if let Some(old) = self.table.insert(record) {
             self.forget(&old);
             self.anomalies.push(Anomaly::Overwritten { record: old });
         }
-        self.count(&record);
         self.stacks.took(made.caller.stack, made.caller.scope);
     }
 
@@ -251,9 +253,10 @@ impl Ledger {
         {
             return None;
         }
-        self.table.insert(record);
+        // Counted first, as in `created`.
         self.counters.add(&record);
         self.scopes.add(record.made.caller.scope);
+        self.table.insert(record);
         Some(record)
     }
 

@@ -328,3 +328,22 @@ fn threads_that_share_addresses_lose_and_invent_nothing() {
     assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (0, 0));
     assert!(!world.0.releases_in_flight());
 }
+
+#[test]
+fn figures_stay_whole_while_a_record_is_released_as_it_is_made() {
+    const ROUNDS: u32 = 100_000;
+    let world = World::new();
+    let (maker, releaser) = (&world, &world);
+    thread::scope(|threads| {
+        let making = threads.spawn(|| (0..ROUNDS).for_each(|_| maker.allocate(0x1000, 8)));
+        threads.spawn(move || {
+            while !making.is_finished() {
+                releaser.end_free(releaser.begin_free(0x1000), 0);
+            }
+        });
+    });
+    let live = u32::try_from(world.live().len()).unwrap();
+    assert!(world.0.is_open(SCOPE));
+    assert_eq!(world.0.live_in(SCOPE), live);
+    assert_eq!(world.bytes().live, u64::from(live) * 8);
+}
