@@ -256,6 +256,21 @@ fn a_context_takes_with_it_what_is_its_own() {
 }
 
 #[test]
+fn what_ends_with_its_context_is_its_maker_s_whoever_ends_the_context() {
+    let world = World::new();
+    let mark = world.0.mark();
+    world.allocate(0x1000, 100);
+    world.0.apply(&Event::ContextDestroyed {
+        context: ContextUid(1),
+        cause: ContextEnd::LastRelease,
+        caller: caller(ScopeId::NONE),
+    });
+    let ended = world.0.anomalies_since(mark);
+    let owners: Vec<_> = ended.iter().map(|a| a.caller().scope).collect();
+    assert_eq!(owners, [SCOPE]);
+}
+
+#[test]
 fn a_stream_ordered_record_lives_where_its_pool_does() {
     let world = World::new();
     let pool = Creation {
