@@ -115,6 +115,22 @@ fn a_tracer_lost_inside_is_inconclusive() {
     }
 }
 
+#[gpu_leak_check(unchecked_if(true, "it is never checked"))]
+#[ignore = "run in a process of its own"]
+#[test]
+fn is_never_checked() {}
+
+#[test]
+fn a_process_that_checked_nothing_does_not_bring_the_tracer_up_as_it_exits() {
+    // So old that its limits are told in the last lines, if it was used.
+    let fake = Fake::new().fault("cupti:version=18");
+    let checked = checked::finish(fake.run("boundary::blind::is_never_checked"));
+    let story = checked.story();
+    assert!(checked.child.status.success(), "{story}");
+    assert!(story.contains("it is never checked"), "{story}");
+    assert!(!story.contains("too old to show"), "{story}");
+}
+
 #[test]
 fn a_check_that_is_off_lets_everything_pass() {
     let checked = run(&Fake::new(), &[("GPU_LEAK_CHECK", "off"), ("CI", "true")]);
