@@ -115,6 +115,20 @@ fn a_tracer_lost_inside_is_inconclusive() {
     }
 }
 
+#[test]
+fn what_may_have_been_freed_after_the_tracer_was_lost_is_no_leak() {
+    for callbacks in 1..12 {
+        let checked = run(&Fake::new().fault(&format!("cupti:lost@{callbacks}")), &[]);
+        let report = checked.report();
+        assert_eq!(
+            report.verdict,
+            Verdict::Inconclusive,
+            "{callbacks}\n{}",
+            checked.story()
+        );
+    }
+}
+
 #[gpu_leak_check(unchecked_if(true, "it is never checked"))]
 #[ignore = "run in a process of its own"]
 #[test]

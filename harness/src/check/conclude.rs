@@ -8,7 +8,7 @@ use crate::capture;
 use crate::device::contexts::device_name;
 use crate::device::errors::error_name;
 use crate::judge::{Confirmed, Held, LevelName, Reading, What, confirm};
-use crate::ledger::Place;
+use crate::ledger::{Layer, Place};
 use crate::ledger::event::ContextEnd;
 use crate::report::model::{
     DeviceTable, FailedRelease, Figure, Finding, Reason, Report, Row, Verdict,
@@ -31,7 +31,12 @@ pub(crate) fn conclude(
     second: Option<&Measured>,
     blindness: Option<&Blindness>,
 ) -> Report {
-    let mut findings: Vec<Finding> = compare(first, second).iter().map(finding).collect();
+    let lost = blindness.is_some_and(|blindness| blindness.verdict == Verdict::Inconclusive);
+    let mut findings: Vec<Finding> = compare(first, second)
+        .iter()
+        .filter(|confirmed| !(lost && may_be_gone(&confirmed.held)))
+        .map(finding)
+        .collect();
     findings.sort_by_key(|finding| {
         (
             finding.verdict,
@@ -69,6 +74,11 @@ pub(crate) fn conclude(
         waited_ms: 0,
         overhead_ms: 0.0,
     }
+}
+
+/// Whether what is held may have been freed unseen after the tracer was lost.
+fn may_be_gone(held: &Held) -> bool {
+    held.key.layer == Layer::DRIVER && matches!(held.key.what, What::Live(_) | What::Reserve(_))
 }
 
 /// The findings of the first run in the light of the second. A free that failed is no one-time
