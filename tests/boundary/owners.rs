@@ -287,3 +287,48 @@ fn what_a_nested_check_took_and_freed_is_clean_for_both() {
 fn checks_inside_a_check() {
     uses_memory_of_its_own();
 }
+
+#[test]
+fn what_a_stranger_reserved_while_others_may_run_is_no_finding() {
+    let test = format!("{HERE}runs_beside_a_stranger");
+    let fake = Fake::new();
+    let run = if gpu::is_present() {
+        Run::of(&test)
+    } else {
+        fake.run(&test)
+    };
+    checked::finish(run.in_company()).assert_clean();
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn runs_beside_a_stranger() {
+    context();
+    stranger();
+    has_a_stranger_reserve();
+}
+
+/// A thread that was there before every check and takes memory of a pool when it is told.
+fn stranger() -> &'static mpsc::Sender<mpsc::Sender<()>> {
+    static THREAD: OnceLock<mpsc::Sender<mpsc::Sender<()>>> = OnceLock::new();
+    THREAD.get_or_init(|| {
+        let (jobs, inbox) = mpsc::channel::<mpsc::Sender<()>>();
+        thread::spawn(move || {
+            for done in inbox {
+                context();
+                allocate_async(64 << 20);
+                done.send(()).unwrap();
+            }
+        });
+        jobs
+    })
+}
+
+#[gpu_leak_check]
+#[ignore = "needs the thread that its caller starts"]
+#[test]
+fn has_a_stranger_reserve() {
+    let (done, answer) = mpsc::channel();
+    stranger().send(done).unwrap();
+    answer.recv().unwrap();
+}
