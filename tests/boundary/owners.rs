@@ -1,5 +1,6 @@
 //! Who took it, and when.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
 
@@ -331,4 +332,37 @@ fn has_a_stranger_reserve() {
     let (done, answer) = mpsc::channel();
     stranger().send(done).unwrap();
     answer.recv().unwrap();
+}
+
+#[test]
+fn a_leak_that_is_come_to_by_another_way_each_time_is_no_first_use() {
+    assert_one_leak(&run("leaks_by_turns"), Kind::Linear, 32);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_by_turns() {
+    static TURN: AtomicBool = AtomicBool::new(false);
+    context();
+    if TURN.fetch_xor(true, Ordering::Relaxed) {
+        one_way();
+    } else {
+        other_way();
+    }
+}
+
+#[inline(never)]
+fn one_way() {
+    leak();
+}
+
+#[inline(never)]
+fn other_way() {
+    leak();
+}
+
+#[inline(never)]
+fn leak() {
+    allocate(32).unwrap();
 }

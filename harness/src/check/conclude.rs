@@ -94,7 +94,8 @@ fn compare(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
     let Some(second) = second.filter(|second| second.as_expected) else {
         return first.into_iter().map(unconfirmed).collect();
     };
-    let second = sites.merge(&second.held);
+    let mut second = sites.merge(&second.held);
+    Sites::align(&first, &mut second);
     let fails = |held: &Held| matches!(held.key.what, What::FailedFree { .. });
     let (failed, others) = first.into_iter().partition(fails);
     let mut all = confirm(others, &second);
