@@ -1,4 +1,4 @@
-//! Fails a test that leaves GPU memory or GPU objects behind.
+#![doc = include_str!("../README.md")]
 
 #[doc(hidden)]
 #[path = "bench.rs"]
@@ -18,6 +18,9 @@ pub mod options;
 pub mod probe;
 pub mod registry;
 pub mod report;
+
+pub use check::run;
+pub use ledger::Place;
 
 /// Fails a test that leaves GPU memory or GPU objects behind.
 ///
@@ -129,4 +132,3 @@ pub mod report;
 ///
 /// The test panics if something stayed, with a report of what, where it was taken and what to do.
 pub use gpu_leak_check_macros::gpu_leak_check;
-pub use ledger::Place;

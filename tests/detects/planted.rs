@@ -147,7 +147,10 @@ fn take_registered() -> Box<[MaybeUninit<u8>]> {
     buffer
 }
 
-#[expect(clippy::boxed_local, reason = "what was registered is the box's memory")]
+#[expect(
+    clippy::boxed_local,
+    reason = "what was registered is the box's memory"
+)]
 fn unregister(mut buffer: Box<[MaybeUninit<u8>]>) {
     // SAFETY: `take_registered` registered it.
     unsafe { sys::cuMemHostUnregister(buffer.as_mut_ptr().cast()) }

@@ -4,6 +4,7 @@ mod files;
 mod headlines;
 mod hostile;
 mod library;
+mod nextest;
 mod sample;
 mod stacks;
 mod texts;

@@ -54,10 +54,13 @@ impl Layer {
     /// When the process has more than 15 named allocators.
     #[must_use]
     pub fn allocator(name: &str) -> Self {
-        let number = LAYERS
-            .number(name, Self::LIMIT - 1)
-            .expect("gpu-leak-check: more than 15 allocators report to one process");
-        Self(u8::try_from(number + 1).expect("LIMIT fits a byte"))
+        Self::try_allocator(name)
+            .expect("gpu-leak-check: more than 15 allocators report to one process")
+    }
+
+    fn try_allocator(name: &str) -> Option<Self> {
+        let number = LAYERS.number(name, Self::LIMIT - 1)?;
+        u8::try_from(number + 1).ok().map(Self)
     }
 
     /// The layer at this index of a table of [`Self::LIMIT`] layers, where it has a name.
@@ -120,10 +123,12 @@ impl Place {
     /// When the process names more than 30 of them.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        let number = PLACES
-            .number(name, Self::LIMIT - Self::FIRST_NAMED)
-            .expect("gpu-leak-check: more than 30 named devices in one process");
-        Self(u8::try_from(Self::FIRST_NAMED + number).expect("LIMIT fits a byte"))
+        Self::try_named(name).expect("gpu-leak-check: more than 30 named devices in one process")
+    }
+
+    fn try_named(name: &str) -> Option<Self> {
+        let number = PLACES.number(name, Self::LIMIT - Self::FIRST_NAMED)?;
+        u8::try_from(Self::FIRST_NAMED + number).ok().map(Self)
     }
 
     /// Its place in a table of [`Self::LIMIT`] places.
@@ -192,7 +197,8 @@ impl<'de> Deserialize<'de> for Layer {
     fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         let text = String::deserialize(input)?;
         match text.strip_prefix("allocator:") {
-            Some(name) => Ok(Self::allocator(name)),
+            Some(name) => Self::try_allocator(name)
+                .ok_or_else(|| serde::de::Error::custom("more than 15 allocators in one process")),
             None if text == "driver" => Ok(Self::DRIVER),
             None => Err(serde::de::Error::custom(format!(
                 "no layer is called {text:?}"
@@ -207,11 +213,13 @@ impl<'de> Deserialize<'de> for Place {
         if let Some(ordinal) = text.strip_prefix("cuda:").and_then(|n| n.parse().ok()) {
             return Ok(Self::cuda(ordinal));
         }
-        Ok(match text.as_str() {
-            "host" => Self::HOST,
-            "unknown device" => Self::UNKNOWN,
-            name => Self::named(name),
-        })
+        match text.as_str() {
+            "host" => Ok(Self::HOST),
+            "unknown device" => Ok(Self::UNKNOWN),
+            name => Self::try_named(name).ok_or_else(|| {
+                serde::de::Error::custom("more than 30 named devices in one process")
+            }),
+        }
     }
 }
 
@@ -235,6 +243,17 @@ mod tests {
         assert_eq!(Place::cuda(32), Place::UNKNOWN);
         assert_eq!(Place::named("name-test:0").to_string(), "name-test:0");
         assert_eq!(Place::named("name-test:0").cuda_ordinal(), None);
+    }
+
+    #[test]
+    fn a_full_list_knows_its_names_and_takes_no_more() {
+        let names = super::Names::new();
+        assert_eq!(
+            [names.number("a", 2), names.number("b", 2)],
+            [Some(0), Some(1)]
+        );
+        assert_eq!(names.number("c", 2), None);
+        assert_eq!(names.number("a", 2), Some(0));
     }
 
     #[test]

@@ -63,7 +63,12 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
 
     let notes = notes(report);
     let help = help::help(report);
-    if !(notes.is_empty() && help.is_empty() && report.again.is_none()) {
+    // Nobody repeats what was clean.
+    let again = report
+        .again
+        .as_ref()
+        .filter(|_| report.verdict != Verdict::Clean);
+    if !(notes.is_empty() && help.is_empty() && again.is_none()) {
         writeln!(out)?;
     }
     let cyan = how.style.help();
@@ -73,7 +78,7 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
     for help in help {
         writeln!(out, "{cyan}help:{cyan:#} {}", escape::sentence(&help))?;
     }
-    if let Some(again) = &report.again {
+    if let Some(again) = again {
         writeln!(out, "{cyan}again:{cyan:#} {}", escape::sentence(again))?;
     }
     Ok(())

@@ -247,7 +247,8 @@ fn request(
     };
     let holder = CStr::from_bytes_until_nul(&holder).unwrap_or_default();
     let holder = holder.to_string_lossy().into_owned();
-    let holder = Some(holder).filter(|name| !name.is_empty());
+    // Tools that subscribe the old way have no name; CUPTI then gives this for one.
+    let holder = Some(holder).filter(|name| !name.is_empty() && name != "<not provided>");
     subscribed("cuptiSubscribe_v2", code, handle, holder)
 }
 
