@@ -366,3 +366,25 @@ fn other_way() {
 fn leak() {
     allocate(32).unwrap();
 }
+
+#[test]
+fn taken_by_a_thread_that_an_earlier_check_started_is_of_unknown_owner() {
+    let checked = run("has_an_earlier_check_s_thread_at_work");
+    checked.assert_clean();
+    assert_eq!(checked.reports.len(), 2, "{}", checked.story());
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn has_an_earlier_check_s_thread_at_work() {
+    starts_a_thread_that_stays();
+    has_an_old_thread_leak();
+}
+
+#[gpu_leak_check(settle = "1ms")]
+#[ignore = "run in a process of its own"]
+#[test]
+fn starts_a_thread_that_stays() {
+    context();
+    old_thread();
+}
