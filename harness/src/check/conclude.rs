@@ -8,8 +8,8 @@ use crate::capture;
 use crate::device::contexts::device_name;
 use crate::device::errors::error_name;
 use crate::judge::{Confirmed, Held, LevelName, Reading, What, confirm};
-use crate::ledger::{Layer, Place};
 use crate::ledger::event::ContextEnd;
+use crate::ledger::{Layer, Place};
 use crate::report::model::{
     DeviceTable, FailedRelease, Figure, Finding, Reason, Report, Row, Verdict,
 };
