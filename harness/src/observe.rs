@@ -28,7 +28,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::capture;
-use crate::capture::quiet::quiet_if_heard;
+use crate::capture::quiet::{Quiet, quiet_if_heard};
+use crate::device::exit;
 use crate::ledger::event::{ContextUid, Creation, Event, Key, Space, StackId};
 use crate::ledger::{self, Kind, Layer, Place};
 
@@ -99,7 +100,7 @@ impl Source {
 
     #[cold]
     fn tell_allocated(&self, place: Place, address: u64, bytes: u64) {
-        let Some(_quiet) = quiet_if_heard() else {
+        let Some(_quiet) = heard() else {
             return;
         };
         ledger::live().apply(&Event::Created(Creation {
@@ -117,7 +118,7 @@ impl Source {
 
     #[cold]
     fn tell_freed(&self, address: u64) {
-        let Some(_quiet) = quiet_if_heard() else {
+        let Some(_quiet) = heard() else {
             return;
         };
         let ledger = ledger::live();
@@ -132,6 +133,15 @@ impl Source {
             });
         }
     }
+}
+
+/// Marks this thread, unless a report of it is not for the ledger.
+fn heard() -> Option<Quiet> {
+    // In a forked child the ledger's locks may be held by threads that no longer exist.
+    if exit::forked() {
+        return None;
+    }
+    quiet_if_heard()
 }
 
 /// From now on reports are taken. Never turned off again: a record that is not released when its

@@ -116,6 +116,36 @@ fn a_tracer_lost_inside_is_inconclusive() {
 }
 
 #[test]
+fn what_may_have_been_freed_after_the_tracer_was_lost_is_no_leak() {
+    for callbacks in 1..12 {
+        let checked = run(&Fake::new().fault(&format!("cupti:lost@{callbacks}")), &[]);
+        let report = checked.report();
+        assert_eq!(
+            report.verdict,
+            Verdict::Inconclusive,
+            "{callbacks}\n{}",
+            checked.story()
+        );
+    }
+}
+
+#[gpu_leak_check(unchecked_if(true, "it is never checked"))]
+#[ignore = "run in a process of its own"]
+#[test]
+fn is_never_checked() {}
+
+#[test]
+fn a_process_that_checked_nothing_does_not_bring_the_tracer_up_as_it_exits() {
+    // So old that its limits are told in the last lines, if it was used.
+    let fake = Fake::new().fault("cupti:version=18");
+    let checked = checked::finish(fake.run("boundary::blind::is_never_checked"));
+    let story = checked.story();
+    assert!(checked.child.status.success(), "{story}");
+    assert!(story.contains("it is never checked"), "{story}");
+    assert!(!story.contains("too old to show"), "{story}");
+}
+
+#[test]
 fn a_check_that_is_off_lets_everything_pass() {
     let checked = run(&Fake::new(), &[("GPU_LEAK_CHECK", "off"), ("CI", "true")]);
     assert!(checked.child.status.success(), "{}", checked.story());

@@ -1,5 +1,6 @@
 //! Who took it, and when.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
 
@@ -286,4 +287,104 @@ fn what_a_nested_check_took_and_freed_is_clean_for_both() {
 #[test]
 fn checks_inside_a_check() {
     uses_memory_of_its_own();
+}
+
+#[test]
+fn what_a_stranger_reserved_while_others_may_run_is_no_finding() {
+    let test = format!("{HERE}runs_beside_a_stranger");
+    let fake = Fake::new();
+    let run = if gpu::is_present() {
+        Run::of(&test)
+    } else {
+        fake.run(&test)
+    };
+    checked::finish(run.in_company()).assert_clean();
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn runs_beside_a_stranger() {
+    context();
+    stranger();
+    has_a_stranger_reserve();
+}
+
+/// A thread that was there before every check and takes memory of a pool when it is told.
+fn stranger() -> &'static mpsc::Sender<mpsc::Sender<()>> {
+    static THREAD: OnceLock<mpsc::Sender<mpsc::Sender<()>>> = OnceLock::new();
+    THREAD.get_or_init(|| {
+        let (jobs, inbox) = mpsc::channel::<mpsc::Sender<()>>();
+        thread::spawn(move || {
+            for done in inbox {
+                context();
+                allocate_async(64 << 20);
+                done.send(()).unwrap();
+            }
+        });
+        jobs
+    })
+}
+
+#[gpu_leak_check]
+#[ignore = "needs the thread that its caller starts"]
+#[test]
+fn has_a_stranger_reserve() {
+    let (done, answer) = mpsc::channel();
+    stranger().send(done).unwrap();
+    answer.recv().unwrap();
+}
+
+#[test]
+fn a_leak_that_is_come_to_by_another_way_each_time_is_no_first_use() {
+    assert_one_leak(&run("leaks_by_turns"), Kind::Linear, 32);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_by_turns() {
+    static TURN: AtomicBool = AtomicBool::new(false);
+    context();
+    if TURN.fetch_xor(true, Ordering::Relaxed) {
+        one_way();
+    } else {
+        other_way();
+    }
+}
+
+#[inline(never)]
+fn one_way() {
+    leak();
+}
+
+#[inline(never)]
+fn other_way() {
+    leak();
+}
+
+#[inline(never)]
+fn leak() {
+    allocate(32).unwrap();
+}
+
+#[test]
+fn taken_by_a_thread_that_an_earlier_check_started_is_of_unknown_owner() {
+    let checked = run("has_an_earlier_check_s_thread_at_work");
+    checked.assert_clean();
+    assert_eq!(checked.reports.len(), 2, "{}", checked.story());
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn has_an_earlier_check_s_thread_at_work() {
+    starts_a_thread_that_stays();
+    has_an_old_thread_leak();
+}
+
+#[gpu_leak_check(settle = "1ms")]
+#[ignore = "run in a process of its own"]
+#[test]
+fn starts_a_thread_that_stays() {
+    context();
+    old_thread();
 }

@@ -39,6 +39,7 @@ pub fn run(test: &str) -> Child {
 #[derive(Debug)]
 pub struct Run {
     test: String,
+    threads: u32,
     command: Command,
 }
 
@@ -54,7 +55,6 @@ impl Run {
         let program = std::env::current_exe().expect("the path of this program");
         let mut command = Command::new(program);
         command.args(["--exact", test, "--include-ignored", "--nocapture"]);
-        command.arg("--test-threads=1");
         for (name, _) in std::env::vars_os() {
             if AMBIENT
                 .iter()
@@ -65,8 +65,16 @@ impl Run {
         }
         Self {
             test: test.to_owned(),
+            threads: 1,
             command,
         }
+    }
+
+    /// Lets libtest run several tests at once, so that no check knows itself alone.
+    #[must_use]
+    pub fn in_company(mut self) -> Self {
+        self.threads = 2;
+        self
     }
 
     /// Sets an environment variable.
@@ -90,7 +98,8 @@ impl Run {
     /// If there is no such test: a child that runs nothing would always pass.
     #[must_use]
     pub fn run(mut self) -> Child {
-        let output = self.command.output().expect("a child process");
+        let threads = format!("--test-threads={}", self.threads);
+        let output = self.command.arg(threads).output().expect("a child process");
         let child = Child {
             status: output.status,
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

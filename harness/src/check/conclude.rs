@@ -8,8 +8,8 @@ use crate::capture;
 use crate::device::contexts::device_name;
 use crate::device::errors::error_name;
 use crate::judge::{Confirmed, Held, LevelName, Reading, What, confirm};
-use crate::ledger::Place;
 use crate::ledger::event::ContextEnd;
+use crate::ledger::{Layer, Place};
 use crate::report::model::{
     DeviceTable, FailedRelease, Figure, Finding, Reason, Report, Row, Verdict,
 };
@@ -31,7 +31,12 @@ pub(crate) fn conclude(
     second: Option<&Measured>,
     blindness: Option<&Blindness>,
 ) -> Report {
-    let mut findings: Vec<Finding> = compare(first, second).iter().map(finding).collect();
+    let lost = blindness.is_some_and(|blindness| blindness.verdict == Verdict::Inconclusive);
+    let mut findings: Vec<Finding> = compare(first, second)
+        .iter()
+        .filter(|confirmed| !(lost && may_be_gone(&confirmed.held)))
+        .map(finding)
+        .collect();
     findings.sort_by_key(|finding| {
         (
             finding.verdict,
@@ -71,6 +76,11 @@ pub(crate) fn conclude(
     }
 }
 
+/// Whether what is held may have been freed unseen after the tracer was lost.
+fn may_be_gone(held: &Held) -> bool {
+    held.key.layer == Layer::DRIVER && matches!(held.key.what, What::Live(_) | What::Reserve(_))
+}
+
 /// The findings of the first run in the light of the second. A free that failed is no one-time
 /// set-up, whatever the second run does.
 fn compare(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
@@ -84,7 +94,8 @@ fn compare(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
     let Some(second) = second.filter(|second| second.as_expected) else {
         return first.into_iter().map(unconfirmed).collect();
     };
-    let second = sites.merge(&second.held);
+    let mut second = sites.merge(&second.held);
+    Sites::align(&first, &mut second);
     let fails = |held: &Held| matches!(held.key.what, What::FailedFree { .. });
     let (failed, others) = first.into_iter().partition(fails);
     let mut all = confirm(others, &second);

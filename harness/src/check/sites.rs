@@ -27,6 +27,27 @@ impl Sites {
         merged
     }
 
+    /// Has what was taken at the same line, but come to by another way, stand in `second` under its
+    /// key in `first`. Work that a pool of threads shares out is called from elsewhere each time,
+    /// and no less a leak for it.
+    pub(crate) fn align(first: &[Held], second: &mut Vec<Held>) {
+        let has = |all: &[Held], held: &Held| all.iter().any(|other| other.key == held.key);
+        let missed: Vec<_> = first.iter().filter(|held| !has(second, held)).collect();
+        let mut aligned: Vec<Held> = Vec::new();
+        for mut held in std::mem::take(second) {
+            if !has(first, &held)
+                && let Some(same) = missed.iter().find(|missed| is_same_line(missed, &held))
+            {
+                held.key = same.key.clone();
+            }
+            match aligned.iter_mut().find(|known| known.key == held.key) {
+                Some(known) => known.absorb(held),
+                None => aligned.push(held),
+            }
+        }
+        *second = aligned;
+    }
+
     fn representative(&mut self, held: &Held) -> StackId {
         if matches!(held.key.what, What::Reserve(_)) {
             return held.key.stack;
@@ -41,6 +62,17 @@ impl Sites {
             }
         }
     }
+}
+
+/// Whether the same kind of thing was taken at the same line of the user's.
+fn is_same_line(one: &Held, other: &Held) -> bool {
+    let line = |held: &Held| {
+        let site = site(held.key.stack, held);
+        site.user.map(|user| site.frames[user].clone())
+    };
+    let (a, b) = (&one.key, &other.key);
+    (a.layer, a.place, &a.what) == (b.layer, b.place, &b.what)
+        && line(one).is_some_and(|frame| line(other) == Some(frame))
 }
 
 /// The site of one of a finding's stacks.

@@ -75,6 +75,31 @@ unsafe extern "C" fn on_fork() {
 #[cfg(all(test, unix))]
 mod tests {
     use super::{forked, install, may_call_driver};
+    use crate::ledger::{self, Place};
+    use crate::observe::{self, Source};
+
+    #[test]
+    fn a_forked_child_reports_to_no_ledger() {
+        static SOURCE: Source = Source::new("fork-test", &[]);
+        install();
+        observe::listen();
+        let place = Place::named("fork-test:0");
+        let bytes = || ledger::live().counters().bytes(SOURCE.layer(), place).live;
+        SOURCE.allocated(place, 1, 64);
+        assert_eq!(bytes(), 64);
+        // SAFETY: the child reports, which must touch no lock, reads two atomics and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            SOURCE.allocated(place, 2, 64);
+            // SAFETY: ends the child at once, without handlers.
+            unsafe { libc::_exit(i32::from(bytes() != 64)) };
+        }
+        let mut status = 0;
+        // SAFETY: `child` is a child of this process and `status` is writable.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(libc::WEXITSTATUS(status), 0);
+        SOURCE.freed(1);
+    }
 
     #[test]
     fn a_forked_child_may_not_call_the_driver() {

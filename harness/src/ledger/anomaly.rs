@@ -51,14 +51,15 @@ pub enum Anomaly {
 }
 
 impl Anomaly {
-    /// Who did it; for a record that was overwritten, who made it.
+    /// Whose it is: who made the failing call, or who made the record that is gone. A record that
+    /// dies with its context was never freed by its maker, whoever ends the context.
     #[must_use]
     pub fn caller(&self) -> Caller {
         match self {
-            Self::FailedRelease { caller, .. }
-            | Self::FailedCreation { caller, .. }
-            | Self::EndedWithContext { caller, .. } => *caller,
-            Self::Overwritten { record } => record.made.caller,
+            Self::FailedRelease { caller, .. } | Self::FailedCreation { caller, .. } => *caller,
+            Self::EndedWithContext { record, .. } | Self::Overwritten { record } => {
+                record.made.caller
+            }
         }
     }
 }

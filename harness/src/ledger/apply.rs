@@ -170,11 +170,13 @@ impl Ledger {
             sequence: self.next_sequence(),
             made,
         };
+        // Counted before it can be found: a release or the end of its context on another thread
+        // would take away what is not there yet.
+        self.count(&record);
         if let Some(old) = self.table.insert(record) {
             self.forget(&old);
             self.anomalies.push(Anomaly::Overwritten { record: old });
         }
-        self.count(&record);
         self.stacks.took(made.caller.stack, made.caller.scope);
     }
 
@@ -184,10 +186,11 @@ impl Ledger {
             space: Space::Handle(Kind::Pool),
             value: made.pool,
         };
-        match self.table.get(&pool) {
-            Some(pool) if made.pool != 0 => pool.made.place,
-            _ => self.contexts.place_of(made.context),
-        }
+        let pool = (made.pool != 0).then(|| self.table.get(&pool)).flatten();
+        pool.map_or_else(
+            || self.contexts.place_of(made.context),
+            |pool| pool.made.place,
+        )
     }
 
     /// Enters a record into every figure but the table.
@@ -275,9 +278,10 @@ impl Ledger {
         {
             return None;
         }
-        self.table.insert(record);
+        // Counted first, as in `created`.
         self.counters.add(&record);
         self.scopes.add(record.made.caller);
+        self.table.insert(record);
         Some(record)
     }
 

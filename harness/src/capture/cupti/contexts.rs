@@ -82,7 +82,9 @@ impl Contexts {
             return known(last_place);
         }
         let seen = self.seen_anew(handle, uid, place);
-        LAST_SEEN.set((uid, seen.place));
+        if seen.place != Place::UNKNOWN {
+            LAST_SEEN.set((uid, seen.place));
+        }
         seen
     }
 
@@ -90,7 +92,9 @@ impl Contexts {
     #[cold]
     fn seen_anew(&self, handle: u64, uid: ContextUid, place: impl FnOnce() -> Place) -> Seen {
         let known_already = |known: &Known| {
-            let entry = known.current.iter().find(|entry| entry.uid == uid)?;
+            // While the harness starts CUPTI cannot be asked yet; later it can.
+            let is_placed = |entry: &&Entry| entry.uid == uid && entry.place != Place::UNKNOWN;
+            let entry = known.current.iter().find(is_placed)?;
             Some(Seen {
                 place: entry.place,
                 created: None,
@@ -110,6 +114,7 @@ impl Contexts {
         if let Some(seen) = known_already(&known) {
             return seen;
         }
+        known.current.retain(|entry| entry.uid != uid);
         known.current.push(Entry { handle, uid, place });
         Seen {
             place,
@@ -186,6 +191,18 @@ mod tests {
     fn the_place_of_an_older_context_is_asked() {
         let place = Place::cuda(2);
         assert_eq!(seen(&Contexts::new(), 0xc0, 1, place), new(1, 0xc0, place));
+    }
+
+    #[test]
+    fn a_place_that_was_not_to_be_had_is_asked_again() {
+        let contexts = Contexts::new();
+        let (unknown, place) = (Place::UNKNOWN, Place::cuda(0));
+        assert_eq!(seen(&contexts, 0xc0, 1, unknown), new(1, 0xc0, unknown));
+        let again = contexts.seen(0xc0, ContextUid(1), || place);
+        assert_eq!(again, new(1, 0xc0, place), "the same thread");
+        assert_eq!(contexts.seen(0xc0, ContextUid(1), || unknown), known(place));
+        assert_eq!(contexts.ending(0xc0), Some(ContextUid(1)));
+        assert_eq!(contexts.ending(0xc0), None, "it is kept once");
     }
 
     #[test]

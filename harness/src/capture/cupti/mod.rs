@@ -29,12 +29,18 @@ use std::sync::OnceLock;
 pub(crate) use subscriber::{Tracer, candidates, watched};
 pub(crate) use unavailable::Unavailable;
 
+static TRACER: OnceLock<Result<Tracer, Unavailable>> = OnceLock::new();
+
 /// Starts watching, once in a process: about 12 ms the first time, nothing afterwards.
 ///
 /// # Errors
 ///
 /// Why the driver's calls cannot be watched; the same answer each time.
 pub(crate) fn start() -> Result<&'static Tracer, &'static Unavailable> {
-    static TRACER: OnceLock<Result<Tracer, Unavailable>> = OnceLock::new();
     TRACER.get_or_init(subscriber::start).as_ref()
+}
+
+/// The tracer, if it was started: at exit it is too late to.
+pub(crate) fn started() -> Option<&'static Tracer> {
+    TRACER.get()?.as_ref().ok()
 }

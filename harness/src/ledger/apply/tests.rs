@@ -253,6 +253,21 @@ fn a_context_takes_with_it_what_is_its_own() {
 }
 
 #[test]
+fn what_ends_with_its_context_is_its_maker_s_whoever_ends_the_context() {
+    let world = World::new();
+    let mark = world.0.mark();
+    world.allocate(0x1000, 100);
+    world.0.apply(&Event::ContextDestroyed {
+        context: ContextUid(1),
+        cause: ContextEnd::LastRelease,
+        caller: caller(ScopeId::NONE),
+    });
+    let ended = world.0.anomalies_since(mark);
+    let owners: Vec<_> = ended.iter().map(|a| a.caller().scope).collect();
+    assert_eq!(owners, [SCOPE]);
+}
+
+#[test]
 fn a_stream_ordered_record_lives_where_its_pool_does() {
     let world = World::new();
     let pool = Creation {
@@ -324,4 +339,23 @@ fn threads_that_share_addresses_lose_and_invent_nothing() {
     assert!(world.live().is_empty());
     assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (0, 0));
     assert!(!world.0.releases_in_flight());
+}
+
+#[test]
+fn figures_stay_whole_while_a_record_is_released_as_it_is_made() {
+    const ROUNDS: u32 = 100_000;
+    let world = World::new();
+    let (maker, releaser) = (&world, &world);
+    thread::scope(|threads| {
+        let making = threads.spawn(|| (0..ROUNDS).for_each(|_| maker.allocate(0x1000, 8)));
+        threads.spawn(move || {
+            while !making.is_finished() {
+                releaser.end_free(releaser.begin_free(0x1000), 0);
+            }
+        });
+    });
+    let live = u32::try_from(world.live().len()).unwrap();
+    assert!(world.0.is_open(SCOPE));
+    assert_eq!(world.0.live_in(SCOPE), live);
+    assert_eq!(world.bytes().live, u64::from(live) * 8);
 }
