@@ -7,12 +7,13 @@ use super::sources::Poisoned;
 use crate::capture;
 use crate::device::contexts::device_name;
 use crate::device::errors::error_name;
-use crate::judge::{Confirmed, Held, LevelName, Reading, What, confirm};
+use crate::judge::{self, Confirmed, Held, LevelName, Reading, What, confirm};
 use crate::ledger::event::ContextEnd;
 use crate::ledger::{Layer, Place};
 use crate::report::model::{
-    DeviceTable, FailedRelease, Figure, Finding, Reason, Report, Row, Verdict,
+    Confirmation, DeviceTable, FailedRelease, Figure, Finding, Reason, Report, Row, Verdict,
 };
+use crate::report::units;
 
 /// What a check is called and where it stands.
 #[derive(Clone, Debug)]
@@ -84,6 +85,12 @@ fn may_be_gone(held: &Held) -> bool {
 /// The findings of the first run in the light of the second. A free that failed is no one-time
 /// set-up, whatever the second run does.
 fn compare(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
+    let mut all = confirmed(first, second);
+    name_what_pins(&mut all, first, second);
+    all
+}
+
+fn confirmed(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
     let mut sites = Sites::default();
     let first = sites.merge(&first.held);
     let unconfirmed = |held| Confirmed {
@@ -101,6 +108,39 @@ fn compare(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
     let mut all = confirm(others, &second);
     all.extend(Vec::into_iter(failed).map(unconfirmed));
     all
+}
+
+/// A reserve that stands alone is pinned by what was tolerated, if anything. A run that leaves such
+/// a thing again is not set up by it, though the reserve it pins need not grow again.
+fn name_what_pins(all: &mut [Confirmed], first: &Measured, second: Option<&Measured>) {
+    for reserve in all {
+        if !matches!(reserve.held.key.what, What::Reserve(_)) {
+            continue;
+        }
+        let held = reserve.held.clone();
+        let pins = |measured: &Measured| {
+            let mut pins = measured.tolerated.clone();
+            pins.retain(|pin| judge::pins(pin, &held));
+            pins
+        };
+        let named = pins(first).into_iter().map(|pin| {
+            format!(
+                "pinned by {}, {}, taken at {}: within the tolerance",
+                units::quantity(pin.count, "block"),
+                units::exact_size(pin.bytes),
+                site(pin.key.stack, &pin).location()
+            )
+        });
+        reserve.held.notes.extend(named);
+        let again = second.map(pins).unwrap_or_default();
+        if reserve.first_use && !again.is_empty() {
+            reserve.first_use = false;
+            reserve.second = Some(Confirmation {
+                count: again.iter().map(|pin| pin.count).sum(),
+                bytes: again.iter().map(|pin| pin.bytes).sum(),
+            });
+        }
+    }
 }
 
 fn finding(confirmed: &Confirmed) -> Finding {
@@ -224,8 +264,8 @@ fn table(place: Place, before: &Reading, after: &Reading) -> DeviceTable {
             peak,
             remark: None,
         };
-        let allocated = |level: Option<&crate::judge::Level>| level.map_or(0, |l| l.allocated);
-        let reserved = |level: Option<&crate::judge::Level>| level.and_then(|l| l.reserved);
+        let allocated = |level: Option<&judge::Level>| level.map_or(0, |l| l.allocated);
+        let reserved = |level: Option<&judge::Level>| level.and_then(|l| l.reserved);
         if !matches!(name, LevelName::Pool(_)) {
             let peak = is.and_then(|level| level.peak);
             rows.push(row(Figure::Allocated, allocated(was), allocated(is), peak));

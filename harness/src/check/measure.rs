@@ -30,6 +30,8 @@ pub(crate) struct Measured {
     pub(crate) after: Reading,
     /// What is left.
     pub(crate) held: Vec<Held>,
+    /// What is left and may be.
+    pub(crate) tolerated: Vec<Held>,
     /// Things to know, a sentence each.
     pub(crate) notes: Vec<String>,
     /// What nobody can be charged with.
@@ -88,6 +90,7 @@ struct Stretch {
 struct Left {
     after: Reading,
     held: Vec<Held>,
+    tolerated: Vec<Held>,
     owner_unknown: Unknown,
     poisoned: Vec<Poisoned>,
     notes: Vec<String>,
@@ -148,6 +151,7 @@ impl Stretch {
         let after = sources::read();
         let mut left = Left {
             held: Vec::new(),
+            tolerated: Vec::new(),
             owner_unknown: Unknown::default(),
             poisoned,
             notes: Vec::new(),
@@ -199,8 +203,15 @@ impl Stretch {
             .iter()
             .map(|record| (*record, What::Live(record.made.kind), foreign(record)));
         left.held = judge::group(live);
-        left.notes
-            .extend(judge::tolerate(policy.tolerance, &mut left.held));
+        left.tolerated = judge::tolerate(policy.tolerance, &mut left.held);
+        let tolerated: u64 = left.tolerated.iter().map(|held| held.bytes).sum();
+        if tolerated != 0 {
+            left.notes.push(format!(
+                "{} stayed, within the tolerance of {}",
+                units::exact_size(tolerated),
+                units::exact_size(policy.tolerance)
+            ));
+        }
         for held in &mut left.held {
             let taken = ledger.stacks().taken(held.key.stack, self.scope);
             held.taken = taken.unwrap_or(held.count).max(held.count);
@@ -254,6 +265,7 @@ impl Stretch {
             before: self.before,
             after: left.after,
             held: left.held,
+            tolerated: left.tolerated,
             notes,
             owner_unknown: left.owner_unknown,
             poisoned_before,

@@ -16,5 +16,5 @@ pub(crate) use happened::happened;
 pub(crate) use held::HeldKey;
 pub(crate) use held::{Held, What, group};
 pub(crate) use reading::{Level, LevelName, Reading};
-pub(crate) use reserve::{risen, unexplained};
+pub(crate) use reserve::{pins, risen, unexplained};
 pub(crate) use tolerance::tolerate;

@@ -58,7 +58,7 @@ pub(crate) fn unexplained(reserves: Vec<Held>, held: &mut [Held]) -> Vec<Held> {
 }
 
 /// Whether what is held can be the reason of this reserve: it lies in the same allocator.
-fn pins(held: &Held, reserve: &Held) -> bool {
+pub(crate) fn pins(held: &Held, reserve: &Held) -> bool {
     let here = held.key.layer == reserve.key.layer && held.key.place == reserve.key.place;
     let in_pool = match held.key.what {
         What::Live(kind)

@@ -3,25 +3,17 @@
 use std::collections::HashMap;
 
 use super::held::Held;
-use crate::report::units::exact_size;
 
-/// Takes out the findings of each layer and place whose bytes are at most `tolerance` in all, and
-/// says so. Handles have no bytes and stay.
-pub(crate) fn tolerate(tolerance: u64, held: &mut Vec<Held>) -> Option<String> {
+/// Takes out, and returns, the findings of each layer and place whose bytes are at most `tolerance`
+/// in all. Handles have no bytes and stay.
+pub(crate) fn tolerate(tolerance: u64, held: &mut Vec<Held>) -> Vec<Held> {
     let mut totals = HashMap::new();
     for held in held.iter() {
         *totals.entry((held.key.layer, held.key.place)).or_insert(0) += held.bytes;
     }
-    let mut tolerated = 0;
-    held.retain(|held| {
-        let within = held.bytes != 0 && totals[&(held.key.layer, held.key.place)] <= tolerance;
-        tolerated += if within { held.bytes } else { 0 };
-        !within
-    });
-    (tolerated != 0).then(|| {
-        let (stayed, limit) = (exact_size(tolerated), exact_size(tolerance));
-        format!("{stayed} stayed, within the tolerance of {limit}")
-    })
+    let within =
+        |held: &mut Held| held.bytes != 0 && totals[&(held.key.layer, held.key.place)] <= tolerance;
+    held.extract_if(.., within).collect()
 }
 
 #[cfg(test)]
@@ -51,11 +43,10 @@ mod tests {
             held(Kind::Stream, Place::cuda(0), 0),
         ];
         let mut left = all.to_vec();
-        let note = tolerate(100, &mut left).unwrap();
+        assert_eq!(tolerate(100, &mut left), all[..2]);
         assert_eq!(left, all[2..]);
-        assert_eq!(note, "100 B stayed, within the tolerance of 100 B");
         let mut left = all.to_vec();
-        assert!(tolerate(99, &mut left).is_none());
+        assert!(tolerate(99, &mut left).is_empty());
         assert_eq!(left, all);
     }
 }

@@ -79,20 +79,60 @@ fn every_leak_of_the_catalogue_is_tried() {
     assert_eq!(NAMES.iter().copied().collect::<BTreeSet<_>>(), catalogue);
 }
 
-/// Runs a leak in a process of its own and holds the report against the catalogue.
-fn check(planted: &Planted, device: &str) {
+mod tolerated {
+    use gpu_leak_check::gpu_leak_check;
+    use gpu_leak_kernels::Result;
+    use gpu_leak_kernels::planted::Planted;
+
+    use super::device;
+
+    #[gpu_leak_check(tolerance = "2 MiB")]
+    #[ignore = "leaves a reserve on purpose"]
+    #[test]
+    fn pinned_segment() -> Result<()> {
+        let planted = Planted::named("pinned_segment").expect("it is in the catalogue");
+        planted.run(device())
+    }
+}
+
+/// The block may stay, so that only the segment around it is told, with the block that pins it.
+#[test]
+fn a_segment_pinned_by_a_block_that_may_stay_is_retained() {
+    let devices = ["embedded", "cuda"];
+    let count = 1 + usize::from(Device::cuda(0).is_ok());
+    let planted = Planted::named("pinned_segment").expect("it is in the catalogue");
+    let pin = format!("{}:{}", planted.file, planted.line(&planted.sites[0]));
+    for device in &devices[..count] {
+        let (report, story) = failing_report("leaks::tolerated::pinned_segment", device);
+        assert_eq!(report.verdict, Verdict::Retained, "{story}");
+        let [retained] = &report.findings[..] else {
+            panic!("{story}")
+        };
+        assert_eq!((retained.count, retained.bytes), (1, 20 << 20), "{story}");
+        let note = format!("pinned by 1 block, 2.00 MiB, taken at {pin}: within the tolerance");
+        assert_eq!(retained.notes, [note], "{story}");
+    }
+}
+
+/// Runs a test that must fail in a process of its own: its report, and what it printed.
+fn failing_report(test: &str, device: &str) -> (Report, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let child = Command::new(std::env::current_exe().expect("this program's path"))
-        .args(["--exact", &format!("leaks::planted::{}", planted.name)])
-        .args(["--ignored", "--nocapture"])
+        .args(["--exact", test, "--ignored", "--nocapture"])
         .env(DEVICE, device)
         .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
         .output()
         .expect("a child process");
-    let story = String::from_utf8_lossy(&child.stderr);
+    let story = String::from_utf8_lossy(&child.stderr).into_owned();
     assert!(!child.status.success(), "{story}");
-
     let report = report_below(folder.path()).unwrap_or_else(|| panic!("no report\n{story}"));
+    (report, story)
+}
+
+/// Holds the report of a leak against the catalogue.
+fn check(planted: &Planted, device: &str) {
+    let test = format!("leaks::planted::{}", planted.name);
+    let (report, story) = failing_report(&test, device);
     assert_eq!(report.verdict, Verdict::Leaked, "{story}");
     let mut found: Vec<_> = report
         .findings
