@@ -54,8 +54,8 @@ fn remedy(verdict: Verdict, report: &Report) -> Option<String> {
         Verdict::Grew => "free in each round what the round takes".to_owned(),
         Verdict::OverBudget => "take less at a time, or raise the budget".to_owned(),
         Verdict::FirstUse => {
-            "made once and kept, as a static or a library's workspace is: told, not failed. \
-             GPU_LEAK_CHECK_FIRST_USE=fail makes it a failure"
+            "made once and kept, as a static or a library's workspace is: told, and failed only \
+             by GPU_LEAK_CHECK_FIRST_USE=fail"
                 .to_owned()
         }
         Verdict::Allowed
