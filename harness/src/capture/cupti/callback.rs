@@ -25,9 +25,9 @@ use super::ffi::{self, CallbackData, ResourceData};
 use super::field::Block;
 use super::subscriber;
 use super::watch;
-use crate::capture::quiet::quiet_if_heard;
 use crate::capture::{caller, caller_without_stack, stack};
 use crate::device::exclusion::{CONTEXTS_AND_POOLS, Exclusion, STREAMS};
+use crate::device::quiet::quiet_if_heard;
 use crate::device::{captures, exit};
 use crate::ledger::event::{
     ContextEnd, ContextUid, CuResult, Event, SourceLoss, Space, StackId, Ticket,
