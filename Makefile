@@ -1,6 +1,6 @@
 # The project's tasks. `make ci` is what continuous integration runs.
 
-.PHONY: help lessons test lint doc bundle ci
+.PHONY: help lessons test lint doc bench bundle ci
 help:          ## lists the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 lessons:       ## the examples that are tests: reports, and what leads to them

@@ -4,6 +4,6 @@ mod attribute;
 mod boundary;
 mod conformance;
 mod detects;
-mod fake_driver;
 mod output;
 mod quiet;
+mod stand_ins;

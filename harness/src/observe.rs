@@ -28,8 +28,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::capture;
-use crate::capture::quiet::{Quiet, quiet_if_heard};
 use crate::device::exit;
+use crate::device::quiet::{Quiet, quiet_if_heard};
 use crate::ledger::event::{ContextUid, Creation, Event, Key, Space, StackId};
 use crate::ledger::{self, Kind, Layer, Place};
 

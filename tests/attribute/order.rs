@@ -1,3 +1,5 @@
+//! Above `#[test]` the attribute makes one case, by the name of its test.
+
 use gpu_leak_check::gpu_leak_check;
 
 use super::case;

@@ -1,18 +1,18 @@
 //! Where events come from: CUPTI's callbacks, and whoever reports through
 //! [`observe`](crate::observe).
 //!
-//! Every source marks its thread as [quiet](quiet::quiet_if_heard) from the moment it is entered
-//! until the ledger has its event: what an event itself may allocate must not become another.
+//! Every source marks its thread as [quiet](crate::device::quiet::quiet_if_heard) from the moment
+//! it is entered until the ledger has its event: what an event itself may allocate must not become
+//! another.
 
 pub(crate) mod cupti;
-pub(crate) mod quiet;
 pub(crate) mod thread;
 mod unwind;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::ledger;
 use crate::ledger::event::{Caller, ScopeId, StackId};
-use crate::ledger::{self};
 
 /// Who is calling, with the stack.
 pub(crate) fn caller() -> Caller {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::driver::{self, Driver};
-use crate::capture::quiet::quiet;
+use super::quiet::quiet;
 use crate::ledger::{self, Place};
 
 /// Whether it was the harness that initialised the driver (CUPTI does so when it is subscribed to).

@@ -1,7 +1,7 @@
 //! Names of the driver's results.
 
 use super::driver;
-use crate::capture::quiet::quiet;
+use super::quiet::quiet;
 use crate::ledger::event::CuResult;
 
 /// The name that the driver gives an error: `CUDA_ERROR_OUT_OF_MEMORY`, or `CUresult 2` where no

@@ -14,3 +14,4 @@ pub(crate) mod exclusion;
 pub(crate) mod exit;
 pub(crate) mod pools;
 pub(crate) mod quiesce;
+pub(crate) mod quiet;

@@ -11,7 +11,7 @@ use super::captures;
 use super::contexts::devices_in_use;
 use super::driver::{self, Driver, GraphAttribute, PoolAttribute};
 use super::exclusion::{CONTEXTS_AND_POOLS, Reading};
-use crate::capture::quiet::quiet;
+use super::quiet::quiet;
 use crate::ledger::event::{CuResult, Key, Space};
 use crate::ledger::{self, Kind, Place};
 

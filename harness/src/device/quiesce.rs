@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use super::captures;
 use super::driver::{self, Driver, NOT_FOUND};
 use super::exclusion::{CONTEXTS_AND_POOLS, STREAMS};
-use crate::capture::quiet::quiet;
+use super::quiet::quiet;
 use crate::ledger::event::CuResult;
 use crate::ledger::{self, ContextEntry, Kind, Place, Record};
 

@@ -1,7 +1,7 @@
 //! From events to records: the one door of the ledger.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -12,56 +12,29 @@ use super::event::{
     Caller, ContextEnd, ContextUid, Creation, CuResult, Event, Key, ScopeId, SourceLoss, Space,
     StackId, Ticket,
 };
+use super::flights::{Flight, Flights, moment};
 use super::kind::Kind;
 use super::lifetime::dies_with_context;
 use super::name::Place;
 use super::record::Record;
 use super::scopes::ScopeCounts;
 use super::stack::Stacks;
-use super::stripes::{STRIPES, stripe};
 use super::table::Table;
 
 /// `CUDA_ERROR_DEINITIALIZED`: the driver is shutting down and frees everything itself.
 const DEINITIALIZED: CuResult = 4;
-
-/// The releases of one stripe of threads that have begun: one for each thread at most, so a search
-/// is short. Alone on its cache line, as in the table.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Flights(Mutex<Vec<InFlight>>);
-
-impl Flights {
-    fn lock(&self) -> MutexGuard<'_, Vec<InFlight>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A release between its beginning and its end.
-#[derive(Clone, Copy, Debug)]
-struct InFlight {
-    ticket: Ticket,
-    key: Key,
-    /// What was taken out of the table; none for an address the ledger does not know.
-    record: Option<Record>,
-    caller: Caller,
-}
 
 /// A number that events change, away from the cache lines of what events only read.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Apart(AtomicU64);
 
-/// When a release began.
-fn moment(ticket: Ticket) -> u64 {
-    ticket.0 / STRIPES as u64
-}
-
 /// The table of live resources and what is kept beside it.
 #[derive(Debug)]
 pub struct Ledger {
     sequence: Apart,
     table: Table,
-    in_flight: [Flights; STRIPES],
+    flights: Flights,
     /// Keys of addresses the ledger did not know and a call freed with success while some other
     /// release of them may be in flight, with the moment: see [`Self::put_back`].
     freed_unknown: Mutex<FxHashMap<Key, u64>>,
@@ -93,7 +66,7 @@ impl Ledger {
         Self {
             sequence: Apart(AtomicU64::new(1)),
             table: Table::new(),
-            in_flight: Default::default(),
+            flights: Flights::default(),
             freed_unknown: Mutex::default(),
             unknown_releases: AtomicU64::new(0),
             unowned: Apart(AtomicU64::new(0)),
@@ -207,35 +180,25 @@ impl Ledger {
     }
 
     fn release_began(&self, key: Key, caller: Caller) -> Ticket {
-        // A ticket is a moment, and the stripe where its end finds it.
-        let stripe = stripe(caller.thread);
-        let ticket = Ticket(self.next_sequence() * STRIPES as u64 + stripe as u64);
+        let began = self.next_sequence();
         let record = self.table.take(&key);
         if let Some(record) = &record {
             self.forget(record);
         }
-        self.in_flight[stripe].lock().push(InFlight {
-            ticket,
+        let flight = Flight {
             key,
             record,
             caller,
-        });
-        ticket
-    }
-
-    fn take_flight(&self, ticket: Ticket) -> Option<InFlight> {
-        let mut flights = self.in_flight[ticket.0 as usize % STRIPES].lock();
-        let index = flights.iter().position(|flight| flight.ticket == ticket)?;
-        Some(flights.swap_remove(index))
+        };
+        self.flights.begin(began, flight)
     }
 
     fn release_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
-        let Some(InFlight {
+        let Some(Flight {
             key,
             record,
             caller,
-            ..
-        }) = self.take_flight(ticket)
+        }) = self.flights.end(ticket)
         else {
             return;
         };
@@ -255,7 +218,7 @@ impl Ledger {
     }
 
     fn release_captured(&self, ticket: Ticket) {
-        let flight = self.take_flight(ticket);
+        let flight = self.flights.end(ticket);
         if let Some(record) = flight.and_then(|flight| flight.record) {
             self.put_back(ticket, record);
         }
@@ -371,7 +334,7 @@ impl Ledger {
     /// Whether a release has begun and not ended.
     #[must_use]
     pub fn releases_in_flight(&self) -> bool {
-        self.in_flight.iter().any(|shard| !shard.lock().is_empty())
+        !self.flights.is_empty()
     }
 
     /// How many records were ever made outside every open scope.

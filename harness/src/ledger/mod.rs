@@ -8,6 +8,7 @@ mod apply;
 mod contexts;
 mod counters;
 pub mod event;
+mod flights;
 mod kind;
 mod lifetime;
 mod name;

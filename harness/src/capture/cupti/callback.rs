@@ -23,11 +23,11 @@ use super::contexts::CONTEXTS;
 use super::decode::{self, Current};
 use super::ffi::{self, CallbackData, ResourceData};
 use super::field::Block;
-use super::subscriber;
+use super::library::Cupti;
 use super::watch;
-use crate::capture::quiet::quiet_if_heard;
 use crate::capture::{caller, caller_without_stack, stack};
 use crate::device::exclusion::{CONTEXTS_AND_POOLS, Exclusion, STREAMS};
+use crate::device::quiet::quiet_if_heard;
 use crate::device::{captures, exit};
 use crate::ledger::event::{
     ContextEnd, ContextUid, CuResult, Event, SourceLoss, Space, StackId, Ticket,
@@ -70,7 +70,7 @@ pub(super) fn broken() -> bool {
 /// # Safety
 ///
 /// To be called by CUPTI alone, as a [`ffi::Callback`] of the domains that
-/// [`subscriber`] enables.
+/// [`subscriber`](super::subscriber) enables.
 pub(super) unsafe extern "C" fn entry(
     _user: *mut c_void,
     domain: u32,
@@ -359,8 +359,12 @@ unsafe fn resource(ledger: &Ledger, id: u32, data: *const ResourceData) {
 /// The context current to this thread; tells the ledger of it when it is new.
 fn current(ledger: &Ledger, data: &CallbackData) -> Current {
     let (handle, uid) = (handle(data.context), ContextUid(data.context_uid));
-    // SAFETY: the context is current to this thread, inside a call: it is live.
-    let device = || unsafe { subscriber::device_of(data.context) };
+    let device = || {
+        Cupti::kept().map_or(Place::UNKNOWN, |cupti| {
+            // SAFETY: the context is current to this thread, inside a call: it is live.
+            unsafe { cupti.device_of(data.context) }
+        })
+    };
     let seen = CONTEXTS.seen(handle, uid, device);
     if let Some(created) = &seen.created {
         ledger.apply(created);

@@ -4,6 +4,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use super::ffi::{self, Callback, CuptiResult, SubscriberHandle, SubscriberParams};
 use super::version::CuptiVersion;
@@ -42,6 +43,9 @@ pub(super) struct Cupti {
     version: CuptiVersion,
 }
 
+/// The CUPTI subscribed to. A static, because callbacks come before the start has returned.
+static KEPT: OnceLock<Cupti> = OnceLock::new();
+
 /// One subscription. CUPTI wants the calls that name it one at a time, hence `&mut`.
 #[derive(Debug)]
 pub(super) struct Subscription(SubscriberHandle);
@@ -74,6 +78,16 @@ impl Cupti {
             path: found_at(file),
             version: CuptiVersion(0),
         })
+    }
+
+    /// Keeps this copy for callbacks; the first one kept stays.
+    pub(super) fn keep(self) -> &'static Self {
+        KEPT.get_or_init(|| self)
+    }
+
+    /// The copy that is kept.
+    pub(super) fn kept() -> Option<&'static Self> {
+        KEPT.get()
     }
 
     /// Connects CUPTI to the driver, which its first call does, and asks which version it is.

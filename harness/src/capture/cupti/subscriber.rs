@@ -1,10 +1,7 @@
 //! The subscription: choosing a CUPTI, asking to be called back, and whether that still stands.
 
-#![expect(unsafe_code, reason = "a context is passed on to CUPTI by its address")]
-
-use std::ffi::c_void;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use super::call::Call;
 use super::callback;
@@ -14,12 +11,12 @@ use super::loader::Surroundings;
 use super::unavailable::Unavailable;
 use super::version::{CudaVersion, CuptiVersion};
 use super::watch::TABLE;
-use crate::capture::quiet::quiet;
 use crate::device::contexts::noting_initialisation;
 use crate::device::driver::{self, Driver};
+use crate::device::quiet::quiet;
 use crate::device::{errors, exit};
+use crate::ledger;
 use crate::ledger::event::{Event, SourceLoss};
-use crate::ledger::{self, Place};
 
 /// The id that the heartbeat asks about: `cuMemFree_v2`, which every CUPTI knows.
 const HEARTBEAT_ID: u32 = 245;
@@ -43,9 +40,6 @@ const EVENTS: [(u32, u32, &str); 4] = [
     ),
     (ffi::DOMAIN_STATE, ffi::FATAL_ERROR, "fatal error of CUPTI"),
 ];
-
-/// The CUPTI subscribed to. Its own static, because callbacks come before [`start`] returns.
-static CUPTI: OnceLock<Cupti> = OnceLock::new();
 
 /// The source of the driver's events.
 #[derive(Debug)]
@@ -101,18 +95,6 @@ impl Tracer {
     pub(crate) fn path(&self) -> &Path {
         self.cupti.path()
     }
-}
-
-/// The device of a context, asked in a callback.
-///
-/// # Safety
-///
-/// `context` is live.
-pub(super) unsafe fn device_of(context: *const c_void) -> Place {
-    CUPTI.get().map_or(Place::UNKNOWN, |cupti| {
-        // SAFETY: the caller's promise.
-        unsafe { cupti.device_of(context) }
-    })
 }
 
 /// Finds the driver and CUPTI, subscribes and enables. To be called once.
@@ -184,7 +166,7 @@ fn start_with(
     match enable_all(driver, &cupti, &mut subscription) {
         Ok(unseen) => Ok(Tracer {
             // The first one that succeeds is the only one: `start` is called once.
-            cupti: CUPTI.get_or_init(|| cupti),
+            cupti: cupti.keep(),
             subscription: Mutex::new(subscription),
             unseen,
         }),

@@ -64,7 +64,7 @@ fn a_broken_context_stays_broken() {
 fn a_misspelt_fault_ends_the_process_with_the_reason() {
     let fake = Fake::new().fault("fail:cuMemFre=1");
     let child = fake
-        .run("fake_driver::program::data_come_back_and_nothing_stays")
+        .run("stand_ins::program::data_come_back_and_nothing_stays")
         .run();
     assert!(!child.status.success());
     assert!(
