@@ -87,6 +87,10 @@ impl Policy {
                 continue;
             };
             let value = value.trim();
+            // A continuous integration's matrix can leave a variable empty, but not unset.
+            if value.is_empty() && VARIABLES.contains(&rest) {
+                continue;
+            }
             match rest {
                 "" => {
                     policy.mode = choose(
@@ -137,15 +141,12 @@ fn choose<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T, 
 fn duration(name: &str, value: &str) -> Result<Duration, String> {
     let wrong = || format!("{name}={value:?} is not a duration such as 250ms or 2s");
     let (number, unit) = match (value.strip_suffix("ms"), value.strip_suffix('s')) {
-        (Some(number), _) => (number, 1),
-        (None, Some(number)) => (number, 1000),
+        (Some(number), _) => (number, 1e-3),
+        (None, Some(number)) => (number, 1.0),
         (None, None) => return Err(wrong()),
     };
-    let number: u64 = number.trim().parse().map_err(|_| wrong())?;
-    number
-        .checked_mul(unit)
-        .map(Duration::from_millis)
-        .ok_or_else(wrong)
+    let number: f64 = number.trim().parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(number * unit).map_err(|_| wrong())
 }
 
 fn unknown(name: &str) -> String {
@@ -195,6 +196,19 @@ mod tests {
         assert_eq!(policy.on_leak, OnLeak::Warn);
         assert_eq!(policy.settle, Duration::from_secs(2));
         assert!(policy.ci);
+    }
+
+    #[test]
+    fn an_empty_variable_is_as_good_as_none() {
+        let policy = policy(&Options::DEFAULT, &[("GPU_LEAK_CHECK", "")]).unwrap();
+        assert_eq!(policy.mode, Mode::Auto);
+    }
+
+    #[test]
+    fn a_duration_may_have_a_point() {
+        let half = [("GPU_LEAK_CHECK_SETTLE", "0.5s")];
+        let policy = policy(&Options::DEFAULT, &half).unwrap();
+        assert_eq!(policy.settle, Duration::from_millis(500));
     }
 
     #[test]
