@@ -76,6 +76,13 @@ pub(crate) fn measure_with(
     }
 }
 
+/// Whether this thread works for a check that is under way. A thread of a pool may still have the
+/// token of one that is over.
+pub(crate) fn is_inside_a_check() -> bool {
+    let scope = u32::try_from(threads::token()).map(ScopeId);
+    scope.is_ok_and(|scope| ledger::live().is_open(scope))
+}
+
 /// A scope between its beginning and its end.
 struct Stretch {
     scope: ScopeId,
@@ -101,7 +108,7 @@ impl Stretch {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let scope = ScopeId(NEXT.fetch_add(1, Ordering::Relaxed));
         let ledger = ledger::live();
-        let nested = threads::token() != 0;
+        let nested = is_inside_a_check();
         let poisoned_before = sources::synchronise(ScopeId::NONE);
         if !nested {
             sources::empty_caches();

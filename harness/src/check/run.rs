@@ -3,12 +3,10 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use gpu_leak_check_threads as threads;
-
 use super::blind;
 use super::conclude::{Subject, conclude};
 use super::gate::Gate;
-use super::measure::{Measured, measure};
+use super::measure::{Measured, is_inside_a_check, measure};
 use super::{body, entry, outcome, poison, summary};
 use crate::capture::cupti;
 use crate::case::Case;
@@ -32,7 +30,7 @@ pub fn run(case: &'static Case) -> ExitCode {
     if policy.mode == Mode::Off || is_unchecked(case) {
         return run_unchecked(case);
     }
-    let nested = threads::token() != 0;
+    let nested = is_inside_a_check();
     if !nested && entry::is_second(case) {
         outcome::fail(case, entry::REGISTERED_TWICE, "");
     }
