@@ -3,11 +3,12 @@
 use std::sync::OnceLock;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
 use gpu_leak_kernels::nn::Module;
 use gpu_leak_kernels::{Device, Result, Tensor, TinyModel, inference_mode};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::{checked, gpu};
+
+use super::assert_quiet_but_for_first_use;
 
 /// Made once for the process, as a suite shares its device.
 static DEVICE: OnceLock<Device> = OnceLock::new();
@@ -42,28 +43,11 @@ fn on_cuda() {
     a_hundred_times(Device::cuda(0));
 }
 
-/// The first check may tell what the device makes once and keeps: its kernels, a library's state.
+/// One check may tell what the device makes once and keeps: its kernels, a library's state.
 #[track_caller]
 fn assert_quiet(test: &str) {
     let checked = checked::finish(Run::of(&format!("quiet::tiny_model::{test}")));
-    let story = checked.story();
-    assert!(checked.child.status.success(), "{story}");
-    let verdicts: Vec<_> = checked
-        .reports
-        .iter()
-        .map(|report| report.verdict)
-        .collect();
-    assert_eq!(verdicts.len(), 100, "{story}");
-    assert!(
-        matches!(verdicts[0], Verdict::Clean | Verdict::FirstUse),
-        "{story}"
-    );
-    assert!(
-        verdicts[1..]
-            .iter()
-            .all(|verdict| *verdict == Verdict::Clean),
-        "{story}"
-    );
+    assert_quiet_but_for_first_use(&checked, 100);
 }
 
 #[test]
