@@ -91,7 +91,7 @@ fn a_pool_that_keeps_its_reserve_is_emptied_first() {
 }
 
 #[test]
-fn a_pool_that_cannot_be_emptied_is_retained() {
+fn a_pool_that_cannot_be_emptied_is_told_as_first_use() {
     let checked = run_with("fail:cuMemPoolTrimTo=999", "makes_the_pool_keep_memory");
     let story = checked.story();
     let finding = only_finding(checked.report(), &story);

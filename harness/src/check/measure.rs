@@ -287,3 +287,20 @@ fn is_the_runtime_s_code(record: &Record) -> bool {
     matches!(record.made.kind, Kind::Module | Kind::Library)
         && report::is_cudas_own(ledger::live().stacks().frames(record.made.caller.stack))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ScopeId, is_inside_a_check, ledger, threads};
+
+    #[test]
+    fn the_token_of_a_check_that_is_over_counts_for_nothing() {
+        let scope = ScopeId(u32::MAX);
+        let outer = threads::set_token(u64::from(scope.0));
+        ledger::live().open_scope(scope);
+        let while_open = is_inside_a_check();
+        ledger::live().close_scope(scope);
+        let afterwards = is_inside_a_check();
+        threads::set_token(outer);
+        assert_eq!((while_open, afterwards), (true, false));
+    }
+}
