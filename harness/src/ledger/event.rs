@@ -23,6 +23,10 @@ pub enum Space {
     RegisteredPointer,
     /// Physical memory objects (not their handles, which are reused while they live).
     PhysicalObject,
+    /// Everything that `cuMemRelease` takes.
+    PhysicalHandle,
+    /// Everything that `cuIpcCloseMemHandle` takes: opened twice, it is closed twice.
+    IpcPointer,
     /// Handles of one kind.
     Handle(Kind),
     /// The address space of one allocator that reports through `observe`.

@@ -58,11 +58,17 @@ pub enum Kind {
     AddressRange,
     /// `CUcontext`.
     Context,
+    /// `CUgreenCtx`: a context with part of a device's processors.
+    GreenContext,
+    /// `CUuserObject`: what a graph keeps alive for the program.
+    UserObject,
+    /// A multicast object, `cuMulticastCreate`.
+    Multicast,
 }
 
 impl Kind {
     /// Every kind, in the order of declaration.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 28] = [
         Self::Linear,
         Self::Pitched,
         Self::Managed,
@@ -88,6 +94,9 @@ impl Kind {
         Self::ExternalSemaphore,
         Self::AddressRange,
         Self::Context,
+        Self::GreenContext,
+        Self::UserObject,
+        Self::Multicast,
     ];
 
     /// Whether resources of this kind are counted rather than measured in bytes.
@@ -125,6 +134,9 @@ impl Kind {
             Self::ExternalSemaphore => "external semaphore",
             Self::AddressRange => "address range",
             Self::Context => "context",
+            Self::GreenContext => "green context",
+            Self::UserObject => "user object",
+            Self::Multicast => "multicast object",
         }
     }
 }
@@ -144,6 +156,6 @@ mod tests {
     fn handles_begin_at_the_stream() {
         assert!(!Kind::Block.is_handle());
         assert!(Kind::Stream.is_handle());
-        assert!(Kind::Context.is_handle());
+        assert!(Kind::Multicast.is_handle());
     }
 }

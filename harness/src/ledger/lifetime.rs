@@ -36,6 +36,9 @@ pub(super) const fn dies_with_context(kind: Kind) -> bool {
         | Kind::GraphHandle
         | Kind::ExecGraph
         | Kind::Pool
-        | Kind::AddressRange => false,
+        | Kind::AddressRange
+        | Kind::GreenContext
+        | Kind::UserObject
+        | Kind::Multicast => false,
     }
 }
