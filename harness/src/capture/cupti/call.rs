@@ -64,7 +64,7 @@ pub(super) enum Identity {
 /// Where a resource's size is found.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bytes {
-    /// A handle: it has none.
+    /// A handle has none, and some memory comes without the number of its bytes.
     None,
     Given(Value),
     /// Rows of a pitch that the driver chose. A call that failed asked for width × height.
@@ -73,6 +73,27 @@ pub(super) enum Bytes {
         width: Value,
         height: Value,
     },
+    /// As an array's descriptor says.
+    Array(Descriptor),
+    /// In the `CUDA_EXTERNAL_MEMORY_BUFFER_DESC` at this offset's address.
+    ExternalBuffer(usize),
+}
+
+/// What describes an array, and the offset of its address.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Descriptor {
+    /// `CUDA_ARRAY_DESCRIPTOR`
+    Array(usize),
+    /// `CUDA_ARRAY_DESCRIPTOR_v1`
+    ArrayV1(usize),
+    /// `CUDA_ARRAY3D_DESCRIPTOR`
+    Array3D(usize),
+    /// `CUDA_ARRAY3D_DESCRIPTOR_v1`
+    Array3DV1(usize),
+    /// `CUDA_ARRAY3D_DESCRIPTOR`, and how many levels there are.
+    Mipmapped(usize, Value),
+    /// `CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC`
+    ExternalMipmapped(usize),
 }
 
 /// Where a resource is.
