@@ -26,6 +26,8 @@ pub(super) enum Call {
     RetainsPrimary { device: Value },
     /// May end a primary context.
     ReleasesPrimary { cause: ContextEnd },
+    /// Answers with the context through which a green context can be made current.
+    ConvertsGreen { context: Answer, green: Value },
     /// Begins to capture a stream.
     BeginsCapture {
         stream: Value,
@@ -115,6 +117,14 @@ pub(super) struct Releases {
     pub(super) identity: Value,
     /// In a stream capture the call adds a node to a graph and frees nothing.
     pub(super) capturable: bool,
+}
+
+impl Creates {
+    /// Whether the driver creates a context inside the call, on the device that the call names. A
+    /// green context may be the first to need the primary one.
+    pub(super) fn creates_context(&self) -> bool {
+        matches!(self.kind, Kind::Context | Kind::GreenContext)
+    }
 }
 
 impl Watched {

@@ -24,6 +24,7 @@ const OUT_OF_MEMORY: CuResult = 2;
 pub(super) struct Current {
     /// Its handle; 0 is none.
     pub(super) handle: u64,
+    /// With what context ends what is made now.
     pub(super) uid: ContextUid,
     /// Its device.
     pub(super) place: Place,

@@ -151,6 +151,13 @@ pub(super) struct GreenContextCreate {
     pub(super) device: u32,
 }
 
+/// `cuCtxFromGreenCtx`
+#[repr(C)]
+pub(super) struct ConvertGreen {
+    pub(super) context: *const u64,
+    pub(super) green: u64,
+}
+
 /// `cuCtxCreate`, `cuCtxCreate_v2`
 #[repr(C)]
 pub(super) struct ContextCreate {

@@ -13,8 +13,8 @@ use super::field::{Answer, Value, answer, value};
 use super::params::{
     Allocate, AllocateFromPool, AllocateHostV1, AllocatePitch, AllocatePitchV1, AllocateV1,
     Answers, ArrayCreate, CaptureToGraph, ContextCreate, ContextCreateV3, ContextCreateV4,
-    EndCapture, FreeV1, GreenContextCreate, ImportPointer, LinkCreate, MapExternal, Names,
-    PoolCreate, PrimaryRetain, RecaptureToGraph, Register,
+    ConvertGreen, EndCapture, FreeV1, GreenContextCreate, ImportPointer, LinkCreate, MapExternal,
+    Names, PoolCreate, PrimaryRetain, RecaptureToGraph, Register,
 };
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, Space};
@@ -213,6 +213,10 @@ pub(super) static TABLE: &[Watched] = &[
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html
     handle(743, "cuGreenCtxCreate", Kind::GreenContext, FIRST).at(At::Device(value!(GreenContextCreate.device))),
     destroys(744, "cuGreenCtxDestroy", Kind::GreenContext),
+    // Borrowed, and ended with the green context.
+    other(753, "cuCtxFromGreenCtx", Call::ConvertsGreen {
+        context: answer!(ConvertGreen.context), green: value!(ConvertGreen.green),
+    }),
 
     // A primary context is shared and none of the caller's own: its retains are not records.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PRIMARY__CTX.html
