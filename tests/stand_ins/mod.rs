@@ -2,6 +2,10 @@
 //! the real libraries.
 
 mod callbacks;
+mod calls;
 mod driver;
 mod faults;
+mod ipc;
+mod objects;
 mod program;
+mod virtual_memory;

@@ -12,6 +12,8 @@ use crate::dispatch::{self, Hook};
 use crate::error::Error;
 use crate::fault;
 use crate::handle::Handle;
+use crate::memory::Kind;
+use crate::object::Class;
 use crate::state::{self, Driver};
 
 /// `CUhostFn`: called where a stream reaches it.
@@ -69,34 +71,36 @@ fn live_of(driver: &Driver, kind: &str) -> Option<(u64, u64)> {
             driver
                 .physical
                 .iter()
+                .filter(|(_, physical)| physical.multicast.is_none())
                 .fold((0, 0), |(count, bytes), (_, physical)| {
                     (count + 1, bytes + physical.size)
                 }),
         ),
+        "multicast" => handles(
+            driver
+                .physical
+                .iter()
+                .filter(|(_, physical)| physical.multicast.is_some())
+                .count(),
+        ),
+        "memory-handle" => handles(driver.memory_handles.len()),
         "address-range" => Some((
             driver.reserved_ranges.len() as u64,
             driver.reserved_ranges.values().sum(),
         )),
-        "array" | "mipmapped-array" | "texture" | "surface" | "link" => {
-            let of_class = driver
-                .objects
-                .iter()
-                .filter(|(_, object)| object.class.name() == kind);
-            Some(of_class.fold((0, 0), |(count, bytes), (_, object)| {
-                (count + 1, bytes + object.size)
-            }))
-        }
-        "linear" | "pitched" | "managed" | "stream-ordered" | "pinned" | "registered"
-        | "graph-memory" | "mapped" => {
+        _ => {
+            if let Some(class) = Class::of_name(kind) {
+                return Some(driver.objects.live(class));
+            }
+            let kind = Kind::of_name(kind)?;
             let of_kind = driver
                 .memory
                 .values()
-                .filter(|allocation| allocation.kind.name() == kind);
+                .filter(|allocation| allocation.kind == kind);
             Some(of_kind.fold((0, 0), |(count, bytes), allocation| {
                 (count + 1, bytes + allocation.size)
             }))
         }
-        _ => None,
     }
 }
 

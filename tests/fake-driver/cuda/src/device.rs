@@ -131,6 +131,8 @@ fn attribute(number: u32) -> i32 {
         97 => 232_448,
         106 => 32,
         111 => 1024,
+        // Multicast.
+        132 => 1,
         115 => i32::from(!fault::plan().no_pools),
         119 => 1,
         _ => 0,

@@ -9,6 +9,7 @@
 //! `generated_cuda_meta.h`), not from the harness under test.
 
 mod arena;
+mod array;
 mod capture;
 mod context;
 mod control;
@@ -17,39 +18,51 @@ mod device;
 mod dispatch;
 mod error;
 mod event;
+mod external;
 mod fault;
 mod graph;
 mod graph_memory;
 mod handle;
 mod host;
+mod ipc;
+mod link;
 mod memory;
 mod module;
+mod multicast;
 mod object;
+mod physical;
 mod pool;
 mod primary;
 mod query;
 mod state;
 mod stream;
+mod texture;
 mod vmm;
 
 /// Every function of the driver API that this library exports.
 fn entries() -> impl Iterator<Item = dispatch::Entry> {
     [
+        array::ENTRIES,
         capture::ENTRIES,
         context::ENTRIES,
         copy::ENTRIES,
         device::ENTRIES,
         event::ENTRIES,
+        external::ENTRIES,
         graph::ENTRIES,
         graph_memory::ENTRIES,
         host::ENTRIES,
+        ipc::ENTRIES,
+        link::ENTRIES,
         memory::ENTRIES,
         module::ENTRIES,
-        object::ENTRIES,
+        multicast::ENTRIES,
+        physical::ENTRIES,
         pool::ENTRIES,
         primary::ENTRIES,
         query::ENTRIES,
         stream::ENTRIES,
+        texture::ENTRIES,
         vmm::ENTRIES,
     ]
     .into_iter()

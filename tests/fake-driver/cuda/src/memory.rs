@@ -19,11 +19,35 @@ pub(crate) enum Kind {
     Graph,
     /// A reserved address range with physical memory in it.
     Mapped,
+    /// Memory of another process, by an IPC handle.
+    Ipc,
+    /// An allocation of another process's pool.
+    PoolImport,
+    /// A buffer in an import from another API.
+    External,
 }
 
 impl Kind {
+    const ALL: [Self; 11] = [
+        Self::Linear,
+        Self::Pitched,
+        Self::Managed,
+        Self::StreamOrdered,
+        Self::Pinned,
+        Self::Registered,
+        Self::Graph,
+        Self::Mapped,
+        Self::Ipc,
+        Self::PoolImport,
+        Self::External,
+    ];
+
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// Its name in `fake_cuda_live`.
-    pub(crate) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear",
             Self::Pitched => "pitched",
@@ -33,13 +57,29 @@ impl Kind {
             Self::Registered => "registered",
             Self::Graph => "graph-memory",
             Self::Mapped => "mapped",
+            Self::Ipc => "ipc",
+            Self::PoolImport => "pool-import",
+            Self::External => "external-buffer",
         }
     }
 
-    /// Whether the range counts on its device: not host memory, and not an address range, whose physical
-    /// memory counts already.
+    /// Whether the range counts on its device: not host memory, not memory of others, and not an address
+    /// range, whose physical memory counts already.
     fn counts(self) -> bool {
-        !matches!(self, Self::Pinned | Self::Registered | Self::Mapped)
+        matches!(
+            self,
+            Self::Linear | Self::Pitched | Self::Managed | Self::StreamOrdered | Self::Graph
+        )
+    }
+
+    /// Whether `cuMemFree` takes it.
+    fn is_freed_as_device_memory(self) -> bool {
+        self.counts() || matches!(self, Self::PoolImport | Self::External)
+    }
+
+    /// Whether it shows the memory of another range, its owner, if that is in this process.
+    pub(crate) fn is_alias(self) -> bool {
+        matches!(self, Self::Ipc | Self::PoolImport)
     }
 }
 
@@ -52,7 +92,8 @@ pub(crate) struct Allocation {
     pub(crate) device: usize,
     /// The context it was made in; 0 for what belongs to none.
     pub(crate) context: Handle,
-    /// The pool of a stream-ordered one, the physical memory of a mapped one; else 0.
+    /// The pool of a stream-ordered one, the physical memory of a mapped one, the range that an alias shows;
+    /// else 0.
     pub(crate) owner: Handle,
     pub(crate) flags: u32,
 }
@@ -91,6 +132,11 @@ impl Driver {
             Kind::Pinned => self.pinned.free(address, size, true),
             Kind::StreamOrdered => self.release_to_pool(allocation.owner, address, size, observed),
             Kind::Graph => device.graph.release(address),
+            Kind::Ipc => {
+                self.opened.remove(&address);
+                self.foreign.free(address, size, true);
+            }
+            Kind::PoolImport | Kind::External => self.foreign.free(address, size, true),
             Kind::Registered | Kind::Mapped => {}
         }
     }
@@ -168,7 +214,7 @@ api! {
         }
         driver.forbid_in_capture()?;
         match driver.memory.get(&address).map(|allocation| allocation.kind) {
-            Some(Kind::Linear | Kind::Pitched | Kind::Managed | Kind::StreamOrdered | Kind::Graph) => {
+            Some(kind) if kind.is_freed_as_device_memory() => {
                 driver.release(address, true);
                 Ok(())
             }

@@ -75,7 +75,7 @@ fn load_library(library: Out<Handle>, image_is_null: bool) -> Result<(), Error> 
     library.put(driver.libraries.insert(Library))
 }
 
-fn file_exists(path: In<c_char>) -> Result<(), Error> {
+pub(crate) fn file_exists(path: In<c_char>) -> Result<(), Error> {
     if Path::new(&path.text()?).is_file() {
         Ok(())
     } else {

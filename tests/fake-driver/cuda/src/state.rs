@@ -13,12 +13,13 @@ use crate::event::Event;
 use crate::fault;
 use crate::graph::{Exec, Graph, Node};
 use crate::handle::Table;
+use crate::ipc::Opened;
 use crate::memory::Allocation;
 use crate::module::{Function, Library, Module};
-use crate::object::Object;
+use crate::object::Objects;
+use crate::physical::{MemoryHandle, Physical};
 use crate::pool::Pool;
 use crate::stream::Stream;
-use crate::vmm::Physical;
 
 const MIB: u64 = 1 << 20;
 
@@ -32,7 +33,7 @@ pub(crate) struct Driver {
     pub(crate) modules: Table<Module>,
     pub(crate) functions: Table<Function>,
     pub(crate) libraries: Table<Library>,
-    pub(crate) objects: Table<Object>,
+    pub(crate) objects: Objects,
     pub(crate) graphs: Table<Graph>,
     pub(crate) nodes: Table<Node>,
     pub(crate) execs: Table<Exec>,
@@ -43,9 +44,15 @@ pub(crate) struct Driver {
     pub(crate) memory: BTreeMap<u64, Allocation>,
     /// Address ranges with or without memory in them: first address and length.
     pub(crate) reserved_ranges: BTreeMap<u64, u64>,
+    /// Physical memory and multicast objects, by numbers that no caller sees.
     pub(crate) physical: Table<Physical>,
+    pub(crate) memory_handles: Table<MemoryHandle>,
     pub(crate) pinned: Arena,
     pub(crate) managed: Arena,
+    /// Where memory of other processes and APIs appears.
+    pub(crate) foreign: Arena,
+    /// Mappings of IPC handles, by their addresses.
+    pub(crate) opened: BTreeMap<u64, Opened>,
     /// Contexts made since the process began: their ids, never used twice.
     pub(crate) context_uids: u32,
 }
@@ -60,7 +67,7 @@ static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| {
         modules: Table::default(),
         functions: Table::default(),
         libraries: Table::default(),
-        objects: Table::default(),
+        objects: Objects::default(),
         graphs: Table::default(),
         nodes: Table::default(),
         execs: Table::default(),
@@ -68,9 +75,12 @@ static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| {
         pools: Table::default(),
         memory: BTreeMap::new(),
         reserved_ranges: BTreeMap::new(),
-        physical: Table::default(),
+        physical: Table::numbered(),
+        memory_handles: Table::default(),
         pinned: Arena::new(2 * MIB),
         managed: Arena::new(2 * MIB),
+        foreign: Arena::new(2 * MIB),
+        opened: BTreeMap::new(),
         context_uids: 0,
     };
     for ordinal in 0..count {
