@@ -21,7 +21,7 @@ fn line(row: &Row) -> String {
         name, call, kind, ..
     } = row;
     format!(
-        "| {} | `{call}` | {exact} | {end} | `kinds::table::{name}` |",
+        "| {} | `{call}` | {exact} | ✔ | {end} | `kinds::table::{name}` |",
         kind.name()
     )
 }

@@ -30,12 +30,11 @@ fn foreign_handle() -> sys::CUipcMemHandle {
             .stdout(Stdio::piped())
             .spawn()
             .expect("a second process");
-        let lines = BufReader::new(exporter.stdout.take().expect("a pipe")).lines();
-        let handle = lines
-            .map_while(Result::ok)
-            .find_map(|line| Some(line.split_once(MARK)?.1.to_owned()));
+        let mut lines = BufReader::new(exporter.stdout.take().expect("a pipe")).lines();
+        let mut printed = lines.by_ref().map_while(Result::ok);
+        let handle = printed.find_map(|line| Some(line.split_once(MARK)?.1.to_owned()));
         // It ends when its input does: with this process.
-        std::mem::forget(exporter);
+        std::mem::forget((exporter, lines));
         let handle = handle.expect("the exporter prints a handle");
         std::array::from_fn(|byte| {
             u8::from_str_radix(&handle[2 * byte..][..2], 16).expect("two hexadecimal digits")
