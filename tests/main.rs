@@ -7,4 +7,5 @@ mod detects;
 mod kinds;
 mod output;
 mod quiet;
+mod regressions;
 mod stand_ins;

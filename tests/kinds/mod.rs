@@ -5,7 +5,7 @@
 //! prints a line for that page.
 
 mod docs;
-mod planted;
+pub(crate) mod planted;
 mod row;
 mod table;
 

@@ -16,6 +16,12 @@ pub(crate) fn module() -> sys::CUmodule {
     unsafe { made(|out| sys::cuModuleLoadData(out, image)) } // leak: module
 }
 
+/// A module of another text.
+pub(crate) fn load(image: &std::ffi::CStr) -> sys::CUmodule {
+    // SAFETY: the image is a C string.
+    unsafe { made(|out| sys::cuModuleLoadData(out, image.as_ptr().cast())) }
+}
+
 pub(crate) fn unload(module: sys::CUmodule) {
     // SAFETY: the caller took it and uses it no more.
     done(unsafe { sys::cuModuleUnload(module) });

@@ -7,14 +7,14 @@
     reason = "the driver's own calls, so that each leak is one call"
 )]
 
-pub(super) mod arrays;
-pub(super) mod code;
-pub(super) mod contexts;
-pub(super) mod graphs;
-pub(super) mod imported;
-pub(super) mod memory;
-pub(super) mod streams;
-pub(super) mod virtual_memory;
+pub(crate) mod arrays;
+pub(crate) mod code;
+pub(crate) mod contexts;
+pub(crate) mod graphs;
+pub(crate) mod imported;
+pub(crate) mod memory;
+pub(crate) mod streams;
+pub(crate) mod virtual_memory;
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -22,10 +22,10 @@ use std::sync::{Arc, OnceLock};
 
 use cudarc::driver::{CudaContext, sys};
 
-pub(super) type Pointer = sys::CUdeviceptr;
+pub(crate) type Pointer = sys::CUdeviceptr;
 
 /// The primary context of device 0, made once, kept, and current to this thread.
-pub(super) fn context() -> &'static Arc<CudaContext> {
+pub(crate) fn context() -> &'static Arc<CudaContext> {
     static CONTEXT: OnceLock<Arc<CudaContext>> = OnceLock::new();
     let context = CONTEXT.get_or_init(|| CudaContext::new(0).expect("device 0 has a context"));
     context.bind_to_thread().expect("a live context");
@@ -33,7 +33,7 @@ pub(super) fn context() -> &'static Arc<CudaContext> {
 }
 
 /// Never gives it back.
-pub(super) fn keep<T>(taken: T) {
+pub(crate) fn keep<T>(taken: T) {
     std::mem::forget(taken);
 }
 

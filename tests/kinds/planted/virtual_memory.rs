@@ -81,6 +81,14 @@ pub(crate) fn unmap(address: Pointer) {
     done(unsafe { sys::cuMemUnmap(address, BYTES) });
 }
 
+/// Mapped and unmapped again, with the handle never released.
+pub(crate) fn mapped_with_its_handle_kept() {
+    let (room, handle) = (next_room(), physical());
+    // SAFETY: a room is as large as the memory.
+    done(unsafe { sys::cuMemMap(room, BYTES, 0, handle, 0) });
+    unmap(room);
+}
+
 /// One reference more than is given back.
 pub(crate) fn retained() -> Handle {
     let room = next_room();
