@@ -26,6 +26,8 @@ pub(super) enum Call {
     RetainsPrimary { device: Value },
     /// May end a primary context.
     ReleasesPrimary { cause: ContextEnd },
+    /// Answers with the context through which a green context can be made current.
+    ConvertsGreen { context: Answer, green: Value },
     /// Begins to capture a stream.
     BeginsCapture {
         stream: Value,
@@ -66,7 +68,7 @@ pub(super) enum Identity {
 /// Where a resource's size is found.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bytes {
-    /// A handle: it has none.
+    /// A handle has none, and some memory comes without the number of its bytes.
     None,
     Given(Value),
     /// Rows of a pitch that the driver chose. A call that failed asked for width × height.
@@ -75,6 +77,27 @@ pub(super) enum Bytes {
         width: Value,
         height: Value,
     },
+    /// As an array's descriptor says.
+    Array(Descriptor),
+    /// In the `CUDA_EXTERNAL_MEMORY_BUFFER_DESC` at this offset's address.
+    ExternalBuffer(usize),
+}
+
+/// What describes an array, and the offset of its address.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Descriptor {
+    /// `CUDA_ARRAY_DESCRIPTOR`
+    Array(usize),
+    /// `CUDA_ARRAY_DESCRIPTOR_v1`
+    ArrayV1(usize),
+    /// `CUDA_ARRAY3D_DESCRIPTOR`
+    Array3D(usize),
+    /// `CUDA_ARRAY3D_DESCRIPTOR_v1`
+    Array3DV1(usize),
+    /// `CUDA_ARRAY3D_DESCRIPTOR`, and how many levels there are.
+    Mipmapped(usize, Value),
+    /// `CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC`
+    ExternalMipmapped(usize),
 }
 
 /// Where a resource is.
@@ -96,6 +119,14 @@ pub(super) struct Releases {
     pub(super) identity: Value,
     /// In a stream capture the call adds a node to a graph and frees nothing.
     pub(super) capturable: bool,
+}
+
+impl Creates {
+    /// Whether the driver creates a context inside the call, on the device that the call names. A
+    /// green context may be the first to need the primary one.
+    pub(super) fn creates_context(&self) -> bool {
+        matches!(self.kind, Kind::Context | Kind::GreenContext)
+    }
 }
 
 impl Watched {

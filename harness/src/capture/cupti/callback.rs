@@ -134,7 +134,7 @@ unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData)
     NODE_CREATED.set(false);
     match call {
         Call::Creates(create) => {
-            if create.kind == Kind::Context {
+            if create.creates_context() {
                 // SAFETY: the caller's promise.
                 CREATING_ON.set(unsafe { decode::place(create, block) });
             }
@@ -152,7 +152,7 @@ unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData)
             unsafe { write_slot(data, Some(NO_TICKET)) };
             CONTEXTS_AND_POOLS.destruction_began();
         }
-        Call::BeginsCapture { .. } => {}
+        Call::ConvertsGreen { .. } | Call::BeginsCapture { .. } => {}
     }
 }
 
@@ -176,6 +176,13 @@ unsafe fn ended(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData,
                 CONTEXTS_AND_POOLS.destruction_ended();
             }
         }
+        Call::ConvertsGreen { context, green } if error == 0 => {
+            // SAFETY: the caller's promise, and the call has returned success.
+            let (context, green) = unsafe { (block.answer(*context), block.value(*green)) };
+            if let Some(context) = context {
+                CONTEXTS.converted(green, context);
+            }
+        }
         Call::BeginsCapture { stream, into } if error == 0 => {
             // SAFETY: the caller's promise.
             let (stream, into) = unsafe {
@@ -186,7 +193,7 @@ unsafe fn ended(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData,
             };
             captures::began(stream, into);
         }
-        Call::BeginsCapture { .. } => {}
+        Call::ConvertsGreen { .. } | Call::BeginsCapture { .. } => {}
     }
 }
 
@@ -201,7 +208,7 @@ unsafe fn creation_ended(
     error: CuResult,
 ) {
     let current = current(ledger, data);
-    if create.kind == Kind::Context {
+    if create.creates_context() {
         CREATING_ON.set(Place::UNKNOWN);
     }
     let captured_into = match create.ends_capture {
@@ -285,6 +292,13 @@ unsafe fn release_ended(
     });
     match release.space {
         Space::Handle(Kind::Context) => context_ended(ledger, error),
+        Space::Handle(Kind::GreenContext) if error == 0 => {
+            // SAFETY: the caller's promise.
+            let green = unsafe { block.value(release.identity) };
+            if let Some(context) = CONTEXTS.green_ended(green) {
+                context_destroyed(ledger, context, ContextEnd::Destroyed);
+            }
+        }
         Space::Handle(Kind::Stream) if error == 0 => {
             // A capture that its stream did not outlive.
             // SAFETY: the caller's promise.
@@ -300,7 +314,7 @@ unsafe fn release_ended(
 /// What keeps readings and the destruction of such objects apart.
 fn exclusion(space: Space) -> Option<&'static Exclusion> {
     match space {
-        Space::Handle(Kind::Context | Kind::Pool) => Some(&CONTEXTS_AND_POOLS),
+        Space::Handle(Kind::Context | Kind::GreenContext | Kind::Pool) => Some(&CONTEXTS_AND_POOLS),
         Space::Handle(Kind::Stream) => Some(&STREAMS),
         _ => None,
     }
@@ -371,7 +385,7 @@ fn current(ledger: &Ledger, data: &CallbackData) -> Current {
     }
     Current {
         handle,
-        uid,
+        uid: seen.owner,
         place: seen.place,
     }
 }

@@ -6,17 +6,25 @@
     reason = "the blocks are C structs, read through their address"
 )]
 
-use super::call::{At, Bytes, Creates, Identity, Releases};
+use super::array::Array;
+use super::call::{At, Bytes, Creates, Descriptor, Identity, Releases};
 use super::field::Block;
-use super::params::PoolProperties;
+use super::params::{
+    ArrayDescriptor, ArrayDescriptor3D, ArrayDescriptor3DV1, ArrayDescriptorV1, ExternalBuffer,
+    ExternalMipmapped, PoolProperties,
+};
 use crate::ledger::event::{Caller, ContextUid, Creation, CuResult, Event, Key, Space};
 use crate::ledger::{Kind, Layer, Place};
+
+/// `CUDA_ERROR_OUT_OF_MEMORY`: the driver has read how much it was asked for.
+const OUT_OF_MEMORY: CuResult = 2;
 
 /// The context current to the calling thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Current {
     /// Its handle; 0 is none.
     pub(super) handle: u64,
+    /// With what context ends what is made now.
     pub(super) uid: ContextUid,
     /// Its device.
     pub(super) place: Place,
@@ -54,7 +62,7 @@ pub(super) unsafe fn created(
     // SAFETY: the caller's promise, for all four; the table names the fields of this call's block.
     let (bytes, place, stream, pool) = unsafe {
         (
-            bytes(create, block, true),
+            bytes(create, block, 0),
             place(create, block),
             create.stream.map_or(0, |stream| block.value(stream)),
             create.pool.map_or(0, |pool| block.value(pool)),
@@ -96,7 +104,7 @@ pub(super) unsafe fn creation_failed(
     Event::CreationFailed {
         kind: create.kind,
         // SAFETY: the caller's promise.
-        bytes: unsafe { bytes(create, block, false) },
+        bytes: unsafe { bytes(create, block, error) },
         error,
         caller,
     }
@@ -118,8 +126,10 @@ fn key(space: Space, value: u64) -> Option<Key> {
 
 /// # Safety
 ///
-/// As for [`created_key`]; `answered` says whether the call has returned success.
-unsafe fn bytes(create: &Creates, block: Block, answered: bool) -> u64 {
+/// `block` belongs to the call that `create` describes, which has returned `error`.
+unsafe fn bytes(create: &Creates, block: Block, error: CuResult) -> u64 {
+    // A descriptor is only as good as the driver found it.
+    let is_described = matches!(error, 0 | OUT_OF_MEMORY);
     match create.bytes {
         Bytes::None => 0,
         // SAFETY: the caller's promise.
@@ -131,12 +141,49 @@ unsafe fn bytes(create: &Creates, block: Block, answered: bool) -> u64 {
         } => {
             // SAFETY: the caller's promise; the pitch is read only after success.
             let (row, rows) = unsafe {
-                let row = if answered { block.answer(pitch) } else { None };
+                let row = if error == 0 {
+                    block.answer(pitch)
+                } else {
+                    None
+                };
                 let width = block.value(width);
                 (row.unwrap_or(width), block.value(height))
             };
             row.saturating_mul(rows)
         }
+        Bytes::Array(descriptor) if is_described => {
+            // SAFETY: the caller's promise; the driver has read the descriptor.
+            let array = unsafe { array(descriptor, block) };
+            array.map_or(0, |array| array.bytes())
+        }
+        Bytes::ExternalBuffer(offset) if is_described => {
+            // SAFETY: as above.
+            let buffer = unsafe { block.pointee::<ExternalBuffer>(offset) };
+            buffer.map_or(0, |buffer| buffer.bytes)
+        }
+        Bytes::Array(_) | Bytes::ExternalBuffer(_) => 0,
+    }
+}
+
+/// The array that a call is asked for; none when the caller passed null.
+///
+/// # Safety
+///
+/// `block` belongs to a call that takes this `descriptor`, and the driver has read it.
+unsafe fn array(descriptor: Descriptor, block: Block) -> Option<Array> {
+    // SAFETY: the caller's promise: each field points to what its variant says.
+    unsafe {
+        Some(match descriptor {
+            Descriptor::Array(at) => block.pointee::<ArrayDescriptor>(at)?.into(),
+            Descriptor::ArrayV1(at) => block.pointee::<ArrayDescriptorV1>(at)?.into(),
+            Descriptor::Array3D(at) => block.pointee::<ArrayDescriptor3D>(at)?.into(),
+            Descriptor::Array3DV1(at) => block.pointee::<ArrayDescriptor3DV1>(at)?.into(),
+            Descriptor::Mipmapped(at, levels) => Array {
+                levels: block.value(levels) as u32,
+                ..block.pointee::<ArrayDescriptor3D>(at)?.into()
+            },
+            Descriptor::ExternalMipmapped(at) => block.pointee::<ExternalMipmapped>(at)?.into(),
+        })
     }
 }
 

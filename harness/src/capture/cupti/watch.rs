@@ -8,11 +8,12 @@
 
 use std::mem::offset_of;
 
-use super::call::{At, Bytes, Call, Identity, Watched};
+use super::call::{At, Bytes, Call, Descriptor, Identity, Watched};
 use super::field::{Answer, Value, answer, value};
 use super::params::{
     Allocate, AllocateFromPool, AllocateHostV1, AllocatePitch, AllocatePitchV1, AllocateV1,
-    Answers, CaptureToGraph, ContextCreate, ContextCreateV3, ContextCreateV4, EndCapture, FreeV1,
+    Answers, ArrayCreate, CaptureToGraph, ContextCreate, ContextCreateV3, ContextCreateV4,
+    ConvertGreen, EndCapture, FreeV1, GreenContextCreate, ImportPointer, LinkCreate, MapExternal,
     Names, PoolCreate, PrimaryRetain, RecaptureToGraph, Register,
 };
 use crate::ledger::Kind;
@@ -44,6 +45,12 @@ const fn handle(id: u32, name: &'static str, kind: Kind, handle: Answer) -> Watc
 
 const fn destroys(id: u32, name: &'static str, kind: Kind) -> Watched {
     Watched::releases(id, name, Space::Handle(kind), value!(Names.handle))
+}
+
+/// `kind` is one of bytes.
+const fn array(id: u32, name: &'static str, kind: Kind, descriptor: Descriptor) -> Watched {
+    let (space, identity) = (Space::Handle(Kind::Array), Identity::Answered(FIRST));
+    Watched::creates(id, name, kind, space, identity, Bytes::Array(descriptor))
 }
 
 const fn other(id: u32, name: &'static str, call: Call) -> Watched {
@@ -87,6 +94,11 @@ const fn capture_ends(id: u32, name: &'static str) -> Watched {
 /// The first parameter, where the driver writes the handle it made.
 const FIRST: Answer = answer!(Answers.handle);
 
+/// Where the descriptors of arrays are named.
+const DESCRIPTOR: usize = offset_of!(ArrayCreate, descriptor);
+/// Where the descriptors of what external memory is mapped as are named.
+const MAPPED_AS: usize = offset_of!(MapExternal, descriptor);
+
 /// Every watched call.
 #[rustfmt::skip]
 pub(super) static TABLE: &[Watched] = &[
@@ -127,6 +139,39 @@ pub(super) static TABLE: &[Watched] = &[
         .at(At::PoolProperties(offset_of!(PoolCreate, properties))),
     handle(614, "cuMemPoolImportFromShareableHandle", Kind::Pool, FIRST),
     destroys(608, "cuMemPoolDestroy", Kind::Pool),
+    // An allocation of the pool that another process shares. Its size is not told.
+    device(616, "cuMemPoolImportPointer", Kind::Imported, answer!(ImportPointer.pointer), Bytes::None)
+        .of_pool(value!(ImportPointer.pool)),
+
+    // Arrays. `cuMipmappedArrayGetLevel` and `cuArrayGetPlane` answer with parts of one, which
+    // are not to be destroyed: they are not watched.
+    array(272, "cuArrayCreate_v2", Kind::Array, Descriptor::Array(DESCRIPTOR)),
+    array(274, "cuArray3DCreate_v2", Kind::Array, Descriptor::Array3D(DESCRIPTOR)),
+    array(87, "cuArrayCreate", Kind::Array, Descriptor::ArrayV1(DESCRIPTOR)),
+    array(90, "cuArray3DCreate", Kind::Array, Descriptor::Array3DV1(DESCRIPTOR)),
+    array(347, "cuMipmappedArrayCreate", Kind::Array, Descriptor::Mipmapped(DESCRIPTOR, value!(ArrayCreate.levels))),
+    destroys(89, "cuArrayDestroy", Kind::Array),
+    destroys(349, "cuMipmappedArrayDestroy", Kind::Array),
+
+    // Memory and semaphores of another process or API. What the memory is mapped as outlives it,
+    // and is given back as if it had been made here.
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXTRES__INTEROP.html
+    handle(485, "cuImportExternalMemory", Kind::ExternalMemory, FIRST),
+    device(486, "cuExternalMemoryGetMappedBuffer", Kind::Imported, FIRST, Bytes::ExternalBuffer(MAPPED_AS)),
+    array(487, "cuExternalMemoryGetMappedMipmappedArray", Kind::Imported, Descriptor::ExternalMipmapped(MAPPED_AS)),
+    destroys(488, "cuDestroyExternalMemory", Kind::ExternalMemory),
+    handle(489, "cuImportExternalSemaphore", Kind::ExternalSemaphore, FIRST),
+    destroys(494, "cuDestroyExternalSemaphore", Kind::ExternalSemaphore),
+
+    // Views of memory: objects, and the references before them.
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TEXOBJECT.html
+    handle(339, "cuTexObjectCreate", Kind::Texture, FIRST),
+    destroys(340, "cuTexObjectDestroy", Kind::Texture),
+    handle(92, "cuTexRefCreate", Kind::Texture, FIRST),
+    destroys(93, "cuTexRefDestroy", Kind::Texture),
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__SURFOBJECT.html
+    handle(343, "cuSurfObjectCreate", Kind::Surface, FIRST),
+    destroys(344, "cuSurfObjectDestroy", Kind::Surface),
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html
     handle(124, "cuStreamCreate", Kind::Stream, FIRST),
@@ -148,6 +193,9 @@ pub(super) static TABLE: &[Watched] = &[
     handle(20, "cuModuleLoadDataEx", Kind::Module, FIRST),
     handle(21, "cuModuleLoadFatBinary", Kind::Module, FIRST),
     destroys(22, "cuModuleUnload", Kind::Module),
+    handle(381, "cuLinkCreate_v2", Kind::LinkState, answer!(LinkCreate.link)),
+    handle(362, "cuLinkCreate", Kind::LinkState, answer!(LinkCreate.link)),
+    destroys(366, "cuLinkDestroy", Kind::LinkState),
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__LIBRARY.html
     handle(678, "cuLibraryLoadData", Kind::Library, FIRST),
@@ -161,6 +209,14 @@ pub(super) static TABLE: &[Watched] = &[
     context(10, "cuCtxCreate", answer!(ContextCreate.context), value!(ContextCreate.device)),
     destroys(322, "cuCtxDestroy_v2", Kind::Context),
     destroys(11, "cuCtxDestroy", Kind::Context),
+
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html
+    handle(743, "cuGreenCtxCreate", Kind::GreenContext, FIRST).at(At::Device(value!(GreenContextCreate.device))),
+    destroys(744, "cuGreenCtxDestroy", Kind::GreenContext),
+    // Borrowed, and ended with the green context.
+    other(753, "cuCtxFromGreenCtx", Call::ConvertsGreen {
+        context: answer!(ConvertGreen.context), green: value!(ConvertGreen.green),
+    }),
 
     // A primary context is shared and none of the caller's own: its retains are not records.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PRIMARY__CTX.html

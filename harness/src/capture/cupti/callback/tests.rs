@@ -11,17 +11,38 @@ const BEGIN_CAPTURE: u32 = 539;
 const ALLOCATE_ASYNC: u32 = 598;
 const FREE_ASYNC: u32 = 600;
 const CAPTURE_TO_GRAPH: u32 = 720;
+const CREATE_STREAM: u32 = 124;
+const CREATE_GREEN: u32 = 743;
+const DESTROY_GREEN: u32 = 744;
+const CONVERT_GREEN: u32 = 753;
+
+/// The context current to the calling thread: its handle and its number.
+type Current = (u64, u32);
+
+const NO_CONTEXT: Current = (0, 0);
 
 /// One side of a call, as CUPTI tells it.
 fn tell<T>(ledger: &Ledger, id: u32, site: u32, params: &T, slot: &mut u64, result: u32) {
+    tell_in(NO_CONTEXT, ledger, id, site, params, slot, result);
+}
+
+fn tell_in<T>(
+    current: Current,
+    ledger: &Ledger,
+    id: u32,
+    site: u32,
+    params: &T,
+    slot: &mut u64,
+    result: u32,
+) {
     let data = CallbackData {
         site,
         function_name: ptr::null(),
         function_params: ptr::from_ref(params).cast(),
         function_return_value: &raw const result,
         symbol_name: ptr::dangling(),
-        context: ptr::null(),
-        context_uid: 0,
+        context: ptr::without_provenance(current.0 as usize),
+        context_uid: current.1,
         correlation_data: slot,
         correlation_id: 0,
     };
@@ -35,6 +56,14 @@ fn call<T>(ledger: &Ledger, id: u32, params: &T, result: u32, inside: impl FnOnc
     tell(ledger, id, ffi::SITE_ENTER, params, &mut slot, 0xcdcd);
     inside();
     tell(ledger, id, ffi::SITE_EXIT, params, &mut slot, result);
+}
+
+/// A call without events inside it, in a context.
+fn call_in<T>(current: Current, ledger: &Ledger, id: u32, params: &T) {
+    let mut slot = 0;
+    for site in [ffi::SITE_ENTER, ffi::SITE_EXIT] {
+        tell_in(current, ledger, id, site, params, &mut slot, 0);
+    }
 }
 
 fn tell_resource(ledger: &Ledger, id: u32, context: u64) {
@@ -137,4 +166,40 @@ fn a_context_whose_destruction_fails_stays() {
     // No call is in progress: the driver takes itself down.
     tell_resource(&ledger, ffi::CONTEXT_DESTROY_STARTING, context);
     assert_eq!(anomalies(&ledger).len(), 1);
+}
+
+#[test]
+fn what_is_made_in_a_green_context_outlives_it() {
+    #[repr(C)]
+    struct Create(*const u64, u64, u32, u32);
+    #[repr(C)]
+    struct Convert(*const u64, u64);
+    // CUPTI need not tell of the end of the context that was converted.
+    for (green, context, uid, is_told) in [
+        (0x96ee_0001_u64, 0xc07e_0011_u64, 0x7e01, false),
+        (0x96ee_0002, 0xc07e_0012, 0x7e02, true),
+    ] {
+        let ledger = Ledger::new();
+        let create = Create(&raw const green, 0xde5c, 0, 1);
+        call(&ledger, CREATE_GREEN, &create, 0, || ());
+        let convert = Convert(&raw const context, green);
+        call(&ledger, CONVERT_GREEN, &convert, 0, || ());
+        let (pointer, stream) = (0x3000_u64, 0x4000_u64);
+        let params = Allocate(&raw const pointer, 64, 0);
+        call_in((context, uid), &ledger, ALLOCATE, &params);
+        let params = Allocate(&raw const stream, 0, 0);
+        call_in((context, uid), &ledger, CREATE_STREAM, &params);
+        assert_eq!(ledger.contexts().len(), 1);
+
+        call(&ledger, DESTROY_GREEN, &green, 0, || {
+            if is_told {
+                tell_resource(&ledger, ffi::CONTEXT_DESTROY_STARTING, context);
+            }
+        });
+        let mut left = kinds(&ledger);
+        left.sort();
+        assert_eq!(left, [Kind::Linear, Kind::Stream], "{is_told}");
+        assert_eq!(ledger.contexts(), [], "nobody is to read it any more");
+        assert_eq!(anomalies(&ledger), []);
+    }
 }
