@@ -152,7 +152,10 @@ unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData)
             unsafe { write_slot(data, Some(NO_TICKET)) };
             CONTEXTS_AND_POOLS.destruction_began();
         }
-        Call::ConvertsGreen { .. } | Call::BeginsCapture { .. } => {}
+        Call::ConvertsGreen { .. }
+        | Call::Maps { .. }
+        | Call::RetainsMapped { .. }
+        | Call::BeginsCapture { .. } => {}
     }
 }
 
@@ -183,6 +186,27 @@ unsafe fn ended(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData,
                 CONTEXTS.converted(green, context);
             }
         }
+        Call::Maps {
+            address,
+            bytes,
+            handle,
+        } if error == 0 => {
+            // SAFETY: the caller's promise.
+            ledger.apply(&unsafe {
+                Event::Mapped {
+                    address: block.value(*address),
+                    bytes: block.value(*bytes),
+                    handle: block.value(*handle),
+                }
+            });
+        }
+        Call::RetainsMapped { handle, address } if error == 0 => {
+            // SAFETY: the caller's promise, and the call has returned success.
+            let (handle, address) = unsafe { (block.answer(*handle), block.value(*address)) };
+            if let Some(handle) = handle {
+                ledger.apply(&Event::HandleRetained { handle, address });
+            }
+        }
         Call::BeginsCapture { stream, into } if error == 0 => {
             // SAFETY: the caller's promise.
             let (stream, into) = unsafe {
@@ -193,7 +217,10 @@ unsafe fn ended(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData,
             };
             captures::began(stream, into);
         }
-        Call::ConvertsGreen { .. } | Call::BeginsCapture { .. } => {}
+        Call::ConvertsGreen { .. }
+        | Call::Maps { .. }
+        | Call::RetainsMapped { .. }
+        | Call::BeginsCapture { .. } => {}
     }
 }
 
@@ -252,8 +279,9 @@ unsafe fn release_began(ledger: &Ledger, release: &Releases, block: Block, data:
     if release.space == Space::Handle(Kind::Context) {
         ENDING_BY.set(Some(ContextEnd::Destroyed));
     }
-    let caller = caller_without_stack();
-    let ticket = ledger.apply(&Event::ReleaseBegan { key, caller });
+    // SAFETY: the caller's promise.
+    let began = unsafe { decode::release_began(release, block, key, caller_without_stack()) };
+    let ticket = ledger.apply(&began);
     // SAFETY: the caller's promise.
     unsafe { write_slot(data, ticket.map(|ticket| ticket.0)) };
     // After the record has left the ledger: a reading that begins later does not find it.

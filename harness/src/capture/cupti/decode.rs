@@ -7,7 +7,7 @@
 )]
 
 use super::array::Array;
-use super::call::{At, Bytes, Creates, Descriptor, Identity, Releases};
+use super::call::{At, Bytes, Creates, Descriptor, Identity, Releases, Share};
 use super::field::Block;
 use super::params::{
     ArrayDescriptor, ArrayDescriptor3D, ArrayDescriptor3DV1, ArrayDescriptorV1, ExternalBuffer,
@@ -118,6 +118,33 @@ pub(super) unsafe fn creation_failed(
 pub(super) unsafe fn released_key(release: &Releases, block: Block) -> Option<Key> {
     // SAFETY: the caller's promise; the table names a field of this call's block.
     key(release.space, unsafe { block.value(release.identity) })
+}
+
+/// The beginning of a call that gives `key` back.
+///
+/// # Safety
+///
+/// As for [`released_key`].
+pub(super) unsafe fn release_began(
+    release: &Releases,
+    block: Block,
+    key: Key,
+    caller: Caller,
+) -> Event {
+    match release.share {
+        Share::Whole => Event::ReleaseBegan { key, caller },
+        Share::Reference => Event::GiveBackBegan {
+            key,
+            count: 1,
+            caller,
+        },
+        Share::Maps(bytes) => Event::UnmapBegan {
+            address: key.value,
+            // SAFETY: the caller's promise; the table names a field of this call's block.
+            bytes: unsafe { block.value(bytes) },
+            caller,
+        },
+    }
 }
 
 fn key(space: Space, value: u64) -> Option<Key> {

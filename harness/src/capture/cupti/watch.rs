@@ -8,13 +8,14 @@
 
 use std::mem::offset_of;
 
-use super::call::{At, Bytes, Call, Descriptor, Identity, Watched};
+use super::call::{At, Bytes, Call, Descriptor, Identity, Share, Watched};
 use super::field::{Answer, Value, answer, value};
 use super::params::{
     Allocate, AllocateFromPool, AllocateHostV1, AllocatePitch, AllocatePitchV1, AllocateV1,
     Answers, ArrayCreate, CaptureToGraph, ContextCreate, ContextCreateV3, ContextCreateV4,
-    ConvertGreen, EndCapture, FreeV1, GreenContextCreate, ImportPointer, LinkCreate, MapExternal,
-    Names, PoolCreate, PrimaryRetain, RecaptureToGraph, Register,
+    ConvertGreen, EndCapture, FreeV1, GreenContextCreate, ImportPointer, LinkCreate, Map,
+    MapExternal, Names, PhysicalCreate, PoolCreate, PrimaryRetain, RecaptureToGraph, Register,
+    RetainMapped, Unmap,
 };
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, Space};
@@ -51,6 +52,13 @@ const fn destroys(id: u32, name: &'static str, kind: Kind) -> Watched {
 const fn array(id: u32, name: &'static str, kind: Kind, descriptor: Descriptor) -> Watched {
     let (space, identity) = (Space::Handle(Kind::Array), Identity::Answered(FIRST));
     Watched::creates(id, name, kind, space, identity, Bytes::Array(descriptor))
+}
+
+/// Physical memory, or what is mapped like it, that `cuMemRelease` takes back. It is the device's and
+/// no context's.
+const fn physical(id: u32, name: &'static str, kind: Kind, bytes: Bytes) -> Watched {
+    let (space, identity) = (Space::PhysicalHandle, Identity::Answered(FIRST));
+    Watched::creates(id, name, kind, space, identity, bytes).outliving_context()
 }
 
 const fn other(id: u32, name: &'static str, call: Call) -> Watched {
@@ -142,6 +150,23 @@ pub(super) static TABLE: &[Watched] = &[
     // An allocation of the pool that another process shares. Its size is not told.
     device(616, "cuMemPoolImportPointer", Kind::Imported, answer!(ImportPointer.pointer), Bytes::None)
         .of_pool(value!(ImportPointer.pool)),
+
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
+    physical(549, "cuMemCreate", Kind::Physical, Bytes::Given(value!(PhysicalCreate.bytes)))
+        .at(At::PoolProperties(offset_of!(PhysicalCreate, properties))),
+    // Its size is not told.
+    physical(555, "cuMemImportFromShareableHandle", Kind::Imported, Bytes::None),
+    physical(706, "cuMulticastCreate", Kind::Multicast, Bytes::None),
+    Watched::releases(550, "cuMemRelease", Space::PhysicalHandle, value!(Names.handle)).only(Share::Reference),
+    other(565, "cuMemRetainAllocationHandle", Call::RetainsMapped {
+        handle: answer!(RetainMapped.handle), address: value!(RetainMapped.address),
+    }),
+    other(551, "cuMemMap", Call::Maps {
+        address: value!(Map.address), bytes: value!(Map.bytes), handle: value!(Map.handle),
+    }),
+    Watched::releases(552, "cuMemUnmap", Space::Mapping, value!(Unmap.address)).only(Share::Maps(value!(Unmap.bytes))),
+    handle(547, "cuMemAddressReserve", Kind::AddressRange, FIRST).outliving_context(),
+    destroys(548, "cuMemAddressFree", Kind::AddressRange),
 
     // Arrays. `cuMipmappedArrayGetLevel` and `cuArrayGetPlane` answer with parts of one, which
     // are not to be destroyed: they are not watched.

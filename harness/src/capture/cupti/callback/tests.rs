@@ -1,7 +1,8 @@
 use std::ptr;
 
 use super::{CallbackData, Ledger, ResourceData, ffi};
-use crate::ledger::{Anomaly, Kind, Mark};
+use crate::ledger::event::Space;
+use crate::ledger::{Anomaly, Kind, Mark, Place};
 
 const ALLOCATE: u32 = 243;
 const FREE: u32 = 245;
@@ -202,4 +203,83 @@ fn what_is_made_in_a_green_context_outlives_it() {
         assert_eq!(ledger.contexts(), [], "nobody is to read it any more");
         assert_eq!(anomalies(&ledger), []);
     }
+}
+
+const CREATE_PHYSICAL: u32 = 549;
+const RELEASE_PHYSICAL: u32 = 550;
+const MAP: u32 = 551;
+const UNMAP: u32 = 552;
+const IMPORT_PHYSICAL: u32 = 555;
+const RETAIN_MAPPED: u32 = 565;
+const CREATE_MULTICAST: u32 = 706;
+const PAGE: u64 = 0x20_0000;
+
+/// `CUmemAllocationProp`
+#[repr(C)]
+struct AllocationProp(u32, u32, u32, u32, [u64; 2]);
+
+fn create_physical(ledger: &Ledger, handle: u64) {
+    let properties = AllocationProp(1, 0, 1, 3, [0; 2]);
+    #[repr(C)]
+    struct Params(*const u64, u64, *const AllocationProp, u64);
+    let params = Params(&raw const handle, PAGE, &raw const properties, 0);
+    call(ledger, CREATE_PHYSICAL, &params, 0, || ());
+}
+
+fn holds(ledger: &Ledger) -> Vec<(u64, u64)> {
+    let holdings = ledger.holdings();
+    let records = ledger.select(|_| true);
+    let holdings = records.iter().map(|record| holdings[&record.key()]);
+    holdings
+        .map(|holding| (holding.references, holding.maps))
+        .collect()
+}
+
+#[test]
+fn physical_memory_is_followed_through_handles_and_maps() {
+    let ledger = Ledger::new();
+    create_physical(&ledger, 0x11);
+    let made = ledger.select(|_| true)[0].made;
+    assert_eq!((made.key.space, made.bytes), (Space::PhysicalObject, PAGE));
+    assert_eq!(made.place, Place::cuda(3), "where its properties say");
+    let map = [0x7000_0000, PAGE, 0, 0x11, 0];
+    call(&ledger, MAP, &map, 1, || ());
+    assert_eq!(holds(&ledger), [(1, 0)], "a map that failed is none");
+    call(&ledger, MAP, &map, 0, || ());
+    let retained = 0x12_u64;
+    #[repr(C)]
+    struct Retain(*const u64, u64);
+    let retain = Retain(&raw const retained, 0x7000_0000);
+    call(&ledger, RETAIN_MAPPED, &retain, 0, || ());
+    assert_eq!(holds(&ledger), [(2, 1)]);
+    call(&ledger, RELEASE_PHYSICAL, &0x11_u64, 0, || ());
+    let during = || assert_eq!(holds(&ledger), [(1, 0)], "unmapped from the beginning on");
+    call(&ledger, UNMAP, &[0x7000_0000, PAGE], 1, during);
+    assert_eq!(holds(&ledger), [(1, 1)]);
+    assert!(matches!(
+        anomalies(&ledger)[..],
+        [Anomaly::FailedRelease {
+            record: Some(_),
+            error: 1,
+            ..
+        }]
+    ));
+    call(&ledger, UNMAP, &[0x7000_0000, PAGE], 0, || ());
+    call(&ledger, RELEASE_PHYSICAL, &0x12_u64, 0, || ());
+    assert_eq!(kinds(&ledger), []);
+    assert_eq!(ledger.unknown_releases(), 0);
+}
+
+#[test]
+fn what_is_imported_and_multicast_objects_share_the_space_of_physical_memory() {
+    let ledger = Ledger::new();
+    let (imported, multicast) = (0x21_u64, 0x22_u64);
+    let answer = |handle: &u64| Allocate(&raw const *handle, 0, 0);
+    call(&ledger, IMPORT_PHYSICAL, &answer(&imported), 0, || ());
+    call(&ledger, CREATE_MULTICAST, &answer(&multicast), 0, || ());
+    assert_eq!(kinds(&ledger), [Kind::Imported, Kind::Multicast]);
+    for handle in [imported, multicast] {
+        call(&ledger, RELEASE_PHYSICAL, &handle, 0, || ());
+    }
+    assert_eq!(kinds(&ledger), []);
 }
