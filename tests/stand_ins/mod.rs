@@ -3,9 +3,12 @@
 
 mod callbacks;
 mod calls;
+mod captures;
 mod driver;
 mod faults;
+mod graphs;
 mod ipc;
 mod objects;
 mod program;
+mod user_objects;
 mod virtual_memory;

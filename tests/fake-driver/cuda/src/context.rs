@@ -138,7 +138,18 @@ impl Driver {
         for address in doomed {
             self.release(address, true);
         }
-        self.streams.remove_where(|stream| stream.context == handle);
+        let streams: Vec<(Handle, Option<u64>)> = self
+            .streams
+            .iter()
+            .filter(|(_, stream)| stream.context == handle)
+            .map(|(stream, state)| (stream, state.capture))
+            .collect();
+        for (stream, capture) in streams {
+            self.streams.remove(stream);
+            if let Some(capture) = capture {
+                self.abandon(capture, stream);
+            }
+        }
         self.events.remove_where(|event| event.context == handle);
         self.modules.remove_where(|module| module.context == handle);
         self.functions

@@ -22,6 +22,10 @@ use crate::state::{self, Driver};
 pub(crate) struct HostFunction(Option<unsafe extern "C" fn(u64)>);
 
 impl HostFunction {
+    pub(crate) fn is_there(self) -> bool {
+        self.0.is_some()
+    }
+
     pub(crate) fn run(self, data: u64) {
         if let Some(function) = self.0 {
             // SAFETY: the caller of `cuLaunchHostFunc` vouches for the function and its data.
@@ -58,7 +62,14 @@ fn live_of(driver: &Driver, kind: &str) -> Option<(u64, u64)> {
         "event" => handles(driver.events.len()),
         "module" => handles(driver.modules.len()),
         "library" => handles(driver.libraries.len()),
-        "graph" => handles(driver.graphs.len()),
+        "graph" => handles(
+            driver
+                .graphs
+                .iter()
+                .filter(|(_, graph)| !graph.is_child())
+                .count(),
+        ),
+        "user-object" => handles(driver.user_objects.len()),
         "exec" => handles(driver.execs.len()),
         "pool" => handles(
             driver

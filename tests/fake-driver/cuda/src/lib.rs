@@ -18,10 +18,12 @@ mod device;
 mod dispatch;
 mod error;
 mod event;
+mod exec;
 mod external;
 mod fault;
 mod graph;
 mod graph_memory;
+mod graph_node;
 mod handle;
 mod host;
 mod ipc;
@@ -37,6 +39,7 @@ mod query;
 mod state;
 mod stream;
 mod texture;
+mod user_object;
 mod vmm;
 
 /// Every function of the driver API that this library exports.
@@ -48,9 +51,11 @@ fn entries() -> impl Iterator<Item = dispatch::Entry> {
         copy::ENTRIES,
         device::ENTRIES,
         event::ENTRIES,
+        exec::ENTRIES,
         external::ENTRIES,
         graph::ENTRIES,
         graph_memory::ENTRIES,
+        graph_node::ENTRIES,
         host::ENTRIES,
         ipc::ENTRIES,
         link::ENTRIES,
@@ -63,6 +68,7 @@ fn entries() -> impl Iterator<Item = dispatch::Entry> {
         query::ENTRIES,
         stream::ENTRIES,
         texture::ENTRIES,
+        user_object::ENTRIES,
         vmm::ENTRIES,
     ]
     .into_iter()

@@ -57,6 +57,7 @@ const VARIANTS: &[(&str, i32, &str)] = &[
     ("cuLinkCreate", 6050, "cuLinkCreate_v2"),
     ("cuLinkAddData", 6050, "cuLinkAddData_v2"),
     ("cuLinkAddFile", 6050, "cuLinkAddFile_v2"),
+    ("cuGraphAddNode", 13_040, "cuGraphAddNode_v3"),
     ("cuGraphAddNode", 12_030, "cuGraphAddNode_v2"),
 ];
 

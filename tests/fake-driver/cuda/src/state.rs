@@ -10,8 +10,9 @@ use crate::context::Context;
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
+use crate::exec::Exec;
 use crate::fault;
-use crate::graph::{Exec, Graph, Node};
+use crate::graph::{Graph, Node};
 use crate::handle::Table;
 use crate::ipc::Opened;
 use crate::memory::Allocation;
@@ -20,6 +21,7 @@ use crate::object::Objects;
 use crate::physical::{MemoryHandle, Physical};
 use crate::pool::Pool;
 use crate::stream::Stream;
+use crate::user_object::{Destructor, UserObject};
 
 const MIB: u64 = 1 << 20;
 
@@ -37,6 +39,9 @@ pub(crate) struct Driver {
     pub(crate) graphs: Table<Graph>,
     pub(crate) nodes: Table<Node>,
     pub(crate) execs: Table<Exec>,
+    pub(crate) user_objects: Table<UserObject>,
+    /// Ends of user objects that have not run yet.
+    pub(crate) ended: Vec<Destructor>,
     /// Captures under way, by their ids.
     pub(crate) captures: BTreeMap<u64, Capture>,
     pub(crate) pools: Table<Pool>,
@@ -71,6 +76,8 @@ static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| {
         graphs: Table::default(),
         nodes: Table::default(),
         execs: Table::default(),
+        user_objects: Table::default(),
+        ended: Vec::new(),
         captures: BTreeMap::new(),
         pools: Table::default(),
         memory: BTreeMap::new(),

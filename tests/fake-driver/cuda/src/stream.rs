@@ -83,7 +83,7 @@ fn destroy(stream: Handle) -> Result<(), Error> {
     let mut driver = driver()?;
     let destroyed = driver.streams.remove(stream).ok_or(Error::INVALID_HANDLE)?;
     if let Some(capture) = destroyed.capture {
-        driver.invalidate(capture);
+        driver.abandon(capture, stream);
     }
     Ok(())
 }
