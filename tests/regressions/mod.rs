@@ -32,10 +32,10 @@ fn failed(checked: &Checked) -> &Report {
 
 /// The one finding about this kind.
 #[track_caller]
-fn of_kind(checked: &Checked, verdict: Verdict, kind: Kind) -> &Finding {
+fn of_kind(checked: &Checked, kind: Kind) -> &Finding {
     let matching = failed(checked).findings.iter();
     let matching: Vec<_> = matching
-        .filter(|finding| finding.verdict == verdict && finding.kind == Some(kind))
+        .filter(|finding| finding.kind == Some(kind))
         .collect();
     let [finding] = matching[..] else {
         panic!(
@@ -50,7 +50,8 @@ fn of_kind(checked: &Checked, verdict: Verdict, kind: Kind) -> &Finding {
 /// Fails unless a leak of this kind, count and size was found, and nothing else.
 #[track_caller]
 fn assert_only_leak(checked: &Checked, kind: Kind, count: u64, bytes: u64) {
-    let finding = of_kind(checked, Verdict::Leaked, kind);
+    let finding = of_kind(checked, kind);
+    assert_eq!(finding.verdict, Verdict::Leaked, "{}", checked.story());
     assert_eq!(
         (finding.count, finding.bytes),
         (count, bytes),

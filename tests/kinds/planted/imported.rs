@@ -28,6 +28,7 @@ fn foreign_handle() -> sys::CUipcMemHandle {
             .args(["--include-ignored", "--nocapture"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::null())
             .spawn()
             .expect("a second process");
         let mut lines = BufReader::new(exporter.stdout.take().expect("a pipe")).lines();

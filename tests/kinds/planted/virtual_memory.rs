@@ -83,10 +83,11 @@ pub(crate) fn unmap(address: Pointer) {
 
 /// Mapped and unmapped again, with the handle never released.
 pub(crate) fn mapped_with_its_handle_kept() {
-    let (room, handle) = (next_room(), physical());
-    // SAFETY: a room is as large as the memory.
-    done(unsafe { sys::cuMemMap(room, BYTES, 0, handle, 0) });
-    unmap(room);
+    let (address, handle) = (address_range(), physical());
+    // SAFETY: the range is as large as the memory.
+    done(unsafe { sys::cuMemMap(address, BYTES, 0, handle, 0) });
+    unmap(address);
+    free_addresses(address);
 }
 
 /// One reference more than is given back.

@@ -24,7 +24,7 @@ use super::decode::{self, Current};
 use super::ffi::{self, CallbackData, ResourceData};
 use super::field::Block;
 use super::library::Cupti;
-use super::watch;
+use super::{numbered, watch};
 use crate::capture::{caller, caller_without_stack, stack};
 use crate::device::exclusion::{CONTEXTS_AND_POOLS, Exclusion, STREAMS};
 use crate::device::quiet::quiet_if_heard;
@@ -257,6 +257,7 @@ unsafe fn creation_ended(
     let Some(key) = (unsafe { decode::created_key(create, block) }) else {
         return;
     };
+    let key = numbered::created(key, data.context_uid);
     if captured_into == key.value {
         // The capture added to a graph that was there before and has its record.
         return;
@@ -279,6 +280,7 @@ unsafe fn release_began(ledger: &Ledger, release: &Releases, block: Block, data:
     if release.space == Space::Handle(Kind::Context) {
         ENDING_BY.set(Some(ContextEnd::Destroyed));
     }
+    let key = numbered::released(ledger, key, data.context_uid);
     // SAFETY: the caller's promise.
     let began = unsafe { decode::release_began(release, block, key, caller_without_stack()) };
     let ticket = ledger.apply(&began);
