@@ -283,3 +283,22 @@ fn what_is_imported_and_multicast_objects_share_the_space_of_physical_memory() {
     }
     assert_eq!(kinds(&ledger), []);
 }
+
+#[test]
+fn the_same_memory_of_another_process_is_opened_and_closed_twice() {
+    let ledger = Ledger::new();
+    let pointer = 0x3000_u64;
+    /// A `CUipcMemHandle` is passed by value.
+    #[repr(C)]
+    struct Open(*const u64, [u64; 8], u32);
+    for id in [567, 329] {
+        let open = Open(&raw const pointer, [0; 8], 1);
+        call(&ledger, id, &open, 0, || ());
+    }
+    assert_eq!(kinds(&ledger), [Kind::Imported]);
+    call(&ledger, 330, &pointer, 0, || ());
+    assert_eq!(kinds(&ledger), [Kind::Imported]);
+    call(&ledger, 330, &pointer, 0, || ());
+    assert_eq!(kinds(&ledger), []);
+    assert_eq!(anomalies(&ledger), []);
+}
