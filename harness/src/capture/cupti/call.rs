@@ -28,6 +28,8 @@ pub(super) enum Call {
     ReleasesPrimary { cause: ContextEnd },
     /// Answers with the context through which a green context can be made current.
     ConvertsGreen { context: Answer, green: Value },
+    /// Adds a reference to what is counted by references.
+    Retains(Retains),
     /// Maps physical memory.
     Maps {
         address: Value,
@@ -119,6 +121,13 @@ pub(super) enum At {
     /// Where the `CUmemPoolProps` at this offset's address say, or the `CUmemAllocationProp`, which
     /// begins like them.
     PoolProperties(usize),
+}
+
+/// A call that adds a reference.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retains {
+    pub(super) space: Space,
+    pub(super) identity: Identity,
 }
 
 /// A call that frees or destroys a resource.

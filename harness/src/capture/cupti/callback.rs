@@ -152,10 +152,8 @@ unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData)
             unsafe { write_slot(data, Some(NO_TICKET)) };
             CONTEXTS_AND_POOLS.destruction_began();
         }
-        Call::ConvertsGreen { .. }
-        | Call::Maps { .. }
-        | Call::RetainsMapped { .. }
-        | Call::BeginsCapture { .. } => {}
+        // The rest is told at its end.
+        _ => {}
     }
 }
 
@@ -179,48 +177,9 @@ unsafe fn ended(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData,
                 CONTEXTS_AND_POOLS.destruction_ended();
             }
         }
-        Call::ConvertsGreen { context, green } if error == 0 => {
-            // SAFETY: the caller's promise, and the call has returned success.
-            let (context, green) = unsafe { (block.answer(*context), block.value(*green)) };
-            if let Some(context) = context {
-                CONTEXTS.converted(green, context);
-            }
-        }
-        Call::Maps {
-            address,
-            bytes,
-            handle,
-        } if error == 0 => {
-            // SAFETY: the caller's promise.
-            ledger.apply(&unsafe {
-                Event::Mapped {
-                    address: block.value(*address),
-                    bytes: block.value(*bytes),
-                    handle: block.value(*handle),
-                }
-            });
-        }
-        Call::RetainsMapped { handle, address } if error == 0 => {
-            // SAFETY: the caller's promise, and the call has returned success.
-            let (handle, address) = unsafe { (block.answer(*handle), block.value(*address)) };
-            if let Some(handle) = handle {
-                ledger.apply(&Event::HandleRetained { handle, address });
-            }
-        }
-        Call::BeginsCapture { stream, into } if error == 0 => {
-            // SAFETY: the caller's promise.
-            let (stream, into) = unsafe {
-                (
-                    block.value(*stream),
-                    into.map_or(0, |into| block.value(into)),
-                )
-            };
-            captures::began(stream, into);
-        }
-        Call::ConvertsGreen { .. }
-        | Call::Maps { .. }
-        | Call::RetainsMapped { .. }
-        | Call::BeginsCapture { .. } => {}
+        // SAFETY: the caller's promise.
+        _ if error == 0 => unsafe { success::told(ledger, call, block) },
+        _ => {}
     }
 }
 
@@ -446,6 +405,8 @@ unsafe fn read_slot(data: &CallbackData) -> Option<u64> {
     let value = unsafe { data.correlation_data.read() };
     (value & SLOT_MASK == IN_SLOT).then_some(value & !SLOT_MASK)
 }
+
+mod success;
 
 #[cfg(all(test, target_pointer_width = "64"))]
 mod tests;

@@ -8,7 +8,7 @@
 
 use std::mem::offset_of;
 
-use super::call::{At, Bytes, Call, Descriptor, Identity, Share, Watched};
+use super::call::{At, Bytes, Call, Descriptor, Identity, Retains, Share, Watched};
 use super::field::{Answer, Value, answer, value};
 use super::params::{
     Allocate, AllocateFromPool, AllocateHostV1, AllocatePitch, AllocatePitchV1, AllocateV1,
@@ -59,6 +59,13 @@ const fn array(id: u32, name: &'static str, kind: Kind, descriptor: Descriptor) 
 const fn physical(id: u32, name: &'static str, kind: Kind, bytes: Bytes) -> Watched {
     let (space, identity) = (Space::PhysicalHandle, Identity::Answered(FIRST));
     Watched::creates(id, name, kind, space, identity, bytes).outliving_context()
+}
+
+/// Memory of another process. What is open already is answered again, with a reference more; its
+/// size is not told.
+const fn opened(id: u32, name: &'static str) -> Watched {
+    let (space, identity) = (Space::IpcPointer, Identity::Answered(FIRST));
+    Watched::creates(id, name, Kind::Imported, space, identity, Bytes::None)
 }
 
 const fn other(id: u32, name: &'static str, call: Call) -> Watched {
@@ -188,6 +195,10 @@ pub(super) static TABLE: &[Watched] = &[
     handle(489, "cuImportExternalSemaphore", Kind::ExternalSemaphore, FIRST),
     destroys(494, "cuDestroyExternalSemaphore", Kind::ExternalSemaphore),
 
+    opened(567, "cuIpcOpenMemHandle_v2"),
+    opened(329, "cuIpcOpenMemHandle"),
+    Watched::releases(330, "cuIpcCloseMemHandle", Space::IpcPointer, value!(Names.handle)).only(Share::Reference),
+
     // Views of memory: objects, and the references before them.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TEXOBJECT.html
     handle(339, "cuTexObjectCreate", Kind::Texture, FIRST),
@@ -234,6 +245,11 @@ pub(super) static TABLE: &[Watched] = &[
     context(10, "cuCtxCreate", answer!(ContextCreate.context), value!(ContextCreate.device)),
     destroys(322, "cuCtxDestroy_v2", Kind::Context),
     destroys(11, "cuCtxDestroy", Kind::Context),
+    // Deprecated for long, and still there: a context goes with its last use.
+    other(12, "cuCtxAttach", Call::Retains(Retains {
+        space: Space::Handle(Kind::Context), identity: Identity::Answered(FIRST),
+    })),
+    destroys(13, "cuCtxDetach", Kind::Context).only(Share::Reference),
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html
     handle(743, "cuGreenCtxCreate", Kind::GreenContext, FIRST).at(At::Device(value!(GreenContextCreate.device))),

@@ -13,8 +13,6 @@ const ALLOCATE_ASYNC: u32 = 598;
 const FREE_ASYNC: u32 = 600;
 const CAPTURE_TO_GRAPH: u32 = 720;
 const CREATE_STREAM: u32 = 124;
-const CREATE_TEXTURE: u32 = 339;
-const DESTROY_TEXTURE: u32 = 340;
 const CREATE_GREEN: u32 = 743;
 const DESTROY_GREEN: u32 = 744;
 const CONVERT_GREEN: u32 = 753;
@@ -287,38 +285,20 @@ fn what_is_imported_and_multicast_objects_share_the_space_of_physical_memory() {
 }
 
 #[test]
-fn two_contexts_may_give_the_same_number_to_two_textures() {
+fn the_same_memory_of_another_process_is_opened_and_closed_twice() {
     let ledger = Ledger::new();
-    let (one, other) = ((0xc07e_0021_u64, 0x7e11), (0xc07e_0022, 0x7e12));
-    let number = 1_u64;
-    let create = Allocate(&raw const number, 0, 0);
-    call_in(one, &ledger, CREATE_TEXTURE, &create);
-    call_in(other, &ledger, CREATE_TEXTURE, &create);
-    assert_eq!(kinds(&ledger), [Kind::Texture, Kind::Texture]);
-    let made_in = || {
-        let records = ledger.select(|_| true);
-        let contexts = records.iter().map(|record| record.made.context.0);
-        contexts.collect::<Vec<_>>()
-    };
-    call_in(one, &ledger, DESTROY_TEXTURE, &number);
-    assert_eq!(made_in(), [other.1]);
-    call_in(other, &ledger, DESTROY_TEXTURE, &number);
-    assert!(made_in().is_empty());
-    assert_eq!(anomalies(&ledger), []);
-    assert_eq!(ledger.unknown_releases(), 0);
-}
-
-#[test]
-fn a_texture_may_be_destroyed_while_another_context_is_current() {
-    let ledger = Ledger::new();
-    let (one, other) = ((0xc07e_0031_u64, 0x7e21), (0xc07e_0032, 0x7e22));
-    // Some drivers may give numbers, others pointers.
-    for texture in [1_u64, 0x5555_0000_1000] {
-        let create = Allocate(&raw const texture, 0, 0);
-        call_in(one, &ledger, CREATE_TEXTURE, &create);
-        call_in(other, &ledger, DESTROY_TEXTURE, &texture);
-        assert_eq!(kinds(&ledger), []);
+    let pointer = 0x3000_u64;
+    /// A `CUipcMemHandle` is passed by value.
+    #[repr(C)]
+    struct Open(*const u64, [u64; 8], u32);
+    for id in [567, 329] {
+        let open = Open(&raw const pointer, [0; 8], 1);
+        call(&ledger, id, &open, 0, || ());
     }
-    call_in(other, &ledger, DESTROY_TEXTURE, &1_u64);
-    assert_eq!(ledger.unknown_releases(), 1);
+    assert_eq!(kinds(&ledger), [Kind::Imported]);
+    call(&ledger, 330, &pointer, 0, || ());
+    assert_eq!(kinds(&ledger), [Kind::Imported]);
+    call(&ledger, 330, &pointer, 0, || ());
+    assert_eq!(kinds(&ledger), []);
+    assert_eq!(anomalies(&ledger), []);
 }

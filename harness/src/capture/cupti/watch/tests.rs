@@ -50,8 +50,7 @@ fn handles_have_no_bytes_and_memory_has() {
     for row in TABLE {
         if let Call::Creates(create) = row.call {
             // What another process shares comes without its size.
-            let has_bytes = !matches!(create.bytes, Bytes::None)
-                || ["cuMemPoolImportPointer", "cuMemImportFromShareableHandle"].contains(&row.name);
+            let has_bytes = !matches!(create.bytes, Bytes::None) || create.kind == Kind::Imported;
             assert_eq!(has_bytes, !create.kind.is_handle(), "{}", row.name);
             // A multicast object is released as physical memory is.
             if create.kind.is_handle() && create.kind != Kind::Multicast {

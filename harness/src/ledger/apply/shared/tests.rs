@@ -408,6 +408,107 @@ fn threads_that_map_and_release_at_once_lose_and_invent_nothing() {
     assert!(world.is_empty());
 }
 
+fn ipc(value: u64) -> Key {
+    let space = Space::IpcPointer;
+    Key { space, value }
+}
+
+fn context(value: u64) -> Key {
+    let space = Space::Handle(Kind::Context);
+    Key { space, value }
+}
+
+#[test]
+fn memory_opened_twice_is_closed_twice() {
+    let world = World::new();
+    let open = || {
+        let made = shared(Space::IpcPointer, Kind::Imported, ADDRESS, 0);
+        world.0.apply(&Event::Created(made));
+    };
+    open();
+    open();
+    assert_eq!(world.records().len(), 1);
+    assert_eq!(world.0.counters().live(Kind::Imported), 1);
+    world.give_back(ipc(ADDRESS), 1);
+    assert_eq!(world.records().len(), 1);
+    let last = world.begin_give_back(ipc(ADDRESS), 1);
+    assert!(world.records().is_empty());
+    world.end_free(last, FAILED);
+    assert_eq!(world.records().len(), 1, "the close failed");
+    world.give_back(ipc(ADDRESS), 1);
+    assert!(world.is_empty());
+    open();
+    assert_eq!(world.records().len(), 1, "and opened anew");
+}
+
+#[test]
+fn of_two_closes_at_once_each_counts_for_itself() {
+    for (first, second) in [(0, 0), (0, FAILED), (FAILED, 0), (FAILED, FAILED)] {
+        let world = World::new();
+        for _ in 0..2 {
+            let made = shared(Space::IpcPointer, Kind::Imported, ADDRESS, 0);
+            world.0.apply(&Event::Created(made));
+        }
+        let calls = [(); 2].map(|()| world.begin_give_back(ipc(ADDRESS), 1));
+        world.end_free(calls[0], first);
+        world.end_free(calls[1], second);
+        let left = u64::from(first != 0) + u64::from(second != 0);
+        assert_eq!(world.records().len() as u64, left.min(1));
+        (0..left).for_each(|_| world.give_back(ipc(ADDRESS), 1));
+        assert!(world.is_empty(), "{first} {second}");
+        assert_eq!(world.0.unknown_releases(), 0);
+    }
+}
+
+#[test]
+fn a_context_attached_to_goes_with_the_last_detach_or_with_its_destruction() {
+    for destroyed in [true, false] {
+        let world = World::new();
+        let key = context(0xc0);
+        world
+            .0
+            .apply(&Event::Created(creation(Kind::Context, 0xc0, 0)));
+        world.0.apply(&Event::Retained { key, count: 1 });
+        if destroyed {
+            let event = Event::ReleaseBegan {
+                key,
+                caller: caller(SCOPE),
+            };
+            world.end_free(world.begin(&event), FAILED);
+            assert_eq!(world.records().len(), 1);
+            world.end_free(world.begin(&event), 0);
+        } else {
+            world.give_back(key, 1);
+            assert_eq!(world.records().len(), 1);
+            world.give_back(key, 1);
+        }
+        assert!(world.is_empty(), "destroyed: {destroyed}");
+    }
+}
+
+#[test]
+fn what_ends_with_its_context_takes_its_references_along() {
+    let world = World::new();
+    let open = || {
+        let made = shared(Space::IpcPointer, Kind::Imported, ADDRESS, 0);
+        world.0.apply(&Event::Created(made));
+    };
+    open();
+    open();
+    world.0.apply(&Event::ContextDestroyed {
+        context: ContextUid(1),
+        cause: ContextEnd::Reset,
+        caller: caller(SCOPE),
+    });
+    assert!(matches!(
+        world.anomalies()[..],
+        [Anomaly::EndedWithContext { .. }]
+    ));
+    open();
+    world.give_back(ipc(ADDRESS), 1);
+    assert!(world.is_empty(), "one reference, as opened once");
+}
+
 #[test]
 fn events_survive_json() {
     let caller = Caller::default();
