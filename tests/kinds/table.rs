@@ -77,15 +77,24 @@ rows! {
         arrays::texture_reference => arrays::destroy_texture_reference;
     surface: "cuSurfObjectCreate", Surface, 0,
         arrays::surface => arrays::destroy_surface, leaving(|| arrays::forget_object(arrays::surface()));
+
+    ipc_memory: "cuIpcOpenMemHandle", Imported, 0,
+        imported::opened => imported::close, after(imported::start_exporter);
     external_memory: "cuImportExternalMemory", ExternalMemory, 0,
         imported::external_memory => imported::destroy_external_memory, unless(imported::no_external_memory);
     mapped_buffer: "cuExternalMemoryGetMappedBuffer", Imported, 70_000,
         imported::mapped_buffer => memory::free, unless(imported::no_external_memory);
     external_semaphore: "cuImportExternalSemaphore", ExternalSemaphore, 0,
         imported::external_semaphore => imported::destroy_external_semaphore, unless(imported::no_semaphore);
+    imported_pool: "cuMemPoolImportFromShareableHandle", Pool, 0,
+        imported::imported_pool => memory::destroy_pool, unless(imported::no_pool_import), stays();
+    imported_pointer: "cuMemPoolImportPointer", Imported, 0,
+        imported::imported_pointer => memory::free_async, unless(imported::no_pointer_import), stays();
 
     stream: "cuStreamCreate", Stream, 0, streams::plain => streams::destroy;
     stream_with_priority: "cuStreamCreateWithPriority", Stream, 0, streams::with_priority => streams::destroy;
+    stream_of_a_green_context: "cuGreenCtxStreamCreate", Stream, 0, streams::green => streams::destroy,
+        after(|| keep(contexts::shared_green_context())), stays();
     event: "cuEventCreate", Event, 0, streams::event => streams::destroy_event;
     module: "cuModuleLoadData", Module, 0, code::module => code::unload;
     library: "cuLibraryLoadData", Library, 0, code::library => code::unload_library, stays();
@@ -95,6 +104,14 @@ rows! {
     graph_clone: "cuGraphClone", GraphHandle, 0, graphs::clone => graphs::destroy, stays();
     graph_of_a_capture: "cuStreamEndCapture", GraphHandle, 0, graphs::captured => graphs::destroy, stays();
     exec_graph: "cuGraphInstantiate", ExecGraph, 0, graphs::executable => graphs::destroy_executable, stays();
+    user_object: "cuUserObjectCreate", UserObject, 0,
+        graphs::user_object => graphs::release_user_object, stays();
+    graph_memory: "cuGraphLaunch with an alloc node", Graph, graphs::NODE,
+        graphs::memory => memory::free, stays();
+    graph_memory_of_the_last_launch: "cuGraphLaunch, auto-free", Graph, graphs::NODE,
+        graphs::auto_freed_memory => memory::free, stays();
 
     context: "cuCtxCreate", Context, 0, contexts::own => contexts::destroy, without_context();
+    green_context: "cuGreenCtxCreate", GreenContext, 0,
+        contexts::green => contexts::destroy_green, without_context();
 }

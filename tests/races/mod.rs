@@ -10,7 +10,6 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::{Control, Fake};
-use gpu_leak_tests::gpu;
 
 use crate::kinds::planted::memory::{free, free_async};
 use crate::kinds::planted::{Pointer, context};
@@ -22,7 +21,7 @@ const THREADS: usize = 4;
 
 /// A million frees over both tests; fewer where a debug build runs on the stand-in, for the time it takes.
 fn rounds() -> usize {
-    let frees = if cfg!(debug_assertions) && !gpu::is_present() {
+    let frees = if cfg!(debug_assertions) && Control::of_this_process().is_some() {
         50_000
     } else {
         1_000_000

@@ -5,7 +5,7 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 
 use super::{assert_only_leak, run};
-use crate::kinds::planted::{Pointer, context, virtual_memory};
+use crate::kinds::planted::{Pointer, context, graphs, virtual_memory};
 
 fn allocate(bytes: usize) -> Pointer {
     let mut pointer = 0;
@@ -58,6 +58,22 @@ fn maps_and_unmaps() {
     for _ in 0..4 {
         virtual_memory::mapped_with_its_handle_kept();
     }
+}
+
+/// Auto-free on launch frees what the launch before took; nothing frees what the last one took.
+/// <https://github.com/NVIDIA/warp/issues/1429>
+#[test]
+fn warp_1429_the_last_launch_of_an_auto_freed_graph() {
+    let checked = run(module_path!(), "launches_with_auto_free");
+    assert_only_leak(&checked, Kind::Graph, 1, graphs::NODE);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn launches_with_auto_free() {
+    context();
+    graphs::auto_freed_memory();
 }
 
 /// Tests of a library that leak a few bytes each, far below what a device's free memory shows.
