@@ -23,8 +23,10 @@ fn memory_on(device: i32) -> Memory {
         let mut props: sys::CUmemAllocationProp = zeroed();
         props.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
         props.requestedHandleTypes = DESCRIPTOR;
-        props.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
-        props.location.__bindgen_anon_1.id = device;
+        // A device, by its number: bindings of different CUDA versions name these fields differently.
+        (&raw mut props.location)
+            .cast::<[i32; 2]>()
+            .write([1, device]);
         answer(|out| sys::cuMemCreate(out, PAGE, &raw const props, 0))
     }
 }

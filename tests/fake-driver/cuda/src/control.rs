@@ -55,9 +55,10 @@ fn live_of(driver: &Driver, kind: &str) -> Option<(u64, u64)> {
             driver
                 .contexts
                 .iter()
-                .filter(|(_, context)| context.alive)
+                .filter(|(_, context)| context.is_real())
                 .count(),
         ),
+        "green-context" => handles(driver.greens.len()),
         "stream" => handles(driver.streams.len()),
         "event" => handles(driver.events.len()),
         "module" => handles(driver.modules.len()),

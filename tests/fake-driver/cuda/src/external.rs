@@ -4,7 +4,7 @@ use crate::array::Descriptor3d;
 use crate::dispatch::{In, Out, api};
 use crate::error::Error;
 use crate::handle::Handle;
-use crate::memory::{Allocation, Kind};
+use crate::memory::Kind;
 use crate::object::{self, Class, Plan};
 use crate::state::{Driver, driver};
 
@@ -54,19 +54,7 @@ impl Driver {
             return Err(Error::INVALID_VALUE);
         }
         let device = self.contexts.get(context).expect("it is current").device;
-        let address = self.foreign.allocate(size).ok_or(Error::OUT_OF_MEMORY)?;
-        self.record(
-            address,
-            Allocation {
-                kind: Kind::External,
-                size,
-                device,
-                context,
-                owner: 0,
-                flags: 0,
-            },
-        );
-        Ok(address)
+        self.record_foreign(Kind::External, size, device, context, 0)
     }
 }
 

@@ -24,6 +24,7 @@ mod fault;
 mod graph;
 mod graph_memory;
 mod graph_node;
+mod green;
 mod handle;
 mod host;
 mod ipc;
@@ -32,10 +33,13 @@ mod memory;
 mod module;
 mod multicast;
 mod object;
+mod peer;
 mod physical;
 mod pool;
+mod pool_share;
 mod primary;
 mod query;
+mod shared_handle;
 mod state;
 mod stream;
 mod texture;
@@ -56,14 +60,17 @@ fn entries() -> impl Iterator<Item = dispatch::Entry> {
         graph::ENTRIES,
         graph_memory::ENTRIES,
         graph_node::ENTRIES,
+        green::ENTRIES,
         host::ENTRIES,
         ipc::ENTRIES,
         link::ENTRIES,
         memory::ENTRIES,
         module::ENTRIES,
         multicast::ENTRIES,
+        peer::ENTRIES,
         physical::ENTRIES,
         pool::ENTRIES,
+        pool_share::ENTRIES,
         primary::ENTRIES,
         query::ENTRIES,
         stream::ENTRIES,

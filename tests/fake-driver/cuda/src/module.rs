@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::capture;
 use crate::dispatch::{self, In, Out, api, resource};
 use crate::error::Error;
+use crate::fault;
 use crate::graph::Node;
 use crate::handle::Handle;
 use crate::state::{Driver, driver};
@@ -101,15 +102,24 @@ impl Driver {
 }
 
 fn launch(function: Handle, stream: Handle) -> Result<(), Error> {
-    {
+    let context = {
         let driver = driver()?;
-        driver.context_of_stream(stream)?;
         driver
             .functions
             .get(function)
             .ok_or(Error::INVALID_HANDLE)?;
+        driver.context_of_stream(stream)?
+    };
+    if !capture::add(stream, Node::Kernel)? {
+        let growth = fault::plan().launch_grows.unwrap_or(0);
+        let mut driver = driver()?;
+        let context = driver.contexts.get_mut(context);
+        context
+            .ok_or(Error::INVALID_CONTEXT)?
+            .growth
+            .get_or_insert(growth);
     }
-    capture::add(stream, Node::Kernel).map(drop)
+    Ok(())
 }
 
 /// `CUlaunchConfig`.

@@ -13,6 +13,7 @@ use crate::event::Event;
 use crate::exec::Exec;
 use crate::fault;
 use crate::graph::{Graph, Node};
+use crate::green::Green;
 use crate::handle::Table;
 use crate::ipc::Opened;
 use crate::memory::Allocation;
@@ -30,6 +31,7 @@ const MIB: u64 = 1 << 20;
 pub(crate) struct Driver {
     pub(crate) devices: Vec<Device>,
     pub(crate) contexts: Table<Context>,
+    pub(crate) greens: Table<Green>,
     pub(crate) streams: Table<Stream>,
     pub(crate) events: Table<Event>,
     pub(crate) modules: Table<Module>,
@@ -67,6 +69,7 @@ static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| {
     let mut driver = Driver {
         devices: Vec::new(),
         contexts: Table::default(),
+        greens: Table::default(),
         streams: Table::default(),
         events: Table::default(),
         modules: Table::default(),
