@@ -133,11 +133,9 @@ unsafe fn driver_call(ledger: &Ledger, id: u32, data: &CallbackData) {
 unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData) {
     NODE_CREATED.set(false);
     match call {
-        Call::Creates(create) => {
-            if create.creates_context() {
-                // SAFETY: the caller's promise.
-                CREATING_ON.set(unsafe { decode::place(create, block) });
-            }
+        Call::Creates(create) if create.creates_context() => {
+            // SAFETY: the caller's promise.
+            CREATING_ON.set(unsafe { decode::place(create, block) });
         }
         Call::RetainsPrimary { device } => {
             // SAFETY: the caller's promise.
@@ -224,6 +222,14 @@ unsafe fn creation_ended(
     // SAFETY: as above.
     let made = unsafe { decode::created(create, block, key, current, caller()) };
     ledger.apply(&made);
+    // SAFETY: as above.
+    if let Some(references) = unsafe { decode::more_references(create, block, key) } {
+        ledger.apply(&references);
+    }
+    if let Some(copies) = &create.copies {
+        // SAFETY: as above.
+        ledger.apply(&unsafe { decode::graph_copied(copies, block, key) });
+    }
 }
 
 /// # Safety
