@@ -6,6 +6,7 @@ mod conformance;
 mod detects;
 mod devices;
 mod kinds;
+mod limits;
 mod output;
 mod quiet;
 mod races;

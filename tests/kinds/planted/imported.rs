@@ -37,16 +37,15 @@ fn foreign_handle() -> sys::CUipcMemHandle {
         // It ends when its input does: with this process.
         std::mem::forget((exporter, lines));
         let handle = handle.expect("the exporter prints a handle");
-        std::array::from_fn(|byte| {
-            u8::from_str_radix(&handle[2 * byte..][..2], 16).expect("two hexadecimal digits")
-        })
+        let byte = |digits: &str| u8::from_str_radix(digits, 16).expect("hexadecimal digits");
+        std::array::from_fn(|at| byte(&handle[2 * at..][..2]))
     });
     sys::CUipcMemHandle {
         reserved: bytes.map(u8::cast_signed),
     }
 }
 
-/// Stands before a handle in what the exporter prints.
+/// Stands before the handle in what the exporter prints.
 const MARK: &str = "handle: ";
 
 #[test]
@@ -58,11 +57,8 @@ fn exports_memory() {
         let memory = made(|out| sys::cuMemAlloc_v2(out, BYTES));
         made(|out| sys::cuIpcGetMemHandle(out, memory))
     };
-    let digits: String = handle
-        .reserved
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digits = handle.reserved.iter().map(|byte| format!("{byte:02x}"));
+    let digits: String = digits.collect();
     let mut out = std::io::stdout();
     writeln!(out, "{MARK}{digits}")
         .and_then(|()| out.flush())
@@ -70,6 +66,7 @@ fn exports_memory() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
+/// While it is open, the next call is answered with the same address.
 pub(crate) fn opened() -> Pointer {
     let handle = foreign_handle();
     let lazy = sys::CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS as u32;

@@ -99,11 +99,16 @@ pub(crate) fn retained() -> Handle {
     // SAFETY: a room is as large as the memory.
     done(unsafe { sys::cuMemMap(room, BYTES, 0, handle, 0) });
     release(handle);
-    let address = ptr::without_provenance_mut(room as usize);
-    // SAFETY: memory is mapped there.
-    let again = unsafe { made(|out| sys::cuMemRetainAllocationHandle(out, address)) };
+    let again = retain(room);
     unmap(room);
     again
+}
+
+/// One reference more to what is mapped there.
+pub(crate) fn retain(address: Pointer) -> Handle {
+    let address = ptr::without_provenance_mut(address as usize);
+    // SAFETY: memory is mapped there.
+    unsafe { made(|out| sys::cuMemRetainAllocationHandle(out, address)) }
 }
 
 /// For one device.
