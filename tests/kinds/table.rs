@@ -106,6 +106,10 @@ rows! {
     exec_graph: "cuGraphInstantiate", ExecGraph, 0, graphs::executable => graphs::destroy_executable, stays();
     user_object: "cuUserObjectCreate", UserObject, 0,
         graphs::user_object => graphs::release_user_object, stays();
+    graph_memory: "cuGraphLaunch with an alloc node", Graph, graphs::NODE,
+        graphs::memory => memory::free, stays();
+    graph_memory_of_the_last_launch: "cuGraphLaunch, auto-free", Graph, graphs::NODE,
+        graphs::auto_freed_memory => memory::free, stays();
 
     context: "cuCtxCreate", Context, 0, contexts::own => contexts::destroy, without_context();
     green_context: "cuGreenCtxCreate", GreenContext, 0,

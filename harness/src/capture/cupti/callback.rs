@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::call::{Call, Creates, Releases};
 use super::contexts::CONTEXTS;
 use super::decode::{self, Current};
-use super::ffi::{self, CallbackData, ResourceData};
-use super::field::Block;
+use super::ffi::{self, CallbackData, GraphData, ResourceData};
+use super::field::{Block, Value};
 use super::library::Cupti;
 use super::{numbered, watch};
 use crate::capture::{caller, caller_without_stack, stack};
@@ -30,7 +30,7 @@ use crate::device::exclusion::{CONTEXTS_AND_POOLS, Exclusion, STREAMS};
 use crate::device::quiet::quiet_if_heard;
 use crate::device::{captures, exit};
 use crate::ledger::event::{
-    ContextEnd, ContextUid, CuResult, Event, SourceLoss, Space, StackId, Ticket,
+    ContextEnd, ContextUid, CuResult, Event, Key, SourceLoss, Space, StackId, Ticket,
 };
 use crate::ledger::{self, Kind, Ledger, Place};
 
@@ -50,8 +50,9 @@ const NO_TICKET: u64 = 0;
 static BROKEN: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// A graph node was created during the call in progress: the call is being captured.
-    static NODE_CREATED: Cell<bool> = const { Cell::new(false) };
+    /// The graph in which a node was created during the call in progress, which is being captured
+    /// then; 0 for one without a name.
+    static NODE_CREATED_IN: Cell<Option<u64>> = const { Cell::new(None) };
     /// Where the call in progress creates a context.
     static CREATING_ON: Cell<Place> = const { Cell::new(Place::UNKNOWN) };
     /// How the call in progress ends a context.
@@ -89,7 +90,7 @@ pub(super) unsafe extern "C" fn entry(
         match domain {
             // SAFETY: in this domain `data` is a `CallbackData` of the watched call `id`.
             ffi::DOMAIN_DRIVER_API => unsafe { driver_call(ledger, id, &*data.cast()) },
-            // SAFETY: in this domain, for the enabled ids about contexts, it is `ResourceData`.
+            // SAFETY: in this domain, for the enabled ids, it is `ResourceData`.
             ffi::DOMAIN_RESOURCE => unsafe { resource(ledger, id, data.cast()) },
             ffi::DOMAIN_STATE if id == ffi::FATAL_ERROR => {
                 let why = SourceLoss::CuptiFatal;
@@ -131,7 +132,7 @@ unsafe fn driver_call(ledger: &Ledger, id: u32, data: &CallbackData) {
 ///
 /// `block` and `data` are those of `call`, at its beginning.
 unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData) {
-    NODE_CREATED.set(false);
+    NODE_CREATED_IN.set(None);
     match call {
         Call::Creates(create) if create.creates_context() => {
             // SAFETY: the caller's promise.
@@ -149,6 +150,12 @@ unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData)
             // SAFETY: the caller's promise.
             unsafe { write_slot(data, Some(NO_TICKET)) };
             CONTEXTS_AND_POOLS.destruction_began();
+        }
+        Call::Launches { exec } => {
+            // SAFETY: the caller's promise.
+            let ticket = unsafe { launch_began(ledger, block.value(*exec)) };
+            // SAFETY: the caller's promise.
+            unsafe { write_slot(data, ticket.map(|ticket| ticket.0)) };
         }
         // The rest is told at its end.
         _ => {}
@@ -175,8 +182,14 @@ unsafe fn ended(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData,
                 CONTEXTS_AND_POOLS.destruction_ended();
             }
         }
+        Call::Launches { .. } => {
+            // SAFETY: the caller's promise.
+            if let Some(ticket) = unsafe { read_slot(data) }.map(Ticket) {
+                ledger.apply(&Event::LaunchEnded { ticket, error });
+            }
+        }
         // SAFETY: the caller's promise.
-        _ if error == 0 => unsafe { success::told(ledger, call, block) },
+        _ if error == 0 => unsafe { success::told(ledger, call, block, data) },
         _ => {}
     }
 }
@@ -195,9 +208,11 @@ unsafe fn creation_ended(
     if create.creates_context() {
         CREATING_ON.set(Place::UNKNOWN);
     }
-    let captured_into = match create.ends_capture {
+    let adds_to = match create.ends_capture {
         // SAFETY: the caller's promise.
-        Some(stream) if error != WRONG_THREAD => captures::ended(unsafe { block.value(stream) }),
+        Some(stream) if error != WRONG_THREAD => unsafe {
+            capture_ended(ledger, create, stream, block, error)
+        },
         _ => 0,
     };
     if error != 0 {
@@ -206,22 +221,29 @@ unsafe fn creation_ended(
         ledger.apply(&failed);
         return;
     }
-    if create.capturable && NODE_CREATED.get() {
-        // It belongs to the graph, which is judged itself.
-        return;
-    }
     // SAFETY: the caller's promise, and the call has returned success.
     let Some(key) = (unsafe { decode::created_key(create, block) }) else {
         return;
     };
     let key = numbered::created(key, data.context_uid);
-    if captured_into == key.value {
+    if create.capturable && NODE_CREATED_IN.get().is_some() {
+        // SAFETY: as above.
+        let (made, graph) = unsafe {
+            (
+                decode::created(create, block, key, current, caller()),
+                captured_into(create.stream, block),
+            )
+        };
+        ledger.apply(&Event::GraphAllocates { graph, made });
+        return;
+    }
+    if adds_to == key.value {
         // The capture added to a graph that was there before and has its record.
         return;
     }
     // SAFETY: as above.
     let made = unsafe { decode::created(create, block, key, current, caller()) };
-    ledger.apply(&made);
+    ledger.apply(&Event::Created(made));
     // SAFETY: as above.
     if let Some(references) = unsafe { decode::more_references(create, block, key) } {
         ledger.apply(&references);
@@ -271,7 +293,7 @@ unsafe fn release_ended(
     let Some(ticket) = (unsafe { read_slot(data) }).map(Ticket) else {
         return;
     };
-    let captured = release.capturable && error == 0 && NODE_CREATED.get();
+    let captured = release.capturable && error == 0 && NODE_CREATED_IN.get().is_some();
     ledger.apply(&match error {
         _ if captured => Event::ReleaseCaptured { ticket },
         0 => Event::ReleaseEnded {
@@ -285,6 +307,16 @@ unsafe fn release_ended(
             stack: stack(),
         },
     });
+    if captured {
+        // SAFETY: the caller's promise.
+        let (graph, address) = unsafe {
+            (
+                captured_into(release.stream, block),
+                block.value(release.identity),
+            )
+        };
+        ledger.apply(&Event::GraphFrees { graph, address });
+    }
     match release.space {
         Space::Handle(Kind::Context) => context_ended(ledger, error),
         Space::Handle(Kind::GreenContext) if error == 0 => {
@@ -304,6 +336,66 @@ unsafe fn release_ended(
     if let Some(exclusion) = exclusion(release.space) {
         exclusion.destruction_ended();
     }
+}
+
+/// The graph that the call in progress was captured into; the stream, of a graph without a name.
+///
+/// # Safety
+///
+/// `block` belongs to a call that `stream` is a field of.
+unsafe fn captured_into(stream: Option<Value>, block: Block) -> Key {
+    match NODE_CREATED_IN.get() {
+        Some(graph) if graph != 0 => decode::graph(graph),
+        // SAFETY: the caller's promise.
+        _ => captured_stream(stream.map_or(0, |stream| unsafe { block.value(stream) })),
+    }
+}
+
+fn captured_stream(value: u64) -> Key {
+    let space = Space::Handle(Kind::Stream);
+    Key { space, value }
+}
+
+/// A capture ended. Answers with the graph that it added to, 0 for one of its own.
+///
+/// # Safety
+///
+/// As for [`ended`]; `stream` is a field of this call's block.
+unsafe fn capture_ended(
+    ledger: &Ledger,
+    create: &Creates,
+    stream: Value,
+    block: Block,
+    error: CuResult,
+) -> u64 {
+    // SAFETY: the caller's promise.
+    let stream = unsafe { block.value(stream) };
+    let into = captures::ended(stream);
+    let graph = if error == 0 {
+        // SAFETY: the caller's promise, and the call has returned success.
+        unsafe { decode::created_key(create, block) }
+    } else {
+        None
+    };
+    ledger.apply(&Event::CaptureEnded {
+        stream: captured_stream(stream),
+        graph,
+        is_last: !captures::active(),
+    });
+    into
+}
+
+/// A launch of `exec` began. Most have nothing to do with memory, and cost one load.
+fn launch_began(ledger: &Ledger, exec: u64) -> Option<Ticket> {
+    if !ledger.knows_graph_memory() {
+        return None;
+    }
+    let exec = Key {
+        space: Space::Handle(Kind::ExecGraph),
+        value: exec,
+    };
+    let caller = caller_without_stack();
+    ledger.apply(&Event::LaunchBegan { exec, caller })
 }
 
 /// What keeps readings and the destruction of such objects apart.
@@ -337,10 +429,16 @@ fn context_destroyed(ledger: &Ledger, context: ContextUid, cause: ContextEnd) {
 
 /// # Safety
 ///
-/// For the ids about contexts `data` points to a [`ResourceData`].
+/// `data` points to a [`ResourceData`].
 unsafe fn resource(ledger: &Ledger, id: u32, data: *const ResourceData) {
     match id {
-        ffi::GRAPH_NODE_CREATED => NODE_CREATED.set(true),
+        ffi::GRAPH_NODE_CREATED => {
+            // SAFETY: the caller's promise; not null, by `entry`.
+            let graph = unsafe { (*data).resource_descriptor }.cast::<GraphData>();
+            // SAFETY: for this id CUPTI describes the graph and its node.
+            let graph = unsafe { graph.as_ref() };
+            NODE_CREATED_IN.set(Some(graph.map_or(0, |data| handle(data.graph))));
+        }
         ffi::CONTEXT_CREATED => {
             let place = CREATING_ON.get();
             // One that no watched call creates is asked for its device when it is first seen.
