@@ -168,7 +168,7 @@ fn assert_found<'a>(checked: &'a Checked, row: &Row) -> &'a Finding {
         "{story}"
     );
     let user = &finding.site.frames[finding.site.user.expect("a line of the user's")];
-    let (file, line) = planted::line_of(row.name);
+    let (file, line) = planted::line_of(row.mark());
     assert_eq!(
         (user.file.as_ref(), user.line),
         (Some(&file), Some(line)),

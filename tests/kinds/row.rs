@@ -17,8 +17,9 @@ pub(super) enum AtContextEnd {
 /// One leak and its twin.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
-    /// Also the mark of its line.
     pub(super) name: &'static str,
+    /// The mark of its line, where it is not the name.
+    mark: Option<&'static str>,
     /// The call that takes it.
     pub(super) call: &'static str,
     pub(super) kind: Kind,
@@ -46,6 +47,7 @@ impl Row {
     ) -> Self {
         Self {
             name: "",
+            mark: None,
             call,
             kind,
             bytes,
@@ -66,8 +68,20 @@ impl Row {
         }
     }
 
+    /// The mark of its line.
+    pub(super) fn mark(&self) -> &'static str {
+        self.mark.unwrap_or(self.name)
+    }
+
     pub(super) const fn named(self, name: &'static str) -> Self {
         Self { name, ..self }
+    }
+
+    pub(super) const fn marked(self, mark: &'static str) -> Self {
+        Self {
+            mark: Some(mark),
+            ..self
+        }
     }
 
     pub(super) const fn of_host(self) -> Self {

@@ -39,11 +39,14 @@ macro_rules! rows {
 
 rows! {
     linear: "cuMemAlloc", Linear, 1000, memory::linear => memory::free;
+    one_byte: "cuMemAlloc", Linear, 1, memory::one_byte => memory::free;
     // 100 bytes a row; the driver's pitch is 512.
     pitched: "cuMemAllocPitch", Pitched, 3 * 512, memory::pitched => memory::free;
     managed: "cuMemAllocManaged", Managed, 5000, memory::managed => memory::free;
     from_default_pool: "cuMemAllocAsync", StreamOrdered, 400,
         memory::from_default_pool => memory::free_async, stays();
+    one_mebibyte: "cuMemAllocAsync", StreamOrdered, 1 << 20,
+        memory::one_mebibyte => memory::free_async, stays();
     from_explicit_pool: "cuMemAllocFromPoolAsync", StreamOrdered, 4096,
         memory::from_explicit_pool => memory::free_async, after(|| keep(memory::shared_pool())), stays();
     per_thread: "cuMemAllocAsync_ptsz", StreamOrdered, 2000, memory::per_thread => memory::free_per_thread, stays();
@@ -109,7 +112,7 @@ rows! {
     graph_memory: "cuGraphLaunch with an alloc node", Graph, graphs::NODE,
         graphs::memory => memory::free, stays();
     graph_memory_of_the_last_launch: "cuGraphLaunch, auto-free", Graph, graphs::NODE,
-        graphs::auto_freed_memory => memory::free, stays();
+        graphs::auto_freed_memory => memory::free, marked("graph_memory"), stays();
 
     context: "cuCtxCreate", Context, 0, contexts::own => contexts::destroy, without_context();
     green_context: "cuGreenCtxCreate", GreenContext, 0,

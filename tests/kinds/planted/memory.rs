@@ -14,6 +14,11 @@ pub(crate) fn linear() -> Pointer {
     unsafe { made(|out| sys::cuMemAlloc_v2(out, 1000)) } // leak: linear
 }
 
+pub(crate) fn one_byte() -> Pointer {
+    // SAFETY: a context is current.
+    unsafe { made(|out| sys::cuMemAlloc_v2(out, 1)) } // leak: one_byte
+}
+
 pub(crate) fn pitched() -> Pointer {
     let mut pitch = 0;
     // SAFETY: 100 bytes by 3 rows of 4-byte elements; both answers are written.
@@ -34,6 +39,11 @@ pub(crate) fn free(pointer: Pointer) {
 pub(crate) fn from_default_pool() -> Pointer {
     // SAFETY: the null stream always exists.
     unsafe { made(|out| sys::cuMemAllocAsync(out, 400, stream::null())) } // leak: from_default_pool
+}
+
+pub(crate) fn one_mebibyte() -> Pointer {
+    // SAFETY: the null stream always exists.
+    unsafe { made(|out| sys::cuMemAllocAsync(out, 1 << 20, stream::null())) } // leak: one_mebibyte
 }
 
 pub(crate) fn from_explicit_pool() -> Pointer {
