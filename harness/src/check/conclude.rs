@@ -78,11 +78,7 @@ pub(crate) fn conclude_rounds(
     let mut findings: Vec<_> = grown.collect();
     findings.extend(incidents.map(|held| finding(&unconfirmed(held.clone()))));
     findings.extend(over::findings(&rounds.first.over, None));
-    let mut notes = rounds.first.notes.clone();
-    notes.push(format!(
-        "{} of the body",
-        units::quantity(rounds.run.into(), "round")
-    ));
+    let notes = rounds.first.notes.clone();
     report(
         subject,
         &rounds.first,
