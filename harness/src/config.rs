@@ -37,6 +37,9 @@ pub(crate) struct Policy {
     pub(crate) confirm: bool,
     pub(crate) tolerance: u64,
     pub(crate) reserved_tolerance: u64,
+    pub(crate) parallel: bool,
+    pub(crate) isolate: bool,
+    pub(crate) warmup: u32,
 }
 
 const PREFIX: &str = "GPU_LEAK_CHECK";
@@ -75,6 +78,9 @@ impl Policy {
             confirm: options.confirm.unwrap_or(true),
             tolerance: options.tolerance.unwrap_or(0),
             reserved_tolerance: options.reserved_tolerance.unwrap_or(0),
+            parallel: options.parallel.unwrap_or(false),
+            isolate: options.isolate.unwrap_or(false),
+            warmup: options.warmup.unwrap_or(0),
         };
         for (name, value) in variables {
             let (Some(name), value) = (name.to_str(), value.to_string_lossy()) else {

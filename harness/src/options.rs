@@ -17,6 +17,12 @@ pub struct Options {
     pub settle: Option<Duration>,
     /// When the body runs without being judged.
     pub unchecked_if: Option<UncheckedIf>,
+    /// Whether it shares the process with other such checks.
+    pub parallel: Option<bool>,
+    /// Whether it runs in a process of its own.
+    pub isolate: Option<bool>,
+    /// How often the body runs before it is measured.
+    pub warmup: Option<u32>,
 }
 
 impl Options {
@@ -28,6 +34,9 @@ impl Options {
         on_leak: None,
         settle: None,
         unchecked_if: None,
+        parallel: None,
+        isolate: None,
+        warmup: None,
     };
 }
 

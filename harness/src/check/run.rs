@@ -1,13 +1,15 @@
 //! The whole flow of one check.
 
 use std::process::ExitCode;
+use std::thread;
 use std::time::Instant;
 
-use super::blind;
+use super::blind::{self, Blindness};
+use super::company::Company;
 use super::conclude::{Subject, conclude};
-use super::gate::Gate;
-use super::measure::{Measured, is_inside_a_check, measure};
-use super::{body, entry, outcome, poison, summary};
+use super::gate::{Gate, Manner, Turn};
+use super::measure::{Measured, is_inside_a_check, measure, run_unmeasured};
+use super::{body, entry, isolate, outcome, poison, summary, warmup};
 use crate::capture::cupti;
 use crate::case::Case;
 use crate::config::{Mode, Policy};
@@ -20,41 +22,133 @@ use crate::report::workspace::Workspace;
 
 static GATE: Gate = Gate::new();
 
-/// Runs one annotated test: its body, and what the body left.
+/// Runs one annotated test: its body, and what the body left. For runners: it waits until no other
+/// check is in the way.
 ///
 /// # Panics
 ///
 /// When the test fails, by its own panic or by the report.
 pub fn run(case: &'static Case) -> ExitCode {
-    let policy = Policy::of(&case.options).unwrap_or_else(|error| outcome::fail(case, &error, ""));
-    if policy.mode == Mode::Off || is_unchecked(case) {
-        return run_unchecked(case);
-    }
-    let nested = is_inside_a_check();
-    if !nested && entry::is_second(case) {
-        outcome::fail(case, entry::REGISTERED_TWICE, "");
-    }
-    let turn = (!nested).then(|| GATE.enter());
+    run_as(case, Caller::Runner)
+}
 
+/// As [`run`], called by the test function itself: by libtest on a thread of the test's name, or by
+/// the program's own code on any thread.
+///
+/// # Panics
+///
+/// When the test fails, by its own panic or by the report.
+pub fn run_test(case: &'static Case) -> ExitCode {
+    let caller = match thread::current().name() {
+        Some(name) if name == case.name() => Caller::Runner,
+        _ => Caller::Program,
+    };
+    run_as(case, caller)
+}
+
+/// Who calls a check.
+#[derive(Clone, Copy)]
+enum Caller {
+    /// For whom no check waits.
+    Runner,
+    /// For whom the check inside may wait.
+    Program,
+}
+
+fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
+    isolate::report_to_parent(|| {
+        let policy = policy(case);
+        let nested = is_inside_a_check();
+        if policy.mode != Mode::Off && !nested && entry::is_second(case) {
+            outcome::fail(case, entry::REGISTERED_TWICE, "");
+        }
+        if policy.isolate && !nested && !isolate::is_there() {
+            return isolate::run(case);
+        }
+        if policy.mode == Mode::Off || is_unchecked(case) {
+            let end = body::run(case.name(), ScopeId::NONE, case.body);
+            return outcome::end_unjudged(case, end);
+        }
+        let turn = (!nested).then(|| take_turn(&policy, caller));
+        check(case, &policy, turn.as_ref())
+    })
+}
+
+fn policy(case: &Case) -> Policy {
+    Policy::of(&case.options).unwrap_or_else(|error| outcome::fail(case, &error, ""))
+}
+
+fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {
+    let manner = if policy.parallel {
+        Manner::Parallel
+    } else {
+        Manner::Exclusive
+    };
+    match caller {
+        Caller::Runner => GATE.enter(manner),
+        Caller::Program => GATE.enter_now(manner),
+    }
+}
+
+fn check(case: &'static Case, policy: &Policy, turn: Option<&Turn<'_>>) -> ExitCode {
+    let run = |scope| body::run(case.name(), scope, case.body);
+    match judge(case, policy, turn, run) {
+        Ok(judged) => {
+            let outcome = outcome::weigh(&judged.report, policy, judged.blindness.as_ref());
+            outcome::conclude(case, judged.end, &judged.report, outcome)
+        }
+        Err(end) => outcome::end_unjudged(case, end),
+    }
+}
+
+/// A body's run and what it left.
+pub(super) struct Judged {
+    pub(super) end: body::End,
+    pub(super) report: Report,
+    pub(super) blindness: Option<Blindness>,
+}
+
+/// Runs a body as often as it takes to judge it; the end of a warm-up that did not end as it
+/// should.
+pub(super) fn judge(
+    case: &'static Case,
+    policy: &Policy,
+    turn: Option<&Turn<'_>>,
+    run: impl Fn(ScopeId) -> body::End,
+) -> Result<Judged, body::End> {
     let start = Instant::now();
+    let company = Company::of(turn);
     begin(case);
-    let first = measure(case, &policy);
-    let second = needs_confirmation(&first, &policy).then(|| measure(case, &policy));
+    let mut earlier = Vec::new();
+    for _ in 0..policy.warmup {
+        let (scope, end) = run_unmeasured(&run);
+        if !end.as_expected(case.should_panic) {
+            return Err(end);
+        }
+        earlier.push(scope);
+    }
+    let mut measure = || {
+        let measured = measure(policy, case.should_panic, company, &earlier, &run);
+        earlier.push(measured.scope);
+        measured
+    };
+    let first = measure();
+    let second = needs_confirmation(&first, policy).then(&mut measure);
     let blindness = blind::blindness(first.saw_events);
     let mut report = conclude(subject(case), &first, second.as_ref(), blindness.as_ref());
-    report.waited_ms = turn
-        .as_ref()
-        .map_or(0, |turn| turn.waited.as_millis() as u64);
+    report.waited_ms = turn.map_or(0, |turn| turn.waited.as_millis() as u64);
     report.overhead_ms = overhead(start, &first, second.as_ref());
-    drop(turn);
-
-    let outcome = outcome::weigh(&report, &policy, blindness.as_ref());
     file(case, &report, &first);
-    outcome::conclude(case, first.end, &report, outcome)
+    Ok(Judged {
+        end: first.end,
+        report,
+        blindness,
+    })
 }
 
 /// Gets everything ready that must be there before the body: the driver's tracer, ears for other
-/// sources, and the line in the run file by which a killed test is known.
+/// sources, the line in the run file by which a killed test is known, and what the process warms
+/// up once.
 fn begin(case: &Case) {
     Workspace::init(case.origin.manifest_dir, case.origin.file);
     observe::listen();
@@ -62,6 +156,7 @@ fn begin(case: &Case) {
     let _ = cupti::start();
     summary::tell_at_exit();
     Sink::global().began(case.name(), case.origin.file, case.origin.line);
+    warmup::run_hooks(case);
 }
 
 /// Whether the body runs a second time: only what repeats is a leak.
@@ -95,7 +190,7 @@ fn file(case: &Case, report: &Report, first: &Measured) {
 }
 
 /// Whether the attribute says that this test is not to be judged here.
-fn is_unchecked(case: &Case) -> bool {
+pub(super) fn is_unchecked(case: &Case) -> bool {
     case.options.unchecked_if.is_some_and(|unchecked| {
         let holds = (unchecked.condition)();
         if holds {
@@ -103,9 +198,4 @@ fn is_unchecked(case: &Case) -> bool {
         }
         holds
     })
-}
-
-fn run_unchecked(case: &Case) -> ExitCode {
-    let end = body::run(case.name(), ScopeId::NONE, case.body);
-    outcome::end_unjudged(case, end)
 }
