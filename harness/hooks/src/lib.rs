@@ -58,7 +58,10 @@ pub fn install(hooks: &'static Hooks) {
     HOOKS.store(core::ptr::from_ref(hooks).cast_mut(), Ordering::Release);
 }
 
-#[expect(unsafe_code, reason = "the pointer of an atomic, made from a reference")]
+#[expect(
+    unsafe_code,
+    reason = "the pointer of an atomic, made from a reference"
+)]
 fn hooks() -> Option<&'static Hooks> {
     let hooks = HOOKS.load(Ordering::Relaxed);
     if hooks.is_null() {

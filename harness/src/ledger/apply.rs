@@ -306,16 +306,10 @@ impl Ledger {
 
 /// What the judgement reads.
 impl Ledger {
-    /// Begins to count for `scope`.
-    ///
-    /// # Panics
-    ///
-    /// When thousands of scopes are open at once.
-    pub fn open_scope(&self, scope: ScopeId) {
-        assert!(
-            self.scopes.open(scope),
-            "gpu-leak-check: more than 4096 scopes are open at once"
-        );
+    /// Begins to count for `scope`; false when its place is taken by a scope that has been open
+    /// for thousands of numbers.
+    pub fn open_scope(&self, scope: ScopeId) -> bool {
+        self.scopes.open(scope)
     }
 
     /// Ends the count; what is still live keeps the scope's number.

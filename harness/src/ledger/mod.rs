@@ -22,7 +22,7 @@ mod table;
 use std::sync::LazyLock;
 
 pub use anomaly::{Anomaly, Mark};
-pub use apply::Ledger;
+pub use apply::{Ledger, Returned};
 pub use contexts::ContextEntry;
 pub use counters::{Counted, Counters};
 pub use event::{Event, ScopeId, StackId};
