@@ -5,7 +5,9 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_tests::checked::{self, Checked};
 
-use super::driver::{allocate, create_context, destroy_context, reset_device};
+use super::driver::{
+    allocate, create_context, create_texture, destroy_context, destroy_texture, free, reset_device,
+};
 use super::{assert_noted, assert_one_leak};
 
 fn run(test: &str) -> Checked {
@@ -97,4 +99,32 @@ fn leaves_freeing_to_a_reset() {
     let _context = CudaContext::new(0).unwrap();
     allocate(10).unwrap();
     reset_device();
+}
+
+#[test]
+fn a_texture_left_in_one_of_two_contexts_is_a_finding() {
+    // Both may have the same number.
+    let checked = run("leaves_a_texture_in_one_of_two_contexts");
+    let finding = assert_one_leak(&checked, Kind::Texture, 0);
+    assert_noted(finding, "freed only because its context was destroyed");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaves_a_texture_in_one_of_two_contexts() {
+    let outer = create_context();
+    let floats = allocate(1024).unwrap();
+    create_texture(floats);
+    uses_a_texture_in_a_context();
+    free(floats).unwrap();
+    destroy_context(outer);
+}
+
+fn uses_a_texture_in_a_context() {
+    let context = create_context();
+    let floats = allocate(1024).unwrap();
+    destroy_texture(create_texture(floats));
+    free(floats).unwrap();
+    destroy_context(context);
 }

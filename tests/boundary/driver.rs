@@ -54,6 +54,38 @@ pub(super) fn destroy_context(context: sys::CUcontext) {
         .expect("a live context");
 }
 
+/// A texture object over 256 floats at `memory`, in the current context.
+pub(super) fn create_texture(memory: Pointer) -> sys::CUtexObject {
+    // SAFETY: zero is a valid value of every field of both.
+    let (mut floats, sampling): (sys::CUDA_RESOURCE_DESC, sys::CUDA_TEXTURE_DESC) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    floats.resType = sys::CUresourcetype::CU_RESOURCE_TYPE_LINEAR;
+    floats.res.linear.devPtr = memory;
+    floats.res.linear.format = sys::CUarray_format::CU_AD_FORMAT_FLOAT;
+    floats.res.linear.numChannels = 1;
+    floats.res.linear.sizeInBytes = 1024;
+    let (mut texture, no_view) = (0, std::ptr::null());
+    // SAFETY: a valid out pointer, and two descriptions that are read.
+    unsafe {
+        sys::cuTexObjectCreate(
+            &raw mut texture,
+            &raw const floats,
+            &raw const sampling,
+            no_view,
+        )
+    }
+    .result()
+    .expect("a texture");
+    texture
+}
+
+pub(super) fn destroy_texture(texture: sys::CUtexObject) {
+    // SAFETY: made by `create_texture`, and not used any more.
+    unsafe { sys::cuTexObjectDestroy(texture) }
+        .result()
+        .expect("a live texture");
+}
+
 pub(super) fn reset_device() {
     // SAFETY: what lives on the device is not used any more.
     unsafe { sys::cuDevicePrimaryCtxReset_v2(0) }
