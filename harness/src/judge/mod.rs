@@ -5,6 +5,7 @@ mod confirm;
 mod failure;
 mod happened;
 mod held;
+mod holding;
 mod reading;
 mod reserve;
 mod tolerance;
@@ -15,6 +16,7 @@ pub(crate) use happened::happened;
 #[cfg(test)]
 pub(crate) use held::HeldKey;
 pub(crate) use held::{Held, What, group};
+pub(crate) use holding::tell_what_holds;
 pub(crate) use reading::{Level, LevelName, Reading};
 pub(crate) use reserve::{pins, risen, unexplained};
 pub(crate) use tolerance::tolerate;

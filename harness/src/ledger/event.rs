@@ -25,12 +25,27 @@ pub enum Space {
     PhysicalObject,
     /// Everything that `cuMemRelease` takes.
     PhysicalHandle,
+    /// Everything that `cuMemUnmap` takes: where physical memory is mapped.
+    Mapping,
     /// Everything that `cuIpcCloseMemHandle` takes: opened twice, it is closed twice.
     IpcPointer,
     /// Handles of one kind.
     Handle(Kind),
     /// The address space of one allocator that reports through `observe`.
     Observed(Layer),
+}
+
+impl Space {
+    /// Whether what it names may be held more than once, and goes when nothing holds it.
+    pub(crate) const fn is_shared(self) -> bool {
+        matches!(
+            self,
+            Self::PhysicalHandle
+                | Self::Mapping
+                | Self::IpcPointer
+                | Self::Handle(Kind::Context | Kind::UserObject)
+        )
+    }
 }
 
 /// The identity of a live resource.
@@ -157,6 +172,50 @@ pub enum Event {
     ReleaseCaptured {
         /// What the ledger answered to the beginning.
         ticket: Ticket,
+    },
+    /// What is live under `key` has so many references more.
+    Retained {
+        /// What it is.
+        key: Key,
+        /// How many.
+        count: u64,
+    },
+    /// A call that gives references back began; [`Self::ReleaseEnded`] ends it. The record goes
+    /// with the last reference.
+    GiveBackBegan {
+        /// What they refer to.
+        key: Key,
+        /// How many.
+        count: u64,
+        /// Who gives them back.
+        caller: Caller,
+    },
+    /// The handle of the physical memory that is mapped at an address was answered, with a
+    /// reference of its own.
+    HandleRetained {
+        /// The handle.
+        handle: u64,
+        /// The address.
+        address: u64,
+    },
+    /// Physical memory was mapped.
+    Mapped {
+        /// The first address.
+        address: u64,
+        /// How many bytes from there on.
+        bytes: u64,
+        /// The memory's handle.
+        handle: u64,
+    },
+    /// A call that unmaps began, of one map or of several side by side; [`Self::ReleaseEnded`] ends
+    /// it.
+    UnmapBegan {
+        /// The first address.
+        address: u64,
+        /// How many bytes from there on.
+        bytes: u64,
+        /// Who unmaps.
+        caller: Caller,
     },
     /// A context came into being.
     ContextCreated {

@@ -28,6 +28,16 @@ pub(super) enum Call {
     ReleasesPrimary { cause: ContextEnd },
     /// Answers with the context through which a green context can be made current.
     ConvertsGreen { context: Answer, green: Value },
+    /// Adds a reference to what is counted by references.
+    Retains(Retains),
+    /// Maps physical memory.
+    Maps {
+        address: Value,
+        bytes: Value,
+        handle: Value,
+    },
+    /// Answers with a handle of the physical memory that is mapped at an address.
+    RetainsMapped { handle: Answer, address: Value },
     /// Begins to capture a stream.
     BeginsCapture {
         stream: Value,
@@ -108,8 +118,16 @@ pub(super) enum At {
     Host,
     /// On this device.
     Device(Value),
-    /// Where the `CUmemPoolProps` at this offset's address say.
+    /// Where the `CUmemPoolProps` at this offset's address say, or the `CUmemAllocationProp`, which
+    /// begins like them.
     PoolProperties(usize),
+}
+
+/// A call that adds a reference.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retains {
+    pub(super) space: Space,
+    pub(super) identity: Identity,
 }
 
 /// A call that frees or destroys a resource.
@@ -117,8 +135,19 @@ pub(super) enum At {
 pub(super) struct Releases {
     pub(super) space: Space,
     pub(super) identity: Value,
+    pub(super) share: Share,
     /// In a stream capture the call adds a node to a graph and frees nothing.
     pub(super) capturable: bool,
+}
+
+/// How much of what it names a call gives back.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Share {
+    Whole,
+    /// One reference.
+    Reference,
+    /// All maps in so many bytes from there on.
+    Maps(Value),
 }
 
 impl Creates {
@@ -170,9 +199,19 @@ impl Watched {
             call: Call::Releases(Releases {
                 space,
                 identity,
+                share: Share::Whole,
                 capturable: false,
             }),
         }
+    }
+
+    /// Not the whole of what it names.
+    pub(super) const fn only(self, share: Share) -> Self {
+        let call = match self.call {
+            Call::Releases(call) => Call::Releases(Releases { share, ..call }),
+            _ => panic!("only a call that gives something back can give a part of it"),
+        };
+        Self { call, ..self }
     }
 
     /// With a place of its own.

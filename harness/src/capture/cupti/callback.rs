@@ -133,11 +133,9 @@ unsafe fn driver_call(ledger: &Ledger, id: u32, data: &CallbackData) {
 unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData) {
     NODE_CREATED.set(false);
     match call {
-        Call::Creates(create) => {
-            if create.creates_context() {
-                // SAFETY: the caller's promise.
-                CREATING_ON.set(unsafe { decode::place(create, block) });
-            }
+        Call::Creates(create) if create.creates_context() => {
+            // SAFETY: the caller's promise.
+            CREATING_ON.set(unsafe { decode::place(create, block) });
         }
         Call::RetainsPrimary { device } => {
             // SAFETY: the caller's promise.
@@ -152,7 +150,8 @@ unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData)
             unsafe { write_slot(data, Some(NO_TICKET)) };
             CONTEXTS_AND_POOLS.destruction_began();
         }
-        Call::ConvertsGreen { .. } | Call::BeginsCapture { .. } => {}
+        // The rest is told at its end.
+        _ => {}
     }
 }
 
@@ -176,24 +175,9 @@ unsafe fn ended(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData,
                 CONTEXTS_AND_POOLS.destruction_ended();
             }
         }
-        Call::ConvertsGreen { context, green } if error == 0 => {
-            // SAFETY: the caller's promise, and the call has returned success.
-            let (context, green) = unsafe { (block.answer(*context), block.value(*green)) };
-            if let Some(context) = context {
-                CONTEXTS.converted(green, context);
-            }
-        }
-        Call::BeginsCapture { stream, into } if error == 0 => {
-            // SAFETY: the caller's promise.
-            let (stream, into) = unsafe {
-                (
-                    block.value(*stream),
-                    into.map_or(0, |into| block.value(into)),
-                )
-            };
-            captures::began(stream, into);
-        }
-        Call::ConvertsGreen { .. } | Call::BeginsCapture { .. } => {}
+        // SAFETY: the caller's promise.
+        _ if error == 0 => unsafe { success::told(ledger, call, block) },
+        _ => {}
     }
 }
 
@@ -254,8 +238,9 @@ unsafe fn release_began(ledger: &Ledger, release: &Releases, block: Block, data:
         ENDING_BY.set(Some(ContextEnd::Destroyed));
     }
     let key = numbered::released(ledger, key, data.context_uid);
-    let caller = caller_without_stack();
-    let ticket = ledger.apply(&Event::ReleaseBegan { key, caller });
+    // SAFETY: the caller's promise.
+    let began = unsafe { decode::release_began(release, block, key, caller_without_stack()) };
+    let ticket = ledger.apply(&began);
     // SAFETY: the caller's promise.
     unsafe { write_slot(data, ticket.map(|ticket| ticket.0)) };
     // After the record has left the ledger: a reading that begins later does not find it.
@@ -418,6 +403,8 @@ unsafe fn read_slot(data: &CallbackData) -> Option<u64> {
     let value = unsafe { data.correlation_data.read() };
     (value & SLOT_MASK == IN_SLOT).then_some(value & !SLOT_MASK)
 }
+
+mod success;
 
 #[cfg(all(test, target_pointer_width = "64"))]
 mod tests;

@@ -7,7 +7,7 @@
 )]
 
 use super::array::Array;
-use super::call::{At, Bytes, Creates, Descriptor, Identity, Releases};
+use super::call::{At, Bytes, Creates, Descriptor, Identity, Releases, Retains, Share};
 use super::field::Block;
 use super::params::{
     ArrayDescriptor, ArrayDescriptor3D, ArrayDescriptor3DV1, ArrayDescriptorV1, ExternalBuffer,
@@ -37,14 +37,35 @@ pub(super) struct Current {
 ///
 /// `block` belongs to the call that `create` describes, which has returned success.
 pub(super) unsafe fn created_key(create: &Creates, block: Block) -> Option<Key> {
-    // SAFETY: the caller's promise; the table names the fields of this call's block.
-    let value = unsafe {
-        match create.identity {
-            Identity::Answered(answer) => block.answer(answer)?,
-            Identity::Given(value) => block.value(value),
+    // SAFETY: the caller's promise.
+    let value = unsafe { identity(create.identity, block) };
+    key(create.space, value?)
+}
+
+/// # Safety
+///
+/// The table gives this call's block the field that `identity` names, and the call has returned
+/// success.
+unsafe fn identity(identity: Identity, block: Block) -> Option<u64> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match identity {
+            Identity::Answered(answer) => block.answer(answer),
+            Identity::Given(value) => Some(block.value(value)),
         }
-    };
-    key(create.space, value)
+    }
+}
+
+/// The reference that the call added.
+///
+/// # Safety
+///
+/// `block` belongs to the call that `retain` describes, which has returned success.
+pub(super) unsafe fn retained(retain: &Retains, block: Block) -> Option<Event> {
+    // SAFETY: the caller's promise.
+    let value = unsafe { identity(retain.identity, block) };
+    let key = key(retain.space, value?)?;
+    Some(Event::Retained { key, count: 1 })
 }
 
 /// The record of what the call made under `key`.
@@ -118,6 +139,33 @@ pub(super) unsafe fn creation_failed(
 pub(super) unsafe fn released_key(release: &Releases, block: Block) -> Option<Key> {
     // SAFETY: the caller's promise; the table names a field of this call's block.
     key(release.space, unsafe { block.value(release.identity) })
+}
+
+/// The beginning of a call that gives `key` back.
+///
+/// # Safety
+///
+/// As for [`released_key`].
+pub(super) unsafe fn release_began(
+    release: &Releases,
+    block: Block,
+    key: Key,
+    caller: Caller,
+) -> Event {
+    match release.share {
+        Share::Whole => Event::ReleaseBegan { key, caller },
+        Share::Reference => Event::GiveBackBegan {
+            key,
+            count: 1,
+            caller,
+        },
+        Share::Maps(bytes) => Event::UnmapBegan {
+            address: key.value,
+            // SAFETY: the caller's promise; the table names a field of this call's block.
+            bytes: unsafe { block.value(bytes) },
+            caller,
+        },
+    }
 }
 
 fn key(space: Space, value: u64) -> Option<Key> {

@@ -59,7 +59,38 @@ pub(super) struct PoolCreate {
     pub(super) properties: *const PoolProperties,
 }
 
-/// `CUmemPoolProps`, up to its location.
+/// `cuMemCreate`
+#[repr(C)]
+pub(super) struct PhysicalCreate {
+    pub(super) handle: *const u64,
+    pub(super) bytes: u64,
+    pub(super) properties: *const PoolProperties,
+}
+
+/// `cuMemMap`
+#[repr(C)]
+pub(super) struct Map {
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+    pub(super) offset: u64,
+    pub(super) handle: u64,
+}
+
+/// `cuMemUnmap`
+#[repr(C)]
+pub(super) struct Unmap {
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+}
+
+/// `cuMemRetainAllocationHandle`
+#[repr(C)]
+pub(super) struct RetainMapped {
+    pub(super) handle: *const u64,
+    pub(super) address: u64,
+}
+
+/// `CUmemPoolProps` and `CUmemAllocationProp`, up to their location.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct PoolProperties {

@@ -8,13 +8,14 @@
 
 use std::mem::offset_of;
 
-use super::call::{At, Bytes, Call, Descriptor, Identity, Watched};
+use super::call::{At, Bytes, Call, Descriptor, Identity, Retains, Share, Watched};
 use super::field::{Answer, Value, answer, value};
 use super::params::{
     Allocate, AllocateFromPool, AllocateHostV1, AllocatePitch, AllocatePitchV1, AllocateV1,
     Answers, ArrayCreate, CaptureToGraph, ContextCreate, ContextCreateV3, ContextCreateV4,
-    ConvertGreen, EndCapture, FreeV1, GreenContextCreate, ImportPointer, LinkCreate, MapExternal,
-    Names, PoolCreate, PrimaryRetain, RecaptureToGraph, Register,
+    ConvertGreen, EndCapture, FreeV1, GreenContextCreate, ImportPointer, LinkCreate, Map,
+    MapExternal, Names, PhysicalCreate, PoolCreate, PrimaryRetain, RecaptureToGraph, Register,
+    RetainMapped, Unmap,
 };
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, Space};
@@ -51,6 +52,20 @@ const fn destroys(id: u32, name: &'static str, kind: Kind) -> Watched {
 const fn array(id: u32, name: &'static str, kind: Kind, descriptor: Descriptor) -> Watched {
     let (space, identity) = (Space::Handle(Kind::Array), Identity::Answered(FIRST));
     Watched::creates(id, name, kind, space, identity, Bytes::Array(descriptor))
+}
+
+/// Physical memory, or what is mapped like it, that `cuMemRelease` takes back. It is the device's and
+/// no context's.
+const fn physical(id: u32, name: &'static str, kind: Kind, bytes: Bytes) -> Watched {
+    let (space, identity) = (Space::PhysicalHandle, Identity::Answered(FIRST));
+    Watched::creates(id, name, kind, space, identity, bytes).outliving_context()
+}
+
+/// Memory of another process. What is open already is answered again, with a reference more; its
+/// size is not told.
+const fn opened(id: u32, name: &'static str) -> Watched {
+    let (space, identity) = (Space::IpcPointer, Identity::Answered(FIRST));
+    Watched::creates(id, name, Kind::Imported, space, identity, Bytes::None)
 }
 
 const fn other(id: u32, name: &'static str, call: Call) -> Watched {
@@ -143,6 +158,23 @@ pub(super) static TABLE: &[Watched] = &[
     device(616, "cuMemPoolImportPointer", Kind::Imported, answer!(ImportPointer.pointer), Bytes::None)
         .of_pool(value!(ImportPointer.pool)),
 
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
+    physical(549, "cuMemCreate", Kind::Physical, Bytes::Given(value!(PhysicalCreate.bytes)))
+        .at(At::PoolProperties(offset_of!(PhysicalCreate, properties))),
+    // Its size is not told.
+    physical(555, "cuMemImportFromShareableHandle", Kind::Imported, Bytes::None),
+    physical(706, "cuMulticastCreate", Kind::Multicast, Bytes::None),
+    Watched::releases(550, "cuMemRelease", Space::PhysicalHandle, value!(Names.handle)).only(Share::Reference),
+    other(565, "cuMemRetainAllocationHandle", Call::RetainsMapped {
+        handle: answer!(RetainMapped.handle), address: value!(RetainMapped.address),
+    }),
+    other(551, "cuMemMap", Call::Maps {
+        address: value!(Map.address), bytes: value!(Map.bytes), handle: value!(Map.handle),
+    }),
+    Watched::releases(552, "cuMemUnmap", Space::Mapping, value!(Unmap.address)).only(Share::Maps(value!(Unmap.bytes))),
+    handle(547, "cuMemAddressReserve", Kind::AddressRange, FIRST).outliving_context(),
+    destroys(548, "cuMemAddressFree", Kind::AddressRange),
+
     // Arrays. `cuMipmappedArrayGetLevel` and `cuArrayGetPlane` answer with parts of one, which
     // are not to be destroyed: they are not watched.
     array(272, "cuArrayCreate_v2", Kind::Array, Descriptor::Array(DESCRIPTOR)),
@@ -162,6 +194,10 @@ pub(super) static TABLE: &[Watched] = &[
     destroys(488, "cuDestroyExternalMemory", Kind::ExternalMemory),
     handle(489, "cuImportExternalSemaphore", Kind::ExternalSemaphore, FIRST),
     destroys(494, "cuDestroyExternalSemaphore", Kind::ExternalSemaphore),
+
+    opened(567, "cuIpcOpenMemHandle_v2"),
+    opened(329, "cuIpcOpenMemHandle"),
+    Watched::releases(330, "cuIpcCloseMemHandle", Space::IpcPointer, value!(Names.handle)).only(Share::Reference),
 
     // Views of memory: objects, and the references before them.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TEXOBJECT.html
@@ -209,6 +245,11 @@ pub(super) static TABLE: &[Watched] = &[
     context(10, "cuCtxCreate", answer!(ContextCreate.context), value!(ContextCreate.device)),
     destroys(322, "cuCtxDestroy_v2", Kind::Context),
     destroys(11, "cuCtxDestroy", Kind::Context),
+    // Deprecated for long, and still there: a context goes with its last use.
+    other(12, "cuCtxAttach", Call::Retains(Retains {
+        space: Space::Handle(Kind::Context), identity: Identity::Answered(FIRST),
+    })),
+    destroys(13, "cuCtxDetach", Kind::Context).only(Share::Reference),
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html
     handle(743, "cuGreenCtxCreate", Kind::GreenContext, FIRST).at(At::Device(value!(GreenContextCreate.device))),

@@ -1,7 +1,10 @@
+mod numbered;
+
 use std::ptr;
 
 use super::{CallbackData, Ledger, ResourceData, ffi};
-use crate::ledger::{Anomaly, Kind, Mark};
+use crate::ledger::event::Space;
+use crate::ledger::{Anomaly, Kind, Mark, Place};
 
 const ALLOCATE: u32 = 243;
 const FREE: u32 = 245;
@@ -12,8 +15,6 @@ const ALLOCATE_ASYNC: u32 = 598;
 const FREE_ASYNC: u32 = 600;
 const CAPTURE_TO_GRAPH: u32 = 720;
 const CREATE_STREAM: u32 = 124;
-const CREATE_TEXTURE: u32 = 339;
-const DESTROY_TEXTURE: u32 = 340;
 const CREATE_GREEN: u32 = 743;
 const DESTROY_GREEN: u32 = 744;
 const CONVERT_GREEN: u32 = 753;
@@ -206,39 +207,100 @@ fn what_is_made_in_a_green_context_outlives_it() {
     }
 }
 
+const CREATE_PHYSICAL: u32 = 549;
+const RELEASE_PHYSICAL: u32 = 550;
+const MAP: u32 = 551;
+const UNMAP: u32 = 552;
+const IMPORT_PHYSICAL: u32 = 555;
+const RETAIN_MAPPED: u32 = 565;
+const CREATE_MULTICAST: u32 = 706;
+const PAGE: u64 = 0x20_0000;
+
+/// `CUmemAllocationProp`
+#[repr(C)]
+struct AllocationProp(u32, u32, u32, u32, [u64; 2]);
+
+fn create_physical(ledger: &Ledger, handle: u64) {
+    let properties = AllocationProp(1, 0, 1, 3, [0; 2]);
+    #[repr(C)]
+    struct Params(*const u64, u64, *const AllocationProp, u64);
+    let params = Params(&raw const handle, PAGE, &raw const properties, 0);
+    call(ledger, CREATE_PHYSICAL, &params, 0, || ());
+}
+
+fn holds(ledger: &Ledger) -> Vec<(u64, u64)> {
+    let holdings = ledger.holdings();
+    let records = ledger.select(|_| true);
+    let holdings = records.iter().map(|record| holdings[&record.key()]);
+    holdings
+        .map(|holding| (holding.references, holding.maps))
+        .collect()
+}
+
 #[test]
-fn two_contexts_may_give_the_same_number_to_two_textures() {
+fn physical_memory_is_followed_through_handles_and_maps() {
     let ledger = Ledger::new();
-    let (one, other) = ((0xc07e_0021_u64, 0x7e11), (0xc07e_0022, 0x7e12));
-    let number = 1_u64;
-    let create = Allocate(&raw const number, 0, 0);
-    call_in(one, &ledger, CREATE_TEXTURE, &create);
-    call_in(other, &ledger, CREATE_TEXTURE, &create);
-    assert_eq!(kinds(&ledger), [Kind::Texture, Kind::Texture]);
-    let made_in = || {
-        let records = ledger.select(|_| true);
-        let contexts = records.iter().map(|record| record.made.context.0);
-        contexts.collect::<Vec<_>>()
-    };
-    call_in(one, &ledger, DESTROY_TEXTURE, &number);
-    assert_eq!(made_in(), [other.1]);
-    call_in(other, &ledger, DESTROY_TEXTURE, &number);
-    assert!(made_in().is_empty());
-    assert_eq!(anomalies(&ledger), []);
+    create_physical(&ledger, 0x11);
+    let made = ledger.select(|_| true)[0].made;
+    assert_eq!((made.key.space, made.bytes), (Space::PhysicalObject, PAGE));
+    assert_eq!(made.place, Place::cuda(3), "where its properties say");
+    let map = [0x7000_0000, PAGE, 0, 0x11, 0];
+    call(&ledger, MAP, &map, 1, || ());
+    assert_eq!(holds(&ledger), [(1, 0)], "a map that failed is none");
+    call(&ledger, MAP, &map, 0, || ());
+    let retained = 0x12_u64;
+    #[repr(C)]
+    struct Retain(*const u64, u64);
+    let retain = Retain(&raw const retained, 0x7000_0000);
+    call(&ledger, RETAIN_MAPPED, &retain, 0, || ());
+    assert_eq!(holds(&ledger), [(2, 1)]);
+    call(&ledger, RELEASE_PHYSICAL, &0x11_u64, 0, || ());
+    let during = || assert_eq!(holds(&ledger), [(1, 0)], "unmapped from the beginning on");
+    call(&ledger, UNMAP, &[0x7000_0000, PAGE], 1, during);
+    assert_eq!(holds(&ledger), [(1, 1)]);
+    assert!(matches!(
+        anomalies(&ledger)[..],
+        [Anomaly::FailedRelease {
+            record: Some(_),
+            error: 1,
+            ..
+        }]
+    ));
+    call(&ledger, UNMAP, &[0x7000_0000, PAGE], 0, || ());
+    call(&ledger, RELEASE_PHYSICAL, &0x12_u64, 0, || ());
+    assert_eq!(kinds(&ledger), []);
     assert_eq!(ledger.unknown_releases(), 0);
 }
 
 #[test]
-fn a_texture_may_be_destroyed_while_another_context_is_current() {
+fn what_is_imported_and_multicast_objects_share_the_space_of_physical_memory() {
     let ledger = Ledger::new();
-    let (one, other) = ((0xc07e_0031_u64, 0x7e21), (0xc07e_0032, 0x7e22));
-    // Some drivers may give numbers, others pointers.
-    for texture in [1_u64, 0x5555_0000_1000] {
-        let create = Allocate(&raw const texture, 0, 0);
-        call_in(one, &ledger, CREATE_TEXTURE, &create);
-        call_in(other, &ledger, DESTROY_TEXTURE, &texture);
-        assert_eq!(kinds(&ledger), []);
+    let (imported, multicast) = (0x21_u64, 0x22_u64);
+    let answer = |handle: &u64| Allocate(&raw const *handle, 0, 0);
+    call(&ledger, IMPORT_PHYSICAL, &answer(&imported), 0, || ());
+    call(&ledger, CREATE_MULTICAST, &answer(&multicast), 0, || ());
+    assert_eq!(kinds(&ledger), [Kind::Imported, Kind::Multicast]);
+    for handle in [imported, multicast] {
+        call(&ledger, RELEASE_PHYSICAL, &handle, 0, || ());
     }
-    call_in(other, &ledger, DESTROY_TEXTURE, &1_u64);
-    assert_eq!(ledger.unknown_releases(), 1);
+    assert_eq!(kinds(&ledger), []);
+}
+
+#[test]
+fn the_same_memory_of_another_process_is_opened_and_closed_twice() {
+    let ledger = Ledger::new();
+    let pointer = 0x3000_u64;
+    /// A `CUipcMemHandle` is passed by value.
+    #[repr(C)]
+    struct Open(*const u64, [u64; 8], u32);
+    for id in [567, 329] {
+        let open = Open(&raw const pointer, [0; 8], 1);
+        call(&ledger, id, &open, 0, || ());
+    }
+    assert_eq!(kinds(&ledger), [Kind::Imported]);
+    call(&ledger, 330, &pointer, 0, || ());
+    assert_eq!(kinds(&ledger), [Kind::Imported]);
+    call(&ledger, 330, &pointer, 0, || ());
+    assert_eq!(kinds(&ledger), []);
+    assert_eq!(anomalies(&ledger), []);
 }
