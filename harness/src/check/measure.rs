@@ -314,7 +314,10 @@ impl Stretch {
             return;
         }
         let claims = sources::claims();
-        records.retain(|record| claims.owner(record).is_none() && !is_the_runtime_s_code(record));
+        let holdings = ledger.holdings();
+        records.retain(|record| {
+            claims.owner(record, &holdings).is_none() && !is_the_runtime_s_code(record)
+        });
         let foreign = |record: &Record| {
             (!family.has(record.made.caller.scope)).then_some(record.made.caller.thread)
         };
@@ -323,6 +326,7 @@ impl Stretch {
             .map(|record| (*record, What::Live(record.made.kind), foreign(record)));
         left.held = judge::group(live);
         left.tolerated = judge::tolerate(policy.tolerance, &mut left.held);
+        judge::tell_what_holds(&records, &holdings, &mut left.held);
         let tolerated: u64 = left.tolerated.iter().map(|held| held.bytes).sum();
         if tolerated != 0 {
             left.notes.push(format!(
