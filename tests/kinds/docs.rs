@@ -7,10 +7,10 @@ const PAGE: &str = include_str!("../../docs/kinds.md");
 
 /// The row's line of the page, up to what was seen on a GPU.
 fn line(row: &Row) -> String {
-    let exact = if row.kind.is_handle() {
-        "1".to_owned()
-    } else {
-        format!("1, {} B", row.bytes)
+    let exact = match row.bytes {
+        _ if row.kind.is_handle() => "1".to_owned(),
+        0 => "1; its size is not told".to_owned(),
+        bytes => format!("1, {bytes} B"),
     };
     let end = match row.at_context_end {
         AtContextEnd::Dies => "found, and marked as freed by it",

@@ -110,6 +110,10 @@ fn a_green_context_retains_the_primary_one() {
         assert_eq!(control.live("context").0, 1);
         // SAFETY: handles that the driver checks.
         unsafe {
+            assert_eq!(
+                sys::cuDevicePrimaryCtxReset_v2(0),
+                CUresult::CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE
+            );
             ok(sys::cuGreenCtxDestroy(first));
             assert_eq!(
                 sys::cuGreenCtxDestroy(first),
@@ -146,6 +150,8 @@ fn a_green_context_leaves_its_streams_and_memory_behind() {
         unsafe {
             let view = answer(|out| sys::cuCtxFromGreenCtx(out, green));
             assert_ne!(view, primary);
+            let id = |context| answer(|out| sys::cuCtxGetId(context, out));
+            assert_ne!(id(view), id(primary));
             ok(sys::cuCtxSetCurrent(view));
             let address: u64 = answer(|out| sys::cuMemAlloc_v2(out, 100));
             let made = answer(|out| sys::cuGreenCtxStreamCreate(out, green, 1, 0));

@@ -178,15 +178,22 @@ fn a_context_takes_its_objects_with_it() {
 }
 
 #[test]
-fn a_texture_and_a_surface_can_have_the_same_number() {
+fn each_context_numbers_its_textures_and_its_surfaces() {
     Fake::new().here(|control| {
+        context();
+        // SAFETY: a valid out pointer, and handles that the driver checks, here and below.
+        let other = answer(|out| unsafe { sys::cuCtxCreate_v4(out, ptr::null_mut(), 0, 0) });
+        assert_eq!((texture(), surface()), (1, 1));
         listen(&[339, 340, 343, 344, 92, 93], &[], None);
         context();
         let (texture, surface) = (texture(), surface());
         assert_eq!((texture, surface), (1, 1));
+        assert_eq!(control.live("texture").0, 2);
         // SAFETY: valid out pointers and handles that the driver checks, here and below.
         unsafe {
+            ok(sys::cuCtxDestroy_v2(other));
             ok(sys::cuTexObjectDestroy(texture));
+            assert_eq!(sys::cuTexObjectDestroy(texture), MISSING);
             assert_eq!(control.live("surface").0, 1);
             ok(sys::cuSurfObjectDestroy(surface));
             let reference = answer(|out| sys::cuTexRefCreate(out));

@@ -5,15 +5,28 @@ mod body;
 mod company;
 mod conclude;
 mod entry;
+mod expect;
+mod family;
 mod gate;
 mod here;
+mod isolate;
 mod measure;
 mod outcome;
+mod over;
 mod poison;
+mod program;
+mod rounds;
 mod run;
+#[cfg(feature = "main")]
+mod runner;
 mod sites;
 mod sources;
 mod summary;
+mod token;
+mod warmup;
 
 pub(crate) use here::check_here;
-pub use run::run;
+pub use program::run_program;
+pub use run::{run, run_test};
+#[cfg(feature = "main")]
+pub use runner::main;

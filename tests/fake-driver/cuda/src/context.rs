@@ -134,10 +134,16 @@ impl Driver {
         context.poisoned.map_or(Ok(context), Err)
     }
 
-    pub(crate) fn new_context(&mut self, device: usize, flags: u32, primary: bool) -> Context {
+    /// The next context id, which no other context has had.
+    fn new_context_uid(&mut self) -> u32 {
         self.context_uids += 1;
+        self.context_uids
+    }
+
+    pub(crate) fn new_context(&mut self, device: usize, flags: u32, primary: bool) -> Context {
+        self.contexts_made += 1;
         Context {
-            uid: self.context_uids,
+            uid: self.new_context_uid(),
             device,
             alive: true,
             poisoned: None,
@@ -184,9 +190,6 @@ impl Driver {
         self.observe();
         for other in self.contexts.values_mut() {
             other.peers.remove(&handle);
-            if other.base == Some(handle) {
-                other.alive = false;
-            }
         }
         let context = self
             .contexts
@@ -234,12 +237,12 @@ fn create(context_out: Out<Handle>, flags: u32, device: i32) -> Result<(), Error
     context_out.put(handle)
 }
 
-/// A handle under which a context is current to a green one's users.
-pub(crate) fn view_of(driver: &Driver, base: Handle) -> Result<Context, Error> {
-    let context = driver.context(base)?;
+/// A handle under which a context is current to a green one's users. The tracer has an id of its own for it.
+pub(crate) fn view_of(driver: &mut Driver, base: Handle) -> Result<Context, Error> {
+    let device = driver.context(base)?.device;
     Ok(Context {
-        uid: context.uid,
-        device: context.device,
+        uid: driver.new_context_uid(),
+        device,
         alive: true,
         poisoned: None,
         primary: true,

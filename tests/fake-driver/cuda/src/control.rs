@@ -262,7 +262,7 @@ unsafe extern "C" fn fake_cuda_live(kind: *const c_char, bytes: *mut u64) -> u64
 /// Contexts made since the process began, primary ones and those made anew after a reset included.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_contexts_made() -> u32 {
-    state::state().context_uids
+    state::state().contexts_made
 }
 
 /// Blocks until a thread is held in a function by `delay:NAME`.

@@ -63,6 +63,11 @@ impl Driver {
         self.context(found.context).map(|_| found)
     }
 
+    /// Whether a device's primary context is held by a green one.
+    pub(crate) fn has_green(&self, device: usize) -> bool {
+        self.greens.iter().any(|(_, green)| green.device == device)
+    }
+
     /// Ends a green context; its streams stay, detached. Answers with its device.
     fn destroy_green(&mut self, green: Handle) -> Result<usize, Error> {
         let green = self.greens.remove(green).ok_or(Error::INVALID_CONTEXT)?;
@@ -93,7 +98,7 @@ fn create(green_out: Out<Handle>, descriptor: u64, device: i32, flags: u32) -> R
     let base = primary::retain(device)?;
     let mut driver = driver()?;
     let device = driver.device(device)?;
-    let view = context::view_of(&driver, base)?;
+    let view = context::view_of(&mut driver, base)?;
     let context = driver.contexts.insert(view);
     green_out.put(driver.greens.insert(Green { context, device }))
 }

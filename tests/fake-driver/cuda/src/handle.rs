@@ -26,8 +26,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// A table whose handles count from 1, as texture and surface objects do: they can be equal to those of
-    /// another such table.
+    /// A table whose handles count from 1: they can be equal to those of another such table.
     pub(crate) fn numbered() -> Self {
         Self {
             next: Some(1),

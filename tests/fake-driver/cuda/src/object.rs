@@ -1,6 +1,8 @@
 //! Objects that are an identity and, at most, a number of bytes: arrays, texture and surface objects, link
 //! states, imports of other APIs. They belong to a context and go with it.
 
+use std::collections::HashMap;
+
 use crate::device::Device;
 use crate::dispatch::Out;
 use crate::error::Error;
@@ -8,7 +10,7 @@ use crate::handle::{Handle, Table};
 use crate::state::{Driver, driver};
 
 /// What an object is; its name in `fake_cuda_live`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Class {
     Array,
     MipmappedArray,
@@ -23,6 +25,11 @@ pub(crate) enum Class {
 }
 
 impl Class {
+    /// Whether its handles are numbers, which each context counts by itself.
+    fn is_numbered(self) -> bool {
+        matches!(self, Self::Texture | Self::Surface)
+    }
+
     const ALL: [Self; 9] = [
         Self::Array,
         Self::MipmappedArray,
@@ -87,45 +94,33 @@ impl Plan {
     }
 }
 
-/// The tables of objects: by address, and by number where the driver numbers them.
-#[derive(Debug)]
+/// The tables of objects: one for those with addresses, and for those with numbers one a context.
+#[derive(Debug, Default)]
 pub(crate) struct Objects {
     addressed: Table<Object>,
-    textures: Table<Object>,
-    surfaces: Table<Object>,
-}
-
-impl Default for Objects {
-    fn default() -> Self {
-        Self {
-            addressed: Table::default(),
-            textures: Table::numbered(),
-            surfaces: Table::numbered(),
-        }
-    }
+    numbered: HashMap<(Handle, Class), Table<Object>>,
 }
 
 impl Objects {
-    fn table(&self, class: Class) -> &Table<Object> {
-        match class {
-            Class::Texture => &self.textures,
-            Class::Surface => &self.surfaces,
-            _ => &self.addressed,
+    /// The table that a class has in a context.
+    fn table(&mut self, class: Class, context: Handle) -> &mut Table<Object> {
+        if class.is_numbered() {
+            self.numbered
+                .entry((context, class))
+                .or_insert_with(Table::numbered)
+        } else {
+            &mut self.addressed
         }
     }
 
-    fn table_mut(&mut self, class: Class) -> &mut Table<Object> {
-        match class {
-            Class::Texture => &mut self.textures,
-            Class::Surface => &mut self.surfaces,
-            _ => &mut self.addressed,
-        }
+    fn tables(&self) -> impl Iterator<Item = &Table<Object>> {
+        self.numbered.values().chain([&self.addressed])
     }
 
     /// The living objects of a class and their bytes.
     pub(crate) fn live(&self, class: Class) -> (u64, u64) {
-        self.table(class)
-            .iter()
+        self.tables()
+            .flat_map(Table::iter)
             .filter(|(_, object)| object.class == class)
             .fold((0, 0), |(count, bytes), (_, object)| {
                 (count + 1, bytes + object.size)
@@ -146,10 +141,17 @@ fn pages(size: u64) -> u64 {
 }
 
 impl Driver {
-    /// A living object of a class.
+    /// A living object of a class; one with a number must be of the current context.
     pub(crate) fn object(&self, class: Class, handle: Handle) -> Result<&Object, Error> {
-        self.objects
-            .table(class)
+        let table = if class.is_numbered() {
+            self.objects
+                .numbered
+                .get(&(self.current_handle()?, class))
+                .ok_or(Error::INVALID_HANDLE)?
+        } else {
+            &self.objects.addressed
+        };
+        table
             .get(handle)
             .filter(|object| object.class == class)
             .ok_or(Error::INVALID_HANDLE)
@@ -162,7 +164,7 @@ impl Driver {
         self.admit(device, plan.size, pages(plan.size))?;
         self.devices[device].allocated += plan.size;
         self.devices[device].pages += pages(plan.size);
-        Ok(self.objects.table_mut(plan.class).insert(Object {
+        Ok(self.objects.table(plan.class, context).insert(Object {
             class: plan.class,
             size: plan.size,
             context,
@@ -199,7 +201,7 @@ impl Driver {
         let context = self.object(class, handle)?.context;
         self.healthy(context)?;
         self.forbid_in_capture()?;
-        let table = self.objects.table_mut(class);
+        let table = self.objects.table(class, context);
         let object = table.remove(handle).expect("it was just found");
         table.remove_where(|part| part.part_of.is_some_and(|(array, _)| array == handle));
         self.devices[object.device].give_back(&object);
@@ -207,17 +209,17 @@ impl Driver {
     }
 
     pub(crate) fn release_objects_of(&mut self, context: Handle) {
-        let objects = &mut self.objects;
-        for table in [
-            &mut objects.addressed,
-            &mut objects.textures,
-            &mut objects.surfaces,
-        ] {
-            for (_, object) in table.iter().filter(|(_, object)| object.context == context) {
+        for (_, object) in self.objects.tables().flat_map(Table::iter) {
+            if object.context == context {
                 self.devices[object.device].give_back(object);
             }
-            table.remove_where(|object| object.context == context);
         }
+        self.objects
+            .addressed
+            .remove_where(|object| object.context == context);
+        self.objects
+            .numbered
+            .retain(|&(owner, _), _| owner != context);
     }
 }
 

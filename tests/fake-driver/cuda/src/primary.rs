@@ -73,6 +73,9 @@ fn reset(device: i32) -> Result<(), Error> {
     let live = {
         let driver = driver()?;
         let device = driver.device(device)?;
+        if driver.has_green(device) {
+            return Err(Error::PRIMARY_CONTEXT_ACTIVE);
+        }
         driver.devices[device]
             .primary
             .filter(|&handle| driver.context(handle).is_ok())

@@ -60,7 +60,9 @@ pub(crate) struct Driver {
     pub(crate) foreign: Arena,
     /// Mappings of IPC handles, by their addresses.
     pub(crate) opened: BTreeMap<u64, Opened>,
-    /// Contexts made since the process began: their ids, never used twice.
+    /// Contexts made since the process began.
+    pub(crate) contexts_made: u32,
+    /// Their ids so far and those of green ones' views, never used twice.
     pub(crate) context_uids: u32,
 }
 
@@ -91,6 +93,7 @@ static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| {
         managed: Arena::new(2 * MIB),
         foreign: Arena::new(2 * MIB),
         opened: BTreeMap::new(),
+        contexts_made: 0,
         context_uids: 0,
     };
     for ordinal in 0..count {

@@ -105,6 +105,8 @@ const CALLS: &[(u32, &str)] = &[
     (656, "cuGraphInstantiateWithParams"),
     (657, "cuGraphInstantiateWithParams_ptsz"),
     (516, "cuGraphExecDestroy"),
+    (561, "cuGraphExecUpdate"),
+    (696, "cuGraphExecUpdate_v2"),
     (638, "cuGraphAddMemAllocNode"),
     (639, "cuGraphAddMemFreeNode"),
     (712, "cuGraphAddNode"),
@@ -179,16 +181,12 @@ const CALLS: &[(u32, &str)] = &[
 /// Those that are not watched, and why.
 const NOT_WATCHED: &[(&str, &[u32])] = &[
     (
-        "planned: what has several names, or is held by several, needs events of its own",
-        &[
-            // Virtual memory management
-            547, 548, 549, 550, 551, 552, 555, 565, 584, 585, 706,
-            // Memory opened from another process
-            329, 330, 567, // User objects, and memory that nodes of a graph take
-            514, 515, 633, 634, 635, 636, 637, 638, 639, 712, 723, 863,
-            // Attached contexts
-            12, 13,
-        ],
+        "planned: memory that nodes of a graph take",
+        &[514, 515, 638, 639, 712, 723, 863],
+    ),
+    (
+        "planned: memory that only a sparse array keeps",
+        &[584, 585],
     ),
     (
         "answers with a part of an array, which is not to be destroyed",
