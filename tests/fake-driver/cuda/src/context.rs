@@ -302,7 +302,9 @@ api! {
     cuCtxDetach = 13 fn(context: Handle) {
         let last = {
             let mut driver = driver()?;
-            driver.context(context)?;
+            if driver.context(context)?.primary {
+                return Err(Error::INVALID_CONTEXT);
+            }
             let found = driver.contexts.get_mut(context).expect("it was just found");
             found.references -= 1;
             found.references == 0

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crate::capture;
+use crate::control::{HostCall, HostFunction};
 use crate::dispatch::{self, Out, api, resource};
 use crate::error::Error;
 use crate::graph::Node;
@@ -183,10 +184,11 @@ api! {
         record(event, stream)
     }
 
-    cuLaunchHostFunc = 527, cuLaunchHostFunc_ptsz = 528 fn(stream: Handle, function: crate::control::HostFunction, data: u64) {
+    cuLaunchHostFunc = 527, cuLaunchHostFunc_ptsz = 528 fn(stream: Handle, function: HostFunction, data: u64) {
         driver()?.context_of_stream(stream)?;
-        if !capture::add(stream, Node::Host)? {
-            function.run(data);
+        let call = HostCall { function, data };
+        if !capture::add(stream, Node::Host(call))? {
+            call.run();
         }
         Ok(())
     }
