@@ -239,6 +239,14 @@ extern "C" fn fake_cuda_poison(context: Handle) -> u32 {
 
 /// How many objects of a kind live, and their bytes. An unknown kind ends the process.
 ///
+/// | | kinds |
+/// | --- | --- |
+/// | contexts | `context`, `green-context` |
+/// | ranges | `linear`, `pitched`, `managed`, `stream-ordered`, `pinned`, `registered`, `graph-memory`, `mapped`, `ipc`, `pool-import`, `external-buffer` |
+/// | virtual memory | `address-range`, `physical`, `multicast`, `memory-handle` |
+/// | objects | `array`, `mipmapped-array`, `array-part`, `texture`, `surface`, `texture-reference`, `link`, `external-memory`, `external-semaphore` |
+/// | handles | `stream`, `event`, `module`, `library`, `graph`, `exec`, `user-object`, `pool` |
+///
 /// # Safety
 ///
 /// `kind` must be a C string; `bytes` must be null or valid for writes.
