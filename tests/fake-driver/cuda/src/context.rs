@@ -7,6 +7,7 @@ use crate::dispatch::{self, In, Out, api, resource};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::state::{Driver, driver, state};
+use crate::user_object;
 
 /// A context; a primary one stays in the table when it is reset, so that its handle stays the same.
 #[derive(Debug)]
@@ -220,6 +221,7 @@ pub(crate) fn destroy(handle: Handle) {
         std::ptr::null(),
     );
     state().tear_down(handle);
+    user_object::run_destructors();
 }
 
 fn create(context_out: Out<Handle>, flags: u32, device: i32) -> Result<(), Error> {

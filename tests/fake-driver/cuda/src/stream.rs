@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::graph::Node;
 use crate::handle::Handle;
 use crate::state::{Driver, driver};
+use crate::user_object;
 
 /// A created stream; the default ones, handles 0 to 2, have no object.
 #[derive(Debug)]
@@ -100,11 +101,14 @@ fn destroy(stream: Handle) -> Result<(), Error> {
         stream,
         std::ptr::null(),
     );
-    let mut driver = driver()?;
-    let destroyed = driver.streams.remove(stream).ok_or(Error::INVALID_HANDLE)?;
-    if let Some(capture) = destroyed.capture {
-        driver.abandon(capture, stream);
+    {
+        let mut driver = driver()?;
+        let destroyed = driver.streams.remove(stream).ok_or(Error::INVALID_HANDLE)?;
+        if let Some(capture) = destroyed.capture {
+            driver.abandon(capture, stream);
+        }
     }
+    user_object::run_destructors();
     Ok(())
 }
 
