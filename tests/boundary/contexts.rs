@@ -6,7 +6,9 @@ use gpu_leak_check::ledger::Kind;
 use gpu_leak_tests::checked::{self, Checked};
 
 use super::driver::{
-    allocate, create_context, create_texture, destroy_context, destroy_texture, free, reset_device,
+    allocate, context, create_context, create_green, create_stream, create_texture,
+    destroy_context, destroy_green, destroy_stream, destroy_texture, free, make_current,
+    reset_device,
 };
 use super::{assert_noted, assert_one_leak};
 
@@ -47,7 +49,7 @@ fn a_primary_context_made_inside_and_kept_is_nobody_s_fault() {
 #[ignore = "run in a process of its own"]
 #[test]
 fn keeps_the_primary_context() {
-    super::driver::context();
+    context();
 }
 
 #[test]
@@ -127,4 +129,24 @@ fn uses_a_texture_in_a_context() {
     destroy_texture(create_texture(floats));
     free(floats).unwrap();
     destroy_context(context);
+}
+
+#[test]
+fn what_is_made_in_a_green_context_may_outlive_it() {
+    run("frees_after_the_green_context_ended").assert_clean();
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn frees_after_the_green_context_ended() {
+    let primary = context();
+    let (green, current) = create_green();
+    make_current(current);
+    let memory = allocate(10).unwrap();
+    let stream = create_stream();
+    make_current(primary.cu_ctx());
+    destroy_green(green);
+    free(memory).unwrap();
+    destroy_stream(stream);
 }

@@ -112,9 +112,20 @@ impl Ledger {
             } => self.release_ended(ticket, error, stack),
             Event::ReleaseCaptured { ticket } => self.release_captured(ticket),
             Event::Retained { key, count } => self.retained(key, count),
-            Event::GiveBackBegan { key, count, caller } => {
-                return Some(self.give_back_began(key, count, caller));
-            }
+            Event::GiveBackBegan {
+                key,
+                count,
+                graph,
+                caller,
+            } => return Some(self.give_back_began(key, count, graph, caller)),
+            Event::GraphRetained {
+                graph,
+                key,
+                count,
+                moved,
+            } => self.graph_retained(graph, key, count, moved),
+            Event::GraphCopied { from, to, .. } => self.graph_copied(from, to),
+            Event::GraphUpdated { exec, graph } => self.graph_updated(exec, graph),
             Event::HandleRetained { handle, address } => self.handle_retained(handle, address),
             Event::Mapped {
                 address,
@@ -207,7 +218,7 @@ impl Ledger {
 
     fn release_began(&self, key: Key, caller: Caller) -> Ticket {
         if key.space.is_shared() {
-            return self.give_back_began(key, ALL, caller);
+            return self.give_back_began(key, ALL, None, caller);
         }
         let began = self.next_sequence();
         let record = self.table.take(&key);
@@ -219,7 +230,11 @@ impl Ledger {
             record,
             caller,
         };
-        self.flights.begin(began, flight)
+        let ticket = self.flights.begin(began, flight);
+        if key.space.is_graph() {
+            self.graph_end_began(ticket, key);
+        }
+        ticket
     }
 
     fn release_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
@@ -231,6 +246,9 @@ impl Ledger {
         else {
             return;
         };
+        if key.space.is_graph() {
+            self.graph_end_ended(ticket, caller, error);
+        }
         match (error, record) {
             _ if key.space.is_shared() => {
                 let caller = Caller { stack, ..caller };
@@ -457,6 +475,7 @@ impl Default for Ledger {
     }
 }
 
+mod graphs;
 mod shared;
 
 #[cfg(test)]

@@ -46,6 +46,11 @@ impl Space {
                 | Self::Handle(Kind::Context | Kind::UserObject)
         )
     }
+
+    /// Whether what it names is a graph, or executable.
+    pub(crate) const fn is_graph(self) -> bool {
+        matches!(self, Self::Handle(Kind::GraphHandle | Kind::ExecGraph))
+    }
 }
 
 /// The identity of a live resource.
@@ -187,8 +192,37 @@ pub enum Event {
         key: Key,
         /// How many.
         count: u64,
+        /// The graph that gives them back; none for the program.
+        graph: Option<Key>,
         /// Who gives them back.
         caller: Caller,
+    },
+    /// A graph has got references.
+    GraphRetained {
+        /// The graph.
+        graph: Key,
+        /// What they refer to.
+        key: Key,
+        /// How many.
+        count: u64,
+        /// They were the program's, and are the graph's instead.
+        moved: bool,
+    },
+    /// A graph, or an executable one, was made from another graph, and holds what that one holds.
+    GraphCopied {
+        /// The graph.
+        from: Key,
+        /// What was made from it.
+        to: Key,
+        /// Its launches free the memory that the launch before left.
+        auto_free: bool,
+    },
+    /// An executable graph does what `graph` says from now on, and refers to what that refers to.
+    GraphUpdated {
+        /// The executable graph.
+        exec: Key,
+        /// The graph.
+        graph: Key,
     },
     /// The handle of the physical memory that is mapped at an address was answered, with a
     /// reference of its own.

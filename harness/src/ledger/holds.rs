@@ -42,6 +42,13 @@ pub(super) struct Taken {
     count: u64,
 }
 
+impl Taken {
+    /// How many holds.
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+}
+
 impl Holds {
     /// A new object with one hold.
     pub(super) fn enter(&mut self, record: Record, changes: &mut Vec<Change>) {

@@ -9,6 +9,7 @@ mod contexts;
 mod counters;
 pub mod event;
 mod flights;
+mod graphs;
 mod holds;
 mod kind;
 mod lifetime;

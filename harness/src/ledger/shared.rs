@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::event::{Key, Space, Ticket};
 use super::flights::moment;
+use super::graphs::{Graph, Graphs};
 use super::holds::{Change, Holds, Taken};
 use super::physical::{Dropped, Physical};
 use super::record::Record;
@@ -24,6 +25,7 @@ pub(super) struct State {
     pub(super) physical: Physical,
     /// Objects that their own keys name.
     pub(super) counted: Holds,
+    pub(super) graphs: Graphs,
     in_flight: FxHashMap<Ticket, InFlight>,
 }
 
@@ -32,6 +34,10 @@ pub(super) struct State {
 enum InFlight {
     Counted(Taken),
     Physical(Vec<Dropped>),
+    /// References of a graph; none if it has none that are known.
+    OfGraph(Key, Option<Taken>),
+    /// Everything that a graph holds.
+    Graph(Key, Graph, Vec<Taken>),
 }
 
 /// What became of a call that gave something back.
@@ -94,25 +100,109 @@ impl State {
         }
     }
 
+    /// A graph has `count` references more to what `key` names, or has got them from the program.
+    pub(super) fn graph_retained(
+        &mut self,
+        graph: Key,
+        key: Key,
+        count: u64,
+        moved: bool,
+        is_known: bool,
+        changes: &mut Vec<Change>,
+    ) {
+        match (is_known && self.counted.is_held(&key), moved) {
+            (true, true) => self.graphs.retained(graph, key, count),
+            (true, false) => {
+                self.graphs.retained(graph, key, count);
+                self.counted.add(&key, count);
+            }
+            // A graph inside another, or one from before: nobody knows when it ends.
+            (false, true) => self.counted.give_back(&key, count, changes),
+            (false, false) => {}
+        }
+    }
+
+    /// The call with this ticket begins to give `count` references of a graph back.
+    pub(super) fn graph_give_back_began(
+        &mut self,
+        ticket: Ticket,
+        graph: Key,
+        key: &Key,
+        count: u64,
+        changes: &mut Vec<Change>,
+    ) {
+        let count = self.graphs.released(&graph, key, count);
+        let taken = if count == 0 {
+            None
+        } else {
+            self.counted.take(key, count, changes)
+        };
+        self.in_flight
+            .insert(ticket, InFlight::OfGraph(graph, taken));
+    }
+
+    /// The call with this ticket begins to end a graph.
+    pub(super) fn graph_end_began(
+        &mut self,
+        ticket: Ticket,
+        graph: Key,
+        changes: &mut Vec<Change>,
+    ) {
+        if let Some(held) = self.graphs.take(&graph) {
+            let objects = held.objects();
+            let taken = objects.filter_map(|(key, count)| self.counted.take(key, *count, changes));
+            let taken = taken.collect();
+            self.in_flight
+                .insert(ticket, InFlight::Graph(graph, held, taken));
+        }
+    }
+
+    /// `to` was made from `from` and holds the same.
+    pub(super) fn graph_copied(&mut self, from: &Key, to: Key, changes: &mut Vec<Change>) {
+        let before = self.graphs.copied(from, to);
+        self.refer_instead(&to, before, changes);
+    }
+
+    /// An executable graph refers to what `graph` refers to.
+    pub(super) fn graph_updated(&mut self, exec: Key, graph: &Key, changes: &mut Vec<Change>) {
+        let before = self.graphs.updated(exec, graph);
+        self.refer_instead(&exec, Some(before), changes);
+    }
+
+    /// Counts the references that `graph` has got, and gives those back that it had `before`.
+    fn refer_instead(&mut self, graph: &Key, before: Option<Graph>, changes: &mut Vec<Change>) {
+        if let Some(graph) = self.graphs.get(graph) {
+            for (key, count) in graph.objects() {
+                self.counted.add(key, *count);
+            }
+        }
+        for (key, count) in before.iter().flat_map(Graph::objects) {
+            self.counted.give_back(key, *count, changes);
+        }
+    }
+
     /// The call with this ticket has succeeded.
     pub(super) fn commit(&mut self, ticket: Ticket) -> Outcome {
         let mut outcome = Outcome::default();
         let in_flight = self.in_flight.remove(&ticket);
         outcome.is_known = in_flight.is_some();
-        match in_flight {
-            Some(InFlight::Counted(taken)) => {
-                let is_gone = self.counted.commit(taken);
-                outcome.records.extend(is_gone.then_some(taken.record));
-            }
+        let counted = match in_flight {
             Some(InFlight::Physical(dropped)) => {
                 for dropped in dropped {
                     let is_gone = self.physical.commit(dropped);
-                    outcome
-                        .records
-                        .extend(is_gone.then_some(dropped.taken.record));
+                    let record = is_gone.then_some(dropped.taken.record);
+                    outcome.records.extend(record);
                 }
+                return outcome;
             }
-            None => {}
+            Some(InFlight::Counted(taken)) => vec![taken],
+            Some(InFlight::OfGraph(_, taken)) => taken.into_iter().collect(),
+            Some(InFlight::Graph(_, _, taken)) => taken,
+            None => Vec::new(),
+        };
+        for taken in counted {
+            let is_gone = self.counted.commit(taken);
+            outcome.records.extend(is_gone.then_some(taken.record));
         }
         outcome
     }
@@ -122,18 +212,31 @@ impl State {
         let mut outcome = Outcome::default();
         let in_flight = self.in_flight.remove(&ticket);
         outcome.is_known = in_flight.is_some();
-        match in_flight {
-            Some(InFlight::Counted(taken)) => {
-                self.counted.put_back(taken, changes);
-                outcome.records.push(taken.record);
-            }
+        let counted = match in_flight {
             Some(InFlight::Physical(dropped)) => {
                 for dropped in dropped {
                     self.physical.put_back(dropped, changes);
                     outcome.records.push(dropped.taken.record);
                 }
+                return outcome;
             }
-            None => {}
+            Some(InFlight::Counted(taken)) => vec![taken],
+            Some(InFlight::OfGraph(graph, taken)) => {
+                if let Some(taken) = taken {
+                    let key = taken.record.key();
+                    self.graphs.retained(graph, key, taken.count());
+                }
+                taken.into_iter().collect()
+            }
+            Some(InFlight::Graph(key, graph, taken)) => {
+                self.graphs.put_back(key, graph);
+                taken
+            }
+            None => Vec::new(),
+        };
+        for taken in counted {
+            self.counted.put_back(taken, changes);
+            outcome.records.push(taken.record);
         }
         outcome
     }

@@ -28,8 +28,17 @@ pub(super) enum Call {
     ReleasesPrimary { cause: ContextEnd },
     /// Answers with the context through which a green context can be made current.
     ConvertsGreen { context: Answer, green: Value },
-    /// Adds a reference to what is counted by references.
+    /// Adds references to what is counted by them.
     Retains(Retains),
+    /// Gives references to a graph.
+    GraphRetains {
+        graph: Value,
+        object: Value,
+        count: Value,
+        flags: Value,
+    },
+    /// An executable graph follows another graph.
+    UpdatesExec { exec: Value, graph: Value },
     /// Maps physical memory.
     Maps {
         address: Value,
@@ -64,6 +73,27 @@ pub(super) struct Creates {
     pub(super) outlives_context: bool,
     /// The capture on this stream ends, and its graph is what is made.
     pub(super) ends_capture: Option<Value>,
+    /// How many references the program has at once, where not one.
+    pub(super) references: Option<Value>,
+    /// The graph that it is made from.
+    pub(super) copies: Option<Copies>,
+}
+
+/// What a graph or an executable graph is made from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copies {
+    pub(super) graph: Value,
+    pub(super) flags: GraphFlags,
+}
+
+/// Where the flags of an executable graph are found.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum GraphFlags {
+    /// It has none.
+    None,
+    Given(Value),
+    /// First in the `CUDA_GRAPH_INSTANTIATE_PARAMS` at this offset's address.
+    Parameters(usize),
 }
 
 /// Where a resource's address or handle is found.
@@ -123,11 +153,13 @@ pub(super) enum At {
     PoolProperties(usize),
 }
 
-/// A call that adds a reference.
+/// A call that adds references.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Retains {
     pub(super) space: Space,
     pub(super) identity: Identity,
+    /// How many, where not one.
+    pub(super) count: Option<Value>,
 }
 
 /// A call that frees or destroys a resource.
@@ -146,6 +178,13 @@ pub(super) enum Share {
     Whole,
     /// One reference.
     Reference,
+    /// So many references.
+    References(Value),
+    /// So many references of a graph.
+    GraphReferences {
+        graph: Value,
+        count: Value,
+    },
     /// All maps in so many bytes from there on.
     Maps(Value),
 }
@@ -182,6 +221,8 @@ impl Watched {
                 capturable: false,
                 outlives_context: false,
                 ends_capture: None,
+                references: None,
+                copies: None,
             }),
         }
     }
@@ -250,6 +291,22 @@ impl Watched {
     pub(super) const fn ending_capture(self, stream: Value) -> Self {
         self.creating(Creates {
             ends_capture: Some(stream),
+            ..self.creation()
+        })
+    }
+
+    /// With so many references.
+    pub(super) const fn with_references(self, count: Value) -> Self {
+        self.creating(Creates {
+            references: Some(count),
+            ..self.creation()
+        })
+    }
+
+    /// Made from this graph.
+    pub(super) const fn copying(self, graph: Value, flags: GraphFlags) -> Self {
+        self.creating(Creates {
+            copies: Some(Copies { graph, flags }),
             ..self.creation()
         })
     }

@@ -222,6 +222,14 @@ unsafe fn creation_ended(
     // SAFETY: as above.
     let made = unsafe { decode::created(create, block, key, current, caller()) };
     ledger.apply(&made);
+    // SAFETY: as above.
+    if let Some(references) = unsafe { decode::more_references(create, block, key) } {
+        ledger.apply(&references);
+    }
+    if let Some(copies) = &create.copies {
+        // SAFETY: as above.
+        ledger.apply(&unsafe { decode::graph_copied(copies, block, key) });
+    }
 }
 
 /// # Safety

@@ -7,7 +7,9 @@
 )]
 
 use super::array::Array;
-use super::call::{At, Bytes, Creates, Descriptor, Identity, Releases, Retains, Share};
+use super::call::{
+    At, Bytes, Copies, Creates, Descriptor, GraphFlags, Identity, Releases, Retains, Share,
+};
 use super::field::Block;
 use super::params::{
     ArrayDescriptor, ArrayDescriptor3D, ArrayDescriptor3DV1, ArrayDescriptorV1, ExternalBuffer,
@@ -15,6 +17,9 @@ use super::params::{
 };
 use crate::ledger::event::{Caller, ContextUid, Creation, CuResult, Event, Key, Space};
 use crate::ledger::{Kind, Layer, Place};
+
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`
+const AUTO_FREE: u64 = 1;
 
 /// `CUDA_ERROR_OUT_OF_MEMORY`: the driver has read how much it was asked for.
 const OUT_OF_MEMORY: CuResult = 2;
@@ -63,9 +68,54 @@ unsafe fn identity(identity: Identity, block: Block) -> Option<u64> {
 /// `block` belongs to the call that `retain` describes, which has returned success.
 pub(super) unsafe fn retained(retain: &Retains, block: Block) -> Option<Event> {
     // SAFETY: the caller's promise.
-    let value = unsafe { identity(retain.identity, block) };
+    let (value, count) = unsafe {
+        (
+            identity(retain.identity, block),
+            retain.count.map_or(1, |count| block.value(count)),
+        )
+    };
     let key = key(retain.space, value?)?;
-    Some(Event::Retained { key, count: 1 })
+    Some(Event::Retained { key, count })
+}
+
+/// The references that what the call made has beyond the first one.
+///
+/// # Safety
+///
+/// As for [`created_key`].
+pub(super) unsafe fn more_references(create: &Creates, block: Block, key: Key) -> Option<Event> {
+    // SAFETY: the caller's promise; the table names a field of this call's block.
+    let count = unsafe { block.value(create.references?) };
+    let count = count.saturating_sub(1);
+    (count != 0).then_some(Event::Retained { key, count })
+}
+
+/// That `to` was made from another graph.
+///
+/// # Safety
+///
+/// `block` belongs to the call that `copies` describes.
+pub(super) unsafe fn graph_copied(copies: &Copies, block: Block, to: Key) -> Event {
+    // SAFETY: the caller's promise; the parameters were filled by the program.
+    let (from, flags) = unsafe {
+        let flags = match copies.flags {
+            GraphFlags::None => 0,
+            GraphFlags::Given(flags) => block.value(flags),
+            GraphFlags::Parameters(offset) => block.pointee::<u64>(offset).unwrap_or(0),
+        };
+        (graph(block.value(copies.graph)), flags)
+    };
+    Event::GraphCopied {
+        from,
+        to,
+        auto_free: flags & AUTO_FREE != 0,
+    }
+}
+
+/// A graph by its handle.
+pub(super) fn graph(value: u64) -> Key {
+    let space = Space::Handle(Kind::GraphHandle);
+    Key { space, value }
 }
 
 /// The record of what the call made under `key`.
@@ -152,13 +202,25 @@ pub(super) unsafe fn release_began(
     key: Key,
     caller: Caller,
 ) -> Event {
+    let references = |count, graph| Event::GiveBackBegan {
+        key,
+        count,
+        graph,
+        caller,
+    };
     match release.share {
         Share::Whole => Event::ReleaseBegan { key, caller },
-        Share::Reference => Event::GiveBackBegan {
-            key,
-            count: 1,
-            caller,
-        },
+        Share::Reference => references(1, None),
+        // SAFETY: the caller's promise; the table names a field of this call's block.
+        Share::References(count) => references(unsafe { block.value(count) }, None),
+        Share::GraphReferences {
+            graph: holder,
+            count,
+        } => {
+            // SAFETY: as above.
+            let (holder, count) = unsafe { (block.value(holder), block.value(count)) };
+            references(count, Some(graph(holder)))
+        }
         Share::Maps(bytes) => Event::UnmapBegan {
             address: key.value,
             // SAFETY: the caller's promise; the table names a field of this call's block.

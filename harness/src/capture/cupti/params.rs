@@ -90,6 +90,56 @@ pub(super) struct RetainMapped {
     pub(super) address: u64,
 }
 
+/// `cuUserObjectCreate`
+#[repr(C)]
+pub(super) struct UserObjectCreate {
+    pub(super) object: *const u64,
+    pub(super) pointer: u64,
+    pub(super) destructor: u64,
+    pub(super) references: u32,
+    pub(super) flags: u32,
+}
+
+/// `cuUserObjectRetain`, `cuUserObjectRelease`
+#[repr(C)]
+pub(super) struct UserObjectReferences {
+    pub(super) object: u64,
+    pub(super) count: u32,
+}
+
+/// `cuGraphRetainUserObject`; `cuGraphReleaseUserObject` ends before the flags.
+#[repr(C)]
+pub(super) struct GraphReferences {
+    pub(super) graph: u64,
+    pub(super) object: u64,
+    pub(super) count: u32,
+    pub(super) flags: u32,
+}
+
+/// `cuGraphClone`, and every `cuGraphInstantiate…`
+#[repr(C)]
+pub(super) struct GraphCopy {
+    pub(super) copy: *const u64,
+    pub(super) graph: u64,
+    /// Of `cuGraphInstantiateWithFlags`; others end before it, or have something else here.
+    pub(super) flags: u64,
+}
+
+/// `cuGraphInstantiateWithParams`
+#[repr(C)]
+pub(super) struct Instantiate {
+    pub(super) exec: *const u64,
+    pub(super) graph: u64,
+    pub(super) parameters: *const u64,
+}
+
+/// `cuGraphExecUpdate`, `cuGraphExecUpdate_v2`
+#[repr(C)]
+pub(super) struct ExecUpdate {
+    pub(super) exec: u64,
+    pub(super) graph: u64,
+}
+
 /// `CUmemPoolProps` and `CUmemAllocationProp`, up to their location.
 #[derive(Clone, Copy)]
 #[repr(C)]

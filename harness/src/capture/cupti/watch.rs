@@ -8,14 +8,15 @@
 
 use std::mem::offset_of;
 
-use super::call::{At, Bytes, Call, Descriptor, Identity, Retains, Share, Watched};
+use super::call::{At, Bytes, Call, Descriptor, GraphFlags, Identity, Retains, Share, Watched};
 use super::field::{Answer, Value, answer, value};
 use super::params::{
     Allocate, AllocateFromPool, AllocateHostV1, AllocatePitch, AllocatePitchV1, AllocateV1,
     Answers, ArrayCreate, CaptureToGraph, ContextCreate, ContextCreateV3, ContextCreateV4,
-    ConvertGreen, EndCapture, FreeV1, GreenContextCreate, ImportPointer, LinkCreate, Map,
-    MapExternal, Names, PhysicalCreate, PoolCreate, PrimaryRetain, RecaptureToGraph, Register,
-    RetainMapped, Unmap,
+    ConvertGreen, EndCapture, ExecUpdate, FreeV1, GraphCopy, GraphReferences, GreenContextCreate,
+    ImportPointer, Instantiate, LinkCreate, Map, MapExternal, Names, PhysicalCreate, PoolCreate,
+    PrimaryRetain, RecaptureToGraph, Register, RetainMapped, Unmap, UserObjectCreate,
+    UserObjectReferences,
 };
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, Space};
@@ -100,6 +101,15 @@ const fn context(id: u32, name: &'static str, answer: Answer, device: Value) -> 
 const fn primary_ends(id: u32, name: &'static str, cause: ContextEnd) -> Watched {
     other(id, name, Call::ReleasesPrimary { cause })
 }
+
+const fn copied(id: u32, name: &'static str, kind: Kind, flags: GraphFlags) -> Watched {
+    handle(id, name, kind, FIRST).copying(value!(GraphCopy.graph), flags)
+}
+
+const UPDATES: Call = Call::UpdatesExec {
+    exec: value!(ExecUpdate.exec),
+    graph: value!(ExecUpdate.graph),
+};
 
 const fn capture_ends(id: u32, name: &'static str) -> Watched {
     handle(id, name, Kind::GraphHandle, answer!(EndCapture.graph))
@@ -247,7 +257,7 @@ pub(super) static TABLE: &[Watched] = &[
     destroys(11, "cuCtxDestroy", Kind::Context),
     // Deprecated for long, and still there: a context goes with its last use.
     other(12, "cuCtxAttach", Call::Retains(Retains {
-        space: Space::Handle(Kind::Context), identity: Identity::Answered(FIRST),
+        space: Space::Handle(Kind::Context), identity: Identity::Answered(FIRST), count: None,
     })),
     destroys(13, "cuCtxDetach", Kind::Context).only(Share::Reference),
 
@@ -269,14 +279,32 @@ pub(super) static TABLE: &[Watched] = &[
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GRAPH.html
     handle(501, "cuGraphCreate", Kind::GraphHandle, FIRST),
-    handle(523, "cuGraphClone", Kind::GraphHandle, FIRST),
+    copied(523, "cuGraphClone", Kind::GraphHandle, GraphFlags::None),
     destroys(517, "cuGraphDestroy", Kind::GraphHandle),
-    handle(513, "cuGraphInstantiate", Kind::ExecGraph, FIRST),
-    handle(578, "cuGraphInstantiate_v2", Kind::ExecGraph, FIRST),
-    handle(643, "cuGraphInstantiateWithFlags", Kind::ExecGraph, FIRST),
-    handle(656, "cuGraphInstantiateWithParams", Kind::ExecGraph, FIRST),
-    handle(657, "cuGraphInstantiateWithParams_ptsz", Kind::ExecGraph, FIRST),
+    copied(513, "cuGraphInstantiate", Kind::ExecGraph, GraphFlags::None),
+    copied(578, "cuGraphInstantiate_v2", Kind::ExecGraph, GraphFlags::None),
+    copied(643, "cuGraphInstantiateWithFlags", Kind::ExecGraph, GraphFlags::Given(value!(GraphCopy.flags))),
+    copied(656, "cuGraphInstantiateWithParams", Kind::ExecGraph, GraphFlags::Parameters(offset_of!(Instantiate, parameters))),
+    copied(657, "cuGraphInstantiateWithParams_ptsz", Kind::ExecGraph, GraphFlags::Parameters(offset_of!(Instantiate, parameters))),
+    other(561, "cuGraphExecUpdate", UPDATES),
+    other(696, "cuGraphExecUpdate_v2", UPDATES),
     destroys(516, "cuGraphExecDestroy", Kind::ExecGraph),
+
+    // What a graph keeps alive for the program: the graph's references go to its clones and
+    // executable graphs too, and go with each of them.
+    handle(633, "cuUserObjectCreate", Kind::UserObject, FIRST).with_references(value!(UserObjectCreate.references)),
+    other(634, "cuUserObjectRetain", Call::Retains(Retains {
+        space: Space::Handle(Kind::UserObject), identity: Identity::Given(value!(UserObjectReferences.object)),
+        count: Some(value!(UserObjectReferences.count)),
+    })),
+    destroys(635, "cuUserObjectRelease", Kind::UserObject)
+        .only(Share::References(value!(UserObjectReferences.count))),
+    other(636, "cuGraphRetainUserObject", Call::GraphRetains {
+        graph: value!(GraphReferences.graph), object: value!(GraphReferences.object),
+        count: value!(GraphReferences.count), flags: value!(GraphReferences.flags),
+    }),
+    Watched::releases(637, "cuGraphReleaseUserObject", Space::Handle(Kind::UserObject), value!(GraphReferences.object))
+        .only(Share::GraphReferences { graph: value!(GraphReferences.graph), count: value!(GraphReferences.count) }),
 
     // A capture makes a graph, or adds to one that exists.
     captures(495, "cuStreamBeginCapture", value!(Names.handle), None),

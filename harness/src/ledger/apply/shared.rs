@@ -39,9 +39,18 @@ impl Ledger {
         });
     }
 
-    pub(super) fn give_back_began(&self, key: Key, count: u64, caller: Caller) -> Ticket {
+    pub(super) fn give_back_began(
+        &self,
+        key: Key,
+        count: u64,
+        graph: Option<Key>,
+        caller: Caller,
+    ) -> Ticket {
         let ticket = self.shared_call_began(key, caller);
-        self.change(|state, changes| state.give_back_began(ticket, &key, count, changes));
+        self.change(|state, changes| match graph {
+            Some(graph) => state.graph_give_back_began(ticket, graph, &key, count, changes),
+            None => state.give_back_began(ticket, &key, count, changes),
+        });
         ticket
     }
 
@@ -55,7 +64,7 @@ impl Ledger {
         ticket
     }
 
-    fn shared_call_began(&self, key: Key, caller: Caller) -> Ticket {
+    pub(super) fn shared_call_began(&self, key: Key, caller: Caller) -> Ticket {
         let flight = Flight {
             key,
             record: None,
@@ -115,7 +124,7 @@ impl Ledger {
     }
 
     /// Changes what is shared, and the table with it: the lock is kept until both agree.
-    fn change<T>(&self, change: impl FnOnce(&mut State, &mut Vec<Change>) -> T) -> T {
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut State, &mut Vec<Change>) -> T) -> T {
         let mut state = self.shared.lock();
         let mut changes = Vec::new();
         let answer = change(&mut state, &mut changes);

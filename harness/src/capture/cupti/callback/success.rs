@@ -1,6 +1,10 @@
 //! Calls that change something only when they succeed, and that end nothing.
 
-use super::{Block, CONTEXTS, Call, Event, Ledger, captures, decode};
+use super::{Block, CONTEXTS, Call, Event, Kind, Ledger, Space, captures, decode};
+use crate::ledger::event::Key;
+
+/// `CU_GRAPH_USER_OBJECT_MOVE`
+const MOVE: u64 = 1;
 
 /// Tells of a call that has succeeded.
 ///
@@ -21,6 +25,37 @@ pub(super) unsafe fn told(ledger: &Ledger, call: &Call, block: Block) {
             if let Some(retained) = unsafe { decode::retained(retain, block) } {
                 ledger.apply(&retained);
             }
+        }
+        Call::GraphRetains {
+            graph,
+            object,
+            count,
+            flags,
+        } => {
+            // SAFETY: the caller's promise.
+            ledger.apply(&unsafe {
+                Event::GraphRetained {
+                    graph: decode::graph(block.value(*graph)),
+                    key: Key {
+                        space: Space::Handle(Kind::UserObject),
+                        value: block.value(*object),
+                    },
+                    count: block.value(*count),
+                    moved: block.value(*flags) & MOVE != 0,
+                }
+            });
+        }
+        Call::UpdatesExec { exec, graph } => {
+            // SAFETY: the caller's promise.
+            ledger.apply(&unsafe {
+                Event::GraphUpdated {
+                    exec: Key {
+                        space: Space::Handle(Kind::ExecGraph),
+                        value: block.value(*exec),
+                    },
+                    graph: decode::graph(block.value(*graph)),
+                }
+            });
         }
         Call::Maps {
             address,

@@ -304,3 +304,33 @@ fn the_same_memory_of_another_process_is_opened_and_closed_twice() {
     assert_eq!(kinds(&ledger), []);
     assert_eq!(anomalies(&ledger), []);
 }
+
+#[test]
+fn a_user_object_is_kept_by_the_graphs_it_was_given_to() {
+    let ledger = Ledger::new();
+    let (object, graph, exec) = (0x41_u64, 0x42_u64, 0x43_u64);
+    #[repr(C)]
+    struct Create(*const u64, u64, u64, u32, u32);
+    let create = Create(&raw const object, 0, 0, 3, 1);
+    #[repr(C)]
+    struct References(u64, u32);
+    #[repr(C)]
+    struct Given(u64, u64, u32, u32);
+    call(&ledger, 501, &Allocate(&raw const graph, 0, 0), 0, || ());
+    call(&ledger, 633, &create, 0, || ());
+    call(&ledger, 634, &References(object, 1), 0, || ());
+    call(&ledger, 636, &Given(graph, object, 2, 1), 0, || ());
+    call(&ledger, 637, &Given(graph, object, 1, 0xcdcd), 0, || ());
+    let instantiate = Allocate(&raw const exec, graph, 0);
+    call(&ledger, 643, &instantiate, 0, || ());
+    call(&ledger, 635, &References(object, 2), 0, || ());
+    let handles = [Kind::GraphHandle, Kind::UserObject, Kind::ExecGraph];
+    assert_eq!(kinds(&ledger), handles);
+    call(&ledger, 517, &graph, 0, || ());
+    assert_eq!(kinds(&ledger), handles[1..]);
+    call(&ledger, 561, &[exec, 0x99], 1, || ());
+    assert_eq!(kinds(&ledger), handles[1..], "an update that failed");
+    call(&ledger, 516, &exec, 0, || ());
+    assert_eq!(kinds(&ledger), []);
+    assert_eq!(ledger.unknown_releases(), 0);
+}

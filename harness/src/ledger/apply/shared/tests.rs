@@ -40,7 +40,7 @@ impl World {
         });
     }
 
-    fn begin(&self, event: &Event) -> Ticket {
+    pub(in crate::ledger::apply) fn begin(&self, event: &Event) -> Ticket {
         self.0.apply(event).expect("a release has a ticket")
     }
 
@@ -53,9 +53,14 @@ impl World {
         })
     }
 
-    fn begin_give_back(&self, key: Key, count: u64) -> Ticket {
+    pub(in crate::ledger::apply) fn begin_give_back(&self, key: Key, count: u64) -> Ticket {
         let caller = caller(SCOPE);
-        self.begin(&Event::GiveBackBegan { key, count, caller })
+        self.begin(&Event::GiveBackBegan {
+            key,
+            count,
+            graph: None,
+            caller,
+        })
     }
 
     fn unmap(&self, address: u64, bytes: u64) {
@@ -66,11 +71,11 @@ impl World {
         self.give_back(handle(value), 1);
     }
 
-    fn give_back(&self, key: Key, count: u64) {
+    pub(in crate::ledger::apply) fn give_back(&self, key: Key, count: u64) {
         self.end_free(self.begin_give_back(key, count), 0);
     }
 
-    fn records(&self) -> Vec<Record> {
+    pub(in crate::ledger::apply) fn records(&self) -> Vec<Record> {
         self.0.select(|_| true)
     }
 
@@ -82,12 +87,12 @@ impl World {
         self.records().iter().map(holding).map(held).collect()
     }
 
-    fn anomalies(&self) -> Vec<Anomaly> {
+    pub(in crate::ledger::apply) fn anomalies(&self) -> Vec<Anomaly> {
         self.0.anomalies_since(Mark::default())
     }
 
     /// Nothing is live, and every figure says so.
-    fn is_empty(&self) -> bool {
+    pub(in crate::ledger::apply) fn is_empty(&self) -> bool {
         self.records().is_empty()
             && (self.bytes().live, self.0.live_in(SCOPE)) == (0, 0)
             && !self.0.releases_in_flight()
@@ -526,6 +531,7 @@ fn events_survive_json() {
         Event::GiveBackBegan {
             key: handle(1),
             count: u64::MAX,
+            graph: None,
             caller,
         },
     ] {

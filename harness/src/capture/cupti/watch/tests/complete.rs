@@ -105,6 +105,8 @@ const CALLS: &[(u32, &str)] = &[
     (656, "cuGraphInstantiateWithParams"),
     (657, "cuGraphInstantiateWithParams_ptsz"),
     (516, "cuGraphExecDestroy"),
+    (561, "cuGraphExecUpdate"),
+    (696, "cuGraphExecUpdate_v2"),
     (638, "cuGraphAddMemAllocNode"),
     (639, "cuGraphAddMemFreeNode"),
     (712, "cuGraphAddNode"),
@@ -178,7 +180,6 @@ const CALLS: &[(u32, &str)] = &[
 
 /// Those that are not watched, and why.
 const NOT_WATCHED: &[(&str, &[u32])] = &[
-    ("planned: user objects", &[633, 634, 635, 636, 637]),
     (
         "planned: memory that nodes of a graph take",
         &[514, 515, 638, 639, 712, 723, 863],
