@@ -7,6 +7,7 @@ mod driver;
 mod endings;
 mod failures;
 mod owners;
+mod whole;
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::model::{Finding, Report, Verdict};

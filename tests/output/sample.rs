@@ -156,5 +156,6 @@ pub(crate) fn device() -> DeviceTable {
             },
             row("handles", Figure::Handles, 5, 5, Some(7)),
         ],
+        whole: None,
     }
 }

@@ -7,13 +7,15 @@ use super::sources::Poisoned;
 use crate::capture;
 use crate::device::contexts::device_name;
 use crate::device::errors::error_name;
+use crate::device::{memory, neighbours};
 use crate::judge::{self, Confirmed, Held, LevelName, Reading, What, confirm};
 use crate::ledger::event::ContextEnd;
 use crate::ledger::{Layer, Place};
 use crate::report::model::{
     Confirmation, DeviceTable, FailedRelease, Figure, Finding, Reason, Report, Row, Verdict,
+    WholeDevice,
 };
-use crate::report::units;
+use crate::units;
 
 /// What a check is called and where it stands.
 #[derive(Clone, Debug)]
@@ -294,5 +296,29 @@ fn table(place: Place, before: &Reading, after: &Reading) -> DeviceTable {
         name: identity.as_ref().map(|identity| identity.name.clone()),
         uuid: identity.and_then(|identity| identity.uuid),
         rows,
+        whole: whole_device(place, before, after),
     }
+}
+
+/// The whole device's change, taken apart. A rest that another process may have made is not told.
+fn whole_device(place: Place, before: &Reading, after: &Reading) -> Option<WholeDevice> {
+    let told = judge::reconcile(place, before, after, || memory::resident_threads(place))?;
+    if told.unexplained != 0 && neighbours::use_cuda() {
+        return None;
+    }
+    let hint = |more: i64, noun, what: &str| {
+        let more = u64::try_from(more).unwrap_or(0);
+        (more != 0).then(|| format!("{} {what}", units::quantity(more, noun)))
+    };
+    let hints = [
+        hint(told.contexts, "context", "more on this device"),
+        hint(told.code, "module", "more loaded"),
+    ];
+    Some(WholeDevice {
+        baseline: told.baseline,
+        after: told.after,
+        parts: told.parts,
+        unexplained: told.unexplained,
+        hints: hints.into_iter().flatten().collect(),
+    })
 }

@@ -13,7 +13,7 @@ use crate::case::{Case, ShouldPanic};
 use crate::config::Policy;
 use crate::judge::{self, Held, Reading, What};
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId};
-use crate::report::{self, units};
+use crate::{report, units};
 
 /// What one run of a body showed.
 #[derive(Debug)]

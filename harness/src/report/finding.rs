@@ -6,8 +6,8 @@ use super::escape;
 use super::excerpt;
 use super::model::{FailedRelease, Finding, Report, Site, Verdict};
 use super::text::Rendering;
-use super::units::{count, exact_size, noun, quantity};
 use crate::ledger::{Kind, Layer, Place};
+use crate::units::{count, exact_size, noun, quantity};
 
 /// Writes `finding` of `report`.
 pub(super) fn write(

@@ -22,7 +22,6 @@ mod summary;
 mod symbols;
 mod table;
 pub mod text;
-pub mod units;
 pub mod workspace;
 
 pub use excerpt::Sources;

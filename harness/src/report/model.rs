@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::judge::{Confirmation, Part, Share};
 use crate::ledger::{Kind, Layer, Place};
 
 /// The result of one check.
@@ -162,15 +163,6 @@ pub struct FailedRelease {
     pub site: Site,
 }
 
-/// What the second run of the body showed of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Confirmation {
-    /// How many more were left.
-    pub count: u64,
-    /// How many more bytes.
-    pub bytes: u64,
-}
-
 /// A distinct stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Site {
@@ -233,6 +225,25 @@ pub struct DeviceTable {
     pub uuid: Option<String>,
     /// Its rows, the driver first.
     pub rows: Vec<Row>,
+    /// The whole device; none where it was not read, or where other processes use it.
+    #[serde(default)]
+    pub whole: Option<WholeDevice>,
+}
+
+/// What all that use a device hold of its memory, and what is known of the difference. Advice:
+/// no verdict comes from it, for the driver and other processes hold memory as well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WholeDevice {
+    /// Bytes in use before the body.
+    pub baseline: u64,
+    /// Bytes in use after it.
+    pub after: u64,
+    /// What is accounted for of the difference.
+    pub parts: Vec<Part>,
+    /// The rest of it, as far as this process knows.
+    pub unexplained: i64,
+    /// What may be behind the rest: `2 modules were loaded`.
+    pub hints: Vec<String>,
 }
 
 /// One row of such a table.
