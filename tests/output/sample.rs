@@ -114,6 +114,7 @@ pub(crate) fn site() -> Site {
             ),
         ],
         user: Some(1),
+        library: None,
     }
 }
 

@@ -4,6 +4,7 @@ use super::blind::Blindness;
 use super::measure::Measured;
 use super::sites::{Sites, site};
 use super::sources::Poisoned;
+use super::uncovered;
 use crate::capture;
 use crate::device::contexts::device_name;
 use crate::device::errors::error_name;
@@ -58,10 +59,15 @@ pub(crate) fn conclude(
         );
     }
     let reason = reason(first, blindness);
-    let verdict = match (findings.first(), &reason) {
-        (Some(finding), _) => finding.verdict,
-        (None, Some((verdict, _))) => *verdict,
-        (None, None) => Verdict::Clean,
+    let (verdict, reason) = match (findings.first(), reason) {
+        // A finding is a finding, whatever else could not be seen.
+        (Some(finding), Some((Verdict::Inconclusive, reason))) => {
+            notes.push(format!("{}; {}", reason.what, reason.remedy));
+            (finding.verdict, None)
+        }
+        (Some(finding), _) => (finding.verdict, None),
+        (None, Some((verdict, reason))) => (verdict, Some(reason)),
+        (None, None) => (Verdict::Clean, None),
     };
     Report {
         test: subject.test.to_owned(),
@@ -69,7 +75,7 @@ pub(crate) fn conclude(
         line: subject.line,
         column: subject.column,
         verdict,
-        reason: reason.map(|(_, reason)| reason),
+        reason,
         findings,
         devices: tables(&first.before, &first.after),
         notes,
@@ -209,7 +215,10 @@ fn reason(first: &Measured, blindness: Option<&Blindness>) -> Option<(Verdict, R
     if let Some(poisoned) = &first.poisoned_before {
         return Some((Verdict::Inconclusive, poisoned_reason(poisoned)));
     }
-    blindness.map(|blindness| (blindness.verdict, blindness.reason.clone()))
+    if let Some(blindness) = blindness {
+        return Some((blindness.verdict, blindness.reason.clone()));
+    }
+    uncovered::reason(&first.uncovered).map(|reason| (Verdict::Inconclusive, reason))
 }
 
 fn poisoned_reason(poisoned: &Poisoned) -> Reason {

@@ -5,6 +5,7 @@ mod confirm;
 mod failure;
 mod happened;
 mod held;
+pub(crate) mod known;
 mod reading;
 mod reconcile;
 mod reserve;

@@ -174,6 +174,35 @@ pub struct Site {
     pub frames: Vec<Frame>,
     /// Which of them is the user's line.
     pub user: Option<usize>,
+    /// The library that took it, where not the user's code or a crate did.
+    #[serde(default)]
+    pub library: Option<Library>,
+}
+
+/// A library that takes GPU memory or objects for itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Library {
+    /// What its users call it: `cuBLAS`.
+    pub name: String,
+    /// The function by which it was entered: `cublasCreate_v2`.
+    pub function: Option<String>,
+    /// Its file, which mostly has its version: `libcublas.so.13.0.0.19`.
+    pub file: Option<String>,
+    /// The framework that called it: `libtorch`.
+    pub called_by: Option<String>,
+    /// What it is known to keep.
+    pub known: Option<Known>,
+}
+
+/// A row of the table of what libraries keep.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    /// The table's version.
+    pub table: u32,
+    /// The row: `cublas-handle`.
+    pub row: String,
+    /// What is kept, until when, and what to do; a sentence.
+    pub says: String,
 }
 
 /// One frame of a stack.
