@@ -24,7 +24,7 @@ fn run_with(fault: &str, test: &str) -> Checked {
 fn running_out_of_memory_inside_is_no_finding() {
     assert_clean_with_note(
         &run("asks_for_too_much"),
-        "1 creating call failed inside the test",
+        "1 × CUDA_ERROR_OUT_OF_MEMORY: 64.0 TiB of linear memory, asked for at tests/boundary/",
     );
 }
 

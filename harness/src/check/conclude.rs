@@ -4,18 +4,13 @@ use super::blind::Blindness;
 use super::measure::Measured;
 use super::sites::{Sites, site};
 use super::sources::Poisoned;
-use super::uncovered;
+use super::{blind, refused, tables, uncovered};
 use crate::capture;
-use crate::device::contexts::device_name;
 use crate::device::errors::error_name;
-use crate::device::{memory, neighbours};
-use crate::judge::{self, Confirmed, Held, LevelName, Reading, What, confirm};
+use crate::judge::{self, Confirmed, Held, What, confirm};
+use crate::ledger::Layer;
 use crate::ledger::event::ContextEnd;
-use crate::ledger::{Layer, Place};
-use crate::report::model::{
-    Confirmation, DeviceTable, FailedRelease, Figure, Finding, Reason, Report, Row, Verdict,
-    WholeDevice,
-};
+use crate::report::model::{Confirmation, FailedRelease, Finding, Reason, Report, Verdict, When};
 use crate::units;
 
 /// What a check is called and where it stands.
@@ -39,7 +34,7 @@ pub(crate) fn conclude(
     let mut findings: Vec<Finding> = compare(first, second)
         .iter()
         .filter(|confirmed| !(lost && may_be_gone(&confirmed.held)))
-        .map(finding)
+        .map(|confirmed| finding(confirmed, first))
         .collect();
     findings.sort_by_key(|finding| {
         (
@@ -49,6 +44,8 @@ pub(crate) fn conclude(
         )
     });
     let mut notes = first.notes.clone();
+    notes.extend(refused::notes(&first.refused));
+    notes.extend(blind::misled());
     if let Some(second) = second
         && !second.as_expected
     {
@@ -77,7 +74,7 @@ pub(crate) fn conclude(
         verdict,
         reason,
         findings,
-        devices: tables(&first.before, &first.after),
+        devices: tables::tables(&first.before, &first.after),
         notes,
         again: subject.again,
         waited_ms: 0,
@@ -151,7 +148,7 @@ fn name_what_pins(all: &mut [Confirmed], first: &Measured, second: Option<&Measu
     }
 }
 
-fn finding(confirmed: &Confirmed) -> Finding {
+fn finding(confirmed: &Confirmed, run: &Measured) -> Finding {
     let held = &confirmed.held;
     let (verdict, kind) = match held.key.what {
         What::Live(kind) | What::EndedWithContext(kind, _) => (Verdict::Leaked, Some(kind)),
@@ -199,6 +196,11 @@ fn finding(confirmed: &Confirmed) -> Finding {
         site: site(held.key.stack, held),
         taken: held.taken,
         given_back: held.taken.saturating_sub(held.count),
+        when: held.moments.map(|(first, last)| When {
+            first: run.ordinal(first),
+            last: run.ordinal(last),
+            of: run.events(),
+        }),
         confirmed: if confirmed.first_use {
             None
         } else {
@@ -237,97 +239,4 @@ fn poisoned_reason(poisoned: &Poisoned) -> Reason {
                  apart"
             .into(),
     }
-}
-
-/// What each device held before and after, the driver first.
-fn tables(before: &Reading, after: &Reading) -> Vec<DeviceTable> {
-    let mut places = before.places();
-    places.extend(after.places());
-    places.sort_unstable_by_key(|place| (*place == Place::HOST, *place));
-    places.dedup();
-    places
-        .into_iter()
-        .map(|place| table(place, before, after))
-        .collect()
-}
-
-fn table(place: Place, before: &Reading, after: &Reading) -> DeviceTable {
-    let mut names: Vec<&LevelName> = Vec::new();
-    for level in before
-        .levels
-        .iter()
-        .chain(&after.levels)
-        .filter(|level| level.place == place)
-    {
-        if !names.contains(&&level.name) {
-            names.push(&level.name);
-        }
-    }
-    names.sort();
-    let mut rows = Vec::new();
-    for name in names {
-        let (was, is) = (before.level(name, place), after.level(name, place));
-        let row = |figure, baseline, after, peak| Row {
-            layer: name.to_string(),
-            figure,
-            baseline,
-            after,
-            peak,
-            remark: None,
-        };
-        let allocated = |level: Option<&judge::Level>| level.map_or(0, |l| l.allocated);
-        let reserved = |level: Option<&judge::Level>| level.and_then(|l| l.reserved);
-        if !matches!(name, LevelName::Pool(_)) {
-            let peak = is.and_then(|level| level.peak);
-            rows.push(row(Figure::Allocated, allocated(was), allocated(is), peak));
-        }
-        if let (Some(_), _) | (_, Some(_)) = (reserved(was), reserved(is)) {
-            let (was, is) = (reserved(was).unwrap_or(0), reserved(is).unwrap_or(0));
-            if was != 0 || is != 0 {
-                rows.push(row(Figure::Reserved, was, is, None));
-            }
-        }
-    }
-    let (was, is) = (before.handles_at(place), after.handles_at(place));
-    if is.peak != 0 || was.live != 0 {
-        rows.push(Row {
-            layer: "handles".into(),
-            figure: Figure::Handles,
-            baseline: was.live,
-            after: is.live,
-            peak: Some(is.peak),
-            remark: None,
-        });
-    }
-    let identity = device_name(place);
-    DeviceTable {
-        place,
-        name: identity.as_ref().map(|identity| identity.name.clone()),
-        uuid: identity.and_then(|identity| identity.uuid),
-        rows,
-        whole: whole_device(place, before, after),
-    }
-}
-
-/// The whole device's change, taken apart. A rest that another process may have made is not told.
-fn whole_device(place: Place, before: &Reading, after: &Reading) -> Option<WholeDevice> {
-    let told = judge::reconcile(place, before, after, || memory::resident_threads(place))?;
-    if told.unexplained != 0 && neighbours::use_cuda() {
-        return None;
-    }
-    let hint = |more: i64, noun, what: &str| {
-        let more = u64::try_from(more).unwrap_or(0);
-        (more != 0).then(|| format!("{} {what}", units::quantity(more, noun)))
-    };
-    let hints = [
-        hint(told.contexts, "context", "more on this device"),
-        hint(told.code, "module", "more loaded"),
-    ];
-    Some(WholeDevice {
-        baseline: told.baseline,
-        after: told.after,
-        parts: told.parts,
-        unexplained: told.unexplained,
-        hints: hints.into_iter().flatten().collect(),
-    })
 }

@@ -1,5 +1,6 @@
 //! One run of a body between two readings.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use super::sources::{self, Poisoned};
 use super::uncovered::take_uncovered;
 use crate::case::{Case, ShouldPanic};
 use crate::config::Policy;
-use crate::judge::{self, Held, Reading, What};
+use crate::judge::{self, Held, Reading, Refused, What};
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId};
 use crate::report::allocators::Allocator;
 use crate::{report, units};
@@ -36,6 +37,10 @@ pub(crate) struct Measured {
     pub(crate) tolerated: Vec<Held>,
     /// Allocators that hold what was left and have no probe.
     pub(crate) uncovered: Vec<&'static Allocator>,
+    /// Creating calls that failed.
+    pub(crate) refused: Vec<Refused>,
+    /// The ledger's moments at which the body began and ended.
+    moments: Range<u64>,
     /// Things to know, a sentence each.
     pub(crate) notes: Vec<String>,
     /// What nobody can be charged with.
@@ -46,6 +51,18 @@ pub(crate) struct Measured {
     pub(crate) poisoned_inside: Option<Poisoned>,
     /// Whether any source reported anything.
     pub(crate) saw_events: bool,
+}
+
+impl Measured {
+    /// How many allocating and freeing calls there were while the body ran.
+    pub(crate) fn events(&self) -> u64 {
+        self.moments.end - self.moments.start
+    }
+
+    /// Which of them came at this moment, from 1.
+    pub(crate) fn ordinal(&self, moment: u64) -> u64 {
+        moment.saturating_sub(self.moments.start) + 1
+    }
 }
 
 /// Records whose owner is not known.
@@ -71,11 +88,13 @@ pub(crate) fn measure_with(
     let start = Instant::now();
     let end = run(stretch.scope);
     let body_time = start.elapsed();
+    let ended = ledger::live().now();
     let left = stretch.settle(policy);
     let as_expected = end.as_expected(should_panic);
     Measured {
         as_expected,
         body_time,
+        moments: stretch.began..ended,
         ..stretch.finish(end, left)
     }
 }
@@ -104,6 +123,7 @@ struct Left {
     tolerated: Vec<Held>,
     owner_unknown: Unknown,
     poisoned: Vec<Poisoned>,
+    refused: Vec<Refused>,
     notes: Vec<String>,
 }
 
@@ -165,6 +185,7 @@ impl Stretch {
             tolerated: Vec::new(),
             owner_unknown: Unknown::default(),
             poisoned,
+            refused: Vec::new(),
             notes: Vec::new(),
             after,
         };
@@ -174,6 +195,7 @@ impl Stretch {
         let alone = judge::unexplained(reserves, &mut left.held);
         if self.strangers_may_run() || left.owner_unknown.count != 0 {
             // A reserve has no owner: theirs would be taken for the test's.
+            left.notes.extend(alone.iter().map(not_judged));
             return left;
         }
         left.held.extend(alone);
@@ -223,6 +245,13 @@ impl Stretch {
                 units::exact_size(policy.tolerance)
             ));
         }
+        for (layer, place, bytes) in judge::exceeding(policy.tolerance, &left.held) {
+            left.notes.push(format!(
+                "{} of {layer} memory on {place} stayed, more than the tolerance of {}",
+                units::exact_size(bytes),
+                units::exact_size(policy.tolerance)
+            ));
+        }
         for held in &mut left.held {
             let taken = ledger.stacks().taken(held.key.stack, self.scope);
             held.taken = taken.unwrap_or(held.count).max(held.count);
@@ -243,12 +272,7 @@ impl Stretch {
         let mut anomalies = ledger::live().anomalies_since(self.mark);
         anomalies.retain(mine);
         judge::happened(&anomalies, !left.poisoned.is_empty(), &mut left.held);
-        let failed = |anomaly: &&Anomaly| matches!(anomaly, Anomaly::FailedCreation { .. });
-        let failed = anomalies.iter().filter(failed).count() as u64;
-        if failed != 0 {
-            let calls = units::quantity(failed, "creating call");
-            left.notes.push(format!("{calls} failed inside the test"));
-        }
+        left.refused = judge::refused(&anomalies);
     }
 
     fn finish(self, end: End, mut left: Left) -> Measured {
@@ -279,6 +303,8 @@ impl Stretch {
             held: left.held,
             tolerated: left.tolerated,
             uncovered,
+            refused: left.refused,
+            moments: 0..0,
             notes,
             owner_unknown: left.owner_unknown,
             poisoned_before,
@@ -286,6 +312,19 @@ impl Stretch {
             saw_events,
         }
     }
+}
+
+/// That a reserve which rose is nobody's.
+fn not_judged(reserve: &Held) -> String {
+    let What::Reserve(holder) = &reserve.key.what else {
+        return String::new();
+    };
+    format!(
+        "{} more reserved by {holder} on {}, not judged: threads of no check took memory \
+         meanwhile, and a reserve has no owner",
+        units::exact_size(reserve.bytes),
+        reserve.key.place
+    )
 }
 
 /// Code that CUDA's own libraries loaded when they first needed it stays for the process.

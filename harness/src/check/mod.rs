@@ -10,10 +10,12 @@ mod here;
 mod measure;
 mod outcome;
 mod poison;
+mod refused;
 mod run;
 mod sites;
 mod sources;
 mod summary;
+mod tables;
 mod uncovered;
 
 pub(crate) use here::check_here;

@@ -68,7 +68,7 @@ fn begin(case: &Case) {
     observe::listen();
     // Its absence is judged after the body, when it is known whether there was anything to see.
     let _ = cupti::start();
-    summary::tell_at_exit();
+    summary::began(case.name());
     Sink::global().began(case.name(), case.origin.file, case.origin.line);
 }
 

@@ -8,6 +8,7 @@ mod held;
 pub(crate) mod known;
 mod reading;
 mod reconcile;
+mod refused;
 mod reserve;
 mod tolerance;
 
@@ -21,5 +22,6 @@ pub(crate) use held::{Held, What, group};
 pub(crate) use reading::{GRAPH_POOL, Level, LevelName, Limits, Reading, Whole};
 pub(crate) use reconcile::reconcile;
 pub use reconcile::{Part, Share};
+pub(crate) use refused::{Refused, refused};
 pub(crate) use reserve::{pins, risen, unexplained};
-pub(crate) use tolerance::tolerate;
+pub(crate) use tolerance::{exceeding, tolerate};

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use super::escape;
 use super::excerpt;
-use super::model::{FailedRelease, Finding, Library, Report, Site, Verdict};
+use super::model::{FailedRelease, Finding, Library, Report, Site, Verdict, When};
 use super::text::Rendering;
 use crate::ledger::{Kind, Layer, Place};
 use crate::units::{count, exact_size, noun, quantity};
@@ -57,6 +57,9 @@ pub(super) fn write(
             how,
             out,
         )?;
+    }
+    if let Some(when) = when(finding) {
+        detail("when", &when, how, out)?;
     }
     if let Some(second) = second_run(finding) {
         detail("confirmed", &second, how, out)?;
@@ -148,6 +151,24 @@ fn taken(finding: &Finding) -> String {
         (taken, 0) => format!("{here} {}, never given back", times(taken)),
         (taken, back) => format!("{here} {}, given back {}", times(taken), times(back)),
     }
+}
+
+/// `calls 3 to 97 of the 100 that allocated or freed during the test`; none where there were no
+/// other calls.
+fn when(finding: &Finding) -> Option<String> {
+    let When { first, last, of } = finding.when?;
+    if of <= finding.count {
+        return None;
+    }
+    let calls = if first == last {
+        format!("call {}", count(first))
+    } else {
+        format!("calls {} to {}", count(first), count(last))
+    };
+    let of = count(of);
+    Some(format!(
+        "{calls} of the {of} that allocated or freed during the test"
+    ))
 }
 
 fn times(number: u64) -> String {

@@ -142,6 +142,9 @@ pub struct Finding {
     pub taken: u64,
     /// How often one taken here was given back during the check.
     pub given_back: u64,
+    /// When they were taken; none where nobody knows.
+    #[serde(default)]
+    pub when: Option<When>,
     /// What the second run showed; none where there was none.
     pub confirmed: Option<Confirmation>,
     /// The free that failed, for [`Verdict::FailedFree`].
@@ -150,6 +153,18 @@ pub struct Finding {
     pub foreign_thread: Option<String>,
     /// More about it, a sentence each.
     pub notes: Vec<String>,
+}
+
+/// The age of what is held, in allocating and freeing calls of the process while the test ran: a
+/// clock would cost as much as all the rest of such a call, and no two runs would agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct When {
+    /// The call that took the first of them, from 1.
+    pub first: u64,
+    /// The call that took the last.
+    pub last: u64,
+    /// How many calls there were.
+    pub of: u64,
 }
 
 /// A free or destroy call that returned an error.
