@@ -74,7 +74,9 @@ fn begin(case: &Case) {
 
 /// Whether the body runs a second time: only what repeats is a leak.
 fn needs_confirmation(first: &Measured, policy: &Policy) -> bool {
-    policy.confirm && first.as_expected && !first.held.is_empty()
+    // In a broken context the body could only fail.
+    let broken = first.poisoned_before.is_some() || first.poisoned_inside.is_some();
+    policy.confirm && first.as_expected && !first.held.is_empty() && !broken
 }
 
 fn subject(case: &Case) -> Subject<'_> {

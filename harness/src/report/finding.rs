@@ -47,7 +47,11 @@ pub(super) fn write(
         detail("called by", &callers, how, out)?;
     }
     if finding.failed.is_some() && finding.site.user_frame().is_some() {
-        detail("taken at", &finding.site.location(), how, out)?;
+        let mut taken_at = finding.site.location();
+        if let Some(callers) = finding.site.callers(&report.test) {
+            taken_at += &format!(" ← {callers}");
+        }
+        detail("taken at", &taken_at, how, out)?;
     }
     if let Some(thread) = &finding.foreign_thread {
         let thread = escape::name(thread);
