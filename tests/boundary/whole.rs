@@ -2,7 +2,7 @@
 //! context.
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{Part, Share, Verdict};
+use gpu_leak_check::report::model::{Part, Purpose, Verdict};
 use gpu_leak_tests::checked;
 use gpu_leak_tests::fake::{Control, Fake};
 use gpu_leak_tests::gpu;
@@ -27,7 +27,7 @@ fn what_a_leak_takes_of_the_device_is_accounted_for() {
         return;
     };
     let taken = Part {
-        share: Share::Driver,
+        purpose: Purpose::Driver,
         bytes: BYTES as i64,
     };
     assert!(whole.parts.contains(&taken), "{story}");

@@ -77,6 +77,8 @@ pub(crate) fn finding(verdict: Verdict, kind: Kind, count: u64, each: u64) -> Fi
         when: None,
         confirmed: None,
         failed: None,
+        rounds: Vec::new(),
+        budget: None,
         foreign_thread: None,
         notes: Vec::new(),
     }

@@ -4,7 +4,7 @@ use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::Style;
 use gpu_leak_check::report::model::{
     Confirmation, DeviceTable, FailedRelease, Figure, Finding, Frame, Known, Library, Owner, Part,
-    Report, Row, Share, Site, Verdict, When, WholeDevice,
+    Purpose, Report, Row, Site, Verdict, When, WholeDevice,
 };
 use insta::assert_snapshot;
 
@@ -233,7 +233,7 @@ fn several_devices_share_their_columns() {
 
 #[test]
 fn the_whole_device_is_told_below_its_layers_with_what_is_known_of_it() {
-    let part = |share, bytes| Part { share, bytes };
+    let part = |purpose, bytes| Part { purpose, bytes };
     let whole = |baseline, after, parts: &[Part], unexplained, hints: &[&str]| DeviceTable {
         whole: Some(WholeDevice {
             baseline,
@@ -245,10 +245,10 @@ fn the_whole_device_is_told_below_its_layers_with_what_is_known_of_it() {
         ..device()
     };
     let known = [
-        part(Share::Driver, 1 << 20),
-        part(Share::PoolReserve, 31 << 20),
+        part(Purpose::Driver, 1 << 20),
+        part(Purpose::PoolReserve, 31 << 20),
     ];
-    let back = [part(Share::Driver, -4 << 20)];
+    let back = [part(Purpose::Driver, -4 << 20)];
     let report = Report {
         devices: vec![
             whole(500 * MIB, 532 * MIB, &known, 0, &[]),

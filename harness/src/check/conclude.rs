@@ -2,15 +2,19 @@
 
 use super::blind::Blindness;
 use super::measure::Measured;
+use super::over;
+use super::rounds::Rounds;
 use super::sites::{Sites, site};
 use super::sources::Poisoned;
 use super::{blind, refused, tables, uncovered};
 use crate::capture;
 use crate::device::errors::error_name;
-use crate::judge::{self, Confirmed, Held, What, confirm};
+use crate::judge::{self, Confirmed, Held, Reading, What, confirm};
 use crate::ledger::Layer;
 use crate::ledger::event::ContextEnd;
-use crate::report::model::{Confirmation, FailedRelease, Finding, Reason, Report, Verdict, When};
+use crate::report::model::{
+    Confirmation, FailedRelease, Finding, Left, Reason, Report, Verdict, When,
+};
 use crate::units;
 
 /// What a check is called and where it stands.
@@ -30,12 +34,69 @@ pub(crate) fn conclude(
     second: Option<&Measured>,
     blindness: Option<&Blindness>,
 ) -> Report {
-    let lost = blindness.is_some_and(|blindness| blindness.verdict == Verdict::Inconclusive);
+    let lost = is_lost(blindness);
     let mut findings: Vec<Finding> = compare(first, second)
         .iter()
         .filter(|confirmed| !(lost && may_be_gone(&confirmed.held)))
         .map(|confirmed| finding(confirmed, first))
         .collect();
+    let again = second.filter(|second| second.as_expected);
+    findings.extend(over::findings(&first.over, again.map(|again| &*again.over)));
+    let notes = notes(first, second);
+    report(subject, first, &first.after, findings, notes, blindness)
+}
+
+/// Puts the rounds of one check together.
+pub(crate) fn conclude_rounds(
+    subject: Subject<'_>,
+    rounds: &Rounds,
+    blindness: Option<&Blindness>,
+) -> Report {
+    let lost = is_lost(blindness);
+    let grown = rounds
+        .grown
+        .iter()
+        .filter(|grown| !(lost && may_be_gone(&grown.held)));
+    let grown = grown.map(|grown| Finding {
+        verdict: Verdict::Grew,
+        rounds: grown
+            .levels
+            .iter()
+            .map(|level| Left {
+                count: level.count,
+                bytes: level.bytes,
+            })
+            .collect(),
+        // Its calls are those of several rounds.
+        when: None,
+        ..finding(&unconfirmed(grown.held.clone()), &rounds.first)
+    });
+    let last = rounds.last.as_ref().unwrap_or(&rounds.first);
+    let mut findings: Vec<_> = grown.collect();
+    for round in [&rounds.first].into_iter().chain(&rounds.last) {
+        let incidents = round.held.iter().filter(|held| judge::is_an_incident(held));
+        findings.extend(incidents.map(|held| finding(&unconfirmed(held.clone()), round)));
+    }
+    findings.extend(over::findings(&rounds.first.over, None));
+    let notes = rounds.first.notes.clone();
+    report(
+        subject,
+        &rounds.first,
+        &last.after,
+        findings,
+        notes,
+        blindness,
+    )
+}
+
+fn report(
+    subject: Subject<'_>,
+    first: &Measured,
+    after: &Reading,
+    mut findings: Vec<Finding>,
+    mut notes: Vec<String>,
+    blindness: Option<&Blindness>,
+) -> Report {
     findings.sort_by_key(|finding| {
         (
             finding.verdict,
@@ -43,18 +104,8 @@ pub(crate) fn conclude(
             std::cmp::Reverse(finding.count),
         )
     });
-    let mut notes = first.notes.clone();
     notes.extend(refused::notes(&first.refused));
     notes.extend(blind::misled());
-    if let Some(second) = second
-        && !second.as_expected
-    {
-        notes.push(
-            "the second run of the body, made to confirm the findings, did not end as it should; \
-             `confirm = false` is for bodies that can run only once"
-                .to_owned(),
-        );
-    }
     let reason = reason(first, blindness);
     let (verdict, reason) = match (findings.first(), reason) {
         // A finding is a finding, whatever else could not be seen.
@@ -74,12 +125,28 @@ pub(crate) fn conclude(
         verdict,
         reason,
         findings,
-        devices: tables::tables(&first.before, &first.after),
+        devices: tables::tables(&first.before, after),
         notes,
         again: subject.again,
         waited_ms: 0,
         overhead_ms: 0.0,
     }
+}
+
+fn notes(first: &Measured, second: Option<&Measured>) -> Vec<String> {
+    let mut notes = first.notes.clone();
+    if second.is_some_and(|second| !second.as_expected) {
+        notes.push(
+            "the second run of the body, made to confirm the findings, did not end as it should; \
+             `confirm = false` is for bodies that can run only once"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+fn is_lost(blindness: Option<&Blindness>) -> bool {
+    blindness.is_some_and(|blindness| blindness.verdict == Verdict::Inconclusive)
 }
 
 /// Whether what is held may have been freed unseen after the tracer was lost.
@@ -95,14 +162,17 @@ fn compare(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
     all
 }
 
-fn confirmed(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
-    let mut sites = Sites::default();
-    let first = sites.merge(&first.held);
-    let unconfirmed = |held| Confirmed {
+fn unconfirmed(held: Held) -> Confirmed {
+    Confirmed {
         held,
         second: None,
         first_use: false,
-    };
+    }
+}
+
+fn confirmed(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
+    let mut sites = Sites::default();
+    let first = sites.merge(&first.held);
     let Some(second) = second.filter(|second| second.as_expected) else {
         return first.into_iter().map(unconfirmed).collect();
     };
@@ -207,6 +277,8 @@ fn finding(confirmed: &Confirmed, run: &Measured) -> Finding {
             confirmed.second
         },
         failed,
+        rounds: Vec::new(),
+        budget: None,
         foreign_thread: held.foreign_thread.map(capture::thread::thread_name),
         notes,
     }

@@ -13,7 +13,7 @@ use super::sources::{self, Poisoned};
 use super::uncovered::take_uncovered;
 use crate::case::{Case, ShouldPanic};
 use crate::config::Policy;
-use crate::judge::{self, Held, Reading, Refused, What};
+use crate::judge::{self, Held, Over, Reading, Refused, What};
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId};
 use crate::report::allocators::Allocator;
 use crate::{report, units};
@@ -41,6 +41,8 @@ pub(crate) struct Measured {
     pub(crate) refused: Vec<Refused>,
     /// The ledger's moments at which the body began and ended.
     moments: Range<u64>,
+    /// Limits that the run passed.
+    pub(crate) over: Vec<Over>,
     /// Things to know, a sentence each.
     pub(crate) notes: Vec<String>,
     /// What nobody can be charged with.
@@ -74,8 +76,16 @@ pub(crate) struct Unknown {
 
 /// Runs the body once and looks at what it left.
 pub(crate) fn measure(case: &Case, policy: &Policy) -> Measured {
+    measure_round(case, policy, &mut Vec::new())
+}
+
+/// As [`measure`], for a round of several: what the `earlier` ones left counts as left, too. Adds
+/// its own scope to them.
+pub(crate) fn measure_round(case: &Case, policy: &Policy, earlier: &mut Vec<ScopeId>) -> Measured {
+    let stretch = Stretch::begin(policy, earlier);
+    earlier.push(stretch.scope);
     let body = |scope| body::run(case.name(), scope, case.body);
-    measure_with(policy, case.should_panic, body)
+    run_in(stretch, policy, case.should_panic, body)
 }
 
 /// As [`measure`], with a body that is run by `run` for the scope it is told.
@@ -84,17 +94,27 @@ pub(crate) fn measure_with(
     should_panic: Option<ShouldPanic>,
     run: impl FnOnce(ScopeId) -> End,
 ) -> Measured {
-    let stretch = Stretch::begin();
+    run_in(Stretch::begin(policy, &[]), policy, should_panic, run)
+}
+
+fn run_in(
+    stretch: Stretch,
+    policy: &Policy,
+    should_panic: Option<ShouldPanic>,
+    run: impl FnOnce(ScopeId) -> End,
+) -> Measured {
     let start = Instant::now();
     let end = run(stretch.scope);
     let body_time = start.elapsed();
     let ended = ledger::live().now();
+    let over = stretch.over_budget(policy);
     let left = stretch.settle(policy);
     let as_expected = end.as_expected(should_panic);
     Measured {
         as_expected,
         body_time,
         moments: stretch.began..ended,
+        over,
         ..stretch.finish(end, left)
     }
 }
@@ -102,13 +122,20 @@ pub(crate) fn measure_with(
 /// Whether this thread works for a check that is under way. A thread of a pool may still have the
 /// token of one that is over.
 pub(crate) fn is_inside_a_check() -> bool {
-    let scope = u32::try_from(threads::token()).map(ScopeId);
-    scope.is_ok_and(|scope| ledger::live().is_open(scope))
+    current_check().is_some()
+}
+
+/// The scope of the check that this thread works for.
+fn current_check() -> Option<ScopeId> {
+    let scope = u32::try_from(threads::token()).map(ScopeId).ok()?;
+    ledger::live().is_open(scope).then_some(scope)
 }
 
 /// A scope between its beginning and its end.
 struct Stretch {
     scope: ScopeId,
+    /// Those of earlier rounds of the same check.
+    earlier: Vec<ScopeId>,
     began: u64,
     unowned: u64,
     mark: Mark,
@@ -128,25 +155,45 @@ struct Left {
 }
 
 impl Stretch {
-    fn begin() -> Self {
+    fn begin(policy: &Policy, earlier: &[ScopeId]) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let scope = ScopeId(NEXT.fetch_add(1, Ordering::Relaxed));
         let ledger = ledger::live();
-        let nested = is_inside_a_check();
+        let outer = current_check();
         let poisoned_before = sources::synchronise(ScopeId::NONE);
-        if !nested {
+        if outer.is_none() {
             sources::empty_caches();
             ledger.counters().restart_peaks();
         }
         ledger.open_scope(scope);
+        if let Some(outer) = outer {
+            ledger.nest(scope, outer);
+        }
+        if let Some(layer) = policy.budget.metered() {
+            ledger.meter(scope, layer);
+        }
+        if policy.budget.reserved.is_some() {
+            sources::restart_most_reserved();
+        }
         Self {
             scope,
+            earlier: earlier.to_vec(),
             before: sources::read(),
             poisoned_before,
             unowned: ledger.unowned(),
             mark: ledger.mark(),
             began: ledger.now(),
         }
+    }
+
+    /// The limits that the body passed: read before anything is given back.
+    fn over_budget(&self, policy: &Policy) -> Vec<Over> {
+        let mut over = policy.budget.passed_by(ledger::live().metered(self.scope));
+        if policy.budget.reserved.is_some() {
+            let at_most = sources::read_most_reserved();
+            over.extend(policy.budget.passed_by_reserve(&self.before, &at_most));
+        }
+        over
     }
 
     /// Reads until nothing is left, nothing can still be freed, or the time is up.
@@ -211,8 +258,8 @@ impl Stretch {
     fn live_records(&self, policy: &Policy, left: &mut Left) {
         let ledger = ledger::live();
         let mut records = Vec::new();
-        if ledger.live_in(self.scope) != 0 {
-            records.extend(ledger.select(|record| record.made.caller.scope == self.scope));
+        if ledger.live_in(self.scope) != 0 || !self.earlier.is_empty() {
+            records.extend(ledger.select(|record| self.owns(record)));
         }
         if ledger.unowned() != self.unowned {
             let mut strangers = ledger.select(|record| self.is_a_stranger(record));
@@ -229,9 +276,7 @@ impl Stretch {
         }
         let claims = sources::claims();
         records.retain(|record| claims.owner(record).is_none() && !is_the_runtime_s_code(record));
-        let foreign = |record: &Record| {
-            (record.made.caller.scope != self.scope).then_some(record.made.caller.thread)
-        };
+        let foreign = |record: &Record| (!self.owns(record)).then_some(record.made.caller.thread);
         let live = records
             .iter()
             .map(|record| (*record, What::Live(record.made.kind), foreign(record)));
@@ -256,6 +301,12 @@ impl Stretch {
             let taken = ledger.stacks().taken(held.key.stack, self.scope);
             held.taken = taken.unwrap_or(held.count).max(held.count);
         }
+    }
+
+    /// Made by this check.
+    fn owns(&self, record: &Record) -> bool {
+        let scope = record.made.caller.scope;
+        scope == self.scope || self.earlier.contains(&scope)
     }
 
     /// Made inside, by a thread of no open scope.
@@ -301,6 +352,7 @@ impl Stretch {
             before: self.before,
             after: left.after,
             held: left.held,
+            over: Vec::new(),
             tolerated: left.tolerated,
             uncovered,
             refused: left.refused,

@@ -46,6 +46,6 @@ fn note(refused: &Refused) -> String {
         "{} × {}: {wanted}, asked for at {}",
         units::count(count),
         error_name(refused.error),
-        sites::of_stack(refused.stack, kind).location()
+        sites::site_of(refused.stack, kind).location()
     )
 }

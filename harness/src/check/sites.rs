@@ -95,11 +95,11 @@ pub(crate) fn site(stack: StackId, held: &Held) -> Site {
         // A reserve has grown by many hands.
         What::Reserve(_) => return Site::default(),
     };
-    of_stack(stack, kind)
+    site_of(stack, kind)
 }
 
-/// The site of a stack at which something of `kind` was asked for.
-pub(crate) fn of_stack(stack: StackId, kind: Kind) -> Site {
+/// The site of a stack by which something of `kind` was taken.
+pub(crate) fn site_of(stack: StackId, kind: Kind) -> Site {
     let frames = ledger::live().stacks().frames(stack);
     report::site(frames, kind, &observe::own_sources())
 }
