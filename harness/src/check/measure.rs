@@ -9,14 +9,15 @@ use gpu_leak_check_threads as threads;
 
 use super::body::{self, End};
 use super::company;
+use super::remarks;
 use super::sources::{self, Poisoned};
 use super::uncovered::take_uncovered;
 use crate::case::{Case, ShouldPanic};
 use crate::config::Policy;
 use crate::judge::{self, Held, Over, Reading, Refused, What};
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId};
+use crate::report;
 use crate::report::allocators::Allocator;
-use crate::{report, units};
 
 /// What one run of a body showed.
 #[derive(Debug)]
@@ -242,7 +243,8 @@ impl Stretch {
         let alone = judge::unexplained(reserves, &mut left.held);
         if self.strangers_may_run() || left.owner_unknown.count != 0 {
             // A reserve has no owner: theirs would be taken for the test's.
-            left.notes.extend(alone.iter().map(not_judged));
+            left.notes
+                .extend(alone.iter().filter_map(remarks::not_judged));
             return left;
         }
         left.held.extend(alone);
@@ -282,21 +284,8 @@ impl Stretch {
             .map(|record| (*record, What::Live(record.made.kind), foreign(record)));
         left.held = judge::group(live);
         left.tolerated = judge::tolerate(policy.tolerance, &mut left.held);
-        let tolerated: u64 = left.tolerated.iter().map(|held| held.bytes).sum();
-        if tolerated != 0 {
-            left.notes.push(format!(
-                "{} stayed, within the tolerance of {}",
-                units::exact_size(tolerated),
-                units::exact_size(policy.tolerance)
-            ));
-        }
-        for (layer, place, bytes) in judge::exceeding(policy.tolerance, &left.held) {
-            left.notes.push(format!(
-                "{} of {layer} memory on {place} stayed, more than the tolerance of {}",
-                units::exact_size(bytes),
-                units::exact_size(policy.tolerance)
-            ));
-        }
+        let remarks = remarks::tolerance(policy, &left.tolerated, &left.held);
+        left.notes.extend(remarks);
         for held in &mut left.held {
             let taken = ledger.stacks().taken(held.key.stack, self.scope);
             held.taken = taken.unwrap_or(held.count).max(held.count);
@@ -332,13 +321,7 @@ impl Stretch {
         let saw_events = ledger.now() != self.began;
         let returned = ledger.close_scope(self.scope);
         let mut notes = left.notes;
-        if returned.count != 0 {
-            notes.push(format!(
-                "{}, {}, taken before the test and given back inside it: no credit",
-                units::quantity(returned.count, "object"),
-                units::exact_size(returned.bytes)
-            ));
-        }
+        notes.extend(remarks::returned(returned.count, returned.bytes));
         let poisoned_before = self.poisoned_before.into_iter().next();
         let poisoned_inside = if poisoned_before.is_some() {
             None
@@ -364,19 +347,6 @@ impl Stretch {
             saw_events,
         }
     }
-}
-
-/// That a reserve which rose is nobody's.
-fn not_judged(reserve: &Held) -> String {
-    let What::Reserve(holder) = &reserve.key.what else {
-        return String::new();
-    };
-    format!(
-        "{} more reserved by {holder} on {}, not judged: threads of no check took memory \
-         meanwhile, and a reserve has no owner",
-        units::exact_size(reserve.bytes),
-        reserve.key.place
-    )
 }
 
 /// Code that CUDA's own libraries loaded when they first needed it stays for the process.

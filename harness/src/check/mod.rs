@@ -13,6 +13,7 @@ mod outcome;
 mod over;
 mod poison;
 mod refused;
+mod remarks;
 mod rounds;
 mod run;
 mod sites;
