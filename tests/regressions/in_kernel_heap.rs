@@ -67,8 +67,10 @@ fn forgets() {
 /// Runs the kernel once: the address that it got, or 0.
 fn launch() -> Pointer {
     static KERNEL: OnceLock<(usize, Pointer)> = OnceLock::new();
-    let &(kernel, mut answer) =
-        KERNEL.get_or_init(|| (forgetful().expose_provenance(), memory::linear()));
+    let &(kernel, mut answer) = KERNEL.get_or_init(|| {
+        let kernel = code::kernel(code::load(FORGETFUL), c"forgets");
+        (kernel.expose_provenance(), memory::linear())
+    });
     let kernel = ptr::with_exposed_provenance_mut(kernel);
     let (none, null) = (ptr::null_mut(), stream::null());
     let (mut parameters, mut got) = ([(&raw mut answer).cast()], 0);
@@ -92,13 +94,4 @@ fn launch() -> Pointer {
         copied.result().expect("a copy");
     }
     got
-}
-
-fn forgetful() -> sys::CUfunction {
-    let module = code::load(FORGETFUL);
-    let mut kernel = ptr::null_mut();
-    // SAFETY: the module lives, and the kernel is written.
-    let done = unsafe { sys::cuModuleGetFunction(&mut kernel, module, c"forgets".as_ptr()) };
-    done.result().expect("a kernel of the module");
-    kernel
 }

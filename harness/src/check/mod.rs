@@ -15,6 +15,8 @@ mod outcome;
 mod over;
 mod poison;
 mod program;
+mod refused;
+mod remarks;
 mod rounds;
 mod run;
 #[cfg(feature = "main")]
@@ -22,7 +24,9 @@ mod runner;
 mod sites;
 mod sources;
 mod summary;
+mod tables;
 mod token;
+mod uncovered;
 mod warmup;
 
 pub(crate) use here::check_here;

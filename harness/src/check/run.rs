@@ -222,7 +222,7 @@ fn begin(case: &Case) {
     observe::listen();
     // Its absence is judged after the body, when it is known whether there was anything to see.
     let _ = cupti::start();
-    summary::tell_at_exit();
+    summary::began(case.name());
     Sink::global().began(case.name(), case.origin.file, case.origin.line);
     warmup::run_hooks(case);
 }
@@ -230,7 +230,9 @@ fn begin(case: &Case) {
 /// Whether the body runs a second time: only what repeats is a leak.
 fn needs_confirmation(first: &Measured, policy: &Policy) -> bool {
     let found = !first.held.is_empty() || !first.over.is_empty();
-    policy.confirm && first.as_expected && found
+    // In a broken context the body could only fail.
+    let broken = first.poisoned_before.is_some() || first.poisoned_inside.is_some();
+    policy.confirm && first.as_expected && found && !broken
 }
 
 fn subject(case: &Case) -> Subject<'_> {

@@ -1,13 +1,15 @@
 //! Modules, libraries, and what links them.
 
+use std::ffi::CStr;
 use std::ptr;
 
+use cudarc::driver::result::stream;
 use cudarc::driver::sys;
 
 use super::{done, made};
 
 /// A kernel that does nothing, for every GPU since 2018.
-pub(super) const EMPTY_KERNEL: &std::ffi::CStr =
+const EMPTY_KERNEL: &CStr =
     c".version 6.4\n.target sm_75\n.address_size 64\n.visible .entry nothing() { ret; }\n";
 
 pub(crate) fn module() -> sys::CUmodule {
@@ -17,9 +19,24 @@ pub(crate) fn module() -> sys::CUmodule {
 }
 
 /// A module of another text.
-pub(crate) fn load(image: &std::ffi::CStr) -> sys::CUmodule {
+pub(crate) fn load(image: &CStr) -> sys::CUmodule {
     // SAFETY: the image is a C string.
     unsafe { made(|out| sys::cuModuleLoadData(out, image.as_ptr().cast())) }
+}
+
+pub(crate) fn kernel(module: sys::CUmodule, name: &CStr) -> sys::CUfunction {
+    // SAFETY: the module lives, and the name is a C string.
+    unsafe { made(|out| sys::cuModuleGetFunction(out, module, name.as_ptr())) }
+}
+
+/// Runs the empty kernel of [`module`].
+pub(crate) fn launch_nothing(module: sys::CUmodule) {
+    let kernel = kernel(module, c"nothing");
+    let (stream, none) = (stream::null(), ptr::null_mut());
+    // SAFETY: the kernel has no parameters, and the null stream always exists.
+    done(unsafe {
+        sys::cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, none, ptr::null_mut())
+    });
 }
 
 pub(crate) fn unload(module: sys::CUmodule) {
