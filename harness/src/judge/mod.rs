@@ -17,6 +17,6 @@ pub(crate) use happened::happened;
 pub(crate) use held::HeldKey;
 pub(crate) use held::{Held, What, group};
 pub(crate) use holding::tell_what_holds;
-pub(crate) use reading::{Level, LevelName, Reading};
+pub(crate) use reading::{GRAPH_POOL, Level, LevelName, Reading};
 pub(crate) use reserve::{pins, risen, unexplained};
 pub(crate) use tolerance::tolerate;

@@ -11,6 +11,9 @@ pub(crate) struct Reading {
     pub(crate) handles: Vec<(Place, Counted)>,
 }
 
+/// The name of the pool that the memory of a device's graphs comes from.
+pub(crate) const GRAPH_POOL: &str = "graph pool";
+
 /// Which figures a level shows.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum LevelName {

@@ -5,8 +5,9 @@
 //! is first seen current, which is before anything can be made in it, and so do contexts that were
 //! there before the harness.
 //!
-//! A green context, once converted, is current like any other, with a number of its own; but what
-//! is made in it belongs to the primary context of its device, and outlives it.
+//! A green context, once converted, is current like any other; but what is made in it belongs to
+//! the primary context of its device, and outlives it. It is numbered here, for the number that
+//! CUPTI tells may be that of the primary one.
 
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,9 +29,21 @@ thread_local! {
 struct Entry {
     handle: u64,
     uid: ContextUid,
+    /// With what context ends what is made in it.
     owner: ContextUid,
     place: Place,
 }
+
+/// A green context and what it was converted to.
+#[derive(Clone, Copy, Debug)]
+struct Converted {
+    green: u64,
+    handle: u64,
+    uid: ContextUid,
+}
+
+/// Numbers of converted contexts begin here: CUPTI's, which count up from 1, do not get so far.
+const FIRST_CONVERTED: u32 = 1 << 31;
 
 impl Entry {
     const NONE: Self = Self {
@@ -55,8 +68,9 @@ struct Known {
     /// Handles of contexts whose creation was seen, with their places.
     created: Vec<(u64, Place)>,
     current: Vec<Entry>,
-    /// Handles of green contexts, with those of the contexts they were converted to.
-    green: Vec<(u64, u64)>,
+    converted: Vec<Converted>,
+    /// How many there have been.
+    conversions: u32,
 }
 
 /// What is known of contexts. There are few, and threads seldom change theirs.
@@ -79,7 +93,8 @@ impl Contexts {
         Self(Mutex::new(Known {
             created: Vec::new(),
             current: Vec::new(),
-            green: Vec::new(),
+            converted: Vec::new(),
+            conversions: 0,
         }))
     }
 
@@ -95,10 +110,15 @@ impl Contexts {
     }
 
     /// A green context was converted to one that can be current.
-    pub(super) fn converted(&self, green: u64, context: u64) {
+    pub(super) fn converted(&self, green: u64, handle: u64) {
         let mut known = self.lock();
-        known.green.retain(|(other, _)| *other != green);
-        known.green.push((green, context));
+        let is_same = |other: &Converted| other.green == green && other.handle == handle;
+        if known.converted.iter().any(is_same) {
+            return;
+        }
+        let uid = ContextUid(FIRST_CONVERTED | known.conversions);
+        known.conversions += 1;
+        known.converted.push(Converted { green, handle, uid });
     }
 
     /// A context is current to this thread. `place` is asked when its creation was not seen.
@@ -111,7 +131,7 @@ impl Contexts {
             return last.seen();
         }
         let (entry, created) = self.seen_anew(handle, uid, place);
-        if entry.place != Place::UNKNOWN {
+        if entry.place != Place::UNKNOWN && entry.uid == uid {
             LAST_SEEN.set(entry);
         }
         Seen {
@@ -128,10 +148,19 @@ impl Contexts {
         uid: ContextUid,
         place: impl FnOnce() -> Place,
     ) -> (Entry, Option<Event>) {
+        let number = |known: &Known| {
+            let mut converted = known.converted.iter();
+            converted
+                .find(|converted| converted.handle == handle)
+                .map(|converted| converted.uid)
+        };
         let known_already = |known: &Known| {
             // While the harness starts CUPTI cannot be asked yet; later it can.
-            let is_placed = |entry: &&Entry| entry.uid == uid && entry.place != Place::UNKNOWN;
-            known.current.iter().find(is_placed).copied()
+            let find = |uid| {
+                let is_placed = |entry: &&Entry| entry.uid == uid && entry.place != Place::UNKNOWN;
+                known.current.iter().find(is_placed).copied()
+            };
+            find(uid).or_else(|| find(number(known)?))
         };
         let created = {
             let known = self.lock();
@@ -147,11 +176,14 @@ impl Contexts {
         if let Some(entry) = known_already(&known) {
             return (entry, None);
         }
-        let is_green = known.green.iter().any(|(_, context)| *context == handle);
+        let (uid, owner) = match number(&known) {
+            Some(converted) => (converted, ContextUid(0)),
+            None => (uid, uid),
+        };
         let entry = Entry {
             handle,
             uid,
-            owner: if is_green { ContextUid(0) } else { uid },
+            owner,
             place,
         };
         known.current.retain(|entry| entry.uid != uid);
@@ -178,12 +210,15 @@ impl Contexts {
     /// A green context has ended, and what it was converted to with it. Answers as
     /// [`Self::ending`], which need not have been told.
     pub(super) fn green_ended(&self, green: u64) -> Option<ContextUid> {
-        let context = {
+        let converted = {
             let mut known = self.lock();
-            let converted = known.green.iter().position(|(other, _)| *other == green)?;
-            known.green.remove(converted).1
+            let ended = known
+                .converted
+                .iter()
+                .position(|other| other.green == green)?;
+            known.converted.remove(ended)
         };
-        self.ending(context)
+        self.ending(converted.handle)
     }
 }
 
@@ -281,25 +316,54 @@ mod tests {
         );
         assert_eq!(contexts.ending(0xc0), Some(ContextUid(2)));
     }
+    const CONVERTED: u32 = super::FIRST_CONVERTED;
+
+    /// That a converted context is seen for the first time.
+    fn new_converted(number: u32, handle: u64, place: Place) -> Seen {
+        Seen {
+            owner: ContextUid(0),
+            ..new(CONVERTED + number, handle, place)
+        }
+    }
+
     #[test]
     fn what_is_made_in_a_green_context_does_not_end_with_it() {
         let contexts = Contexts::new();
         let place = Place::cuda(1);
         contexts.converted(0x6e, 0xc1);
-        let owned_by_none = Seen {
-            owner: ContextUid(0),
-            ..new(7, 0xc1, place)
-        };
-        assert_eq!(seen(&contexts, 0xc1, 7, place), owned_by_none);
+        contexts.converted(0x6e, 0xc1);
+        let first = seen(&contexts, 0xc1, 7, place);
+        assert_eq!(first, new_converted(0, 0xc1, place));
         let again = contexts.seen(0xc1, ContextUid(7), || place);
         assert_eq!(again, known(0, place), "the same thread");
         assert_eq!(seen(&contexts, 0xc1, 7, place), known(0, place));
         // Any other context stays its own things' owner.
         assert_eq!(seen(&contexts, 0xc0, 1, place), new(1, 0xc0, place));
-        assert_eq!(contexts.green_ended(0x6e), Some(ContextUid(7)));
+        let ended = Some(ContextUid(CONVERTED));
+        assert_eq!(contexts.green_ended(0x6e), ended);
         assert_eq!(contexts.green_ended(0x6e), None);
         // The address, used again, is a context like any other.
         assert_eq!(seen(&contexts, 0xc1, 8, place), new(8, 0xc1, place));
+    }
+
+    #[test]
+    fn a_green_context_with_the_number_of_its_primary_one_does_not_end_that() {
+        let contexts = Contexts::new();
+        let place = Place::cuda(0);
+        contexts.converted(0x6e, 0xc1);
+        let first = seen(&contexts, 0xc1, 1, place);
+        assert_eq!(first, new_converted(0, 0xc1, place));
+        let primary = contexts.seen(0xc0, ContextUid(1), || place);
+        assert_eq!(primary, new(1, 0xc0, place), "on the same thread");
+        // Now that the owner is known, it is told.
+        assert_eq!(seen(&contexts, 0xc1, 1, place), known(1, place));
+        assert_eq!(contexts.green_ended(0x6e), Some(ContextUid(CONVERTED)));
+        assert_eq!(seen(&contexts, 0xc0, 1, place), known(1, place));
+        assert_eq!(contexts.ending(0xc0), Some(ContextUid(1)));
+
+        contexts.converted(0x6e, 0xc1);
+        let second = seen(&contexts, 0xc1, 1, place);
+        assert_eq!(second, new_converted(1, 0xc1, place), "used again");
     }
 
     #[test]
@@ -307,7 +371,7 @@ mod tests {
         let contexts = Contexts::new();
         contexts.converted(0x6e, 0xc1);
         seen(&contexts, 0xc1, 7, Place::cuda(0));
-        assert_eq!(contexts.ending(0xc1), Some(ContextUid(7)));
+        assert!(contexts.ending(0xc1).is_some());
         assert_eq!(contexts.green_ended(0x6e), None);
     }
 }

@@ -16,6 +16,7 @@ mod ffi;
 mod field;
 mod library;
 mod loader;
+mod numbered;
 mod params;
 mod subscriber;
 mod unavailable;

@@ -1,3 +1,5 @@
+mod numbered;
+
 use std::ptr;
 
 use super::{CallbackData, Ledger, ResourceData, ffi};

@@ -1,3 +1,5 @@
+mod complete;
+
 use std::collections::HashSet;
 
 use super::{At, Bytes, Call, TABLE, Watched, call};
