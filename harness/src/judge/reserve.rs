@@ -1,7 +1,7 @@
 //! Which allocators hold more of the layer below than at the baseline.
 
 use crate::ledger::{Kind, Layer, StackId};
-use crate::report::units::exact_size;
+use crate::units::exact_size;
 
 use super::held::{Held, HeldKey, What};
 use super::reading::{GRAPH_POOL, Level, LevelName, Reading};
@@ -36,6 +36,11 @@ fn rise(before: &Reading, level: &Level, tolerance: u64) -> Option<Held> {
     };
     let mut held = Held::new(key);
     held.add(more);
+    if tolerance != 0 {
+        let allowed = exact_size(tolerance);
+        held.notes
+            .push(format!("more than the reserved_tolerance of {allowed}"));
+    }
     Some(held)
 }
 

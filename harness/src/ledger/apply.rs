@@ -15,7 +15,8 @@ use super::event::{
 use super::flights::{Flight, Flights, moment};
 use super::kind::Kind;
 use super::lifetime::dies_with_context;
-use super::name::Place;
+use super::meter::{Meters, Taken};
+use super::name::{Layer, Place};
 use super::record::Record;
 use super::scopes::ScopeCounts;
 use super::shared::Shared;
@@ -53,6 +54,7 @@ pub struct Ledger {
     stacks: Stacks,
     contexts: Contexts,
     scopes: ScopeCounts,
+    meters: Meters,
     anomalies: Anomalies,
     lost: OnceLock<SourceLoss>,
 }
@@ -84,6 +86,7 @@ impl Ledger {
             stacks: Stacks::new(),
             contexts: Contexts::default(),
             scopes: ScopeCounts::new(),
+            meters: Meters::default(),
             anomalies: Anomalies::default(),
             lost: OnceLock::new(),
         }
@@ -222,6 +225,7 @@ impl Ledger {
     /// Enters a record into every figure but the table.
     fn count(&self, record: &Record) {
         self.counters.add(record);
+        self.meters.took(record);
         if !self.scopes.add(record.made.caller) {
             self.unowned.0.fetch_add(1, Ordering::Relaxed);
         }
@@ -229,6 +233,7 @@ impl Ledger {
 
     fn forget(&self, record: &Record) {
         self.counters.remove(record);
+        self.meters.gave_back(record);
         self.scopes.remove(record.made.caller);
     }
 
@@ -309,6 +314,7 @@ impl Ledger {
     fn insert_again(&self, record: Record) {
         // Counted first, as in `created`.
         self.counters.add(&record);
+        self.meters.took_back(&record);
         self.scopes.add(record.made.caller);
         self.table.insert(record);
     }
@@ -381,16 +387,10 @@ fn was_freed_since(freed: &FxHashMap<Key, u64>, ticket: Ticket, key: &Key) -> bo
 
 /// What the judgement reads.
 impl Ledger {
-    /// Begins to count for `scope`.
-    ///
-    /// # Panics
-    ///
-    /// When thousands of scopes are open at once.
-    pub fn open_scope(&self, scope: ScopeId) {
-        assert!(
-            self.scopes.open(scope),
-            "gpu-leak-check: more than 4096 scopes are open at once"
-        );
+    /// Begins to count for `scope`; false when its place is taken by a scope that has been open
+    /// for thousands of numbers.
+    pub fn open_scope(&self, scope: ScopeId) -> bool {
+        self.scopes.open(scope)
     }
 
     /// Ends the count; what is still live keeps the scope's number.
@@ -398,6 +398,21 @@ impl Ledger {
         self.scopes.close(scope);
         let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
         returned.remove(&scope).unwrap_or_default()
+    }
+
+    /// Begins to meter what the open `scope` takes in `layer`, until [`Self::metered`].
+    pub fn meter(&self, scope: ScopeId, layer: Layer) {
+        self.meters.begin(scope, layer);
+    }
+
+    /// What `inner` takes counts for the meter of `outer` as well.
+    pub fn nest(&self, inner: ScopeId, outer: ScopeId) {
+        self.meters.nest(inner, outer);
+    }
+
+    /// Ends the meter of `scope`: what it took, by place. Nothing where it has none.
+    pub fn metered(&self, scope: ScopeId) -> Vec<Taken> {
+        self.meters.end(scope)
     }
 
     /// How many records of an open scope are live.
