@@ -64,7 +64,7 @@ impl State {
         if key.space == Space::PhysicalHandle {
             self.physical.created(record, changes);
         } else if key.space == Space::IpcPointer && self.counted.is_held(&key) {
-            self.counted.add(&key, 1);
+            self.counted.enter_again(record, changes);
         } else {
             self.counted.enter(record, changes);
         }

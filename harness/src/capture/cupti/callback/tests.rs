@@ -1,5 +1,3 @@
-mod numbered;
-
 use std::ptr;
 
 use super::{CallbackData, Ledger, ResourceData, ffi};
