@@ -21,8 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::call::{Call, Creates, Releases};
 use super::contexts::CONTEXTS;
 use super::decode::{self, Current};
-use super::ffi::{self, CallbackData, GraphData, ResourceData};
-use super::field::{Block, Value};
+use super::ffi::{self, CallbackData, ResourceData};
+use super::field::Block;
 use super::library::Cupti;
 use super::{numbered, watch};
 use crate::capture::{caller, caller_without_stack, stack};
@@ -50,9 +50,6 @@ const NO_TICKET: u64 = 0;
 static BROKEN: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// The graph in which a node was created during the call in progress, which is being captured
-    /// then; 0 for one without a name.
-    static NODE_CREATED_IN: Cell<Option<u64>> = const { Cell::new(None) };
     /// Where the call in progress creates a context.
     static CREATING_ON: Cell<Place> = const { Cell::new(Place::UNKNOWN) };
     /// How the call in progress ends a context.
@@ -132,7 +129,7 @@ unsafe fn driver_call(ledger: &Ledger, id: u32, data: &CallbackData) {
 ///
 /// `block` and `data` are those of `call`, at its beginning.
 unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData) {
-    NODE_CREATED_IN.set(None);
+    graphs::call_began();
     match call {
         Call::Creates(create) if create.creates_context() => {
             // SAFETY: the caller's promise.
@@ -153,7 +150,7 @@ unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData)
         }
         Call::Launches { exec } => {
             // SAFETY: the caller's promise.
-            let ticket = unsafe { launch_began(ledger, block.value(*exec)) };
+            let ticket = unsafe { graphs::launch_began(ledger, block.value(*exec)) };
             // SAFETY: the caller's promise.
             unsafe { write_slot(data, ticket.map(|ticket| ticket.0)) };
         }
@@ -211,7 +208,7 @@ unsafe fn creation_ended(
     let adds_to = match create.ends_capture {
         // SAFETY: the caller's promise.
         Some(stream) if error != WRONG_THREAD => unsafe {
-            capture_ended(ledger, create, stream, block, error)
+            graphs::capture_ended(ledger, create, stream, block, error)
         },
         _ => 0,
     };
@@ -225,18 +222,18 @@ unsafe fn creation_ended(
     let Some(key) = (unsafe { decode::created_key(create, block) }) else {
         return;
     };
-    let key = numbered::created(key, data.context_uid);
-    if create.capturable && NODE_CREATED_IN.get().is_some() {
+    if create.capturable && graphs::is_captured() {
         // SAFETY: as above.
         let (made, graph) = unsafe {
             (
                 decode::created(create, block, key, current, caller()),
-                captured_into(create.stream, block),
+                graphs::captured_into(create.stream, block),
             )
         };
         ledger.apply(&Event::GraphAllocates { graph, made });
         return;
     }
+    let key = numbered::created(key, data.context_uid);
     if adds_to == key.value {
         // The capture added to a graph that was there before and has its record.
         return;
@@ -293,7 +290,7 @@ unsafe fn release_ended(
     let Some(ticket) = (unsafe { read_slot(data) }).map(Ticket) else {
         return;
     };
-    let captured = release.capturable && error == 0 && NODE_CREATED_IN.get().is_some();
+    let captured = release.capturable && error == 0 && graphs::is_captured();
     ledger.apply(&match error {
         _ if captured => Event::ReleaseCaptured { ticket },
         0 => Event::ReleaseEnded {
@@ -311,7 +308,7 @@ unsafe fn release_ended(
         // SAFETY: the caller's promise.
         let (graph, address) = unsafe {
             (
-                captured_into(release.stream, block),
+                graphs::captured_into(release.stream, block),
                 block.value(release.identity),
             )
         };
@@ -336,66 +333,6 @@ unsafe fn release_ended(
     if let Some(exclusion) = exclusion(release.space) {
         exclusion.destruction_ended();
     }
-}
-
-/// The graph that the call in progress was captured into; the stream, of a graph without a name.
-///
-/// # Safety
-///
-/// `block` belongs to a call that `stream` is a field of.
-unsafe fn captured_into(stream: Option<Value>, block: Block) -> Key {
-    match NODE_CREATED_IN.get() {
-        Some(graph) if graph != 0 => decode::graph(graph),
-        // SAFETY: the caller's promise.
-        _ => captured_stream(stream.map_or(0, |stream| unsafe { block.value(stream) })),
-    }
-}
-
-fn captured_stream(value: u64) -> Key {
-    let space = Space::Handle(Kind::Stream);
-    Key { space, value }
-}
-
-/// A capture ended. Answers with the graph that it added to, 0 for one of its own.
-///
-/// # Safety
-///
-/// As for [`ended`]; `stream` is a field of this call's block.
-unsafe fn capture_ended(
-    ledger: &Ledger,
-    create: &Creates,
-    stream: Value,
-    block: Block,
-    error: CuResult,
-) -> u64 {
-    // SAFETY: the caller's promise.
-    let stream = unsafe { block.value(stream) };
-    let into = captures::ended(stream);
-    let graph = if error == 0 {
-        // SAFETY: the caller's promise, and the call has returned success.
-        unsafe { decode::created_key(create, block) }
-    } else {
-        None
-    };
-    ledger.apply(&Event::CaptureEnded {
-        stream: captured_stream(stream),
-        graph,
-        is_last: !captures::active(),
-    });
-    into
-}
-
-/// A launch of `exec` began. Most have nothing to do with memory, and cost one load.
-fn launch_began(ledger: &Ledger, exec: u64) -> Option<Ticket> {
-    if !ledger.knows_graph_memory() {
-        return None;
-    }
-    let exec = Key {
-        space: Space::Handle(Kind::ExecGraph),
-        value: exec,
-    };
-    let caller = caller_without_stack();
-    ledger.apply(&Event::LaunchBegan { exec, caller })
 }
 
 /// What keeps readings and the destruction of such objects apart.
@@ -432,13 +369,8 @@ fn context_destroyed(ledger: &Ledger, context: ContextUid, cause: ContextEnd) {
 /// `data` points to a [`ResourceData`].
 unsafe fn resource(ledger: &Ledger, id: u32, data: *const ResourceData) {
     match id {
-        ffi::GRAPH_NODE_CREATED => {
-            // SAFETY: the caller's promise; not null, by `entry`.
-            let graph = unsafe { (*data).resource_descriptor }.cast::<GraphData>();
-            // SAFETY: for this id CUPTI describes the graph and its node.
-            let graph = unsafe { graph.as_ref() };
-            NODE_CREATED_IN.set(Some(graph.map_or(0, |data| handle(data.graph))));
-        }
+        // SAFETY: the caller's promise; not null, by `entry`.
+        ffi::GRAPH_NODE_CREATED => unsafe { graphs::node_created(&*data) },
         ffi::CONTEXT_CREATED => {
             let place = CREATING_ON.get();
             // One that no watched call creates is asked for its device when it is first seen.
@@ -510,6 +442,7 @@ unsafe fn read_slot(data: &CallbackData) -> Option<u64> {
     (value & SLOT_MASK == IN_SLOT).then_some(value & !SLOT_MASK)
 }
 
+mod graphs;
 mod success;
 
 #[cfg(all(test, target_pointer_width = "64"))]
