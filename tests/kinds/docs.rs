@@ -1,5 +1,7 @@
 //! The page that tells users what is seen, held to the table.
 
+use gpu_leak_check::ledger::Kind;
+
 use super::row::{AtContextEnd, Row};
 use super::table::ROWS;
 
@@ -39,4 +41,13 @@ fn the_page_has_each_row_of_the_table_and_no_other() {
         "docs/kinds.md is to have these lines, with the last column filled in:\n{}",
         wanted.join("\n")
     );
+}
+
+#[test]
+fn every_kind_that_the_driver_makes_has_a_row() {
+    let without: Vec<_> = Kind::ALL
+        .into_iter()
+        .filter(|kind| *kind != Kind::Block && ROWS.iter().all(|row| row.kind != *kind))
+        .collect();
+    assert!(without.is_empty(), "no row plants {without:?}");
 }

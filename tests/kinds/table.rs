@@ -63,6 +63,8 @@ rows! {
         virtual_memory::mapped => virtual_memory::unmap, after(virtual_memory::reserve_rooms), stays();
     physical_retained: "cuMemRetainAllocationHandle", Physical, virtual_memory::SIZE,
         virtual_memory::retained => virtual_memory::release, after(virtual_memory::reserve_rooms), stays();
+    physical_imported: "cuMemImportFromShareableHandle", Imported, 0,
+        imported::physical => virtual_memory::release, stays();
     address_range: "cuMemAddressReserve", AddressRange, 0,
         virtual_memory::address_range => virtual_memory::free_addresses, stays();
     multicast: "cuMulticastCreate", Multicast, 0,

@@ -4,6 +4,7 @@
 use std::ffi::{c_int, c_void};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::process::{Command, Stdio};
 use std::ptr;
 use std::sync::OnceLock;
@@ -98,6 +99,19 @@ fn exported() -> c_int {
     descriptor
 }
 
+pub(crate) fn physical() -> virtual_memory::Handle {
+    // SAFETY: a fresh descriptor that nobody else has.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(exported()) };
+    let handle = as_handle(&descriptor);
+    // SAFETY: the handle is the descriptor itself.
+    unsafe { made(|out| sys::cuMemImportFromShareableHandle(out, handle, DESCRIPTOR)) } // leak: physical_imported
+}
+
+/// A descriptor as the driver takes it.
+fn as_handle(descriptor: &OwnedFd) -> *mut c_void {
+    ptr::without_provenance_mut(descriptor.as_raw_fd() as usize)
+}
+
 pub(crate) fn external_memory() -> sys::CUexternalMemory {
     let mut from = MaybeUninit::<sys::CUDA_EXTERNAL_MEMORY_HANDLE_DESC>::zeroed();
     // SAFETY: the fields without a valid zero are written; the import owns the descriptor from now on.
@@ -186,7 +200,9 @@ pub(crate) fn imported_pool() -> sys::CUmemoryPool {
     let out = (&raw mut descriptor).cast();
     // SAFETY: of this type of handle, an integer is written.
     done(unsafe { sys::cuMemPoolExportToShareableHandle(out, exportable_pool(), DESCRIPTOR, 0) });
-    let handle: *mut c_void = ptr::without_provenance_mut(descriptor as usize);
+    // SAFETY: a fresh descriptor that nobody else has.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    let handle = as_handle(&descriptor);
     // SAFETY: the handle is the descriptor itself.
     unsafe { made(|out| sys::cuMemPoolImportFromShareableHandle(out, handle, DESCRIPTOR, 0)) } // leak: imported_pool
 }
