@@ -49,7 +49,8 @@ impl Graphs {
     /// `graph` has so many references more.
     pub(super) fn retained(&mut self, graph: Key, object: Key, count: u64) {
         let graph = self.0.entry(graph).or_default();
-        *graph.objects.entry(object).or_default() += count;
+        let references = graph.objects.entry(object).or_default();
+        *references = references.saturating_add(count);
     }
 
     /// `graph` gives back so many references, or as many as it has. Answers how many.

@@ -107,7 +107,8 @@ impl Holds {
         if let Some(object) = self.0.get_mut(key)
             && object.count != 0
         {
-            object.count += count;
+            // A recording may name any number.
+            object.count = object.count.saturating_add(count);
         }
     }
 
@@ -158,7 +159,7 @@ impl Holds {
                 object.earlier.push(earlier);
                 changes.push(Change::Reappeared(taken.record));
             }
-            object.count += taken.count;
+            object.count = object.count.saturating_add(taken.count);
             object.in_flight -= 1;
         }
     }

@@ -100,6 +100,21 @@ fn a_user_object_goes_with_the_last_of_its_references() {
 }
 
 #[test]
+fn no_number_of_references_that_a_recording_may_name_is_too_great() {
+    let world = World::with_graph();
+    world.object(2);
+    let (key, count) = (OBJECT, u64::MAX);
+    world.0.apply(&Event::Retained { key, count });
+    for _ in 0..2 {
+        world.graph_retains(GRAPH, u64::MAX, true);
+        world.graph_retains(GRAPH, u64::MAX, false);
+    }
+    world.end_free(world.begin_destroy(GRAPH), FAILED);
+    world.destroy(GRAPH);
+    assert!(world.is_empty());
+}
+
+#[test]
 fn a_graph_keeps_an_object_until_it_is_destroyed() {
     for moved in [true, false] {
         let world = World::with_graph();
