@@ -242,6 +242,8 @@ fn subject(case: &Case) -> Subject<'_> {
         line: case.origin.line,
         column: case.origin.column,
         again: again::command(case),
+        allowed: config::allowed(&case.options, case.origin.manifest_dir)
+            .unwrap_or_else(|error| outcome::fail(case, &error, "")),
     }
 }
 
