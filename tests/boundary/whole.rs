@@ -43,6 +43,16 @@ fn what_a_leak_takes_of_the_device_is_accounted_for() {
 }
 
 #[test]
+fn a_test_that_makes_the_context_itself_is_told_of_its_second_run() {
+    let checked = checked::on(&Fake::new(), &format!("{HERE}leaks"));
+    let story = checked.story();
+    let whole = checked.report().devices[0].whole.as_ref().expect("a line");
+    assert!(whole.second_run, "{story}");
+    let line = "device used +4.00 MiB in the second run, of which 4.00 MiB accounted for";
+    assert!(checked.child.stderr.contains(line), "{story}");
+}
+
+#[test]
 #[ignore = "run in a process of its own"]
 fn uses_the_device_and_leaks() {
     // The context is made inside: its own bytes are nobody's, and nothing was read before.
