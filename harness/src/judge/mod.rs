@@ -7,6 +7,7 @@ mod failure;
 mod growth;
 mod happened;
 mod held;
+mod holding;
 pub(crate) mod known;
 mod reading;
 mod reconcile;
@@ -23,6 +24,7 @@ pub(crate) use happened::happened;
 #[cfg(test)]
 pub(crate) use held::HeldKey;
 pub(crate) use held::{Held, What, group};
+pub(crate) use holding::tell_what_holds;
 pub(crate) use reading::{GRAPH_POOL, Level, LevelName, Limits, Reading, Whole};
 pub(crate) use reconcile::reconcile;
 pub use reconcile::{Part, Purpose};

@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::escape;
 use super::model::{Reason, Report, Verdict};
 use crate::units::{count, exact_size, quantity};
 
 /// Counts of verdicts, and what else there is to know.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     verdicts: BTreeMap<Verdict, u64>,
     /// The tests with a finding, or without an end.
+    #[serde(default)]
     named: BTreeMap<Verdict, Vec<String>>,
     /// Why some checks came to no result of their own, each once.
     reasons: Vec<(Verdict, Reason)>,
@@ -22,7 +25,7 @@ pub struct Summary {
 const NAMED: usize = 20;
 
 /// What was taken by threads outside every check.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Unowned {
     count: u64,
     bytes: u64,
@@ -39,14 +42,12 @@ impl Summary {
                 | Verdict::Retained
                 | Verdict::Grew
                 | Verdict::OverBudget
+                | Verdict::Aborted
         ) {
             self.name(report.verdict, &report.test);
         }
         if let Some(reason) = &report.reason {
-            let reason = (report.verdict, reason.clone());
-            if !self.reasons.contains(&reason) {
-                self.reasons.push(reason);
-            }
+            self.add_reason(report.verdict, reason);
         }
         // One with findings is printed whole, its notes included.
         if report.findings.is_empty() {
@@ -66,6 +67,32 @@ impl Summary {
         let tests = self.named.entry(verdict).or_default();
         if !tests.iter().any(|known| known == test) {
             tests.push(test.to_owned());
+        }
+    }
+
+    fn add_reason(&mut self, verdict: Verdict, reason: &Reason) {
+        let reason = (verdict, reason.clone());
+        if !self.reasons.contains(&reason) {
+            self.reasons.push(reason);
+        }
+    }
+
+    /// Adds what another process counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (verdict, number) in &other.verdicts {
+            *self.verdicts.entry(*verdict).or_default() += number;
+        }
+        for (verdict, tests) in &other.named {
+            tests.iter().for_each(|test| self.name(*verdict, test));
+        }
+        for (verdict, reason) in &other.reasons {
+            self.add_reason(*verdict, reason);
+        }
+        self.add_unowned(other.unowned.count, other.unowned.bytes);
+        for (note, times) in &other.notes {
+            for _ in 0..*times {
+                self.note(note);
+            }
         }
     }
 
