@@ -13,7 +13,6 @@ use crate::units::{count, exact_size, quantity};
 pub struct Summary {
     verdicts: BTreeMap<Verdict, u64>,
     /// The tests with a finding, or without an end.
-    #[serde(default)]
     named: BTreeMap<Verdict, Vec<String>>,
     /// Why some checks came to no result of their own, each once.
     reasons: Vec<(Verdict, Reason)>,
@@ -42,7 +41,6 @@ impl Summary {
                 | Verdict::Retained
                 | Verdict::Grew
                 | Verdict::OverBudget
-                | Verdict::Aborted
         ) {
             self.name(report.verdict, &report.test);
         }
@@ -54,19 +52,6 @@ impl Summary {
             for note in &report.notes {
                 self.note(note);
             }
-        }
-    }
-
-    /// Counts a check that began and will not end, for the process does.
-    pub fn add_aborted(&mut self, test: &str) {
-        *self.verdicts.entry(Verdict::Aborted).or_default() += 1;
-        self.name(Verdict::Aborted, test);
-    }
-
-    fn name(&mut self, verdict: Verdict, test: &str) {
-        let tests = self.named.entry(verdict).or_default();
-        if !tests.iter().any(|known| known == test) {
-            tests.push(test.to_owned());
         }
     }
 
@@ -83,7 +68,9 @@ impl Summary {
             *self.verdicts.entry(*verdict).or_default() += number;
         }
         for (verdict, tests) in &other.named {
-            tests.iter().for_each(|test| self.name(*verdict, test));
+            for test in tests {
+                self.name(*verdict, test);
+            }
         }
         for (verdict, reason) in &other.reasons {
             self.add_reason(*verdict, reason);
@@ -93,6 +80,19 @@ impl Summary {
             for _ in 0..*times {
                 self.note(note);
             }
+        }
+    }
+
+    /// Counts a check that began and will not end, for the process does.
+    pub fn add_aborted(&mut self, test: &str) {
+        *self.verdicts.entry(Verdict::Aborted).or_default() += 1;
+        self.name(Verdict::Aborted, test);
+    }
+
+    fn name(&mut self, verdict: Verdict, test: &str) {
+        let tests = self.named.entry(verdict).or_default();
+        if !tests.iter().any(|known| known == test) {
+            tests.push(test.to_owned());
         }
     }
 
