@@ -46,7 +46,11 @@ pub(crate) fn conclude(
     let again = second.filter(|second| second.as_expected);
     findings.extend(over::findings(&first.over, again.map(|again| &*again.over)));
     let notes = notes(first, second);
-    report(subject, first, &first.after, findings, notes, blindness)
+    let mut report = report(subject, first, &first.after, findings, notes, blindness);
+    if let Some(again) = again {
+        tables::complete(&mut report.devices, &again.before, &again.after);
+    }
+    report
 }
 
 /// Puts the rounds of one check together.
