@@ -253,6 +253,16 @@ impl Control {
         assert_eq!(poison(context), 0, "no such context");
     }
 
+    /// From now on the driver itself takes this many bytes more of a device, for nobody.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such device.
+    pub fn grow(&self, device: i32, bytes: u64) {
+        let grow: extern "C" fn(i32, u64) -> u32 = self.function("fake_cuda_grow");
+        assert_eq!(grow(device, bytes), 0, "no such device");
+    }
+
     /// Blocks until a thread is held by `delay:NAME`: its call has had its effect and not yet its EXIT.
     pub fn wait_held(&self, name: &str) {
         self.tell("fake_cuda_wait_held", name);

@@ -237,6 +237,20 @@ extern "C" fn fake_cuda_poison(context: Handle) -> u32 {
     crate::context::poison(context, Error::ILLEGAL_ADDRESS).map_or_else(|error| error.0, |()| 0)
 }
 
+/// Takes bytes of a device that belong to nobody, as the driver itself does; 0, or the driver's error.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_grow(device: i32, bytes: u64) -> u32 {
+    let mut driver = state::state();
+    let device = driver.device(device);
+    device.map_or_else(
+        |error| error.0,
+        |device| {
+            driver.devices[device].pages += bytes;
+            0
+        },
+    )
+}
+
 /// How many objects of a kind live, and their bytes. An unknown kind ends the process.
 ///
 /// | | kinds |
