@@ -6,6 +6,7 @@ pub mod __bench;
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+mod allow;
 mod capture;
 pub mod case;
 mod check;

@@ -15,6 +15,11 @@ use super::driver::{allocate, context, free};
 
 const HERE: &str = "boundary::whole::";
 const BYTES: usize = 4 << 20;
+const ONE_THREAD: LaunchConfig = LaunchConfig {
+    grid_dim: (1, 1, 1),
+    block_dim: (1, 1, 1),
+    shared_mem_bytes: 0,
+};
 
 #[test]
 fn what_a_leak_takes_of_the_device_is_accounted_for() {
@@ -40,6 +45,16 @@ fn what_a_leak_takes_of_the_device_is_accounted_for() {
         let line = "device used +4.00 MiB, of which 4.00 MiB accounted for: driver +4.00 MiB\n";
         assert!(checked.child.stderr.contains(line), "{story}");
     }
+}
+
+#[test]
+fn a_test_that_makes_the_context_itself_is_told_of_its_second_run() {
+    let checked = checked::on(&Fake::new(), &format!("{HERE}leaks"));
+    let story = checked.story();
+    let whole = checked.report().devices[0].whole.as_ref().expect("a line");
+    assert!(whole.second_run, "{story}");
+    let line = "device used +4.00 MiB in the second run, of which 4.00 MiB accounted for";
+    assert!(checked.child.stderr.contains(line), "{story}");
 }
 
 #[test]
@@ -79,6 +94,41 @@ fn uses_one_of_two_devices() {
     uses_the_device();
     let control = Control::of_this_process().expect("the stand-in");
     assert_eq!(control.contexts_made(), 1);
+}
+
+#[test]
+fn what_nobody_accounts_for_is_told_as_unexplained_and_fails_nothing() {
+    let fake = Fake::new().fault("launch_grows:8388608");
+    let checked = checked::on(&fake, &format!("{HERE}uses_the_device_and_launches"));
+    checked.assert_clean();
+    let story = checked.story();
+    let whole = checked.reports[1].devices[0].whole.as_ref();
+    let whole = whole.expect("a context before");
+    assert_eq!(
+        (whole.parts.len(), whole.unexplained),
+        (0, 8 << 20),
+        "{story}"
+    );
+}
+
+#[test]
+#[ignore = "run where the first launch takes memory"]
+fn uses_the_device_and_launches() {
+    uses_the_device();
+    launches();
+}
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller does"]
+#[test]
+fn launches() {
+    let context = context();
+    let module = context.load_module("".into()).expect("a module");
+    let kernel = module.load_function("any").expect("a kernel");
+    let stream = context.default_stream();
+    // SAFETY: the stand-in runs nothing.
+    unsafe { stream.launch_builder(&kernel).launch(ONE_THREAD) }.expect("a launch");
+    stream.synchronize().expect("an end");
 }
 
 /// Only a real driver sets local memory apart.
@@ -126,18 +176,13 @@ fn uses_local_memory() {
     let module = context.load_module(code).expect("a module");
     let kernel = module.load_function("fill").expect("a kernel");
     let mut out = stream.alloc_zeros::<i32>(1).expect("memory");
-    let one = LaunchConfig {
-        grid_dim: (1, 1, 1),
-        block_dim: (1, 1, 1),
-        shared_mem_bytes: 0,
-    };
     // SAFETY: the kernel writes the one element of `out`, which lives until the stream is waited for.
     unsafe {
         stream
             .launch_builder(&kernel)
             .arg(&mut out)
             .arg(&7_i32)
-            .launch(one)
+            .launch(ONE_THREAD)
             .expect("a launch");
     }
     stream.synchronize().expect("an end");

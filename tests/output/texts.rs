@@ -236,6 +236,7 @@ fn the_whole_device_is_told_below_its_layers_with_what_is_known_of_it() {
     let part = |purpose, bytes| Part { purpose, bytes };
     let whole = |baseline, after, parts: &[Part], unexplained, hints: &[&str]| DeviceTable {
         whole: Some(WholeDevice {
+            second_run: baseline == 0,
             baseline,
             after,
             parts: parts.to_vec(),
@@ -260,6 +261,7 @@ fn the_whole_device_is_told_below_its_layers_with_what_is_known_of_it() {
                 &["2 modules more loaded"],
             ),
             whole(500 * MIB, 496 * MIB, &back, 0, &[]),
+            whole(0, 32 * MIB, &known, 0, &[]),
             whole(500 * MIB, 510 * MIB, &[], 10 << 20, &[]),
             whole(500 * MIB, 500 * MIB, &[], 0, &[]),
         ],

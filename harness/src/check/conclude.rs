@@ -7,6 +7,7 @@ use super::rounds::Rounds;
 use super::sites::{Sites, site};
 use super::sources::Poisoned;
 use super::{blind, refused, tables, uncovered};
+use crate::allow::{self, Date, Entry};
 use crate::capture;
 use crate::device::errors::error_name;
 use crate::judge::{self, Confirmed, Held, Reading, What, confirm};
@@ -25,6 +26,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) line: u32,
     pub(crate) column: u32,
     pub(crate) again: Option<String>,
+    /// What may stay.
+    pub(crate) allowed: Vec<Entry>,
 }
 
 /// Puts the runs of one check together.
@@ -43,7 +46,11 @@ pub(crate) fn conclude(
     let again = second.filter(|second| second.as_expected);
     findings.extend(over::findings(&first.over, again.map(|again| &*again.over)));
     let notes = notes(first, second);
-    report(subject, first, &first.after, findings, notes, blindness)
+    let mut report = report(subject, first, &first.after, findings, notes, blindness);
+    if let Some(again) = again {
+        tables::complete(&mut report.devices, &again.before, &again.after);
+    }
+    report
 }
 
 /// Puts the rounds of one check together.
@@ -97,6 +104,7 @@ fn report(
     mut notes: Vec<String>,
     blindness: Option<&Blindness>,
 ) -> Report {
+    allow::settle(&subject.allowed, Date::today(), &mut findings);
     findings.sort_by_key(|finding| {
         (
             finding.verdict,
@@ -108,6 +116,10 @@ fn report(
     notes.extend(blind::misled());
     let reason = reason(first, blindness);
     let (verdict, reason) = match (findings.first(), reason) {
+        // What is allowed tells nothing of what could not be seen.
+        (Some(finding), Some((verdict, reason))) if finding.verdict == Verdict::Allowed => {
+            (verdict, Some(reason))
+        }
         // A finding is a finding, whatever else could not be seen.
         (Some(finding), Some((Verdict::Inconclusive, reason))) => {
             notes.push(format!("{}; {}", reason.what, reason.remedy));

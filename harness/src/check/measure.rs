@@ -1,6 +1,5 @@
 //! One run of a body between two readings.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -45,8 +44,8 @@ pub(crate) struct Measured {
     pub(crate) uncovered: Vec<&'static Allocator>,
     /// Creating calls that failed.
     pub(crate) refused: Vec<Refused>,
-    /// The ledger's moments at which the body began and ended.
-    moments: Range<u64>,
+    /// The ledger's moment at which the body had ended.
+    ended: u64,
     /// Limits that the run passed.
     pub(crate) over: Vec<Over>,
     /// Things to know, a sentence each.
@@ -64,12 +63,12 @@ pub(crate) struct Measured {
 impl Measured {
     /// How many allocating and freeing calls there were while the body ran.
     pub(crate) fn events(&self) -> u64 {
-        self.moments.end - self.moments.start
+        self.ended - self.began
     }
 
     /// Which of them came at this moment, from 1.
     pub(crate) fn ordinal(&self, moment: u64) -> u64 {
-        moment.saturating_sub(self.moments.start) + 1
+        moment.saturating_sub(self.began) + 1
     }
 }
 
@@ -113,7 +112,7 @@ pub(crate) fn measure(
     Measured {
         as_expected,
         body_time,
-        moments: stretch.began..ended,
+        ended,
         over,
         ..stretch.finish(end, left)
     }
@@ -384,8 +383,9 @@ impl Stretch {
     /// Ends it with what was left.
     pub(crate) fn finish(self, end: End, mut left: Left) -> Measured {
         let scope = self.scope();
+        let ended = ledger::live().now();
         let uncovered = take_uncovered(&mut left.held);
-        let saw_events = ledger::live().now() != self.began;
+        let saw_events = ended != self.began;
         let returned = self.open.close();
         let mut notes = left.notes;
         notes.extend(remarks::returned(returned.count, returned.bytes));
@@ -408,7 +408,7 @@ impl Stretch {
             tolerated: left.tolerated,
             uncovered,
             refused: left.refused,
-            moments: 0..0,
+            ended,
             notes,
             owner_unknown: left.owner_unknown,
             poisoned_before,

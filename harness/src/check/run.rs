@@ -9,7 +9,8 @@ use super::company::Company;
 use super::conclude::{Subject, conclude, conclude_rounds};
 use super::gate::{Gate, Manner, Turn};
 use super::measure::{Earlier, Measured, is_inside_a_check, measure, run_unmeasured};
-use super::{body, entry, expect, isolate, outcome, poison, rounds, summary, warmup};
+use super::summary::{self, UnderWay};
+use super::{body, entry, expect, isolate, outcome, poison, rounds, warmup};
 use crate::capture::cupti;
 use crate::case::Case;
 use crate::config::{self, Mode, Policy, WithoutGpu};
@@ -130,7 +131,7 @@ pub(super) fn judge(
 ) -> Result<Judged, body::End> {
     let start = Instant::now();
     let company = Company::of(turn);
-    begin(case);
+    let _under_way = begin(case);
     let mut earlier = Earlier::default();
     for _ in 0..policy.warmup {
         let (scope, end) = run_unmeasured(&run);
@@ -217,14 +218,15 @@ fn by_rounds(case: &Case, rounds: rounds::Rounds) -> Seen {
 /// Gets everything ready that must be there before the body: the driver's tracer, ears for other
 /// sources, the line in the run file by which a killed test is known, and what the process warms
 /// up once.
-fn begin(case: &Case) {
+fn begin(case: &'static Case) -> UnderWay {
     Workspace::init(case.origin.manifest_dir, case.origin.file);
     observe::listen();
     // Its absence is judged after the body, when it is known whether there was anything to see.
     let _ = cupti::start();
-    summary::began(case.name());
+    let under_way = summary::began(case.name());
     Sink::global().began(case.name(), case.origin.file, case.origin.line);
     warmup::run_hooks(case);
+    under_way
 }
 
 /// Whether the body runs a second time: only what repeats is a leak.
@@ -242,6 +244,8 @@ fn subject(case: &Case) -> Subject<'_> {
         line: case.origin.line,
         column: case.origin.column,
         again: again::command(case),
+        allowed: config::allowed(&case.options, case.origin.manifest_dir)
+            .unwrap_or_else(|error| outcome::fail(case, &error, "")),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::env;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
+use super::isolate;
 use super::measure::Unknown;
 use crate::capture::cupti;
 use crate::device::exit;
@@ -18,10 +19,24 @@ fn under_way() -> MutexGuard<'static, Vec<&'static str>> {
     UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A check begins: until it is [added](add), the process's end aborts it.
-pub(crate) fn began(test: &'static str) {
+/// A check that is under way: as long as this lives, the end of the process aborts it.
+#[derive(Debug)]
+pub(crate) struct UnderWay(&'static str);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut under_way = under_way();
+        let this = under_way.iter().rposition(|test| *test == self.0);
+        this.map(|at| under_way.remove(at));
+    }
+}
+
+/// A check begins.
+#[must_use = "the check is over when this is dropped"]
+pub(crate) fn began(test: &'static str) -> UnderWay {
     under_way().push(test);
     tell_at_exit();
+    UnderWay(test)
 }
 
 fn lock() -> MutexGuard<'static, Option<Summary>> {
@@ -30,10 +45,6 @@ fn lock() -> MutexGuard<'static, Option<Summary>> {
 
 /// Adds a finished check.
 pub(crate) fn add(report: &Report, unknown: Unknown) {
-    let mut under_way = under_way();
-    let ended = under_way.iter().rposition(|test| *test == report.test);
-    ended.map(|at| under_way.remove(at));
-    drop(under_way);
     let mut summary = lock();
     let summary = summary.get_or_insert_default();
     summary.add(report);
@@ -91,8 +102,17 @@ pub(crate) fn tell_at_exit() {
     reason = "the process's last lines; no test captures them"
 )]
 fn tell() {
-    let mut summary = lock().take().unwrap_or_default();
-    for test in under_way().drain(..) {
+    let all = lock().take();
+    // The parent of an isolated test tells of it.
+    let aborted = match isolate::is_there() {
+        true => Vec::new(),
+        false => std::mem::take(&mut *under_way()),
+    };
+    if all.is_none() && aborted.is_empty() {
+        return;
+    }
+    let mut summary = all.unwrap_or_default();
+    for test in aborted {
         summary.add_aborted(test);
     }
     note_what_is_missing(&mut summary);

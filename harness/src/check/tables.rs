@@ -77,6 +77,17 @@ fn table(place: Place, before: &Reading, after: &Reading) -> DeviceTable {
     }
 }
 
+/// Adds what only the second run can tell of whole devices: the first one made their contexts.
+pub(crate) fn complete(tables: &mut [DeviceTable], before: &Reading, after: &Reading) {
+    for table in tables.iter_mut().filter(|table| table.whole.is_none()) {
+        let whole = whole_device(table.place, before, after);
+        table.whole = whole.map(|whole| WholeDevice {
+            second_run: true,
+            ..whole
+        });
+    }
+}
+
 /// The whole device's change, taken apart. A rest that another process may have made is not told.
 fn whole_device(place: Place, before: &Reading, after: &Reading) -> Option<WholeDevice> {
     let told = judge::reconcile(place, before, after, || memory::resident_threads(place))?;
@@ -92,6 +103,7 @@ fn whole_device(place: Place, before: &Reading, after: &Reading) -> Option<Whole
         hint(told.code, "module", "more loaded"),
     ];
     Some(WholeDevice {
+        second_run: false,
         baseline: told.baseline,
         after: told.after,
         parts: told.parts,

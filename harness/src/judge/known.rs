@@ -8,7 +8,7 @@ pub(crate) const VERSION: u32 = 1;
 
 /// One fact.
 #[derive(Debug)]
-pub(crate) struct Holding {
+pub(crate) struct Fact {
     /// Its name, which stays the same: `cublas-handle`.
     pub(crate) row: &'static str,
     /// The library, as reports call it.
@@ -23,8 +23,8 @@ pub(crate) struct Holding {
 }
 
 /// The first row that fits counts.
-const HOLDINGS: &[Holding] = &[
-    Holding {
+const FACTS: &[Fact] = &[
+    Fact {
         row: "cublas-handle",
         library: "cuBLAS",
         functions: &["cublasCreate"],
@@ -33,7 +33,7 @@ const HOLDINGS: &[Holding] = &[
                the process",
         source: "measured on an H200, CUDA 13.0, 2026-11-20; https://docs.nvidia.com/cuda/cublas/#cublascreate",
     },
-    Holding {
+    Fact {
         row: "cublas",
         library: "cuBLAS",
         functions: &[],
@@ -42,7 +42,7 @@ const HOLDINGS: &[Holding] = &[
                cublasSetWorkspace",
         source: "https://docs.nvidia.com/cuda/cublas/#cublassetworkspace",
     },
-    Holding {
+    Fact {
         row: "cublaslt",
         library: "cuBLASLt",
         functions: &[],
@@ -50,7 +50,7 @@ const HOLDINGS: &[Holding] = &[
                make it once for the process",
         source: "https://docs.nvidia.com/cuda/cublas/#cublasltdestroy",
     },
-    Holding {
+    Fact {
         row: "cudnn",
         library: "cuDNN",
         functions: &[],
@@ -58,7 +58,7 @@ const HOLDINGS: &[Holding] = &[
                drop both before the test ends, or make them once for the process",
         source: "https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html",
     },
-    Holding {
+    Fact {
         row: "cufft-plan",
         library: "cuFFT",
         functions: &[],
@@ -66,7 +66,7 @@ const HOLDINGS: &[Holding] = &[
                ends, or give it memory of your own by cufftSetAutoAllocation and cufftSetWorkArea",
         source: "https://docs.nvidia.com/cuda/cufft/#function-cufftdestroy",
     },
-    Holding {
+    Fact {
         row: "curand-generator",
         library: "cuRAND",
         functions: &[],
@@ -74,7 +74,7 @@ const HOLDINGS: &[Holding] = &[
                ends, or make it once for the process",
         source: "https://docs.nvidia.com/cuda/curand/group__HOST.html",
     },
-    Holding {
+    Fact {
         row: "cusolver",
         library: "cuSOLVER",
         functions: &[],
@@ -83,7 +83,7 @@ const HOLDINGS: &[Holding] = &[
                process",
         source: "https://docs.nvidia.com/cuda/cusolver/#cusolverdndestroy",
     },
-    Holding {
+    Fact {
         row: "cusparse",
         library: "cuSPARSE",
         functions: &[],
@@ -91,7 +91,7 @@ const HOLDINGS: &[Holding] = &[
                make it once for the process",
         source: "https://docs.nvidia.com/cuda/cusparse/#cusparsedestroy",
     },
-    Holding {
+    Fact {
         row: "cutensor",
         library: "cuTENSOR",
         functions: &[],
@@ -99,7 +99,7 @@ const HOLDINGS: &[Holding] = &[
                make it once for the process",
         source: "https://docs.nvidia.com/cuda/cutensor/latest/api/cutensor.html",
     },
-    Holding {
+    Fact {
         row: "nccl-communicator",
         library: "NCCL",
         functions: &[],
@@ -107,7 +107,7 @@ const HOLDINGS: &[Holding] = &[
                it in the test, on every rank",
         source: "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/comms.html",
     },
-    Holding {
+    Fact {
         row: "nvjpeg",
         library: "nvJPEG",
         functions: &[],
@@ -115,7 +115,7 @@ const HOLDINGS: &[Holding] = &[
                destroy both before the test ends",
         source: "https://docs.nvidia.com/cuda/nvjpeg/",
     },
-    Holding {
+    Fact {
         row: "tensorrt",
         library: "TensorRT",
         functions: &[],
@@ -126,21 +126,20 @@ const HOLDINGS: &[Holding] = &[
 ];
 
 /// What is known of memory that `library` takes in `function`.
-pub(crate) fn holding(library: &str, function: &str) -> Option<&'static Holding> {
-    HOLDINGS.iter().find(|holding| {
+pub(crate) fn fact(library: &str, function: &str) -> Option<&'static Fact> {
+    FACTS.iter().find(|fact| {
         let named = |start: &&str| function.starts_with(*start);
-        holding.library == library
-            && (holding.functions.is_empty() || holding.functions.iter().any(named))
+        fact.library == library && (fact.functions.is_empty() || fact.functions.iter().any(named))
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{HOLDINGS, holding};
+    use super::{FACTS, fact};
 
     #[test]
     fn the_row_of_the_function_comes_before_that_of_the_library() {
-        let row = |library, function| holding(library, function).map(|holding| holding.row);
+        let row = |library, function| fact(library, function).map(|fact| fact.row);
         assert_eq!(row("cuBLAS", "cublasCreate_v2"), Some("cublas-handle"));
         assert_eq!(row("cuBLAS", "cublasSgemm_v2"), Some("cublas"));
         assert_eq!(row("cuBLAS", ""), Some("cublas"));
@@ -149,9 +148,9 @@ mod tests {
 
     #[test]
     fn every_row_can_be_reached_and_says_where_it_is_from() {
-        for fact in HOLDINGS {
+        for fact in FACTS {
             let function = fact.functions.first().copied().unwrap_or_default();
-            let found = holding(fact.library, function).expect("itself");
+            let found = super::fact(fact.library, function).expect("itself");
             assert_eq!(found.row, fact.row, "hidden by the row before it");
             assert!(fact.source.contains("https://"), "{}", fact.row);
         }

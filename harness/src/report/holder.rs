@@ -31,13 +31,13 @@ pub(super) fn library(frames: &[Frame]) -> Option<Library> {
         .function
         .clone()
         .filter(|name| !name.starts_with("_Z"));
-    let holding = known::holding(holder.name, function.as_deref().unwrap_or_default());
+    let fact = known::fact(holder.name, function.as_deref().unwrap_or_default());
     Some(Library {
         name: holder.name.to_owned(),
-        known: holding.map(|holding| Known {
+        known: fact.map(|fact| Known {
             table: known::VERSION,
-            row: holding.row.to_owned(),
-            says: holding.says.to_owned(),
+            row: fact.row.to_owned(),
+            says: fact.says.to_owned(),
         }),
         function,
         file: entry.module.clone(),

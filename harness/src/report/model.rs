@@ -318,6 +318,9 @@ pub struct DeviceTable {
 /// no verdict comes from it, for the driver and other processes hold memory as well.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WholeDevice {
+    /// Whether this is about the second run of the body, for the first one began without a context
+    /// on the device.
+    pub second_run: bool,
     /// Bytes in use before the body.
     pub baseline: u64,
     /// Bytes in use after it.

@@ -78,7 +78,12 @@ fn whole_lines(whole: &WholeDevice) -> Vec<String> {
         _ if parts.is_empty() => "none accounted for".to_owned(),
         known => format!("{known} accounted for: {}", parts.join(", ")),
     };
-    let mut lines = vec![format!("device used {difference}, of which {known}")];
+    let run = if whole.second_run {
+        " in the second run"
+    } else {
+        ""
+    };
+    let mut lines = vec![format!("device used {difference}{run}, of which {known}")];
     if whole.unexplained != 0 {
         let hints = match whole.hints.join(", ") {
             none if none.is_empty() => none,
