@@ -4,16 +4,13 @@
 
 mod args;
 mod attributes;
-mod duration;
 mod expand;
 mod inherit;
 mod input;
 mod module;
 mod paths;
-mod quantity;
 mod requeue;
 mod should_panic;
-mod size;
 #[cfg(test)]
 mod tests;
 mod warmup;

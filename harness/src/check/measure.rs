@@ -19,8 +19,6 @@ use crate::report::{self, units};
 /// What one run of a body showed.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    /// The scope it had.
-    pub(crate) scope: ScopeId,
     /// How the body ended.
     pub(crate) end: End,
     /// Whether that is how it should end.
@@ -54,36 +52,82 @@ pub(crate) struct Unknown {
     pub(crate) bytes: u64,
 }
 
-/// Runs a body once, by `run` for the scope it is told, and looks at what it left. `earlier` are the
-/// scopes of the same check's earlier runs.
+/// The runs of one check's body.
+pub(crate) struct Runs<'a> {
+    policy: &'a Policy,
+    should_panic: Option<ShouldPanic>,
+    company: Company<'a>,
+    /// Runs the body for the scope it is told.
+    body: &'a dyn Fn(ScopeId) -> End,
+    /// The scopes of the runs so far.
+    scopes: Vec<ScopeId>,
+}
+
+impl<'a> Runs<'a> {
+    /// Before the first one.
+    pub(crate) fn new(
+        policy: &'a Policy,
+        should_panic: Option<ShouldPanic>,
+        company: Company<'a>,
+        body: &'a dyn Fn(ScopeId) -> End,
+    ) -> Self {
+        Self {
+            policy,
+            should_panic,
+            company,
+            body,
+            scopes: Vec::new(),
+        }
+    }
+
+    /// Runs the body and judges nothing.
+    ///
+    /// # Errors
+    ///
+    /// How it ended, where that is not as it should.
+    pub(crate) fn warm_up(&mut self) -> Result<(), End> {
+        let open = Open::new();
+        let end = (self.body)(open.scope);
+        self.scopes.push(open.scope);
+        if end.as_expected(self.should_panic) {
+            Ok(())
+        } else {
+            Err(end)
+        }
+    }
+
+    /// Runs the body and looks at what it left.
+    pub(crate) fn measure(&mut self) -> Measured {
+        let body = self.body;
+        let stretch = Stretch::begin(self.company);
+        // What a thread of an earlier run does now, this run answers for.
+        for scope in &self.scopes {
+            family::join(*scope, stretch.scope());
+        }
+        self.scopes.push(stretch.scope());
+        let measured = measure(self.policy, self.company, stretch, body);
+        Measured {
+            as_expected: measured.end.as_expected(self.should_panic),
+            ..measured
+        }
+    }
+}
+
+/// Runs a body once, by `run` for the scope of `stretch`, and looks at what it left.
 pub(crate) fn measure(
     policy: &Policy,
-    should_panic: Option<ShouldPanic>,
     company: Company<'_>,
-    earlier: &[ScopeId],
+    stretch: Stretch,
     run: impl FnOnce(ScopeId) -> End,
 ) -> Measured {
-    let stretch = Stretch::begin(company);
-    for scope in earlier {
-        family::join(*scope, stretch.scope());
-    }
     let start = Instant::now();
     let end = run(stretch.scope());
     let body_time = start.elapsed();
     let left = stretch.settle(policy, company);
-    let as_expected = end.as_expected(should_panic);
     Measured {
-        as_expected,
         body_time,
         ..stretch.finish(end, left)
     }
-}
-
-/// Runs a body in a scope of its own and judges nothing.
-pub(crate) fn run_unmeasured(run: impl FnOnce(ScopeId) -> End) -> (ScopeId, End) {
-    let open = Open::new();
-    let end = run(open.scope);
-    (open.scope, end)
 }
 
 /// Whether this thread works for a check that is under way. A thread of a pool may still have the
@@ -320,7 +364,6 @@ impl Stretch {
 
     /// Ends it with what was left.
     pub(crate) fn finish(self, end: End, left: Left) -> Measured {
-        let scope = self.scope();
         let saw_events = ledger::live().now() != self.began;
         let returned = self.open.close();
         let mut notes = left.notes;
@@ -338,9 +381,8 @@ impl Stretch {
             left.poisoned.into_iter().next()
         };
         Measured {
-            scope,
+            as_expected: end.as_expected(None),
             end,
-            as_expected: false,
             body_time: Duration::ZERO,
             before: self.before,
             after: left.after,

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use super::body::{self, End};
 use super::company;
 use super::outcome::{self, Outcome};
-use super::run::{is_unchecked, judge};
+use super::run::{is_skipped, is_unchecked, judge, policy_of};
 use crate::case::Case;
-use crate::config::{Mode, Policy};
+use crate::config::Mode;
 
 /// The settings are wrong.
 const USAGE: u8 = 2;
@@ -24,7 +24,7 @@ const FINDINGS: u8 = 1;
 ///
 /// With the program's own panic.
 pub fn run_program(case: &'static Case) -> ExitCode {
-    let policy = match Policy::of(&case.options) {
+    let policy = match policy_of(case) {
         Ok(policy) => policy,
         Err(error) => {
             outcome::tell(&format!("gpu-leak-check: {error}"));
@@ -33,6 +33,9 @@ pub fn run_program(case: &'static Case) -> ExitCode {
     };
     if policy.mode == Mode::Off || is_unchecked(case) {
         return (case.body)();
+    }
+    if is_skipped(case, &policy) {
+        return ExitCode::SUCCESS;
     }
     company::is_one_program();
     let judged = match judge(case, &policy, None, |scope| {

@@ -8,11 +8,11 @@ use super::blind::{self, Blindness};
 use super::company::Company;
 use super::conclude::{Subject, conclude};
 use super::gate::{Gate, Manner, Turn};
-use super::measure::{Measured, is_inside_a_check, measure, run_unmeasured};
+use super::measure::{Measured, Runs, is_inside_a_check};
 use super::{body, entry, isolate, outcome, poison, summary, warmup};
 use crate::capture::cupti;
 use crate::case::Case;
-use crate::config::{Mode, Policy};
+use crate::config::{self, Mode, Policy, WithoutGpu};
 use crate::ledger::ScopeId;
 use crate::observe;
 use crate::report::Sink;
@@ -69,13 +69,21 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
             let end = body::run(case.name(), ScopeId::NONE, case.body);
             return outcome::end_unjudged(case, end);
         }
+        if is_skipped(case, &policy) {
+            return ExitCode::SUCCESS;
+        }
         let turn = (!nested).then(|| take_turn(&policy, caller));
         check(case, &policy, turn.as_ref())
     })
 }
 
 fn policy(case: &Case) -> Policy {
-    Policy::of(&case.options).unwrap_or_else(|error| outcome::fail(case, &error, ""))
+    policy_of(case).unwrap_or_else(|error| outcome::fail(case, &error, ""))
+}
+
+/// What holds for a case.
+pub(super) fn policy_of(case: &Case) -> Result<Policy, String> {
+    Policy::of(case.name(), case.origin.manifest_dir, &case.options)
 }
 
 fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {
@@ -119,25 +127,19 @@ pub(super) fn judge(
     let start = Instant::now();
     let company = Company::of(turn);
     begin(case);
-    let mut earlier = Vec::new();
+    let mut runs = Runs::new(policy, case.should_panic, company, &run);
     for _ in 0..policy.warmup {
-        let (scope, end) = run_unmeasured(&run);
-        if !end.as_expected(case.should_panic) {
-            return Err(end);
-        }
-        earlier.push(scope);
+        runs.warm_up()?;
     }
-    let mut measure = || {
-        let measured = measure(policy, case.should_panic, company, &earlier, &run);
-        earlier.push(measured.scope);
-        measured
-    };
-    let first = measure();
-    let second = needs_confirmation(&first, policy).then(&mut measure);
+    let first = runs.measure();
+    let second = needs_confirmation(&first, policy).then(|| runs.measure());
     let blindness = blind::blindness(first.saw_events);
     let mut report = conclude(subject(case), &first, second.as_ref(), blindness.as_ref());
     report.waited_ms = turn.map_or(0, |turn| turn.waited.as_millis() as u64);
     report.overhead_ms = overhead(start, &first, second.as_ref());
+    if let Some(file) = config::file_in_use(case.origin.manifest_dir) {
+        report.notes.push(format!("configured by {file}"));
+    }
     file(case, &report, &first);
     Ok(Judged {
         end: first.end,
@@ -187,6 +189,15 @@ fn file(case: &Case, report: &Report, first: &Measured) {
     }
     summary::add(report, first.owner_unknown);
     Sink::global().finished(report);
+}
+
+/// Whether the run's settings say that nothing runs on a machine like this.
+pub(super) fn is_skipped(case: &Case, policy: &Policy) -> bool {
+    let skipped = policy.without_gpu == WithoutGpu::Skip && blind::no_gpu();
+    if skipped {
+        summary::skipped(case.name());
+    }
+    skipped
 }
 
 /// Whether the attribute says that this test is not to be judged here.
