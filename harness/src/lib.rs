@@ -19,7 +19,7 @@ pub mod probe;
 pub mod registry;
 pub mod report;
 
-pub use check::run;
+pub use check::{Entered, Instrument, Instrumented, OpenScope, Scope, run};
 pub use ledger::Place;
 
 /// Writes the `main` of a test target without libtest (`harness = false`): it runs every checked

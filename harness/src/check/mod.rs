@@ -16,6 +16,7 @@ mod program;
 mod run;
 #[cfg(feature = "main")]
 mod runner;
+mod scope;
 mod sites;
 mod sources;
 mod summary;
@@ -27,3 +28,4 @@ pub use program::run_program;
 pub use run::{run, run_test};
 #[cfg(feature = "main")]
 pub use runner::main;
+pub use scope::{Entered, Instrument, Instrumented, OpenScope, Scope};

@@ -104,10 +104,7 @@ pub(crate) fn tell(text: &str) {
 
 /// The report as the reader of this process's errors gets it.
 pub(crate) fn story(report: &Report) -> String {
-    let mut story = String::new();
-    // A string takes all that is written.
-    let _ = text::render(report, &Rendering::for_stderr(), &mut story);
-    story
+    text::to_string(report, &Rendering::for_stderr())
 }
 
 /// Fails the test as a panic would. The line is written here, not by the panic hook: runners take

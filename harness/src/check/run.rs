@@ -152,13 +152,18 @@ pub(super) fn judge(
 /// sources, the line in the run file by which a killed test is known, and what the process warms
 /// up once.
 fn begin(case: &Case) {
-    Workspace::init(case.origin.manifest_dir, case.origin.file);
-    observe::listen();
-    // Its absence is judged after the body, when it is known whether there was anything to see.
-    let _ = cupti::start();
+    listen(case.origin.manifest_dir, case.origin.file);
     summary::tell_at_exit();
     Sink::global().began(case.name(), case.origin.file, case.origin.line);
     warmup::run_hooks(case);
+}
+
+/// The driver's tracer, and ears for other sources.
+pub(super) fn listen(manifest_dir: Option<&str>, file: &str) {
+    Workspace::init(manifest_dir, file);
+    observe::listen();
+    // Its absence is judged after the body, when it is known whether there was anything to see.
+    let _ = cupti::start();
 }
 
 /// Whether the body runs a second time: only what repeats is a leak.
