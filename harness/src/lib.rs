@@ -19,7 +19,11 @@ pub mod probe;
 pub mod registry;
 pub mod report;
 
-pub use check::{Entered, Instrument, Instrumented, OpenScope, Scope, run};
+pub use check::{
+    Check, Entered, Instrument, Instrumented, OpenScope, Scope, Snapshot, assert_no_growth,
+    gpu_available, max_memory_allocated, memory_allocated, memory_reserved, memory_summary, run,
+    snapshot,
+};
 pub use ledger::Place;
 
 /// Writes the `main` of a test target without libtest (`harness = false`): it runs every checked

@@ -7,7 +7,7 @@ pub use crate::case::{Case, Origin, ShouldPanic};
 #[cfg(feature = "main")]
 pub use crate::check::main;
 pub use crate::check::{run_program, run_test as run};
-pub use crate::options::{OnLeak, Options, UncheckedIf};
+pub use crate::options::{Expect, OnLeak, Options, UncheckedIf};
 pub use crate::origin;
 pub use crate::probe::RegisteredProbe;
 pub use crate::registry::{Registered, RegisteredWarmup, Warmup};

@@ -2,18 +2,21 @@
 
 use super::blind::Blindness;
 use super::measure::Measured;
+use super::over;
+use super::rounds::Rounds;
 use super::sites::{Sites, site};
 use super::sources::Poisoned;
 use crate::capture;
+use crate::case::Case;
 use crate::device::contexts::device_name;
 use crate::device::errors::error_name;
 use crate::judge::{self, Confirmed, Held, LevelName, Reading, What, confirm};
 use crate::ledger::event::ContextEnd;
 use crate::ledger::{Layer, Place};
 use crate::report::model::{
-    Confirmation, DeviceTable, FailedRelease, Figure, Finding, Reason, Report, Row, Verdict,
+    Confirmation, DeviceTable, FailedRelease, Figure, Finding, Left, Reason, Report, Row, Verdict,
 };
-use crate::report::units;
+use crate::report::{again, units};
 
 /// What a check is called and where it stands.
 #[derive(Clone, Debug)]
@@ -25,6 +28,19 @@ pub(crate) struct Subject<'a> {
     pub(crate) again: Option<String>,
 }
 
+impl<'a> Subject<'a> {
+    /// That of an annotated test.
+    pub(crate) fn of(case: &'a Case) -> Self {
+        Self {
+            test: case.name(),
+            file: case.origin.file,
+            line: case.origin.line,
+            column: case.origin.column,
+            again: again::command(case),
+        }
+    }
+}
+
 /// Puts the runs of one check together.
 pub(crate) fn conclude(
     subject: Subject<'_>,
@@ -32,12 +48,69 @@ pub(crate) fn conclude(
     second: Option<&Measured>,
     blindness: Option<&Blindness>,
 ) -> Report {
-    let lost = blindness.is_some_and(|blindness| blindness.verdict == Verdict::Inconclusive);
+    let lost = is_lost(blindness);
     let mut findings: Vec<Finding> = compare(first, second)
         .iter()
         .filter(|confirmed| !(lost && may_be_gone(&confirmed.held)))
         .map(finding)
         .collect();
+    let again = second.filter(|second| second.as_expected);
+    findings.extend(over::findings(&first.over, again.map(|again| &*again.over)));
+    let notes = notes(first, second);
+    report(subject, first, &first.after, findings, notes, blindness)
+}
+
+/// Puts the rounds of one check together.
+pub(crate) fn conclude_rounds(
+    subject: Subject<'_>,
+    rounds: &Rounds,
+    blindness: Option<&Blindness>,
+) -> Report {
+    let lost = is_lost(blindness);
+    let grown = rounds
+        .grown
+        .iter()
+        .filter(|grown| !(lost && may_be_gone(&grown.held)));
+    let grown = grown.map(|grown| Finding {
+        verdict: Verdict::Grew,
+        rounds: grown
+            .levels
+            .iter()
+            .map(|level| Left {
+                count: level.count,
+                bytes: level.bytes,
+            })
+            .collect(),
+        ..finding(&unconfirmed(grown.held.clone()))
+    });
+    let last = rounds.last.as_ref().unwrap_or(&rounds.first);
+    let incidents = [&rounds.first]
+        .into_iter()
+        .chain(&rounds.last)
+        .flat_map(|round| &round.held);
+    let incidents = incidents.filter(|held| judge::is_an_incident(held));
+    let mut findings: Vec<_> = grown.collect();
+    findings.extend(incidents.map(|held| finding(&unconfirmed(held.clone()))));
+    findings.extend(over::findings(&rounds.first.over, None));
+    let notes = rounds.first.notes.clone();
+    report(
+        subject,
+        &rounds.first,
+        &last.after,
+        findings,
+        notes,
+        blindness,
+    )
+}
+
+fn report(
+    subject: Subject<'_>,
+    first: &Measured,
+    after: &Reading,
+    mut findings: Vec<Finding>,
+    notes: Vec<String>,
+    blindness: Option<&Blindness>,
+) -> Report {
     findings.sort_by_key(|finding| {
         (
             finding.verdict,
@@ -45,16 +118,6 @@ pub(crate) fn conclude(
             std::cmp::Reverse(finding.count),
         )
     });
-    let mut notes = first.notes.clone();
-    if let Some(second) = second
-        && !second.as_expected
-    {
-        notes.push(
-            "the second run of the body, made to confirm the findings, did not end as it should; \
-             `confirm = false` is for bodies that can run only once"
-                .to_owned(),
-        );
-    }
     let reason = reason(first, blindness);
     let verdict = match (findings.first(), &reason) {
         (Some(finding), _) => finding.verdict,
@@ -69,12 +132,28 @@ pub(crate) fn conclude(
         verdict,
         reason: reason.map(|(_, reason)| reason),
         findings,
-        devices: tables(&first.before, &first.after),
+        devices: tables(&first.before, after),
         notes,
         again: subject.again,
         waited_ms: 0,
         overhead_ms: 0.0,
     }
+}
+
+fn notes(first: &Measured, second: Option<&Measured>) -> Vec<String> {
+    let mut notes = first.notes.clone();
+    if second.is_some_and(|second| !second.as_expected) {
+        notes.push(
+            "the second run of the body, made to confirm the findings, did not end as it should; \
+             `confirm = false` is for bodies that can run only once"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+fn is_lost(blindness: Option<&Blindness>) -> bool {
+    blindness.is_some_and(|blindness| blindness.verdict == Verdict::Inconclusive)
 }
 
 /// Whether what is held may have been freed unseen after the tracer was lost.
@@ -90,14 +169,17 @@ fn compare(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
     all
 }
 
-fn confirmed(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
-    let mut sites = Sites::default();
-    let first = sites.merge(&first.held);
-    let unconfirmed = |held| Confirmed {
+fn unconfirmed(held: Held) -> Confirmed {
+    Confirmed {
         held,
         second: None,
         first_use: false,
-    };
+    }
+}
+
+fn confirmed(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
+    let mut sites = Sites::default();
+    let first = sites.merge(&first.held);
     let Some(second) = second.filter(|second| second.as_expected) else {
         return first.into_iter().map(unconfirmed).collect();
     };
@@ -143,7 +225,7 @@ fn name_what_pins(all: &mut [Confirmed], first: &Measured, second: Option<&Measu
     }
 }
 
-fn finding(confirmed: &Confirmed) -> Finding {
+pub(super) fn finding(confirmed: &Confirmed) -> Finding {
     let held = &confirmed.held;
     let (verdict, kind) = match held.key.what {
         What::Live(kind) | What::EndedWithContext(kind, _) => (Verdict::Leaked, Some(kind)),
@@ -197,6 +279,8 @@ fn finding(confirmed: &Confirmed) -> Finding {
             confirmed.second
         },
         failed,
+        rounds: Vec::new(),
+        budget: None,
         foreign_thread: held.foreign_thread.map(capture::thread::thread_name),
         notes,
     }
@@ -229,7 +313,7 @@ fn poisoned_reason(poisoned: &Poisoned) -> Reason {
 }
 
 /// What each device held before and after, the driver first.
-fn tables(before: &Reading, after: &Reading) -> Vec<DeviceTable> {
+pub(super) fn tables(before: &Reading, after: &Reading) -> Vec<DeviceTable> {
     let mut places = before.places();
     places.extend(after.places());
     places.sort_unstable_by_key(|place| (*place == Place::HOST, *place));

@@ -5,7 +5,7 @@ use super::blind;
 use super::body::End;
 use super::company::Company;
 use super::conclude::{Subject, conclude};
-use super::measure::{Stretch, measure};
+use super::measure::{Earlier, measure};
 use super::token::Token;
 use crate::config::Policy;
 use crate::options::Options;
@@ -18,12 +18,17 @@ use crate::report::model::Report;
 /// What is wrong with the run's settings.
 pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, String> {
     let policy = Policy::of(name, None, &Options::DEFAULT)?;
-    let company = Company::of(None);
-    let measured = measure(&policy, company, Stretch::begin(company), |scope| {
-        let _token = Token::set(scope);
-        body();
-        End::Passed
-    });
+    let measured = measure(
+        &policy,
+        None,
+        Company::of(None),
+        &Earlier::default(),
+        |scope| {
+            let _token = Token::set(scope);
+            body();
+            End::Passed
+        },
+    );
     let blindness = blind::blindness(measured.saw_events);
     let subject = Subject {
         test: name,

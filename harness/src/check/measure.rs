@@ -12,13 +12,17 @@ use super::family::{self, Family};
 use super::sources::{self, Poisoned};
 use crate::case::ShouldPanic;
 use crate::config::Policy;
-use crate::judge::{self, Held, Reading, What};
+use crate::judge::{self, Budget, Held, Over, Reading, What};
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, Returned, ScopeId};
 use crate::report::{self, units};
 
 /// What one run of a body showed.
 #[derive(Debug)]
 pub(crate) struct Measured {
+    /// The scope it had.
+    pub(crate) scope: ScopeId,
+    /// When it began, in the order of the ledger's events.
+    pub(crate) began: u64,
     /// How the body ended.
     pub(crate) end: End,
     /// Whether that is how it should end.
@@ -33,6 +37,8 @@ pub(crate) struct Measured {
     pub(crate) held: Vec<Held>,
     /// What is left and may be.
     pub(crate) tolerated: Vec<Held>,
+    /// Limits that the run passed.
+    pub(crate) over: Vec<Over>,
     /// Things to know, a sentence each.
     pub(crate) notes: Vec<String>,
     /// What nobody can be charged with.
@@ -52,82 +58,48 @@ pub(crate) struct Unknown {
     pub(crate) bytes: u64,
 }
 
-/// The runs of one check's body.
-pub(crate) struct Runs<'a> {
-    policy: &'a Policy,
-    should_panic: Option<ShouldPanic>,
-    company: Company<'a>,
-    /// Runs the body for the scope it is told.
-    body: &'a dyn Fn(ScopeId) -> End,
-    /// The scopes of the runs so far.
-    scopes: Vec<ScopeId>,
+/// The runs of the same check before another one.
+#[derive(Debug, Default)]
+pub(crate) struct Earlier {
+    /// Their scopes: what their threads go on to do is the next run's.
+    pub(crate) scopes: Vec<ScopeId>,
+    /// Since when what they left counts as left by the next run too; none: each run by itself.
+    pub(crate) since: Option<u64>,
 }
 
-impl<'a> Runs<'a> {
-    /// Before the first one.
-    pub(crate) fn new(
-        policy: &'a Policy,
-        should_panic: Option<ShouldPanic>,
-        company: Company<'a>,
-        body: &'a dyn Fn(ScopeId) -> End,
-    ) -> Self {
-        Self {
-            policy,
-            should_panic,
-            company,
-            body,
-            scopes: Vec::new(),
-        }
-    }
-
-    /// Runs the body and judges nothing.
-    ///
-    /// # Errors
-    ///
-    /// How it ended, where that is not as it should.
-    pub(crate) fn warm_up(&mut self) -> Result<(), End> {
-        let open = Open::new();
-        let end = (self.body)(open.scope);
-        self.scopes.push(open.scope);
-        if end.as_expected(self.should_panic) {
-            Ok(())
-        } else {
-            Err(end)
-        }
-    }
-
-    /// Runs the body and looks at what it left.
-    pub(crate) fn measure(&mut self) -> Measured {
-        let body = self.body;
-        let stretch = Stretch::begin(self.company);
-        // What a thread of an earlier run does now, this run answers for.
-        for scope in &self.scopes {
-            family::join(*scope, stretch.scope());
-        }
-        self.scopes.push(stretch.scope());
-        let measured = measure(self.policy, self.company, stretch, body);
-        Measured {
-            as_expected: measured.end.as_expected(self.should_panic),
-            ..measured
-        }
-    }
-}
-
-/// Runs a body once, by `run` for the scope of `stretch`, and looks at what it left.
+/// Runs a body once, by `run` for the scope it is told, and looks at what it left. The runs before
+/// it were `earlier`.
 pub(crate) fn measure(
     policy: &Policy,
+    should_panic: Option<ShouldPanic>,
     company: Company<'_>,
-    stretch: Stretch,
+    earlier: &Earlier,
     run: impl FnOnce(ScopeId) -> End,
 ) -> Measured {
+    let mut stretch = Stretch::begin(company, policy.budget);
+    stretch.since = earlier.since.unwrap_or(stretch.began);
+    for scope in &earlier.scopes {
+        family::join(*scope, stretch.scope());
+    }
     let start = Instant::now();
     let end = run(stretch.scope());
     let body_time = start.elapsed();
+    let over = stretch.over_budget();
     let left = stretch.settle(policy, company);
+    let as_expected = end.as_expected(should_panic);
     Measured {
+        as_expected,
         body_time,
+        over,
         ..stretch.finish(end, left)
     }
+}
+
+/// Runs a body in a scope of its own and judges nothing.
+pub(crate) fn run_unmeasured(run: impl FnOnce(ScopeId) -> End) -> (ScopeId, End) {
+    let open = Open::new();
+    let end = run(open.scope);
+    (open.scope, end)
 }
 
 /// Whether this thread works for a check that is under way. A thread of a pool may still have the
@@ -187,6 +159,9 @@ impl Drop for Open {
 pub(crate) struct Stretch {
     open: Open,
     began: u64,
+    /// What was made since then and is live counts as left: by this run, or by earlier rounds too.
+    since: u64,
+    budget: Budget,
     unowned: u64,
     mark: Mark,
     before: Reading,
@@ -206,29 +181,52 @@ pub(crate) struct Left {
 
 impl Stretch {
     /// Begins one here and now.
-    pub(crate) fn begin(company: Company<'_>) -> Self {
+    pub(crate) fn begin(company: Company<'_>, budget: Budget) -> Self {
         let ledger = ledger::live();
-        let nested = is_inside_a_check();
+        let outer = current();
         let poisoned_before = sources::synchronise(ScopeId::NONE);
-        if !nested {
+        if outer.is_none() {
             sources::empty_caches();
         }
-        if !nested && !company.met_a_check() {
+        if outer.is_none() && !company.met_a_check() {
             ledger.counters().restart_peaks();
         }
+        let open = Open::new();
+        if let Some(outer) = outer {
+            ledger.nest(open.scope, outer);
+        }
+        if let Some(layer) = budget.metered() {
+            ledger.meter(open.scope, layer);
+        }
+        if budget.reserved.is_some() {
+            sources::restart_most_reserved();
+        }
+        let began = ledger.now();
         Self {
-            open: Open::new(),
+            open,
+            budget,
+            since: began,
+            began,
             before: sources::read(),
             poisoned_before,
             unowned: ledger.unowned(),
             mark: ledger.mark(),
-            began: ledger.now(),
         }
     }
 
     /// What its threads have as their token.
     pub(crate) fn scope(&self) -> ScopeId {
         self.open.scope
+    }
+
+    /// The limits that the body passed: to be asked before anything is given back.
+    fn over_budget(&self) -> Vec<Over> {
+        let mut over = self.budget.passed_by(ledger::live().metered(self.scope()));
+        if self.budget.reserved.is_some() {
+            let at_most = sources::read_most_reserved();
+            over.extend(self.budget.passed_by_reserve(&self.before, &at_most));
+        }
+        over
     }
 
     /// Reads until nothing is left, nothing can still be freed, or the time is up.
@@ -299,7 +297,7 @@ impl Stretch {
         let mut records = Vec::new();
         if ledger.live_in(self.scope()) != 0 || !family.is_single() {
             records.extend(ledger.select(|record| {
-                record.sequence >= self.began && family.has(record.made.caller.scope)
+                record.sequence >= self.since && family.has(record.made.caller.scope)
             }));
         }
         if ledger.unowned() != self.unowned {
@@ -316,7 +314,10 @@ impl Stretch {
             return;
         }
         let claims = sources::claims();
-        records.retain(|record| claims.owner(record).is_none() && !is_the_runtime_s_code(record));
+        let holdings = ledger.holdings();
+        records.retain(|record| {
+            claims.owner(record, &holdings).is_none() && !is_the_runtime_s_code(record)
+        });
         let foreign = |record: &Record| {
             (!family.has(record.made.caller.scope)).then_some(record.made.caller.thread)
         };
@@ -325,6 +326,7 @@ impl Stretch {
             .map(|record| (*record, What::Live(record.made.kind), foreign(record)));
         left.held = judge::group(live);
         left.tolerated = judge::tolerate(policy.tolerance, &mut left.held);
+        judge::tell_what_holds(&records, &holdings, &mut left.held);
         let tolerated: u64 = left.tolerated.iter().map(|held| held.bytes).sum();
         if tolerated != 0 {
             left.notes.push(format!(
@@ -364,6 +366,7 @@ impl Stretch {
 
     /// Ends it with what was left.
     pub(crate) fn finish(self, end: End, left: Left) -> Measured {
+        let scope = self.scope();
         let saw_events = ledger::live().now() != self.began;
         let returned = self.open.close();
         let mut notes = left.notes;
@@ -381,8 +384,11 @@ impl Stretch {
             left.poisoned.into_iter().next()
         };
         Measured {
-            as_expected: end.as_expected(None),
+            scope,
+            began: self.began,
             end,
+            over: Vec::new(),
+            as_expected: false,
             body_time: Duration::ZERO,
             before: self.before,
             after: left.after,

@@ -1,18 +1,23 @@
 //! One check, from its beginning to its outcome.
 
 mod blind;
+mod block;
 mod body;
 mod company;
 mod conclude;
 mod entry;
+mod expect;
 mod family;
+mod figures;
 mod gate;
 mod here;
 mod isolate;
 mod measure;
 mod outcome;
+mod over;
 mod poison;
 mod program;
+mod rounds;
 mod run;
 #[cfg(feature = "main")]
 mod runner;
@@ -23,6 +28,11 @@ mod summary;
 mod token;
 mod warmup;
 
+pub use block::{Check, assert_no_growth};
+pub use figures::{
+    Snapshot, gpu_available, max_memory_allocated, memory_allocated, memory_reserved,
+    memory_summary, snapshot,
+};
 pub(crate) use here::check_here;
 pub use program::run_program;
 pub use run::{run, run_test};

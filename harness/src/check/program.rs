@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use super::body::{self, End};
 use super::company;
 use super::outcome::{self, Outcome};
-use super::run::{is_skipped, is_unchecked, judge, policy_of};
+use super::run::{Task, is_left_out, is_unchecked, judge};
 use crate::case::Case;
-use crate::config::Mode;
+use crate::config::{Mode, Policy};
 
 /// The settings are wrong.
 const USAGE: u8 = 2;
@@ -24,7 +24,7 @@ const FINDINGS: u8 = 1;
 ///
 /// With the program's own panic.
 pub fn run_program(case: &'static Case) -> ExitCode {
-    let policy = match policy_of(case) {
+    let policy = match Policy::of(case.name(), case.origin.manifest_dir, &case.options) {
         Ok(policy) => policy,
         Err(error) => {
             outcome::tell(&format!("gpu-leak-check: {error}"));
@@ -34,11 +34,11 @@ pub fn run_program(case: &'static Case) -> ExitCode {
     if policy.mode == Mode::Off || is_unchecked(case) {
         return (case.body)();
     }
-    if is_skipped(case, &policy) {
+    if is_left_out(case, &policy) {
         return ExitCode::SUCCESS;
     }
     company::is_one_program();
-    let judged = match judge(case, &policy, None, |scope| {
+    let judged = match judge(&Task::of(case), &policy, None, |scope| {
         body::run_main(scope, case.body)
     }) {
         Ok(judged) => judged,
@@ -46,9 +46,13 @@ pub fn run_program(case: &'static Case) -> ExitCode {
     };
     let outcome = outcome::weigh(&judged.report, &policy, judged.blindness.as_ref());
     outcome::tell_beside(&judged.report, outcome);
-    match (judged.end, outcome) {
-        (End::Passed, Outcome::Fail) => ExitCode::from(FINDINGS),
-        (end, _) => end_of_its_own(end),
+    let failed = outcome == Outcome::Fail || judged.missed.is_some();
+    if let Some(missed) = &judged.missed {
+        outcome::tell(missed);
+    }
+    match judged.end {
+        End::Passed if failed => ExitCode::from(FINDINGS),
+        end => end_of_its_own(end),
     }
 }
 

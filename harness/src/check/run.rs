@@ -2,21 +2,20 @@
 
 use std::process::ExitCode;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::blind::{self, Blindness};
 use super::company::Company;
-use super::conclude::{Subject, conclude};
+use super::conclude::{Subject, conclude, conclude_rounds};
 use super::gate::{Gate, Manner, Turn};
-use super::measure::{Measured, Runs, is_inside_a_check};
-use super::{body, entry, isolate, outcome, poison, summary, warmup};
+use super::measure::{Earlier, Measured, is_inside_a_check, measure, run_unmeasured};
+use super::{body, entry, expect, isolate, outcome, poison, rounds, summary, warmup};
 use crate::capture::cupti;
-use crate::case::Case;
+use crate::case::{Case, ShouldPanic};
 use crate::config::{self, Mode, Policy, WithoutGpu};
 use crate::ledger::ScopeId;
 use crate::observe;
 use crate::report::Sink;
-use crate::report::again;
 use crate::report::model::Report;
 use crate::report::workspace::Workspace;
 
@@ -48,7 +47,7 @@ pub fn run_test(case: &'static Case) -> ExitCode {
 
 /// Who calls a check.
 #[derive(Clone, Copy)]
-enum Caller {
+pub(super) enum Caller {
     /// For whom no check waits.
     Runner,
     /// For whom the check inside may wait.
@@ -69,7 +68,7 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
             let end = body::run(case.name(), ScopeId::NONE, case.body);
             return outcome::end_unjudged(case, end);
         }
-        if is_skipped(case, &policy) {
+        if is_left_out(case, &policy) {
             return ExitCode::SUCCESS;
         }
         let turn = (!nested).then(|| take_turn(&policy, caller));
@@ -78,15 +77,11 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
 }
 
 fn policy(case: &Case) -> Policy {
-    policy_of(case).unwrap_or_else(|error| outcome::fail(case, &error, ""))
-}
-
-/// What holds for a case.
-pub(super) fn policy_of(case: &Case) -> Result<Policy, String> {
     Policy::of(case.name(), case.origin.manifest_dir, &case.options)
+        .unwrap_or_else(|error| outcome::fail(case, &error, ""))
 }
 
-fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {
+pub(super) fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {
     let manner = if policy.parallel {
         Manner::Parallel
     } else {
@@ -100,12 +95,36 @@ fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {
 
 fn check(case: &'static Case, policy: &Policy, turn: Option<&Turn<'_>>) -> ExitCode {
     let run = |scope| body::run(case.name(), scope, case.body);
-    match judge(case, policy, turn, run) {
+    match judge(&Task::of(case), policy, turn, run) {
         Ok(judged) => {
             let outcome = outcome::weigh(&judged.report, policy, judged.blindness.as_ref());
+            if let Some(missed) = judged
+                .missed
+                .filter(|_| judged.end.as_expected(case.should_panic))
+            {
+                outcome::fail(case, &missed, &outcome::story(&judged.report));
+            }
             outcome::conclude(case, judged.end, &judged.report, outcome)
         }
         Err(end) => outcome::end_unjudged(case, end),
+    }
+}
+
+/// What there is to judge, beside the body.
+pub(super) struct Task<'a> {
+    pub(super) subject: Subject<'a>,
+    pub(super) manifest_dir: Option<&'a str>,
+    pub(super) should_panic: Option<ShouldPanic>,
+}
+
+impl<'a> Task<'a> {
+    /// That of an annotated test.
+    pub(super) fn of(case: &'a Case) -> Self {
+        Self {
+            subject: Subject::of(case),
+            manifest_dir: case.origin.manifest_dir,
+            should_panic: case.should_panic,
+        }
     }
 }
 
@@ -114,48 +133,118 @@ pub(super) struct Judged {
     pub(super) end: body::End,
     pub(super) report: Report,
     pub(super) blindness: Option<Blindness>,
+    /// How what was left differs from what was to be left.
+    pub(super) missed: Option<String>,
 }
 
 /// Runs a body as often as it takes to judge it; the end of a warm-up that did not end as it
 /// should.
 pub(super) fn judge(
-    case: &'static Case,
+    task: &Task<'_>,
     policy: &Policy,
     turn: Option<&Turn<'_>>,
     run: impl Fn(ScopeId) -> body::End,
 ) -> Result<Judged, body::End> {
     let start = Instant::now();
     let company = Company::of(turn);
-    begin(case);
-    let mut runs = Runs::new(policy, case.should_panic, company, &run);
+    begin(task);
+    let mut earlier = Earlier::default();
     for _ in 0..policy.warmup {
-        runs.warm_up()?;
+        let (scope, end) = run_unmeasured(&run);
+        if !end.as_expected(task.should_panic) {
+            return Err(end);
+        }
+        earlier.scopes.push(scope);
     }
-    let first = runs.measure();
-    let second = needs_confirmation(&first, policy).then(|| runs.measure());
-    let blindness = blind::blindness(first.saw_events);
-    let mut report = conclude(subject(case), &first, second.as_ref(), blindness.as_ref());
+    let mut measure = |earlier: &mut Earlier| {
+        let measured = measure(policy, task.should_panic, company, earlier, &run);
+        earlier.scopes.push(measured.scope);
+        measured
+    };
+    let Seen {
+        ended,
+        mut report,
+        body_time,
+        blindness,
+    } = if policy.rounds > 1 {
+        let rounds = rounds::run(policy.rounds, earlier, &mut measure);
+        by_rounds(task, rounds)
+    } else {
+        let first = measure(&mut earlier);
+        let second = needs_confirmation(&first, policy).then(|| measure(&mut earlier));
+        once(task, first, second)
+    };
     report.waited_ms = turn.map_or(0, |turn| turn.waited.as_millis() as u64);
-    report.overhead_ms = overhead(start, &first, second.as_ref());
-    if let Some(file) = config::file_in_use(case.origin.manifest_dir) {
+    report.overhead_ms = start.elapsed().saturating_sub(body_time).as_secs_f64() * 1e3;
+    if let Some(file) = config::file_in_use(task.manifest_dir) {
         report.notes.push(format!("configured by {file}"));
     }
-    file(case, &report, &first);
+    let missed = match policy.expect {
+        // Who could not see cannot miss anything.
+        Some(expect) if blindness.is_none() => expect::settle(expect, &mut report).err(),
+        _ => None,
+    };
+    file(task, &report, &ended);
     Ok(Judged {
-        end: first.end,
+        end: ended.end,
         report,
         blindness,
+        missed,
     })
+}
+
+/// The runs of a body and what they showed.
+struct Seen {
+    /// The run that decides how the test itself ends.
+    ended: Measured,
+    report: Report,
+    body_time: Duration,
+    blindness: Option<Blindness>,
+}
+
+/// One run, and the one that confirmed what it left.
+fn once(task: &Task<'_>, first: Measured, second: Option<Measured>) -> Seen {
+    let blindness = blind::blindness(first.saw_events);
+    let report = conclude(
+        task.subject.clone(),
+        &first,
+        second.as_ref(),
+        blindness.as_ref(),
+    );
+    let again = second.map_or(Duration::ZERO, |second| second.body_time);
+    Seen {
+        report,
+        body_time: first.body_time + again,
+        ended: first,
+        blindness,
+    }
+}
+
+/// Several, of which only what grows in each is told.
+fn by_rounds(task: &Task<'_>, rounds: rounds::Rounds) -> Seen {
+    let blindness = blind::blindness(rounds.first.saw_events);
+    let report = conclude_rounds(task.subject.clone(), &rounds, blindness.as_ref());
+    let ended = match rounds.last {
+        Some(last) if !last.as_expected => last,
+        _ => rounds.first,
+    };
+    Seen {
+        report,
+        body_time: rounds.body_time,
+        ended,
+        blindness,
+    }
 }
 
 /// Gets everything ready that must be there before the body: the driver's tracer, ears for other
 /// sources, the line in the run file by which a killed test is known, and what the process warms
 /// up once.
-fn begin(case: &Case) {
-    listen(case.origin.manifest_dir, case.origin.file);
+fn begin(task: &Task<'_>) {
+    let subject = &task.subject;
+    listen(task.manifest_dir, subject.file);
     summary::tell_at_exit();
-    Sink::global().began(case.name(), case.origin.file, case.origin.line);
-    warmup::run_hooks(case);
+    Sink::global().began(subject.test, subject.file, subject.line);
+    warmup::run_hooks(subject);
 }
 
 /// The driver's tracer, and ears for other sources.
@@ -168,41 +257,26 @@ pub(super) fn listen(manifest_dir: Option<&str>, file: &str) {
 
 /// Whether the body runs a second time: only what repeats is a leak.
 fn needs_confirmation(first: &Measured, policy: &Policy) -> bool {
-    policy.confirm && first.as_expected && !first.held.is_empty()
-}
-
-fn subject(case: &Case) -> Subject<'_> {
-    Subject {
-        test: case.name(),
-        file: case.origin.file,
-        line: case.origin.line,
-        column: case.origin.column,
-        again: again::command(case),
-    }
-}
-
-/// What the check cost beside the body, in milliseconds.
-fn overhead(start: Instant, first: &Measured, second: Option<&Measured>) -> f64 {
-    let body = first.body_time + second.map(|second| second.body_time).unwrap_or_default();
-    start.elapsed().saturating_sub(body).as_secs_f64() * 1e3
+    let found = !first.held.is_empty() || !first.over.is_empty();
+    policy.confirm && first.as_expected && found
 }
 
 /// Writes the report down where the run's summary and other programs find it.
-fn file(case: &Case, report: &Report, first: &Measured) {
+fn file(task: &Task<'_>, report: &Report, first: &Measured) {
     if first.poisoned_inside.is_some() {
-        poison::blame(case.name());
+        poison::blame(task.subject.test);
     }
     summary::add(report, first.owner_unknown);
     Sink::global().finished(report);
 }
 
-/// Whether the run's settings say that nothing runs on a machine like this.
-pub(super) fn is_skipped(case: &Case, policy: &Policy) -> bool {
-    let skipped = policy.without_gpu == WithoutGpu::Skip && blind::no_gpu();
-    if skipped {
+/// Whether the run's settings leave the test out on this machine.
+pub(super) fn is_left_out(case: &Case, policy: &Policy) -> bool {
+    let left_out = policy.without_gpu == WithoutGpu::Skip && blind::no_gpu();
+    if left_out {
         summary::skipped(case.name());
     }
-    skipped
+    left_out
 }
 
 /// Whether the attribute says that this test is not to be judged here.

@@ -122,7 +122,7 @@ pub struct OpenScope {
 impl OpenScope {
     pub(crate) fn begin(name: String, policy: Policy, at: &'static Location<'static>) -> Self {
         listen(None, at.file());
-        let stretch = Stretch::begin(Company::of(None));
+        let stretch = Stretch::begin(Company::of(None), policy.budget);
         Self {
             scope: Scope {
                 id: stretch.scope(),

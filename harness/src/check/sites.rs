@@ -87,6 +87,11 @@ pub(crate) fn site(stack: StackId, held: &Held) -> Site {
         // A reserve has grown by many hands.
         What::Reserve(_) => return Site::default(),
     };
+    site_of(stack, kind)
+}
+
+/// The site of a stack by which something of `kind` was taken.
+pub(crate) fn site_of(stack: StackId, kind: Kind) -> Site {
     let frames = ledger::live().stacks().frames(stack);
     report::site(frames, kind, &observe::own_sources())
 }

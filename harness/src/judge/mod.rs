@@ -1,20 +1,26 @@
 //! From two readings and the ledger to findings. Pure: nothing here calls a driver.
 
+mod budget;
 mod claims;
 mod confirm;
 mod failure;
+mod growth;
 mod happened;
 mod held;
+mod holding;
 mod reading;
 mod reserve;
 mod tolerance;
 
+pub(crate) use budget::{Budget, Limit, Over};
 pub(crate) use claims::Claims;
 pub(crate) use confirm::{Confirmed, confirm};
+pub(crate) use growth::{Grown, growth, is_an_incident};
 pub(crate) use happened::happened;
 #[cfg(test)]
 pub(crate) use held::HeldKey;
 pub(crate) use held::{Held, What, group};
+pub(crate) use holding::tell_what_holds;
 pub(crate) use reading::{Level, LevelName, Reading};
 pub(crate) use reserve::{pins, risen, unexplained};
 pub(crate) use tolerance::tolerate;
