@@ -225,3 +225,65 @@ fn what_a_check_inside_has_told_of_the_outer_one_does_not_tell_again() {
         checked.story()
     );
 }
+
+/// Every other one leaks, on threads of its own.
+#[gpu_leak_check(parallel, confirm = false)]
+#[ignore = "needs the ones beside it"]
+#[test]
+fn one_of_many() {
+    let number = NEXT.fetch_add(1, Ordering::SeqCst) as u64;
+    ALL_ARE_IN.wait();
+    let mut kept = 0;
+    thread::scope(|scope| {
+        for worker in 0..4 {
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    give_back(take(1000 + number));
+                }
+                if number.is_multiple_of(2) {
+                    take(1 + number);
+                }
+                worker
+            });
+        }
+        kept = take(5000);
+    });
+    give_back(kept);
+}
+
+const MANY: usize = 64;
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+static ALL_ARE_IN: Barrier = Barrier::new(MANY);
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn many_at_once() {
+    let failed = thread::scope(|scope| {
+        let threads: Vec<_> = (0..MANY)
+            .map(|_| as_libtest(scope, module_path!(), "one_of_many", one_of_many))
+            .collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended.filter(Result::is_err).count()
+    });
+    assert_eq!(failed, MANY / 2, "every other one leaks");
+}
+
+#[test]
+fn many_at_once_each_answer_for_their_own() {
+    let checked = in_company("many_at_once");
+    assert!(checked.child.status.success(), "{}", checked.story());
+    assert_eq!(checked.reports.len(), MANY, "{}", checked.story());
+    let mut leaked: Vec<(u64, u64)> = Vec::new();
+    for report in &checked.reports {
+        match &report.findings[..] {
+            [] => assert_eq!(report.verdict, Verdict::Clean, "{}", checked.story()),
+            [finding] => leaked.push((finding.count, finding.bytes)),
+            _ => panic!("{}", checked.story()),
+        }
+    }
+    leaked.sort_unstable();
+    let planted = (0..MANY as u64)
+        .step_by(2)
+        .map(|number| (4, 4 * (1 + number)));
+    assert_eq!(leaked, planted.collect::<Vec<_>>());
+}
