@@ -287,3 +287,61 @@ fn many_at_once_each_answer_for_their_own() {
         .map(|number| (4, 4 * (1 + number)));
     assert_eq!(leaked, planted.collect::<Vec<_>>());
 }
+
+#[gpu_leak_check]
+#[ignore = "needs the ones beside it"]
+#[test]
+fn takes_turns_beside_unchecked_work() {
+    give_back(thread::scope(|scope| scope.spawn(|| take(10)).join()).unwrap());
+    thread::yield_now();
+}
+
+#[gpu_leak_check(parallel)]
+#[ignore = "needs the ones beside it"]
+#[test]
+fn shares_beside_unchecked_work() {
+    give_back(thread::scope(|scope| scope.spawn(|| take(20)).join()).unwrap());
+    thread::yield_now();
+}
+
+/// Ten threads take and lose memory all the time, as unchecked tests may; ten checks run beside.
+#[test]
+#[ignore = "run in a process of its own"]
+fn checked_and_unchecked_work_side_by_side() {
+    static DONE: AtomicUsize = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..10 {
+            scope.spawn(|| {
+                while DONE.load(Ordering::Relaxed) < 10 {
+                    give_back(take(1));
+                    take(1);
+                    thread::yield_now();
+                }
+            });
+        }
+        for number in 0..10 {
+            let exclusive = number % 2 == 0;
+            let name = if exclusive {
+                "takes_turns_beside_unchecked_work"
+            } else {
+                "shares_beside_unchecked_work"
+            };
+            as_libtest(scope, module_path!(), name, move || {
+                let ended = if exclusive {
+                    takes_turns_beside_unchecked_work()
+                } else {
+                    shares_beside_unchecked_work()
+                };
+                DONE.fetch_add(1, Ordering::Relaxed);
+                assert_eq!(ended, std::process::ExitCode::SUCCESS);
+            });
+        }
+    });
+}
+
+#[test]
+fn unchecked_work_all_the_time_is_blamed_on_no_check() {
+    let checked = in_company("checked_and_unchecked_work_side_by_side");
+    checked.assert_clean();
+    assert_eq!(checked.reports.len(), 10, "{}", checked.story());
+}

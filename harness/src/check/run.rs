@@ -184,7 +184,7 @@ pub(super) fn judge(
         Some(expect) if blindness.is_none() => expect::settle(expect, &mut report).err(),
         _ => None,
     };
-    file(task, &report, &ended);
+    file(task, company, &report, &ended);
     Ok(Judged {
         end: ended.end,
         report,
@@ -262,9 +262,12 @@ fn needs_confirmation(first: &Measured, policy: &Policy) -> bool {
 }
 
 /// Writes the report down where the run's summary and other programs find it.
-fn file(task: &Task<'_>, report: &Report, first: &Measured) {
-    if first.poisoned_inside.is_some() {
-        poison::blame(task.subject.test);
+fn file(task: &Task<'_>, company: Company<'_>, report: &Report, first: &Measured) {
+    let test = task.subject.test;
+    if first.poisoned_inside.is_some() && company.met_a_check() {
+        poison::blame(&format!("{test} or a check that ran beside it"));
+    } else if first.poisoned_inside.is_some() {
+        poison::blame(test);
     }
     summary::add(report, first.owner_unknown);
     Sink::global().finished(report);
