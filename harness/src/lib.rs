@@ -6,6 +6,7 @@ pub mod __bench;
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+mod allow;
 mod capture;
 pub mod case;
 mod check;
@@ -18,6 +19,7 @@ pub mod options;
 pub mod probe;
 pub mod registry;
 pub mod report;
+pub mod units;
 
 pub use check::{
     Check, Entered, Instrument, Instrumented, OpenScope, Scope, Snapshot, assert_no_growth,

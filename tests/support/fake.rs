@@ -18,6 +18,9 @@ use crate::child::Run;
 /// The names under which programs look for the driver: its own, and a toolkit's.
 const CUDA_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
+/// The same for cuBLAS, which programs open when they first need it.
+const CUBLAS_NAME: &str = "libcublas.so.13";
+
 /// The same for CUPTI.
 const CUPTI_NAMES: [&str; 2] = ["libcupti.so.13", "libcupti.so"];
 
@@ -55,6 +58,16 @@ impl Fake {
             devices: 1,
             faults: Vec::new(),
         }
+    }
+
+    /// A machine with cuBLAS, which has no more than handles.
+    #[must_use]
+    pub fn with_cublas(self) -> Self {
+        link(
+            &built("libgpu_leak_fake_cublas.so"),
+            &self.folder.path().join(CUBLAS_NAME),
+        );
+        self
     }
 
     /// No CUPTI on this machine.
@@ -238,6 +251,16 @@ impl Control {
     pub fn poison(&self, context: u64) {
         let poison: extern "C" fn(u64) -> u32 = self.function("fake_cuda_poison");
         assert_eq!(poison(context), 0, "no such context");
+    }
+
+    /// From now on the driver itself takes this many bytes more of a device, for nobody.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such device.
+    pub fn grow(&self, device: i32, bytes: u64) {
+        let grow: extern "C" fn(i32, u64) -> u32 = self.function("fake_cuda_grow");
+        assert_eq!(grow(device, bytes), 0, "no such device");
     }
 
     /// Blocks until a thread is held by `delay:NAME`: its call has had its effect and not yet its EXIT.

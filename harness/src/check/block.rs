@@ -11,7 +11,7 @@ use super::measure::is_inside_a_check;
 use super::outcome::{self, Outcome};
 use super::run::{Caller, Judged, Task, judge, take_turn};
 use super::token::Token;
-use crate::config::{Mode, Policy};
+use crate::config::{self, Mode, Policy};
 use crate::options::{Options, Size};
 use crate::report::headline;
 
@@ -127,18 +127,21 @@ impl Check {
                 Err(payload) => End::Panicked(payload),
             }
         };
-        let task = Task {
+        let mut task = Task {
             subject: Subject {
                 test: &self.name,
                 file: self.at.file(),
                 line: self.at.line(),
                 column: self.at.column(),
                 again: None,
+                allowed: Vec::new(),
             },
             manifest_dir: None,
             should_panic: None,
         };
         let policy = Policy::of(&self.name, None, &self.options)
+            .unwrap_or_else(|why| outcome::fail_at(&task.subject, &why, ""));
+        task.subject.allowed = config::allowed(&self.options, None)
             .unwrap_or_else(|why| outcome::fail_at(&task.subject, &why, ""));
         if policy.mode == Mode::Off {
             return block.borrow_mut()();

@@ -6,17 +6,19 @@ use super::over;
 use super::rounds::Rounds;
 use super::sites::{Sites, site};
 use super::sources::Poisoned;
+use super::{blind, refused, tables, uncovered};
+use crate::allow::{self, Date, Entry};
 use crate::capture;
 use crate::case::Case;
-use crate::device::contexts::device_name;
 use crate::device::errors::error_name;
-use crate::judge::{self, Confirmed, Held, LevelName, Reading, What, confirm};
+use crate::judge::{self, Confirmed, Held, Reading, What, confirm};
+use crate::ledger::Layer;
 use crate::ledger::event::ContextEnd;
-use crate::ledger::{Layer, Place};
+use crate::report::again;
 use crate::report::model::{
-    Confirmation, DeviceTable, FailedRelease, Figure, Finding, Left, Reason, Report, Row, Verdict,
+    Confirmation, FailedRelease, Finding, Left, Reason, Report, Verdict, When,
 };
-use crate::report::{again, units};
+use crate::units;
 
 /// What a check is called and where it stands.
 #[derive(Clone, Debug)]
@@ -26,6 +28,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) line: u32,
     pub(crate) column: u32,
     pub(crate) again: Option<String>,
+    /// What may stay.
+    pub(crate) allowed: Vec<Entry>,
 }
 
 impl<'a> Subject<'a> {
@@ -37,6 +41,7 @@ impl<'a> Subject<'a> {
             line: case.origin.line,
             column: case.origin.column,
             again: again::command(case),
+            allowed: Vec::new(),
         }
     }
 }
@@ -52,12 +57,16 @@ pub(crate) fn conclude(
     let mut findings: Vec<Finding> = compare(first, second)
         .iter()
         .filter(|confirmed| !(lost && may_be_gone(&confirmed.held)))
-        .map(finding)
+        .map(|confirmed| finding(confirmed, Some(first)))
         .collect();
     let again = second.filter(|second| second.as_expected);
     findings.extend(over::findings(&first.over, again.map(|again| &*again.over)));
     let notes = notes(first, second);
-    report(subject, first, &first.after, findings, notes, blindness)
+    let mut report = report(subject, first, &first.after, findings, notes, blindness);
+    if let Some(again) = again {
+        tables::complete(&mut report.devices, &again.before, &again.after);
+    }
+    report
 }
 
 /// Puts the rounds of one check together.
@@ -81,16 +90,16 @@ pub(crate) fn conclude_rounds(
                 bytes: level.bytes,
             })
             .collect(),
-        ..finding(&unconfirmed(grown.held.clone()))
+        // Its calls are those of several rounds.
+        when: None,
+        ..finding(&unconfirmed(grown.held.clone()), Some(&rounds.first))
     });
     let last = rounds.last.as_ref().unwrap_or(&rounds.first);
-    let incidents = [&rounds.first]
-        .into_iter()
-        .chain(&rounds.last)
-        .flat_map(|round| &round.held);
-    let incidents = incidents.filter(|held| judge::is_an_incident(held));
     let mut findings: Vec<_> = grown.collect();
-    findings.extend(incidents.map(|held| finding(&unconfirmed(held.clone()))));
+    for round in [&rounds.first].into_iter().chain(&rounds.last) {
+        let incidents = round.held.iter().filter(|held| judge::is_an_incident(held));
+        findings.extend(incidents.map(|held| finding(&unconfirmed(held.clone()), Some(round))));
+    }
     findings.extend(over::findings(&rounds.first.over, None));
     let notes = rounds.first.notes.clone();
     report(
@@ -108,9 +117,10 @@ fn report(
     first: &Measured,
     after: &Reading,
     mut findings: Vec<Finding>,
-    notes: Vec<String>,
+    mut notes: Vec<String>,
     blindness: Option<&Blindness>,
 ) -> Report {
+    allow::settle(&subject.allowed, Date::today(), &mut findings);
     findings.sort_by_key(|finding| {
         (
             finding.verdict,
@@ -118,11 +128,22 @@ fn report(
             std::cmp::Reverse(finding.count),
         )
     });
+    notes.extend(refused::notes(&first.refused));
+    notes.extend(blind::misled());
     let reason = reason(first, blindness);
-    let verdict = match (findings.first(), &reason) {
-        (Some(finding), _) => finding.verdict,
-        (None, Some((verdict, _))) => *verdict,
-        (None, None) => Verdict::Clean,
+    let (verdict, reason) = match (findings.first(), reason) {
+        // What is allowed tells nothing of what could not be seen.
+        (Some(finding), Some((verdict, reason))) if finding.verdict == Verdict::Allowed => {
+            (verdict, Some(reason))
+        }
+        // A finding is a finding, whatever else could not be seen.
+        (Some(finding), Some((Verdict::Inconclusive, reason))) => {
+            notes.push(format!("{}; {}", reason.what, reason.remedy));
+            (finding.verdict, None)
+        }
+        (Some(finding), _) => (finding.verdict, None),
+        (None, Some((verdict, reason))) => (verdict, Some(reason)),
+        (None, None) => (Verdict::Clean, None),
     };
     Report {
         test: subject.test.to_owned(),
@@ -130,9 +151,9 @@ fn report(
         line: subject.line,
         column: subject.column,
         verdict,
-        reason: reason.map(|(_, reason)| reason),
+        reason,
         findings,
-        devices: tables(&first.before, after),
+        devices: tables::tables(&first.before, after),
         notes,
         again: subject.again,
         waited_ms: 0,
@@ -225,7 +246,8 @@ fn name_what_pins(all: &mut [Confirmed], first: &Measured, second: Option<&Measu
     }
 }
 
-pub(super) fn finding(confirmed: &Confirmed) -> Finding {
+/// One thing to tell, with its place in the events of `run` where there is one.
+pub(super) fn finding(confirmed: &Confirmed, run: Option<&Measured>) -> Finding {
     let held = &confirmed.held;
     let (verdict, kind) = match held.key.what {
         What::Live(kind) | What::EndedWithContext(kind, _) => (Verdict::Leaked, Some(kind)),
@@ -273,6 +295,11 @@ pub(super) fn finding(confirmed: &Confirmed) -> Finding {
         site: site(held.key.stack, held),
         taken: held.taken,
         given_back: held.taken.saturating_sub(held.count),
+        when: run.zip(held.moments).map(|(run, (first, last))| When {
+            first: run.ordinal(first),
+            last: run.ordinal(last),
+            of: run.events(),
+        }),
         confirmed: if confirmed.first_use {
             None
         } else {
@@ -291,7 +318,10 @@ fn reason(first: &Measured, blindness: Option<&Blindness>) -> Option<(Verdict, R
     if let Some(poisoned) = &first.poisoned_before {
         return Some((Verdict::Inconclusive, poisoned_reason(poisoned)));
     }
-    blindness.map(|blindness| (blindness.verdict, blindness.reason.clone()))
+    if let Some(blindness) = blindness {
+        return Some((blindness.verdict, blindness.reason.clone()));
+    }
+    uncovered::reason(&first.uncovered).map(|reason| (Verdict::Inconclusive, reason))
 }
 
 fn poisoned_reason(poisoned: &Poisoned) -> Reason {
@@ -309,74 +339,5 @@ fn poisoned_reason(poisoned: &Poisoned) -> Reason {
         remedy: "mend the test that did it first; a process per test (nextest) keeps the others \
                  apart"
             .into(),
-    }
-}
-
-/// What each device held before and after, the driver first.
-pub(super) fn tables(before: &Reading, after: &Reading) -> Vec<DeviceTable> {
-    let mut places = before.places();
-    places.extend(after.places());
-    places.sort_unstable_by_key(|place| (*place == Place::HOST, *place));
-    places.dedup();
-    places
-        .into_iter()
-        .map(|place| table(place, before, after))
-        .collect()
-}
-
-fn table(place: Place, before: &Reading, after: &Reading) -> DeviceTable {
-    let mut names: Vec<&LevelName> = Vec::new();
-    for level in before
-        .levels
-        .iter()
-        .chain(&after.levels)
-        .filter(|level| level.place == place)
-    {
-        if !names.contains(&&level.name) {
-            names.push(&level.name);
-        }
-    }
-    names.sort();
-    let mut rows = Vec::new();
-    for name in names {
-        let (was, is) = (before.level(name, place), after.level(name, place));
-        let row = |figure, baseline, after, peak| Row {
-            layer: name.to_string(),
-            figure,
-            baseline,
-            after,
-            peak,
-            remark: None,
-        };
-        let allocated = |level: Option<&judge::Level>| level.map_or(0, |l| l.allocated);
-        let reserved = |level: Option<&judge::Level>| level.and_then(|l| l.reserved);
-        if !matches!(name, LevelName::Pool(_)) {
-            let peak = is.and_then(|level| level.peak);
-            rows.push(row(Figure::Allocated, allocated(was), allocated(is), peak));
-        }
-        if let (Some(_), _) | (_, Some(_)) = (reserved(was), reserved(is)) {
-            let (was, is) = (reserved(was).unwrap_or(0), reserved(is).unwrap_or(0));
-            if was != 0 || is != 0 {
-                rows.push(row(Figure::Reserved, was, is, None));
-            }
-        }
-    }
-    let (was, is) = (before.handles_at(place), after.handles_at(place));
-    if is.peak != 0 || was.live != 0 {
-        rows.push(Row {
-            layer: "handles".into(),
-            figure: Figure::Handles,
-            baseline: was.live,
-            after: is.live,
-            peak: Some(is.peak),
-            remark: None,
-        });
-    }
-    let identity = device_name(place);
-    DeviceTable {
-        place,
-        name: identity.as_ref().map(|identity| identity.name.clone()),
-        uuid: identity.and_then(|identity| identity.uuid),
-        rows,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::options::Expect;
 use crate::report::model::{Report, Verdict};
-use crate::report::units::{exact_size, quantity};
+use crate::units::{exact_size, quantity};
 
 /// Compares what a test left with what it is to leave. What is left as expected is allowed.
 ///

@@ -1,8 +1,9 @@
 //! What is held right now, for assertions of a test's own.
 
 use super::blind;
-use super::conclude::{finding, tables};
+use super::conclude::finding;
 use super::sources;
+use super::tables::tables;
 use crate::judge::{self, Confirmed, LevelName, What};
 use crate::ledger::{self, Layer, Place, Record};
 use crate::probe;
@@ -137,11 +138,12 @@ impl Snapshot {
         let held = judge::group(new);
         held.into_iter()
             .map(|held| {
-                finding(&Confirmed {
+                let unconfirmed = Confirmed {
                     held,
                     second: None,
                     first_use: false,
-                })
+                };
+                finding(&unconfirmed, None)
             })
             .collect()
     }

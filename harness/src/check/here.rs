@@ -36,6 +36,7 @@ pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, Stri
         line: line!(),
         column: column!(),
         again: None,
+        allowed: Vec::new(),
     };
     Ok(conclude(subject, &measured, None, blindness.as_ref()))
 }

@@ -9,12 +9,15 @@ use gpu_leak_check_threads as threads;
 use super::body::End;
 use super::company::Company;
 use super::family::{self, Family};
+use super::remarks;
 use super::sources::{self, Poisoned};
+use super::uncovered::take_uncovered;
 use crate::case::ShouldPanic;
 use crate::config::Policy;
-use crate::judge::{self, Budget, Held, Over, Reading, What};
+use crate::judge::{self, Budget, Held, Over, Reading, Refused, What};
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, Returned, ScopeId};
-use crate::report::{self, units};
+use crate::report;
+use crate::report::allocators::Allocator;
 
 /// What one run of a body showed.
 #[derive(Debug)]
@@ -37,6 +40,12 @@ pub(crate) struct Measured {
     pub(crate) held: Vec<Held>,
     /// What is left and may be.
     pub(crate) tolerated: Vec<Held>,
+    /// Allocators that hold what was left and have no probe.
+    pub(crate) uncovered: Vec<&'static Allocator>,
+    /// Creating calls that failed.
+    pub(crate) refused: Vec<Refused>,
+    /// The ledger's moment at which the body had ended.
+    ended: u64,
     /// Limits that the run passed.
     pub(crate) over: Vec<Over>,
     /// Things to know, a sentence each.
@@ -49,6 +58,18 @@ pub(crate) struct Measured {
     pub(crate) poisoned_inside: Option<Poisoned>,
     /// Whether any source reported anything.
     pub(crate) saw_events: bool,
+}
+
+impl Measured {
+    /// How many allocating and freeing calls there were while the body ran.
+    pub(crate) fn events(&self) -> u64 {
+        self.ended - self.began
+    }
+
+    /// Which of them came at this moment, from 1.
+    pub(crate) fn ordinal(&self, moment: u64) -> u64 {
+        moment.saturating_sub(self.began) + 1
+    }
 }
 
 /// Records whose owner is not known.
@@ -84,12 +105,14 @@ pub(crate) fn measure(
     let start = Instant::now();
     let end = run(stretch.scope());
     let body_time = start.elapsed();
+    let ended = ledger::live().now();
     let over = stretch.over_budget();
     let left = stretch.settle(policy, company);
     let as_expected = end.as_expected(should_panic);
     Measured {
         as_expected,
         body_time,
+        ended,
         over,
         ..stretch.finish(end, left)
     }
@@ -176,6 +199,7 @@ pub(crate) struct Left {
     tolerated: Vec<Held>,
     owner_unknown: Unknown,
     poisoned: Vec<Poisoned>,
+    refused: Vec<Refused>,
     notes: Vec<String>,
 }
 
@@ -265,6 +289,7 @@ impl Stretch {
             tolerated: Vec::new(),
             owner_unknown: Unknown::default(),
             poisoned,
+            refused: Vec::new(),
             notes: Vec::new(),
             after,
         };
@@ -279,6 +304,8 @@ impl Stretch {
         }
         if self.strangers_may_run(company) || left.owner_unknown.count != 0 {
             // A reserve has no owner: theirs would be taken for the test's.
+            left.notes
+                .extend(alone.iter().filter_map(remarks::not_judged));
             return left;
         }
         left.held.extend(alone);
@@ -327,14 +354,8 @@ impl Stretch {
         left.held = judge::group(live);
         left.tolerated = judge::tolerate(policy.tolerance, &mut left.held);
         judge::tell_what_holds(&records, &holdings, &mut left.held);
-        let tolerated: u64 = left.tolerated.iter().map(|held| held.bytes).sum();
-        if tolerated != 0 {
-            left.notes.push(format!(
-                "{} stayed, within the tolerance of {}",
-                units::exact_size(tolerated),
-                units::exact_size(policy.tolerance)
-            ));
-        }
+        let remarks = remarks::tolerance(policy, &left.tolerated, &left.held);
+        left.notes.extend(remarks);
         for held in &mut left.held {
             let taken = ledger.stacks().taken(held.key.stack, self.scope());
             held.taken = taken.unwrap_or(held.count).max(held.count);
@@ -356,27 +377,18 @@ impl Stretch {
         let mut anomalies = ledger::live().anomalies_since(self.mark);
         anomalies.retain(mine);
         judge::happened(&anomalies, !left.poisoned.is_empty(), &mut left.held);
-        let failed = |anomaly: &&Anomaly| matches!(anomaly, Anomaly::FailedCreation { .. });
-        let failed = anomalies.iter().filter(failed).count() as u64;
-        if failed != 0 {
-            let calls = units::quantity(failed, "creating call");
-            left.notes.push(format!("{calls} failed inside the test"));
-        }
+        left.refused = judge::refused(&anomalies);
     }
 
     /// Ends it with what was left.
-    pub(crate) fn finish(self, end: End, left: Left) -> Measured {
+    pub(crate) fn finish(self, end: End, mut left: Left) -> Measured {
         let scope = self.scope();
-        let saw_events = ledger::live().now() != self.began;
+        let ended = ledger::live().now();
+        let uncovered = take_uncovered(&mut left.held);
+        let saw_events = ended != self.began;
         let returned = self.open.close();
         let mut notes = left.notes;
-        if returned.count != 0 {
-            notes.push(format!(
-                "{}, {}, taken before the test and given back inside it: no credit",
-                units::quantity(returned.count, "object"),
-                units::exact_size(returned.bytes)
-            ));
-        }
+        notes.extend(remarks::returned(returned.count, returned.bytes));
         let poisoned_before = self.poisoned_before.into_iter().next();
         let poisoned_inside = if poisoned_before.is_some() {
             None
@@ -394,6 +406,9 @@ impl Stretch {
             after: left.after,
             held: left.held,
             tolerated: left.tolerated,
+            uncovered,
+            refused: left.refused,
+            ended,
             notes,
             owner_unknown: left.owner_unknown,
             poisoned_before,

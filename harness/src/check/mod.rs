@@ -17,6 +17,8 @@ mod outcome;
 mod over;
 mod poison;
 mod program;
+mod refused;
+mod remarks;
 mod rounds;
 mod run;
 #[cfg(feature = "main")]
@@ -25,7 +27,9 @@ mod scope;
 mod sites;
 mod sources;
 mod summary;
+mod tables;
 mod token;
+mod uncovered;
 mod warmup;
 
 pub use block::{Check, assert_no_growth};

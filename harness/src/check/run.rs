@@ -9,7 +9,8 @@ use super::company::Company;
 use super::conclude::{Subject, conclude, conclude_rounds};
 use super::gate::{Gate, Manner, Turn};
 use super::measure::{Earlier, Measured, is_inside_a_check, measure, run_unmeasured};
-use super::{body, entry, expect, isolate, outcome, poison, rounds, summary, warmup};
+use super::summary::{self, UnderWay};
+use super::{body, entry, expect, isolate, outcome, poison, rounds, warmup};
 use crate::capture::cupti;
 use crate::case::{Case, ShouldPanic};
 use crate::config::{self, Mode, Policy, WithoutGpu};
@@ -120,8 +121,11 @@ pub(super) struct Task<'a> {
 impl<'a> Task<'a> {
     /// That of an annotated test.
     pub(super) fn of(case: &'a Case) -> Self {
+        let subject = Subject::of(case);
+        let allowed = config::allowed(&case.options, case.origin.manifest_dir)
+            .unwrap_or_else(|error| outcome::fail_at(&subject, &error, ""));
         Self {
-            subject: Subject::of(case),
+            subject: Subject { allowed, ..subject },
             manifest_dir: case.origin.manifest_dir,
             should_panic: case.should_panic,
         }
@@ -147,7 +151,7 @@ pub(super) fn judge(
 ) -> Result<Judged, body::End> {
     let start = Instant::now();
     let company = Company::of(turn);
-    begin(task);
+    let _under_way = begin(task);
     let mut earlier = Earlier::default();
     for _ in 0..policy.warmup {
         let (scope, end) = run_unmeasured(&run);
@@ -239,12 +243,13 @@ fn by_rounds(task: &Task<'_>, rounds: rounds::Rounds) -> Seen {
 /// Gets everything ready that must be there before the body: the driver's tracer, ears for other
 /// sources, the line in the run file by which a killed test is known, and what the process warms
 /// up once.
-fn begin(task: &Task<'_>) {
+fn begin(task: &Task<'_>) -> UnderWay {
     let subject = &task.subject;
     listen(task.manifest_dir, subject.file);
-    summary::tell_at_exit();
+    let under_way = summary::began(subject.test);
     Sink::global().began(subject.test, subject.file, subject.line);
     warmup::run_hooks(subject);
+    under_way
 }
 
 /// The driver's tracer, and ears for other sources.
@@ -258,7 +263,9 @@ pub(super) fn listen(manifest_dir: Option<&str>, file: &str) {
 /// Whether the body runs a second time: only what repeats is a leak.
 fn needs_confirmation(first: &Measured, policy: &Policy) -> bool {
     let found = !first.held.is_empty() || !first.over.is_empty();
-    policy.confirm && first.as_expected && found
+    // In a broken context the body could only fail.
+    let broken = first.poisoned_before.is_some() || first.poisoned_inside.is_some();
+    policy.confirm && first.as_expected && found && !broken
 }
 
 /// Writes the report down where the run's summary and other programs find it.

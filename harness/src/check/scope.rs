@@ -151,6 +151,7 @@ impl OpenScope {
             line: self.at.line(),
             column: self.at.column(),
             again: None,
+            allowed: Vec::new(),
         };
         conclude(subject, &measured, None, blindness.as_ref())
     }

@@ -3,6 +3,7 @@
 use std::env;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
+use super::isolate;
 use super::measure::Unknown;
 use crate::capture::cupti;
 use crate::device::exit;
@@ -10,6 +11,33 @@ use crate::report::model::Report;
 use crate::report::{Sink, Summary};
 
 static SUMMARY: Mutex<Option<Summary>> = Mutex::new(None);
+
+/// The checks that have begun and not ended.
+static UNDER_WAY: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn under_way() -> MutexGuard<'static, Vec<String>> {
+    UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A check that is under way: as long as this lives, the end of the process aborts it.
+#[derive(Debug)]
+pub(crate) struct UnderWay(String);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut under_way = under_way();
+        let this = under_way.iter().rposition(|test| *test == self.0);
+        this.map(|at| under_way.remove(at));
+    }
+}
+
+/// A check begins.
+#[must_use = "the check is over when this is dropped"]
+pub(crate) fn began(test: &str) -> UnderWay {
+    under_way().push(test.to_owned());
+    tell_at_exit();
+    UnderWay(test.to_owned())
+}
 
 fn lock() -> MutexGuard<'static, Option<Summary>> {
     SUMMARY.lock().unwrap_or_else(PoisonError::into_inner)
@@ -74,9 +102,19 @@ pub(crate) fn tell_at_exit() {
     reason = "the process's last lines; no test captures them"
 )]
 fn tell() {
-    let Some(mut summary) = lock().take() else {
-        return;
+    let all = lock().take();
+    // The parent of an isolated test tells of it.
+    let aborted = match isolate::is_there() {
+        true => Vec::new(),
+        false => std::mem::take(&mut *under_way()),
     };
+    if all.is_none() && aborted.is_empty() {
+        return;
+    }
+    let mut summary = all.unwrap_or_default();
+    for test in aborted {
+        summary.add_aborted(&test);
+    }
     note_what_is_missing(&mut summary);
     if let Some(text) = summary.text() {
         eprintln!("\n{text}");

@@ -1,6 +1,6 @@
 //! From events to records: the one door of the ledger.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
@@ -44,6 +44,8 @@ pub struct Ledger {
     /// release of them may be in flight, with the moment: see [`Self::put_back`].
     freed_unknown: Mutex<FxHashMap<Key, u64>>,
     shared: Shared,
+    /// Whether any graph has to do with memory: launches are frequent, and few do.
+    knows_graph_memory: AtomicBool,
     unknown_releases: AtomicU64,
     /// How many records were made outside every open scope.
     unowned: Apart,
@@ -76,6 +78,7 @@ impl Ledger {
             flights: Flights::default(),
             freed_unknown: Mutex::default(),
             shared: Shared::default(),
+            knows_graph_memory: AtomicBool::new(false),
             unknown_releases: AtomicU64::new(0),
             unowned: Apart(AtomicU64::new(0)),
             returned: Mutex::default(),
@@ -127,7 +130,20 @@ impl Ledger {
                 count,
                 moved,
             } => self.graph_retained(graph, key, count, moved),
-            Event::GraphCopied { from, to, .. } => self.graph_copied(from, to),
+            Event::GraphCopied {
+                from,
+                to,
+                auto_free,
+            } => self.graph_copied(from, to, auto_free),
+            Event::GraphAllocates { graph, made } => self.graph_allocates(graph, made),
+            Event::GraphFrees { graph, address } => self.graph_frees(graph, address),
+            Event::CaptureEnded {
+                stream,
+                graph,
+                is_last,
+            } => self.capture_ended(stream, graph, is_last),
+            Event::LaunchBegan { exec, caller } => return self.launch_began(exec, caller),
+            Event::LaunchEnded { ticket, error } => self.launch_ended(ticket, error),
             Event::GraphUpdated { exec, graph } => self.graph_updated(exec, graph),
             Event::HandleRetained { handle, address } => self.handle_retained(handle, address),
             Event::Mapped {

@@ -27,7 +27,7 @@ pub(crate) struct Device {
     pub(crate) current_pool: Handle,
     /// Bytes handed out on this device, of every kind.
     pub(crate) allocated: u64,
-    /// Bytes of physical memory and arrays, in whole pages.
+    /// Bytes of physical memory and arrays, in whole pages, and what the driver took for itself.
     pub(crate) pages: u64,
 }
 
