@@ -9,10 +9,12 @@ use super::sources::Poisoned;
 use super::{blind, refused, tables, uncovered};
 use crate::allow::{self, Date, Entry};
 use crate::capture;
+use crate::case::Case;
 use crate::device::errors::error_name;
 use crate::judge::{self, Confirmed, Held, Reading, What, confirm};
 use crate::ledger::Layer;
 use crate::ledger::event::ContextEnd;
+use crate::report::again;
 use crate::report::model::{
     Confirmation, FailedRelease, Finding, Left, Reason, Report, Verdict, When,
 };
@@ -30,6 +32,20 @@ pub(crate) struct Subject<'a> {
     pub(crate) allowed: Vec<Entry>,
 }
 
+impl<'a> Subject<'a> {
+    /// That of an annotated test.
+    pub(crate) fn of(case: &'a Case) -> Self {
+        Self {
+            test: case.name(),
+            file: case.origin.file,
+            line: case.origin.line,
+            column: case.origin.column,
+            again: again::command(case),
+            allowed: Vec::new(),
+        }
+    }
+}
+
 /// Puts the runs of one check together.
 pub(crate) fn conclude(
     subject: Subject<'_>,
@@ -41,7 +57,7 @@ pub(crate) fn conclude(
     let mut findings: Vec<Finding> = compare(first, second)
         .iter()
         .filter(|confirmed| !(lost && may_be_gone(&confirmed.held)))
-        .map(|confirmed| finding(confirmed, first))
+        .map(|confirmed| finding(confirmed, Some(first)))
         .collect();
     let again = second.filter(|second| second.as_expected);
     findings.extend(over::findings(&first.over, again.map(|again| &*again.over)));
@@ -76,13 +92,13 @@ pub(crate) fn conclude_rounds(
             .collect(),
         // Its calls are those of several rounds.
         when: None,
-        ..finding(&unconfirmed(grown.held.clone()), &rounds.first)
+        ..finding(&unconfirmed(grown.held.clone()), Some(&rounds.first))
     });
     let last = rounds.last.as_ref().unwrap_or(&rounds.first);
     let mut findings: Vec<_> = grown.collect();
     for round in [&rounds.first].into_iter().chain(&rounds.last) {
         let incidents = round.held.iter().filter(|held| judge::is_an_incident(held));
-        findings.extend(incidents.map(|held| finding(&unconfirmed(held.clone()), round)));
+        findings.extend(incidents.map(|held| finding(&unconfirmed(held.clone()), Some(round))));
     }
     findings.extend(over::findings(&rounds.first.over, None));
     let notes = rounds.first.notes.clone();
@@ -230,7 +246,8 @@ fn name_what_pins(all: &mut [Confirmed], first: &Measured, second: Option<&Measu
     }
 }
 
-fn finding(confirmed: &Confirmed, run: &Measured) -> Finding {
+/// One thing to tell, with its place in the events of `run` where there is one.
+pub(super) fn finding(confirmed: &Confirmed, run: Option<&Measured>) -> Finding {
     let held = &confirmed.held;
     let (verdict, kind) = match held.key.what {
         What::Live(kind) | What::EndedWithContext(kind, _) => (Verdict::Leaked, Some(kind)),
@@ -278,7 +295,7 @@ fn finding(confirmed: &Confirmed, run: &Measured) -> Finding {
         site: site(held.key.stack, held),
         taken: held.taken,
         given_back: held.taken.saturating_sub(held.count),
-        when: held.moments.map(|(first, last)| When {
+        when: run.zip(held.moments).map(|(run, (first, last))| When {
             first: run.ordinal(first),
             last: run.ordinal(last),
             of: run.events(),
