@@ -5,8 +5,10 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_client_candle::train;
 
-#[path = "../../support/mod.rs"]
-mod support;
+#[path = "../../support/site.rs"]
+mod site;
+#[path = "../../support/checked.rs"]
+mod checked;
 
 #[gpu_leak_check]
 #[test]
@@ -58,8 +60,8 @@ mod planted {
 /// The one leak of memory, which must be `count` pieces of `bytes` in all, and whose site must be
 /// the only one.
 #[track_caller]
-fn assert_found(test: &str, (count, bytes): (u64, u64), site: (&str, u32)) {
-    let checked = support::run(&format!("planted::{test}"));
+fn assert_found(test: &str, (count, bytes): (u64, u64), line: (&str, u32)) {
+    let checked = checked::run(&format!("planted::{test}"));
     let (memory, handles): (Vec<_>, Vec<_>) = checked
         .leaks()
         .into_iter()
@@ -73,11 +75,11 @@ fn assert_found(test: &str, (count, bytes): (u64, u64), site: (&str, u32)) {
         "{}",
         checked.story()
     );
-    assert_eq!(support::blamed(memory), Some(site), "{}", checked.story());
+    assert_eq!(site::blamed(memory), Some(line), "{}", checked.story());
     // cudarc makes two events for each slice of memory: who used it last.
     for handle in &handles {
         assert_eq!(handle.kind, Some(Kind::Event), "{}", checked.story());
-        assert_eq!(support::blamed(handle), Some(site), "{}", checked.story());
+        assert_eq!(site::blamed(handle), Some(line), "{}", checked.story());
     }
     let events: u64 = handles.iter().map(|handle| handle.count).sum();
     assert_eq!(events, 2 * count, "{}", checked.story());
@@ -85,14 +87,14 @@ fn assert_found(test: &str, (count, bytes): (u64, u64), site: (&str, u32)) {
 
 #[test]
 fn a_forgotten_tensor_is_found() {
-    let line = support::line_of(include_str!("leaks.rs"), "forgotten");
+    let line = site::line_of(include_str!("leaks.rs"), "forgotten");
     let bytes = 256 * 1024 * 4;
     assert_found("a_forgotten_tensor", (1, bytes), ("tests/leaks.rs", line));
 }
 
 #[test]
 fn losses_kept_for_a_plot_are_found() {
-    let line = support::line_of(include_str!("../src/lib.rs"), "loss");
+    let line = site::line_of(include_str!("../src/lib.rs"), "loss");
     let bytes = 10 * 4;
     assert_found("losses_kept_for_a_plot", (10, bytes), ("src/lib.rs", line));
 }

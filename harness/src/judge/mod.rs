@@ -3,6 +3,7 @@
 mod claims;
 mod confirm;
 mod failure;
+mod handed_out;
 mod happened;
 mod held;
 mod reading;
@@ -11,6 +12,7 @@ mod tolerance;
 
 pub(crate) use claims::Claims;
 pub(crate) use confirm::{Confirmed, confirm};
+pub(crate) use handed_out::handed_out;
 pub(crate) use happened::happened;
 #[cfg(test)]
 pub(crate) use held::HeldKey;
