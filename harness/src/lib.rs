@@ -18,6 +18,7 @@ pub mod options;
 pub mod probe;
 pub mod registry;
 pub mod report;
+pub mod units;
 
 pub use check::run;
 pub use ledger::Place;

@@ -97,7 +97,7 @@ finds! {
 #[test]
 fn a_cublas_handle() {
     if !gpu::is_present() {
-        // There is no stand-in for cuBLAS.
+        // The stand-in for cuBLAS takes no streams and events.
         return;
     }
     let checked = checked::run("detects::planted::a_cublas_handle::leaks");
@@ -111,6 +111,9 @@ fn a_cublas_handle() {
     {
         let user = &leak.site.frames[leak.site.user.expect("a line of the user's")];
         assert_eq!(user.line, Some(line_of("cublas")), "{story}");
+        let library = leak.site.library.as_ref().expect("a library");
+        assert_eq!(library.name, "cuBLAS", "{story}");
+        assert!(library.known.is_some(), "{story}");
     }
     let linear = report
         .findings

@@ -114,6 +114,7 @@ pub(crate) fn site() -> Site {
             ),
         ],
         user: Some(1),
+        library: None,
     }
 }
 
@@ -156,5 +157,6 @@ pub(crate) fn device() -> DeviceTable {
             },
             row("handles", Figure::Handles, 5, 5, Some(7)),
         ],
+        whole: None,
     }
 }

@@ -3,8 +3,8 @@
 use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::Style;
 use gpu_leak_check::report::model::{
-    Confirmation, DeviceTable, FailedRelease, Figure, Finding, Frame, Owner, Report, Row, Site,
-    Verdict,
+    Confirmation, DeviceTable, FailedRelease, Figure, Finding, Frame, Owner, Part, Report, Row,
+    Share, Site, Verdict, WholeDevice,
 };
 use insta::assert_snapshot;
 
@@ -154,6 +154,7 @@ fn several_devices_share_their_columns() {
             peak: None,
             remark: None,
         }],
+        whole: None,
     };
     let elsewhere = Finding {
         place: Place::cuda(1),
@@ -163,6 +164,43 @@ fn several_devices_share_their_columns() {
         devices: vec![device(), second],
         findings: vec![leak(Kind::Linear, 1, MIB), elsewhere],
         ..report(Verdict::Leaked)
+    };
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn the_whole_device_is_told_below_its_layers_with_what_is_known_of_it() {
+    let part = |share, bytes| Part { share, bytes };
+    let whole = |baseline, after, parts: &[Part], unexplained, hints: &[&str]| DeviceTable {
+        whole: Some(WholeDevice {
+            baseline,
+            after,
+            parts: parts.to_vec(),
+            unexplained,
+            hints: hints.iter().map(|hint| (*hint).to_owned()).collect(),
+        }),
+        ..device()
+    };
+    let known = [
+        part(Share::Driver, 1 << 20),
+        part(Share::PoolReserve, 31 << 20),
+    ];
+    let back = [part(Share::Driver, -4 << 20)];
+    let report = Report {
+        devices: vec![
+            whole(500 * MIB, 532 * MIB, &known, 0, &[]),
+            whole(
+                500 * MIB,
+                680 * MIB,
+                &known,
+                148 << 20,
+                &["2 modules more loaded"],
+            ),
+            whole(500 * MIB, 496 * MIB, &back, 0, &[]),
+            whole(500 * MIB, 510 * MIB, &[], 10 << 20, &[]),
+            whole(500 * MIB, 500 * MIB, &[], 0, &[]),
+        ],
+        ..report(Verdict::Clean)
     };
     assert_snapshot!(rendered(&report));
 }

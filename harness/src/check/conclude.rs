@@ -4,16 +4,19 @@ use super::blind::Blindness;
 use super::measure::Measured;
 use super::sites::{Sites, site};
 use super::sources::Poisoned;
+use super::uncovered;
 use crate::capture;
 use crate::device::contexts::device_name;
 use crate::device::errors::error_name;
+use crate::device::{memory, neighbours};
 use crate::judge::{self, Confirmed, Held, LevelName, Reading, What, confirm};
 use crate::ledger::event::ContextEnd;
 use crate::ledger::{Layer, Place};
 use crate::report::model::{
     Confirmation, DeviceTable, FailedRelease, Figure, Finding, Reason, Report, Row, Verdict,
+    WholeDevice,
 };
-use crate::report::units;
+use crate::units;
 
 /// What a check is called and where it stands.
 #[derive(Clone, Debug)]
@@ -56,10 +59,15 @@ pub(crate) fn conclude(
         );
     }
     let reason = reason(first, blindness);
-    let verdict = match (findings.first(), &reason) {
-        (Some(finding), _) => finding.verdict,
-        (None, Some((verdict, _))) => *verdict,
-        (None, None) => Verdict::Clean,
+    let (verdict, reason) = match (findings.first(), reason) {
+        // A finding is a finding, whatever else could not be seen.
+        (Some(finding), Some((Verdict::Inconclusive, reason))) => {
+            notes.push(format!("{}; {}", reason.what, reason.remedy));
+            (finding.verdict, None)
+        }
+        (Some(finding), _) => (finding.verdict, None),
+        (None, Some((verdict, reason))) => (verdict, Some(reason)),
+        (None, None) => (Verdict::Clean, None),
     };
     Report {
         test: subject.test.to_owned(),
@@ -67,7 +75,7 @@ pub(crate) fn conclude(
         line: subject.line,
         column: subject.column,
         verdict,
-        reason: reason.map(|(_, reason)| reason),
+        reason,
         findings,
         devices: tables(&first.before, &first.after),
         notes,
@@ -207,7 +215,10 @@ fn reason(first: &Measured, blindness: Option<&Blindness>) -> Option<(Verdict, R
     if let Some(poisoned) = &first.poisoned_before {
         return Some((Verdict::Inconclusive, poisoned_reason(poisoned)));
     }
-    blindness.map(|blindness| (blindness.verdict, blindness.reason.clone()))
+    if let Some(blindness) = blindness {
+        return Some((blindness.verdict, blindness.reason.clone()));
+    }
+    uncovered::reason(&first.uncovered).map(|reason| (Verdict::Inconclusive, reason))
 }
 
 fn poisoned_reason(poisoned: &Poisoned) -> Reason {
@@ -294,5 +305,29 @@ fn table(place: Place, before: &Reading, after: &Reading) -> DeviceTable {
         name: identity.as_ref().map(|identity| identity.name.clone()),
         uuid: identity.and_then(|identity| identity.uuid),
         rows,
+        whole: whole_device(place, before, after),
     }
+}
+
+/// The whole device's change, taken apart. A rest that another process may have made is not told.
+fn whole_device(place: Place, before: &Reading, after: &Reading) -> Option<WholeDevice> {
+    let told = judge::reconcile(place, before, after, || memory::resident_threads(place))?;
+    if told.unexplained != 0 && neighbours::use_cuda() {
+        return None;
+    }
+    let hint = |more: i64, noun, what: &str| {
+        let more = u64::try_from(more).unwrap_or(0);
+        (more != 0).then(|| format!("{} {what}", units::quantity(more, noun)))
+    };
+    let hints = [
+        hint(told.contexts, "context", "more on this device"),
+        hint(told.code, "module", "more loaded"),
+    ];
+    Some(WholeDevice {
+        baseline: told.baseline,
+        after: told.after,
+        parts: told.parts,
+        unexplained: told.unexplained,
+        hints: hints.into_iter().flatten().collect(),
+    })
 }

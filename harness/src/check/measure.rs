@@ -9,11 +9,13 @@ use gpu_leak_check_threads as threads;
 use super::body::{self, End};
 use super::company;
 use super::sources::{self, Poisoned};
+use super::uncovered::take_uncovered;
 use crate::case::{Case, ShouldPanic};
 use crate::config::Policy;
 use crate::judge::{self, Held, Reading, What};
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId};
-use crate::report::{self, units};
+use crate::report::allocators::Allocator;
+use crate::{report, units};
 
 /// What one run of a body showed.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub(crate) struct Measured {
     pub(crate) held: Vec<Held>,
     /// What is left and may be.
     pub(crate) tolerated: Vec<Held>,
+    /// Allocators that hold what was left and have no probe.
+    pub(crate) uncovered: Vec<&'static Allocator>,
     /// Things to know, a sentence each.
     pub(crate) notes: Vec<String>,
     /// What nobody can be charged with.
@@ -251,8 +255,9 @@ impl Stretch {
         }
     }
 
-    fn finish(self, end: End, left: Left) -> Measured {
+    fn finish(self, end: End, mut left: Left) -> Measured {
         let ledger = ledger::live();
+        let uncovered = take_uncovered(&mut left.held);
         let saw_events = ledger.now() != self.began;
         let returned = ledger.close_scope(self.scope);
         let mut notes = left.notes;
@@ -277,6 +282,7 @@ impl Stretch {
             after: left.after,
             held: left.held,
             tolerated: left.tolerated,
+            uncovered,
             notes,
             owner_unknown: left.owner_unknown,
             poisoned_before,

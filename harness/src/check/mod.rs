@@ -14,6 +14,7 @@ mod run;
 mod sites;
 mod sources;
 mod summary;
+mod uncovered;
 
 pub(crate) use here::check_here;
 pub use run::run;

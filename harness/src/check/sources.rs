@@ -1,9 +1,9 @@
 //! Reading, emptying and quieting everything that can hold GPU memory.
 
 use crate::capture::cupti;
-use crate::device::{pools, quiesce};
-use crate::judge::{Claims, Level, LevelName, Reading};
-use crate::ledger::{self, Layer, Place, ScopeId};
+use crate::device::{memory, pools, quiesce};
+use crate::judge::{Claims, Level, LevelName, Reading, Whole};
+use crate::ledger::{self, Kind, Layer, Place, ScopeId};
 use crate::probe::{self, Probe};
 
 /// A context in which every call fails from now on.
@@ -76,16 +76,68 @@ pub(crate) fn read() -> Reading {
         .map(|place| (place, counters.handles(place)))
         .filter(|(_, counted)| counted.peak != 0)
         .collect();
+    reading.wholes = wholes();
     reading
+}
+
+/// The whole devices.
+fn wholes() -> Vec<Whole> {
+    if !is_watched() {
+        return Vec::new();
+    }
+    let ledger = ledger::live();
+    let live = |kind| ledger.counters().live(kind);
+    let devices = memory::readings().into_iter();
+    devices
+        .map(|device| Whole {
+            place: device.place,
+            context: device.context,
+            used: device.used,
+            limits: device.limits,
+            elsewhere: elsewhere(device.place),
+            contexts: contexts_on(device.place),
+            code: live(Kind::Module) + live(Kind::Library),
+        })
+        .collect()
+}
+
+fn contexts_on(place: Place) -> u64 {
+    let contexts = ledger::live().contexts();
+    contexts
+        .iter()
+        .filter(|context| context.place == place)
+        .count() as u64
+}
+
+/// Bytes of the driver's layer that may lie in the host's memory or another process's, or that a
+/// pool's own figures count.
+fn elsewhere(place: Place) -> u64 {
+    const KINDS: [Kind; 3] = [Kind::Managed, Kind::Imported, Kind::Graph];
+    let ledger = ledger::live();
+    // A search visits every record; most programs have none of these.
+    if KINDS.iter().all(|kind| ledger.counters().live(*kind) == 0) {
+        return 0;
+    }
+    let there = ledger.select(|record| {
+        let made = &record.made;
+        made.layer == Layer::DRIVER && made.place == place && KINDS.contains(&made.kind)
+    });
+    there.iter().map(|record| record.made.bytes).sum()
 }
 
 /// The driver's pools. Without the tracer nobody knows which contexts to wait for, and the reserve
 /// of a pool that nobody waited for says nothing.
 fn pools_at_rest() -> Vec<pools::PoolReading> {
-    match cupti::start() {
-        Ok(tracer) if tracer.heartbeat().is_ok() => pools::readings(),
-        _ => Vec::new(),
+    if is_watched() {
+        pools::readings()
+    } else {
+        Vec::new()
     }
+}
+
+/// Whether the driver's calls are seen.
+fn is_watched() -> bool {
+    cupti::start().is_ok_and(|tracer| tracer.heartbeat().is_ok())
 }
 
 fn level(probe: &dyn Probe, place: Place, peak: Option<u64>) -> Level {

@@ -1,7 +1,7 @@
 //! Which allocators hold more of the layer below than at the baseline.
 
 use crate::ledger::{Kind, Layer, StackId};
-use crate::report::units::exact_size;
+use crate::units::exact_size;
 
 use super::held::{Held, HeldKey, What};
 use super::reading::{Level, LevelName, Reading};

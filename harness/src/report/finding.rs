@@ -4,10 +4,10 @@ use std::fmt::{self, Write};
 
 use super::escape;
 use super::excerpt;
-use super::model::{FailedRelease, Finding, Report, Site, Verdict};
+use super::model::{FailedRelease, Finding, Library, Report, Site, Verdict};
 use super::text::Rendering;
-use super::units::{count, exact_size, noun, quantity};
 use crate::ledger::{Kind, Layer, Place};
+use crate::units::{count, exact_size, noun, quantity};
 
 /// Writes `finding` of `report`.
 pub(super) fn write(
@@ -40,6 +40,9 @@ pub(super) fn write(
             out,
         )?;
     }
+    if let Some(library) = &site.library {
+        detail("held by", &held_by(library), how, out)?;
+    }
     if let Some(callers) = site.callers(&report.test) {
         detail("called by", &callers, how, out)?;
     }
@@ -58,10 +61,34 @@ pub(super) fn write(
     if let Some(second) = second_run(finding) {
         detail("confirmed", &second, how, out)?;
     }
+    if let Some(known) = site
+        .library
+        .as_ref()
+        .and_then(|library| library.known.as_ref())
+    {
+        detail("known", &escape::sentence(&known.says), how, out)?;
+    }
     for note in &finding.notes {
         detail("note", &escape::sentence(note), how, out)?;
     }
     Ok(())
+}
+
+/// `cuBLAS: cublasCreate_v2 in libcublas.so.13.0.0.19, called by libtorch`
+fn held_by(library: &Library) -> String {
+    let mut text = escape::name(&library.name);
+    match (&library.function, &library.file) {
+        (Some(function), Some(file)) => {
+            text += &format!(": {} in {}", escape::name(function), escape::name(file));
+        }
+        (Some(function), None) => text += &format!(": {}", escape::name(function)),
+        (None, Some(file)) => text += &format!(", in {}", escape::name(file)),
+        (None, None) => {}
+    }
+    if let Some(caller) = &library.called_by {
+        text += &format!(", called by {}", escape::name(caller));
+    }
+    text
 }
 
 fn detail(label: &str, text: &str, how: &Rendering, out: &mut dyn Write) -> fmt::Result {

@@ -1,7 +1,7 @@
 //! What to do about each verdict.
 
 use super::model::{Report, Verdict};
-use super::units::count;
+use crate::units::count;
 
 /// One sentence or two for each sort of finding in `report`, worst first.
 pub(super) fn help(report: &Report) -> Vec<String> {

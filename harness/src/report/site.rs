@@ -1,7 +1,7 @@
 //! A raw stack cut down to what concerns its reader.
 
 use super::model::{Frame, Owner, Site};
-use super::symbols;
+use super::{holder, symbols};
 use crate::ledger::Kind;
 
 /// The site of the return addresses `raw`, innermost first, at which something of `kind` was
@@ -10,8 +10,11 @@ use crate::ledger::Kind;
 /// Files with one of `own_sources` in their path are a layer's own, not the user's.
 #[must_use]
 pub fn site(raw: &[usize], kind: Kind, own_sources: &[&str]) -> Site {
-    let frames = trimmed(symbols::frames(raw, own_sources));
+    let frames = symbols::frames(raw, own_sources);
+    let library = holder::library(&frames[machinery(&frames)..]);
+    let frames = trimmed(frames);
     Site {
+        library,
         fingerprint: fingerprint(kind, &frames),
         user: user(&frames),
         frames,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::escape;
 use super::model::{Reason, Report, Verdict};
-use super::units::{count, exact_size, quantity};
+use crate::units::{count, exact_size, quantity};
 
 /// Counts of verdicts, and what else there is to know.
 #[derive(Clone, Debug, Default)]
