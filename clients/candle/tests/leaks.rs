@@ -4,11 +4,7 @@ use candle_core::{DType, Device, Tensor};
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_client_candle::train;
-
-#[path = "../../support/site.rs"]
-mod site;
-#[path = "../../support/checked.rs"]
-mod checked;
+use gpu_leak_client_support as support;
 
 #[gpu_leak_check]
 #[test]
@@ -61,40 +57,40 @@ mod planted {
 /// the only one.
 #[track_caller]
 fn assert_found(test: &str, (count, bytes): (u64, u64), line: (&str, u32)) {
-    let checked = checked::run(&format!("planted::{test}"));
+    let checked = support::run(&format!("planted::{test}"));
     let (memory, handles): (Vec<_>, Vec<_>) = checked
         .leaks()
         .into_iter()
         .partition(|leak| leak.kind == Some(Kind::StreamOrdered));
     let [memory] = memory[..] else {
-        panic!("{} leaks of memory\n{}", memory.len(), checked.story());
+        panic!("{} leaks of memory\n{}", memory.len(), checked.story);
     };
     assert_eq!(
         (memory.count, memory.bytes),
         (count, bytes),
         "{}",
-        checked.story()
+        checked.story
     );
-    assert_eq!(site::blamed(memory), Some(line), "{}", checked.story());
+    assert_eq!(support::blamed(memory), Some(line), "{}", checked.story);
     // cudarc makes two events for each slice of memory: who used it last.
     for handle in &handles {
-        assert_eq!(handle.kind, Some(Kind::Event), "{}", checked.story());
-        assert_eq!(site::blamed(handle), Some(line), "{}", checked.story());
+        assert_eq!(handle.kind, Some(Kind::Event), "{}", checked.story);
+        assert_eq!(support::blamed(handle), Some(line), "{}", checked.story);
     }
     let events: u64 = handles.iter().map(|handle| handle.count).sum();
-    assert_eq!(events, 2 * count, "{}", checked.story());
+    assert_eq!(events, 2 * count, "{}", checked.story);
 }
 
 #[test]
 fn a_forgotten_tensor_is_found() {
-    let line = site::line_of(include_str!("leaks.rs"), "forgotten");
+    let line = support::line_of(include_str!("leaks.rs"), "forgotten");
     let bytes = 256 * 1024 * 4;
     assert_found("a_forgotten_tensor", (1, bytes), ("tests/leaks.rs", line));
 }
 
 #[test]
 fn losses_kept_for_a_plot_are_found() {
-    let line = site::line_of(include_str!("../src/lib.rs"), "loss");
+    let line = support::line_of(include_str!("../src/lib.rs"), "loss");
     let bytes = 10 * 4;
     assert_found("losses_kept_for_a_plot", (10, bytes), ("src/lib.rs", line));
 }

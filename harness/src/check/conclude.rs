@@ -11,7 +11,7 @@ use crate::device::errors::error_name;
 use crate::device::{memory, neighbours};
 use crate::judge::{self, Confirmed, Held, LevelName, Reading, What, confirm};
 use crate::ledger::event::ContextEnd;
-use crate::ledger::{Layer, Place};
+use crate::ledger::{Kind, Layer, Place};
 use crate::report::model::{
     Confirmation, DeviceTable, FailedRelease, Figure, Finding, Reason, Report, Row, Verdict,
     WholeDevice,
@@ -156,6 +156,7 @@ fn finding(confirmed: &Confirmed) -> Finding {
     let (verdict, kind) = match held.key.what {
         What::Live(kind) | What::EndedWithContext(kind, _) => (Verdict::Leaked, Some(kind)),
         What::FailedFree { kind, .. } => (Verdict::FailedFree, kind),
+        What::HandedOut => (Verdict::Leaked, Some(Kind::Block)),
         What::Reserve(_) => (Verdict::Retained, None),
     };
     let mut notes = held.notes.clone();
@@ -170,7 +171,7 @@ fn finding(confirmed: &Confirmed) -> Finding {
             }
             .to_owned(),
         ),
-        What::Reserve(_) | What::Live(_) | What::FailedFree { .. } => {}
+        What::HandedOut | What::Reserve(_) | What::Live(_) | What::FailedFree { .. } => {}
     }
     let failed = match held.key.what {
         What::FailedFree { error, at, .. } => Some(FailedRelease {

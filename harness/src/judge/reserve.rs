@@ -61,6 +61,7 @@ pub(crate) fn unexplained(reserves: Vec<Held>, held: &mut [Held]) -> Vec<Held> {
 pub(crate) fn pins(held: &Held, reserve: &Held) -> bool {
     let here = held.key.layer == reserve.key.layer && held.key.place == reserve.key.place;
     let in_pool = match held.key.what {
+        What::HandedOut => true,
         What::Live(kind)
         | What::FailedFree {
             kind: Some(kind), ..

@@ -29,7 +29,8 @@ gpu_leak_check::probe!(&PROBE);
 fn client() -> Option<&'static ComputeClient<CudaRuntime>> {
     static CLIENT: OnceLock<Option<ComputeClient<CudaRuntime>>> = OnceLock::new();
     let client = CLIENT.get_or_init(|| {
-        if !Path::new("/dev/nvidiactl").exists() {
+        if !Path::new("/dev/nvidiactl").exists() && std::env::var_os("FAKE_CUDA_DEVICES").is_none()
+        {
             // cubecl would panic.
             return None;
         }

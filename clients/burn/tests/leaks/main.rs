@@ -7,11 +7,9 @@ use burn::backend::cuda::CudaDevice;
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::{Kind, Layer};
 use gpu_leak_client_burn::train;
+use gpu_leak_client_support as support;
 
 mod cubecl_probe;
-
-#[path = "../../../support/checked.rs"]
-mod checked;
 
 #[gpu_leak_check]
 #[test]
@@ -55,14 +53,14 @@ mod planted {
 /// on its own thread, pages at a time.
 #[track_caller]
 fn assert_found(test: &str, bytes: u64) {
-    let checked = checked::run(&format!("planted::{test}"));
+    let checked = support::run(&format!("planted::{test}"));
     let leaks = checked.leaks();
     let [leak] = leaks[..] else {
-        panic!("{} leaks\n{}", leaks.len(), checked.story());
+        panic!("{} leaks\n{}", leaks.len(), checked.story);
     };
     let what = (leak.layer, leak.kind, leak.bytes);
     let expected = (Layer::allocator("cubecl"), Some(Kind::Block), bytes);
-    assert_eq!(what, expected, "{}", checked.story());
+    assert_eq!(what, expected, "{}", checked.story);
 }
 
 #[test]

@@ -1,8 +1,5 @@
 //! What the clients' tests of their tests share: a checked test in a process of its own, and the
 //! report it wrote.
-//!
-//! Included by path, as a project of its own would have it: a package that both clients depend on
-//! could change the features of what they depend on.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,9 +9,12 @@ use gpu_leak_check::report::model::{Finding, Report, Verdict};
 
 /// How a checked test ended and what its check found.
 pub struct Checked {
-    passed: bool,
-    report: Report,
-    story: String,
+    /// Whether the test passed.
+    pub passed: bool,
+    /// What the check said.
+    pub report: Report,
+    /// All that the process printed.
+    pub story: String,
 }
 
 impl Checked {
@@ -29,11 +29,6 @@ impl Checked {
             .filter(|finding| finding.verdict == Verdict::Leaked)
             .collect()
     }
-
-    /// All that the process printed.
-    pub fn story(&self) -> &str {
-        &self.story
-    }
 }
 
 /// Runs the checked test of this name in a process of its own.
@@ -44,6 +39,8 @@ pub fn run(test: &str) -> Checked {
     let output = Command::new(program)
         .args(["--exact", test, "--include-ignored", "--nocapture"])
         .arg("--test-threads=1")
+        // There a check that cannot tell fails its test; what it says is the same.
+        .env_remove("CI")
         .env("GPU_LEAK_CHECK_OUTPUT", &folder)
         .output()
         .expect("a child process");
@@ -79,4 +76,17 @@ fn run_files(folder: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// The file and line that a finding blames.
+pub fn blamed(finding: &Finding) -> Option<(&str, u32)> {
+    let frame = &finding.site.frames[finding.site.user?];
+    Some((frame.file.as_deref()?, frame.line?))
+}
+
+/// The number of the line of `source` that ends in `// leak: mark`.
+pub fn line_of(source: &str, mark: &str) -> u32 {
+    let ending = format!("// leak: {mark}");
+    let line = source.lines().position(|line| line.ends_with(&ending));
+    u32::try_from(line.expect("the mark is in the source") + 1).expect("few lines")
 }
