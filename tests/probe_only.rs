@@ -1,6 +1,11 @@
-//! An allocator that reports none of its blocks: its probe's figures are all there is to judge.
+//! Allocators that report none of their blocks: their probes' figures are all there is to judge.
+
+#![expect(unsafe_code, reason = "allocators take memory from the driver")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use cudarc::driver::{CudaContext, result};
 
 use gpu_leak_check::ledger::{Kind, Layer};
 use gpu_leak_check::probe::{Probe, Segment};
@@ -38,6 +43,98 @@ impl Probe for Silent {
     }
 
     fn empty_cache(&self, _: Place) {}
+}
+
+/// Bears the name of a known allocator, and cannot tell its segments.
+struct CubeCl;
+
+static CUBECL: CubeCl = CubeCl;
+gpu_leak_check::probe!(&CUBECL);
+
+impl Probe for CubeCl {
+    fn name(&self) -> &'static str {
+        "cubecl"
+    }
+
+    fn places(&self) -> Vec<Place> {
+        Vec::new()
+    }
+
+    fn allocated(&self, _: Place) -> u64 {
+        0
+    }
+
+    fn reserved(&self, _: Place) -> u64 {
+        0
+    }
+
+    fn segments(&self, _: Place) -> Vec<Segment> {
+        Vec::new()
+    }
+
+    fn empty_cache(&self, _: Place) {}
+}
+
+/// Bears the name of a known allocator, and tells its segments: one that nobody else takes.
+struct Rmm;
+
+static RMM: Rmm = Rmm;
+gpu_leak_check::probe!(&RMM);
+
+impl Probe for Rmm {
+    fn name(&self) -> &'static str {
+        "rmm"
+    }
+
+    fn places(&self) -> Vec<Place> {
+        vec![Place::cuda(0)]
+    }
+
+    fn allocated(&self, _: Place) -> u64 {
+        0
+    }
+
+    fn reserved(&self, _: Place) -> u64 {
+        1
+    }
+
+    fn segments(&self, _: Place) -> Vec<Segment> {
+        vec![Segment {
+            address: 1,
+            bytes: 1,
+        }]
+    }
+
+    fn empty_cache(&self, _: Place) {}
+}
+
+/// Has the names that cubecl's allocator has in a stack.
+mod cubecl_runtime {
+    pub(super) mod memory_management {
+        #[inline(never)]
+        pub(crate) fn reserve() {
+            super::super::allocate();
+        }
+    }
+}
+
+/// Has the names that RMM's has.
+mod rmm {
+    pub(super) mod pool_memory_resource {
+        #[inline(never)]
+        pub(crate) fn reserve() {
+            super::super::allocate();
+        }
+    }
+}
+
+/// Takes 2 MiB from the driver for good.
+fn allocate() {
+    static CONTEXT: OnceLock<Arc<CudaContext>> = OnceLock::new();
+    let context = CONTEXT.get_or_init(|| CudaContext::new(0).expect("a device"));
+    context.bind_to_thread().expect("its context");
+    // SAFETY: the context is current to this thread.
+    unsafe { result::malloc_sync(2 << 20) }.expect("memory");
 }
 
 fn take(bytes: u64) {
@@ -101,4 +198,31 @@ fn what_only_the_first_run_kept_is_first_use() {
 #[test]
 fn as_much_as_before_is_clean() {
     checked::run("gives_back_what_it_takes").assert_clean();
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn keeps_a_segment_of_cubecl() {
+    cubecl_runtime::memory_management::reserve();
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn keeps_a_segment_that_rmm_forgot() {
+    rmm::pool_memory_resource::reserve();
+}
+
+#[test]
+fn what_a_known_allocator_takes_is_its_probe_s_to_judge() {
+    checked::run("keeps_a_segment_of_cubecl").assert_clean();
+}
+
+#[test]
+fn what_a_known_allocator_takes_and_its_probe_does_not_tell_of_is_a_leak() {
+    let checked = checked::run("keeps_a_segment_that_rmm_forgot");
+    let (report, story) = (checked.report(), checked.story());
+    assert_eq!(report.verdict, Verdict::Leaked, "{story}");
+    assert_eq!(report.findings[0].kind, Some(Kind::Linear), "{story}");
 }
