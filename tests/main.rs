@@ -4,6 +4,8 @@ mod attribute;
 mod boundary;
 mod conformance;
 mod detects;
+mod isolation;
 mod output;
 mod quiet;
+mod settings;
 mod stand_ins;

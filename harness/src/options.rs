@@ -9,6 +9,18 @@ pub struct Options {
     pub tolerance: Option<u64>,
     /// Reserved bytes that may stay, per device and layer, inclusive.
     pub reserved_tolerance: Option<u64>,
+    /// The most bytes that what the test made may come to at once, per device, inclusive.
+    pub max_allocated: Option<u64>,
+    /// The most bytes that an allocator may hold beyond its baseline, per device, inclusive.
+    pub max_reserved: Option<u64>,
+    /// How many allocations the test may make, per device, inclusive.
+    pub max_allocation_count: Option<u64>,
+    /// The allocator whose figures the three limits are about; the driver where silent.
+    pub layer: Option<&'static str>,
+    /// How often the body runs in growth mode; 1 is one run, judged by what it leaves.
+    pub rounds: Option<u32>,
+    /// What the test is to leave, exactly.
+    pub expect: Option<Expect>,
     /// Whether a check with findings runs its body once more.
     pub confirm: Option<bool>,
     /// What a leak does to the test.
@@ -17,6 +29,12 @@ pub struct Options {
     pub settle: Option<Duration>,
     /// When the body runs without being judged.
     pub unchecked_if: Option<UncheckedIf>,
+    /// Whether it shares the process with other such checks.
+    pub parallel: Option<bool>,
+    /// Whether it runs in a process of its own.
+    pub isolate: Option<bool>,
+    /// How often the body runs before it is measured.
+    pub warmup: Option<u32>,
 }
 
 impl Options {
@@ -24,10 +42,19 @@ impl Options {
     pub const DEFAULT: Self = Self {
         tolerance: None,
         reserved_tolerance: None,
+        max_allocated: None,
+        max_reserved: None,
+        max_allocation_count: None,
+        layer: None,
+        rounds: None,
+        expect: None,
         confirm: None,
         on_leak: None,
         settle: None,
         unchecked_if: None,
+        parallel: None,
+        isolate: None,
+        warmup: None,
     };
 
     /// These, and where they are silent what `other` says.
@@ -36,10 +63,19 @@ impl Options {
         Self {
             tolerance: self.tolerance.or(other.tolerance),
             reserved_tolerance: self.reserved_tolerance.or(other.reserved_tolerance),
+            max_allocated: self.max_allocated.or(other.max_allocated),
+            max_reserved: self.max_reserved.or(other.max_reserved),
+            max_allocation_count: self.max_allocation_count.or(other.max_allocation_count),
+            layer: self.layer.or(other.layer),
+            rounds: self.rounds.or(other.rounds),
+            expect: self.expect.or(other.expect),
             confirm: self.confirm.or(other.confirm),
             on_leak: self.on_leak.or(other.on_leak),
             settle: self.settle.or(other.settle),
             unchecked_if: self.unchecked_if.or(other.unchecked_if),
+            parallel: self.parallel.or(other.parallel),
+            isolate: self.isolate.or(other.isolate),
+            warmup: self.warmup.or(other.warmup),
         }
     }
 }
@@ -51,6 +87,15 @@ pub enum OnLeak {
     Fail,
     /// The test passes and the report is printed.
     Warn,
+}
+
+/// `expect(count = 2, bytes = "1 MiB")`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expect {
+    /// How many objects and allocations stay.
+    pub count: Option<u64>,
+    /// How many bytes stay.
+    pub bytes: Option<u64>,
 }
 
 /// `unchecked_if(condition, "reason")`.

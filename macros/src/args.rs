@@ -8,6 +8,7 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, ExprLit, Lit, LitBool, LitStr, Path, Token, parenthesized};
 
+use crate::inherit;
 use crate::paths::Paths;
 
 /// What the attribute says.
@@ -21,14 +22,18 @@ pub(crate) struct Args {
 
 /// The value of one option.
 pub(crate) enum Value {
-    /// An expression in bytes.
-    Bytes(TokenStream),
+    /// An expression: bytes, or a number of things.
+    Number(TokenStream),
+    /// Text in quotes.
+    Text(LitStr),
     /// `true` or `false`.
     Flag(bool),
     /// A variant of `OnLeak`.
     OnLeak(&'static str),
     /// A time to wait.
     Milliseconds(u64),
+    /// `expect(count = 2, bytes = "1 MiB")`: the fields of `Expect`.
+    Expect(Vec<(&'static str, TokenStream)>),
     /// `unchecked_if(condition, "reason")`.
     UncheckedIf {
         /// Asked before the body.
@@ -44,40 +49,102 @@ struct Known {
     name: &'static str,
     /// How it is written.
     usage: &'static str,
+    /// Whether the name alone says something.
+    alone: bool,
     /// Reads what stands behind the name.
     value: fn(ParseStream<'_>) -> syn::Result<Value>,
 }
 
-const KNOWN: [Known; 6] = [
+const KNOWN: [Known; 15] = [
     Known {
         name: "tolerance",
         usage: "tolerance = \"1 MiB\"",
+        alone: false,
         value: bytes,
     },
     Known {
         name: "reserved_tolerance",
         usage: "reserved_tolerance = \"2 MiB\"",
+        alone: false,
         value: bytes,
+    },
+    Known {
+        name: "max_allocated",
+        usage: "max_allocated = \"64 MiB\"",
+        alone: false,
+        value: bytes,
+    },
+    Known {
+        name: "max_reserved",
+        usage: "max_reserved = \"128 MiB\"",
+        alone: false,
+        value: bytes,
+    },
+    Known {
+        name: "max_allocation_count",
+        usage: "max_allocation_count = 100",
+        alone: false,
+        value: number,
+    },
+    Known {
+        name: "layer",
+        usage: "layer = \"allocator:NAME\"",
+        alone: false,
+        value: layer,
+    },
+    Known {
+        name: "rounds",
+        usage: "rounds = 5",
+        alone: false,
+        value: rounds,
+    },
+    Known {
+        name: "expect",
+        usage: "expect(count = 2, bytes = \"1 MiB\")",
+        alone: false,
+        value: expect,
     },
     Known {
         name: "confirm",
         usage: "confirm = false",
+        alone: false,
         value: flag,
     },
     Known {
         name: "on_leak",
         usage: "on_leak = \"warn\"",
+        alone: false,
         value: on_leak,
     },
     Known {
         name: "settle",
         usage: "settle = \"250ms\"",
+        alone: false,
         value: settle,
     },
     Known {
         name: "unchecked_if",
         usage: "unchecked_if(condition, \"reason\")",
+        alone: false,
         value: unchecked_if,
+    },
+    Known {
+        name: "parallel",
+        usage: "parallel",
+        alone: true,
+        value: switch,
+    },
+    Known {
+        name: "isolate",
+        usage: "isolate",
+        alone: true,
+        value: switch,
+    },
+    Known {
+        name: "warmup",
+        usage: "warmup = 1",
+        alone: false,
+        value: number,
     },
 ];
 
@@ -88,10 +155,13 @@ impl Args {
     pub(crate) fn parse(tokens: TokenStream) -> syn::Result<Self> {
         (|input: ParseStream<'_>| {
             let mut args = Self::default();
+            let mut inherited = None;
             let mut seen = Vec::new();
             let mut mistakes: Option<syn::Error> = None;
             while !input.is_empty() {
-                if let Err(mistake) = args.read_one(input, &mut seen) {
+                if inherit::stands_at(input) {
+                    inherited = Some(Self::parse(inherit::read(input)?)?);
+                } else if let Err(mistake) = args.read_one(input, &mut seen) {
                     skip_to_comma(input)?;
                     match &mut mistakes {
                         Some(earlier) => earlier.combine(mistake),
@@ -102,9 +172,30 @@ impl Args {
                     input.parse::<Token![,]>()?;
                 }
             }
-            mistakes.map_or(Ok(args), Err)
+            if let Some(mistakes) = mistakes {
+                return Err(mistakes);
+            }
+            if let Some(inherited) = inherited {
+                args.fill_from(inherited);
+            }
+            Ok(args)
         })
         .parse2(tokens)
+    }
+
+    /// Takes over what is not said here.
+    fn fill_from(&mut self, inherited: Self) {
+        self.library = self.library.take().or(inherited.library);
+        for (name, value) in inherited.options {
+            if !self.has(name) {
+                self.options.push((name, value));
+            }
+        }
+    }
+
+    /// Whether this option is among them.
+    pub(crate) fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|(name, _)| *name == option)
     }
 
     fn read_one(&mut self, input: ParseStream<'_>, seen: &mut Vec<Ident>) -> syn::Result<()> {
@@ -119,7 +210,7 @@ impl Args {
         if name == LIBRARY {
             self.library = Some(library(input)?);
         } else if let Some(known) = KNOWN.iter().find(|known| name == known.name) {
-            if input.is_empty() || input.peek(Token![,]) {
+            if is_alone(input) && !known.alone {
                 return Err(syn::Error::new(
                     name.span(),
                     format!("`{name}` needs a value: `{}`", known.usage),
@@ -129,7 +220,7 @@ impl Args {
         } else {
             return Err(unknown(&name));
         }
-        if input.is_empty() || input.peek(Token![,]) {
+        if is_alone(input) {
             return Ok(());
         }
         Err(input.error(format!("expected a comma behind `{name}`")))
@@ -152,7 +243,8 @@ impl Args {
 impl Value {
     fn fact(&self, paths: &Paths) -> TokenStream {
         match self {
-            Self::Bytes(bytes) => bytes.clone(),
+            Self::Number(number) => number.clone(),
+            Self::Text(text) => text.to_token_stream(),
             Self::Flag(flag) => flag.to_token_stream(),
             Self::OnLeak(variant) => {
                 let on_leak = paths.private("OnLeak");
@@ -162,6 +254,20 @@ impl Value {
             Self::Milliseconds(milliseconds) => {
                 let duration = paths.private("Duration");
                 quote!(#duration::from_millis(#milliseconds))
+            }
+            Self::Expect(fields) => {
+                let expect = paths.private("Expect");
+                let some = paths.private("Some");
+                let none = paths.private("None");
+                let fields = ["count", "bytes"].map(|name| {
+                    let given = fields.iter().find(|(given, _)| *given == name);
+                    let name = Ident::new(name, Span::call_site());
+                    match given {
+                        Some((_, value)) => quote!(#name: #some(#value)),
+                        None => quote!(#name: #none),
+                    }
+                });
+                quote!(#expect { #(#fields),* })
             }
             Self::UncheckedIf { condition, reason } => {
                 let unchecked_if = paths.private("UncheckedIf");
@@ -174,14 +280,14 @@ impl Value {
 fn bytes(input: ParseStream<'_>) -> syn::Result<Value> {
     let value = assigned(input)?;
     let Expr::Lit(ExprLit { lit, .. }) = &value else {
-        return Ok(Value::Bytes(value.into_token_stream()));
+        return Ok(Value::Number(value.into_token_stream()));
     };
     let mistake = match lit {
         Lit::Str(text) => match units::bytes(&text.value()) {
-            Ok(bytes) => return Ok(Value::Bytes(bytes.into_token_stream())),
+            Ok(bytes) => return Ok(Value::Number(bytes.into_token_stream())),
             Err(mistake) => mistake,
         },
-        Lit::Int(_) => return Ok(Value::Bytes(value.into_token_stream())),
+        Lit::Int(_) => return Ok(Value::Number(value.into_token_stream())),
         _ => "a size is a whole number of bytes, or in quotes with a unit: \"1.5 MiB\"".to_owned(),
     };
     Err(syn::Error::new(lit.span(), mistake))
@@ -195,6 +301,73 @@ fn flag(input: ParseStream<'_>) -> syn::Result<Value> {
         }) => Ok(Value::Flag(value)),
         other => Err(syn::Error::new_spanned(other, "expected `true` or `false`")),
     }
+}
+
+/// As [`flag`], where the name alone means `true`.
+fn switch(input: ParseStream<'_>) -> syn::Result<Value> {
+    if is_alone(input) {
+        return Ok(Value::Flag(true));
+    }
+    flag(input)
+}
+
+fn number(input: ParseStream<'_>) -> syn::Result<Value> {
+    let value = assigned(input)?;
+    match &value {
+        Expr::Lit(ExprLit { lit, .. }) if !matches!(lit, Lit::Int(_)) => Err(syn::Error::new(
+            lit.span(),
+            "expected a whole number, such as 3",
+        )),
+        _ => Ok(Value::Number(value.into_token_stream())),
+    }
+}
+
+fn rounds(input: ParseStream<'_>) -> syn::Result<Value> {
+    let value = number(input)?;
+    if let Value::Number(tokens) = &value
+        && tokens.to_string() == "0"
+    {
+        let what = "0 rounds check nothing: 1 is an ordinary check";
+        return Err(syn::Error::new_spanned(tokens, what));
+    }
+    Ok(value)
+}
+
+fn expect(input: ParseStream<'_>) -> syn::Result<Value> {
+    let content;
+    let parentheses = parenthesized!(content in input);
+    let mut fields = Vec::new();
+    while !content.is_empty() {
+        let name: Ident = content.parse()?;
+        let (name, value) = match name.to_string().as_str() {
+            "count" => ("count", number(&content)?),
+            "bytes" => ("bytes", bytes(&content)?),
+            _ => {
+                let what = "expected `count = 2` or `bytes = \"1 MiB\"`";
+                return Err(syn::Error::new(name.span(), what));
+            }
+        };
+        if let Value::Number(value) = value {
+            fields.push((name, value));
+        }
+        if !content.is_empty() {
+            content.parse::<Token![,]>()?;
+        }
+    }
+    if fields.is_empty() {
+        let what = "expected what is to leak: `expect(count = 2, bytes = \"1 MiB\")`";
+        return Err(syn::Error::new(parentheses.span.join(), what));
+    }
+    Ok(Value::Expect(fields))
+}
+
+fn layer(input: ParseStream<'_>) -> syn::Result<Value> {
+    let usage = "expected \"driver\" or the name of an allocator, such as \"allocator:cubecl\"";
+    let text = quoted(input, usage)?;
+    if text.value().trim().is_empty() {
+        return Err(syn::Error::new(text.span(), usage));
+    }
+    Ok(Value::Text(text))
 }
 
 fn on_leak(input: ParseStream<'_>) -> syn::Result<Value> {
@@ -265,6 +438,11 @@ fn library(input: ParseStream<'_>) -> syn::Result<Path> {
         }
         other => Err(syn::Error::new_spanned(other, usage)),
     }
+}
+
+/// Whether nothing stands behind the name.
+fn is_alone(input: ParseStream<'_>) -> bool {
+    input.is_empty() || input.peek(Token![,])
 }
 
 fn assigned(input: ParseStream<'_>) -> syn::Result<Expr> {

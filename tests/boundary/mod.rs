@@ -5,6 +5,7 @@ mod blind;
 mod contexts;
 mod driver;
 mod endings;
+mod facts;
 mod failures;
 mod libraries;
 mod owners;

@@ -1,8 +1,12 @@
 //! The whole device's bytes: advice beside the layers, never a verdict, and never a reason to make a
 //! context.
 
+#![expect(unsafe_code, reason = "a kernel is launched")]
+
+use cudarc::driver::{LaunchConfig, PushKernelArg};
+use cudarc::nvrtc::compile_ptx;
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{Part, Share, Verdict};
+use gpu_leak_check::report::model::{Part, Purpose, Verdict};
 use gpu_leak_tests::checked;
 use gpu_leak_tests::fake::{Control, Fake};
 use gpu_leak_tests::gpu;
@@ -27,7 +31,7 @@ fn what_a_leak_takes_of_the_device_is_accounted_for() {
         return;
     };
     let taken = Part {
-        share: Share::Driver,
+        purpose: Purpose::Driver,
         bytes: BYTES as i64,
     };
     assert!(whole.parts.contains(&taken), "{story}");
@@ -75,4 +79,66 @@ fn uses_one_of_two_devices() {
     uses_the_device();
     let control = Control::of_this_process().expect("the stand-in");
     assert_eq!(control.contexts_made(), 1);
+}
+
+/// Only a real driver sets local memory apart.
+#[test]
+fn the_local_memory_of_a_kernel_is_accounted_for() {
+    if !gpu::is_present() {
+        return;
+    }
+    let checked = checked::run(&format!("{HERE}uses_the_device_and_its_local_memory"));
+    let story = checked.story();
+    let [_, report] = &checked.reports[..] else {
+        panic!("{story}")
+    };
+    let Some(whole) = &report.devices[0].whole else {
+        // A GPU that others use as well.
+        return;
+    };
+    let local = |part: &&Part| part.purpose == Purpose::LocalMemory;
+    let local = whole.parts.iter().find(local).map_or(0, |part| part.bytes);
+    assert!(local > 0, "{whole:?}\n{story}");
+    assert!(whole.unexplained.abs() < local / 10, "{whole:?}\n{story}");
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn uses_the_device_and_its_local_memory() {
+    uses_the_device();
+    uses_local_memory();
+}
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller does"]
+#[test]
+fn uses_local_memory() {
+    const KERNEL: &str = r#"
+        extern "C" __global__ void fill(int *out, int n) {
+            volatile int local[1024];
+            for (int i = 0; i < 1024; i++) local[i] = i * n;
+            out[0] = local[n];
+        }
+    "#;
+    let context = context();
+    let stream = context.default_stream();
+    let code = compile_ptx(KERNEL).expect("NVRTC");
+    let module = context.load_module(code).expect("a module");
+    let kernel = module.load_function("fill").expect("a kernel");
+    let mut out = stream.alloc_zeros::<i32>(1).expect("memory");
+    let one = LaunchConfig {
+        grid_dim: (1, 1, 1),
+        block_dim: (1, 1, 1),
+        shared_mem_bytes: 0,
+    };
+    // SAFETY: the kernel writes the one element of `out`, which lives until the stream is waited for.
+    unsafe {
+        stream
+            .launch_builder(&kernel)
+            .arg(&mut out)
+            .arg(&7_i32)
+            .launch(one)
+            .expect("a launch");
+    }
+    stream.synchronize().expect("an end");
 }

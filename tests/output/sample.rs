@@ -74,8 +74,11 @@ pub(crate) fn finding(verdict: Verdict, kind: Kind, count: u64, each: u64) -> Fi
         site: site(),
         taken: count,
         given_back: 0,
+        when: None,
         confirmed: None,
         failed: None,
+        rounds: Vec::new(),
+        budget: None,
         foreign_thread: None,
         notes: Vec::new(),
     }

@@ -2,19 +2,18 @@
 
 use super::blind::Blindness;
 use super::measure::Measured;
+use super::over;
+use super::rounds::Rounds;
 use super::sites::{Sites, site};
 use super::sources::Poisoned;
-use super::uncovered;
+use super::{blind, refused, tables, uncovered};
 use crate::capture;
-use crate::device::contexts::device_name;
 use crate::device::errors::error_name;
-use crate::device::{memory, neighbours};
-use crate::judge::{self, Confirmed, Held, LevelName, Reading, What, confirm};
+use crate::judge::{self, Confirmed, Held, Reading, What, confirm};
 use crate::ledger::event::ContextEnd;
-use crate::ledger::{Kind, Layer, Place};
+use crate::ledger::{Kind, Layer};
 use crate::report::model::{
-    Confirmation, DeviceTable, FailedRelease, Figure, Finding, Reason, Report, Row, Verdict,
-    WholeDevice,
+    Confirmation, FailedRelease, Finding, Left, Reason, Report, Verdict, When,
 };
 use crate::units;
 
@@ -35,12 +34,69 @@ pub(crate) fn conclude(
     second: Option<&Measured>,
     blindness: Option<&Blindness>,
 ) -> Report {
-    let lost = blindness.is_some_and(|blindness| blindness.verdict == Verdict::Inconclusive);
+    let lost = is_lost(blindness);
     let mut findings: Vec<Finding> = compare(first, second)
         .iter()
         .filter(|confirmed| !(lost && may_be_gone(&confirmed.held)))
-        .map(finding)
+        .map(|confirmed| finding(confirmed, first))
         .collect();
+    let again = second.filter(|second| second.as_expected);
+    findings.extend(over::findings(&first.over, again.map(|again| &*again.over)));
+    let notes = notes(first, second);
+    report(subject, first, &first.after, findings, notes, blindness)
+}
+
+/// Puts the rounds of one check together.
+pub(crate) fn conclude_rounds(
+    subject: Subject<'_>,
+    rounds: &Rounds,
+    blindness: Option<&Blindness>,
+) -> Report {
+    let lost = is_lost(blindness);
+    let grown = rounds
+        .grown
+        .iter()
+        .filter(|grown| !(lost && may_be_gone(&grown.held)));
+    let grown = grown.map(|grown| Finding {
+        verdict: Verdict::Grew,
+        rounds: grown
+            .levels
+            .iter()
+            .map(|level| Left {
+                count: level.count,
+                bytes: level.bytes,
+            })
+            .collect(),
+        // Its calls are those of several rounds.
+        when: None,
+        ..finding(&unconfirmed(grown.held.clone()), &rounds.first)
+    });
+    let last = rounds.last.as_ref().unwrap_or(&rounds.first);
+    let mut findings: Vec<_> = grown.collect();
+    for round in [&rounds.first].into_iter().chain(&rounds.last) {
+        let incidents = round.held.iter().filter(|held| judge::is_an_incident(held));
+        findings.extend(incidents.map(|held| finding(&unconfirmed(held.clone()), round)));
+    }
+    findings.extend(over::findings(&rounds.first.over, None));
+    let notes = rounds.first.notes.clone();
+    report(
+        subject,
+        &rounds.first,
+        &last.after,
+        findings,
+        notes,
+        blindness,
+    )
+}
+
+fn report(
+    subject: Subject<'_>,
+    first: &Measured,
+    after: &Reading,
+    mut findings: Vec<Finding>,
+    mut notes: Vec<String>,
+    blindness: Option<&Blindness>,
+) -> Report {
     findings.sort_by_key(|finding| {
         (
             finding.verdict,
@@ -48,16 +104,8 @@ pub(crate) fn conclude(
             std::cmp::Reverse(finding.count),
         )
     });
-    let mut notes = first.notes.clone();
-    if let Some(second) = second
-        && !second.as_expected
-    {
-        notes.push(
-            "the second run of the body, made to confirm the findings, did not end as it should; \
-             `confirm = false` is for bodies that can run only once"
-                .to_owned(),
-        );
-    }
+    notes.extend(refused::notes(&first.refused));
+    notes.extend(blind::misled());
     let reason = reason(first, blindness);
     let (verdict, reason) = match (findings.first(), reason) {
         // A finding is a finding, whatever else could not be seen.
@@ -77,12 +125,28 @@ pub(crate) fn conclude(
         verdict,
         reason,
         findings,
-        devices: tables(&first.before, &first.after),
+        devices: tables::tables(&first.before, after),
         notes,
         again: subject.again,
         waited_ms: 0,
         overhead_ms: 0.0,
     }
+}
+
+fn notes(first: &Measured, second: Option<&Measured>) -> Vec<String> {
+    let mut notes = first.notes.clone();
+    if second.is_some_and(|second| !second.as_expected) {
+        notes.push(
+            "the second run of the body, made to confirm the findings, did not end as it should; \
+             `confirm = false` is for bodies that can run only once"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+fn is_lost(blindness: Option<&Blindness>) -> bool {
+    blindness.is_some_and(|blindness| blindness.verdict == Verdict::Inconclusive)
 }
 
 /// Whether what is held may have been freed unseen after the tracer was lost.
@@ -98,14 +162,17 @@ fn compare(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
     all
 }
 
-fn confirmed(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
-    let mut sites = Sites::default();
-    let first = sites.merge(&first.held);
-    let unconfirmed = |held| Confirmed {
+fn unconfirmed(held: Held) -> Confirmed {
+    Confirmed {
         held,
         second: None,
         first_use: false,
-    };
+    }
+}
+
+fn confirmed(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
+    let mut sites = Sites::default();
+    let first = sites.merge(&first.held);
     let Some(second) = second.filter(|second| second.as_expected) else {
         return first.into_iter().map(unconfirmed).collect();
     };
@@ -151,7 +218,7 @@ fn name_what_pins(all: &mut [Confirmed], first: &Measured, second: Option<&Measu
     }
 }
 
-fn finding(confirmed: &Confirmed) -> Finding {
+fn finding(confirmed: &Confirmed, run: &Measured) -> Finding {
     let held = &confirmed.held;
     let (verdict, kind) = match held.key.what {
         What::Live(kind) | What::EndedWithContext(kind, _) => (Verdict::Leaked, Some(kind)),
@@ -200,12 +267,19 @@ fn finding(confirmed: &Confirmed) -> Finding {
         site: site(held.key.stack, held),
         taken: held.taken,
         given_back: held.taken.saturating_sub(held.count),
+        when: held.moments.map(|(first, last)| When {
+            first: run.ordinal(first),
+            last: run.ordinal(last),
+            of: run.events(),
+        }),
         confirmed: if confirmed.first_use {
             None
         } else {
             confirmed.second
         },
         failed,
+        rounds: Vec::new(),
+        budget: None,
         foreign_thread: held.foreign_thread.map(capture::thread::thread_name),
         notes,
     }
@@ -238,97 +312,4 @@ fn poisoned_reason(poisoned: &Poisoned) -> Reason {
                  apart"
             .into(),
     }
-}
-
-/// What each device held before and after, the driver first.
-fn tables(before: &Reading, after: &Reading) -> Vec<DeviceTable> {
-    let mut places = before.places();
-    places.extend(after.places());
-    places.sort_unstable_by_key(|place| (*place == Place::HOST, *place));
-    places.dedup();
-    places
-        .into_iter()
-        .map(|place| table(place, before, after))
-        .collect()
-}
-
-fn table(place: Place, before: &Reading, after: &Reading) -> DeviceTable {
-    let mut names: Vec<&LevelName> = Vec::new();
-    for level in before
-        .levels
-        .iter()
-        .chain(&after.levels)
-        .filter(|level| level.place == place)
-    {
-        if !names.contains(&&level.name) {
-            names.push(&level.name);
-        }
-    }
-    names.sort();
-    let mut rows = Vec::new();
-    for name in names {
-        let (was, is) = (before.level(name, place), after.level(name, place));
-        let row = |figure, baseline, after, peak| Row {
-            layer: name.to_string(),
-            figure,
-            baseline,
-            after,
-            peak,
-            remark: None,
-        };
-        let allocated = |level: Option<&judge::Level>| level.map_or(0, |l| l.allocated);
-        let reserved = |level: Option<&judge::Level>| level.and_then(|l| l.reserved);
-        if !matches!(name, LevelName::Pool(_)) {
-            let peak = is.and_then(|level| level.peak);
-            rows.push(row(Figure::Allocated, allocated(was), allocated(is), peak));
-        }
-        if let (Some(_), _) | (_, Some(_)) = (reserved(was), reserved(is)) {
-            let (was, is) = (reserved(was).unwrap_or(0), reserved(is).unwrap_or(0));
-            if was != 0 || is != 0 {
-                rows.push(row(Figure::Reserved, was, is, None));
-            }
-        }
-    }
-    let (was, is) = (before.handles_at(place), after.handles_at(place));
-    if is.peak != 0 || was.live != 0 {
-        rows.push(Row {
-            layer: "handles".into(),
-            figure: Figure::Handles,
-            baseline: was.live,
-            after: is.live,
-            peak: Some(is.peak),
-            remark: None,
-        });
-    }
-    let identity = device_name(place);
-    DeviceTable {
-        place,
-        name: identity.as_ref().map(|identity| identity.name.clone()),
-        uuid: identity.and_then(|identity| identity.uuid),
-        rows,
-        whole: whole_device(place, before, after),
-    }
-}
-
-/// The whole device's change, taken apart. A rest that another process may have made is not told.
-fn whole_device(place: Place, before: &Reading, after: &Reading) -> Option<WholeDevice> {
-    let told = judge::reconcile(place, before, after, || memory::resident_threads(place))?;
-    if told.unexplained != 0 && neighbours::use_cuda() {
-        return None;
-    }
-    let hint = |more: i64, noun, what: &str| {
-        let more = u64::try_from(more).unwrap_or(0);
-        (more != 0).then(|| format!("{} {what}", units::quantity(more, noun)))
-    };
-    let hints = [
-        hint(told.contexts, "context", "more on this device"),
-        hint(told.code, "module", "more loaded"),
-    ];
-    Some(WholeDevice {
-        baseline: told.baseline,
-        after: told.after,
-        parts: told.parts,
-        unexplained: told.unexplained,
-        hints: hints.into_iter().flatten().collect(),
-    })
 }

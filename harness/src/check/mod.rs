@@ -5,16 +5,32 @@ mod body;
 mod company;
 mod conclude;
 mod entry;
+mod expect;
+mod family;
 mod gate;
 mod here;
+mod isolate;
 mod measure;
 mod outcome;
+mod over;
 mod poison;
+mod program;
+mod refused;
+mod remarks;
+mod rounds;
 mod run;
+#[cfg(feature = "main")]
+mod runner;
 mod sites;
 mod sources;
 mod summary;
+mod tables;
+mod token;
 mod uncovered;
+mod warmup;
 
 pub(crate) use here::check_here;
-pub use run::run;
+pub use program::run_program;
+pub use run::{run, run_test};
+#[cfg(feature = "main")]
+pub use runner::main;

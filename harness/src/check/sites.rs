@@ -8,7 +8,8 @@ use crate::{observe, report};
 /// The places of the program met so far, each with the stack that stands for it.
 ///
 /// Stacks that differ only inside CUDA's libraries are one: a library takes many things for one
-/// call, and a first call takes another way through it than later ones.
+/// call, and a first call takes another way through it than later ones. So are those that differ
+/// only in which call of one line they came through: a report would show no difference.
 #[derive(Debug, Default)]
 pub(crate) struct Sites(Vec<(Vec<Frame>, StackId)>);
 
@@ -52,7 +53,14 @@ impl Sites {
         if matches!(held.key.what, What::HandedOut | What::Reserve(_)) {
             return held.key.stack;
         }
-        let mut frames = site(held.key.stack, held).frames;
+        let Site {
+            mut frames, user, ..
+        } = site(held.key.stack, held);
+        for (at, frame) in frames.iter_mut().enumerate() {
+            if Some(at) != user {
+                frame.column = None;
+            }
+        }
         frames.retain(|frame| frame.owner != Owner::Cuda);
         match self.0.iter().find(|(known, _)| *known == frames) {
             Some((_, stack)) => *stack,
@@ -87,6 +95,11 @@ pub(crate) fn site(stack: StackId, held: &Held) -> Site {
         // A sum has grown by many hands.
         What::HandedOut | What::Reserve(_) => return Site::default(),
     };
+    site_of(stack, kind)
+}
+
+/// The site of a stack by which something of `kind` was taken.
+pub(crate) fn site_of(stack: StackId, kind: Kind) -> Site {
     let frames = ledger::live().stacks().frames(stack);
     report::site(frames, kind, &observe::own_sources())
 }

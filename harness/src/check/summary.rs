@@ -11,16 +11,52 @@ use crate::report::{Sink, Summary};
 
 static SUMMARY: Mutex<Option<Summary>> = Mutex::new(None);
 
+/// The checks that have begun and not ended.
+static UNDER_WAY: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+
+fn under_way() -> MutexGuard<'static, Vec<&'static str>> {
+    UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A check begins: until it is [added](add), the process's end aborts it.
+pub(crate) fn began(test: &'static str) {
+    under_way().push(test);
+    tell_at_exit();
+}
+
 fn lock() -> MutexGuard<'static, Option<Summary>> {
     SUMMARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Adds a finished check.
 pub(crate) fn add(report: &Report, unknown: Unknown) {
+    let mut under_way = under_way();
+    let ended = under_way.iter().rposition(|test| *test == report.test);
+    ended.map(|at| under_way.remove(at));
+    drop(under_way);
     let mut summary = lock();
     let summary = summary.get_or_insert_default();
     summary.add(report);
     summary.add_unowned(unknown.count, unknown.bytes);
+}
+
+/// Adds a check of which nothing but its report is known.
+pub(crate) fn add_report(report: &Report) {
+    lock().get_or_insert_default().add(report);
+    tell_at_exit();
+}
+
+/// Adds what another process came to.
+pub(crate) fn merge(other: &Summary) {
+    lock().get_or_insert_default().merge(other);
+    tell_at_exit();
+}
+
+/// Takes everything, for another process to tell.
+pub(crate) fn take() -> Summary {
+    let mut summary = lock().take().unwrap_or_default();
+    note_what_is_missing(&mut summary);
+    summary
 }
 
 /// Adds a test that is not judged here.
@@ -55,17 +91,23 @@ pub(crate) fn tell_at_exit() {
     reason = "the process's last lines; no test captures them"
 )]
 fn tell() {
-    let Some(mut summary) = lock().take() else {
-        return;
-    };
+    let mut summary = lock().take().unwrap_or_default();
+    for test in under_way().drain(..) {
+        summary.add_aborted(test);
+    }
+    note_what_is_missing(&mut summary);
+    if let Some(text) = summary.text() {
+        eprintln!("\n{text}");
+    }
+}
+
+/// Results that are not kept, and calls that are not seen.
+fn note_what_is_missing(summary: &mut Summary) {
     if let Some(note) = Sink::global().note() {
         summary.note(&note);
     }
     if let Some(note) = unseen() {
         summary.note(&note);
-    }
-    if let Some(text) = summary.text() {
-        eprintln!("\n{text}");
     }
 }
 

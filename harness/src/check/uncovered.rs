@@ -35,7 +35,10 @@ pub(crate) fn take_uncovered(held: &mut Vec<Held>) -> Vec<&'static Allocator> {
 
 /// The known allocator that holds this.
 fn known_allocator(held: &Held) -> Option<&'static Allocator> {
-    let is_memory = matches!(held.key.what, What::Live(kind) if !kind.is_handle());
+    let is_memory = matches!(
+        held.key.what,
+        What::Live(kind) | What::EndedWithContext(kind, _) if !kind.is_handle()
+    );
     if !is_memory || held.key.layer != Layer::DRIVER {
         return None;
     }

@@ -63,6 +63,11 @@ fn put_under_the_failure(held: &mut Vec<Held>) {
         failure.bytes += live.bytes;
     }
     failure.count = failure.count.max(1);
+    failure.notes.push(
+        "the context is broken: every call in it fails since a kernel or a copy did. Look for that \
+         one first"
+            .to_owned(),
+    );
     failure.each = None;
     held.push(failure);
 }

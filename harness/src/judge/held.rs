@@ -18,6 +18,19 @@ pub(crate) struct HeldKey {
     pub(crate) stack: StackId,
 }
 
+impl HeldKey {
+    /// That of `record`, seen as `what`.
+    pub(crate) fn of(record: &Record, what: What) -> Self {
+        let made = &record.made;
+        Self {
+            layer: made.layer,
+            place: made.place,
+            what,
+            stack: made.caller.stack,
+        }
+    }
+}
+
 /// What sort of thing a run left behind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum What {
@@ -53,6 +66,8 @@ pub(crate) struct Held {
     pub(crate) each: Option<u64>,
     /// How often this place took one during the run.
     pub(crate) taken: u64,
+    /// The sequence numbers of the first and the last, where they are known.
+    pub(crate) moments: Option<(u64, u64)>,
     /// The thread outside every scope that took them.
     pub(crate) foreign_thread: Option<ThreadNumber>,
     /// More about it.
@@ -68,6 +83,7 @@ impl Held {
             bytes: 0,
             each: None,
             taken: 0,
+            moments: None,
             foreign_thread: None,
             notes: Vec::new(),
         }
@@ -79,8 +95,18 @@ impl Held {
         self.count += other.count;
         self.bytes += other.bytes;
         self.taken += other.taken;
+        if let Some((first, last)) = other.moments {
+            self.at(first);
+            self.at(last);
+        }
         self.foreign_thread = self.foreign_thread.or(other.foreign_thread);
         self.notes.extend(other.notes);
+    }
+
+    /// One was made at this moment.
+    pub(crate) fn at(&mut self, sequence: u64) {
+        let (first, last) = self.moments.unwrap_or((sequence, sequence));
+        self.moments = Some((first.min(sequence), last.max(sequence)));
     }
 
     /// One more of `bytes`.
@@ -101,15 +127,10 @@ pub(crate) fn group(
 ) -> Vec<Held> {
     let mut groups: BTreeMap<HeldKey, Held> = BTreeMap::new();
     for (record, what, foreign_thread) in records {
-        let made = record.made;
-        let key = HeldKey {
-            layer: made.layer,
-            place: made.place,
-            what,
-            stack: made.caller.stack,
-        };
+        let key = HeldKey::of(&record, what);
         let held = groups.entry(key.clone()).or_insert_with(|| Held::new(key));
-        held.add(made.bytes);
+        held.add(record.made.bytes);
+        held.at(record.sequence);
         held.foreign_thread = foreign_thread.or(held.foreign_thread);
     }
     groups.into_values().collect()

@@ -14,7 +14,7 @@ const PAGE: u64 = 2 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Share {
+pub enum Purpose {
     /// Allocated through the driver.
     Driver,
     /// Held by stream-ordered pools beyond what they have handed out.
@@ -31,7 +31,7 @@ pub enum Share {
     Pages,
 }
 
-impl Share {
+impl Purpose {
     /// What reports call it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -51,7 +51,7 @@ impl Share {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     /// What it is for.
-    pub share: Share,
+    pub purpose: Purpose,
     /// How many bytes more, or less, than before.
     pub bytes: i64,
 }
@@ -84,31 +84,31 @@ pub(crate) fn reconcile(
 ) -> Option<Reconciled> {
     let (was, is) = (before.whole(place)?, after.whole(place)?);
     let mut parts = Vec::new();
-    let mut part = |share, bytes| {
+    let mut part = |purpose, bytes| {
         if bytes != 0 {
-            parts.push(Part { share, bytes });
+            parts.push(Part { purpose, bytes });
         }
     };
     let driver = (driver_bytes(before, was), driver_bytes(after, is));
-    part(Share::Driver, change(driver.0, driver.1));
+    part(Purpose::Driver, change(driver.0, driver.1));
     let (held, holds) = (pool_reserve(before, place), pool_reserve(after, place));
-    part(Share::PoolReserve, change(held.pools, holds.pools));
-    part(Share::GraphReserve, change(held.graphs, holds.graphs));
+    part(Purpose::PoolReserve, change(held.pools, holds.pools));
+    part(Purpose::GraphReserve, change(held.graphs, holds.graphs));
     if was.context == is.context {
         let (was, is) = (was.limits, is.limits);
         if was.stack != is.stack {
             let threads = i64::try_from(threads()).unwrap_or(0);
             let grown = change(was.stack, is.stack).saturating_mul(threads);
-            part(Share::LocalMemory, grown);
+            part(Purpose::LocalMemory, grown);
         }
-        part(Share::Printf, change(was.printf, is.printf));
-        part(Share::Heap, change(was.heap, is.heap));
+        part(Purpose::Printf, change(was.printf, is.printf));
+        part(Purpose::Heap, change(was.heap, is.heap));
     }
     let known: i64 = parts.iter().map(|part| part.bytes).sum();
     let mut unexplained = change(was.used, is.used) - known;
     if unexplained != 0 && unexplained.unsigned_abs() < PAGE {
         parts.push(Part {
-            share: Share::Pages,
+            purpose: Purpose::Pages,
             bytes: std::mem::take(&mut unexplained),
         });
     }
@@ -159,7 +159,7 @@ fn change(before: u64, after: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Part, Reading, Reconciled, Share, Whole, reconcile};
+    use super::{Part, Purpose, Reading, Reconciled, Whole, reconcile};
     use crate::judge::{GRAPH_POOL, Level, LevelName, Limits};
     use crate::ledger::event::ContextUid;
     use crate::ledger::{Layer, Place};
@@ -205,9 +205,9 @@ mod tests {
         (LevelName::Layer(Layer::DRIVER), allocated, None)
     }
 
-    fn part(share: Share, bytes: u64) -> Part {
+    fn part(purpose: Purpose, bytes: u64) -> Part {
         let bytes = bytes.cast_signed();
-        Part { share, bytes }
+        Part { purpose, bytes }
     }
 
     #[test]
@@ -224,9 +224,9 @@ mod tests {
         assert_eq!(
             told.parts,
             [
-                part(Share::Driver, 3 * MIB),
-                part(Share::PoolReserve, 31 * MIB),
-                part(Share::GraphReserve, 32 * MIB),
+                part(Purpose::Driver, 3 * MIB),
+                part(Purpose::PoolReserve, 31 * MIB),
+                part(Purpose::GraphReserve, 32 * MIB),
             ]
         );
         assert_eq!(told.unexplained, 0);
@@ -236,8 +236,8 @@ mod tests {
     fn less_than_a_page_is_the_page_s_rest_and_more_is_unexplained() {
         let before = reading(whole(0), &[]);
         let told = between(&before, &reading(whole(2 * MIB), &[driver(4)]));
-        let rest = part(Share::Pages, 2 * MIB - 4);
-        assert_eq!(told.parts, [part(Share::Driver, 4), rest]);
+        let rest = part(Purpose::Pages, 2 * MIB - 4);
+        assert_eq!(told.parts, [part(Purpose::Driver, 4), rest]);
         assert_eq!(told.unexplained, 0);
         let told = between(&before, &reading(whole(2 * MIB), &[]));
         assert_eq!((told.parts.len(), told.unexplained), (0, 2 << 20));
@@ -250,7 +250,7 @@ mod tests {
         let mut is = whole(500 * MIB + grown);
         is.limits.stack = 16 * 1024;
         let told = between(&reading(whole(500 * MIB), &[]), &reading(is, &[]));
-        assert_eq!(told.parts, [part(Share::LocalMemory, grown)]);
+        assert_eq!(told.parts, [part(Purpose::LocalMemory, grown)]);
         assert_eq!(told.unexplained, 0);
         // Another context's limits say nothing of this one's.
         is.context = ContextUid(2);
@@ -274,7 +274,7 @@ mod tests {
         let before = reading(whole(4 * MIB), &[driver(4 * MIB)]);
         let told = between(&before, &reading(whole(0), &[]));
         let back = Part {
-            share: Share::Driver,
+            purpose: Purpose::Driver,
             bytes: -4 << 20,
         };
         assert_eq!((told.parts, told.unexplained), (vec![back], 0));

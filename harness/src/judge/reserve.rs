@@ -36,6 +36,11 @@ fn rise(before: &Reading, level: &Level, tolerance: u64) -> Option<Held> {
     };
     let mut held = Held::new(key);
     held.add(more);
+    if tolerance != 0 {
+        let allowed = exact_size(tolerance);
+        held.notes
+            .push(format!("more than the reserved_tolerance of {allowed}"));
+    }
     Some(held)
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::judge::{Confirmation, Part, Share};
+pub use crate::judge::{Confirmation, Part, Purpose};
 use crate::ledger::{Kind, Layer, Place};
 
 /// The result of one check.
@@ -142,14 +142,35 @@ pub struct Finding {
     pub taken: u64,
     /// How often one taken here was given back during the check.
     pub given_back: u64,
+    /// When they were taken; none where nobody knows.
+    #[serde(default)]
+    pub when: Option<When>,
     /// What the second run showed; none where there was none.
     pub confirmed: Option<Confirmation>,
     /// The free that failed, for [`Verdict::FailedFree`].
     pub failed: Option<FailedRelease>,
+    /// What was left after each round, for [`Verdict::Grew`].
+    #[serde(default)]
+    pub rounds: Vec<Left>,
+    /// The limit that was passed, for [`Verdict::OverBudget`].
+    #[serde(default)]
+    pub budget: Option<Budget>,
     /// The thread that took them, where it is not one of the test's own.
     pub foreign_thread: Option<String>,
     /// More about it, a sentence each.
     pub notes: Vec<String>,
+}
+
+/// The age of what is held, in allocating and freeing calls of the process while the test ran: a
+/// clock would cost as much as all the rest of such a call, and no two runs would agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct When {
+    /// The call that took the first of them, from 1.
+    pub first: u64,
+    /// The call that took the last.
+    pub last: u64,
+    /// How many calls there were.
+    pub of: u64,
 }
 
 /// A free or destroy call that returned an error.
@@ -161,6 +182,40 @@ pub struct FailedRelease {
     pub code: u32,
     /// Where the call stands.
     pub site: Site,
+}
+
+/// What a site had left after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// How many.
+    pub count: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+/// A limit of the test that was passed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    /// The option that sets it: `max_allocated`.
+    pub option: String,
+    /// What it allows: bytes, or allocations.
+    pub allowed: u64,
+    /// What the test came to.
+    pub reached: u64,
+    /// Who had part in it, the largest first: of bytes, what was alive at the peak. The first is
+    /// the finding's own site.
+    pub shares: Vec<Share>,
+}
+
+/// The part that one site has in what passed a limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// How many allocations.
+    pub count: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// `src/optim.rs:88`.
+    pub at: String,
 }
 
 /// A distinct stack.

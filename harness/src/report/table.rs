@@ -72,7 +72,7 @@ fn whole_lines(whole: &WholeDevice) -> Vec<String> {
     let parts: Vec<_> = whole
         .parts
         .iter()
-        .map(|part| format!("{} {}", part.share.name(), signed_size(part.bytes)))
+        .map(|part| format!("{} {}", part.purpose.name(), signed_size(part.bytes)))
         .collect();
     let known = match known.trim_start_matches('+') {
         _ if parts.is_empty() => "none accounted for".to_owned(),

@@ -21,10 +21,19 @@ fn every_option_is_one_field() {
         r#"
         tolerance = "1.5 MiB",
         reserved_tolerance = 2 * SEGMENT,
+        max_allocated = "64 MiB",
+        max_reserved = 2 * SEGMENT,
+        max_allocation_count = 100,
+        layer = "allocator:cubecl",
+        rounds = 5,
+        expect(count = 2, bytes = "1 MiB"),
         confirm = false,
         on_leak = "warn",
         settle = "2s",
         unchecked_if(std::env::var_os("CI").is_none(), "needs the CI machine"),
+        parallel,
+        isolate = false,
+        warmup = 2,
         "#,
         "#[test] fn frees_everything() {}",
     ));
@@ -70,4 +79,12 @@ fn should_panic_becomes_a_fact() {
         "should_panic_alone",
         pretty("", "#[test] #[should_panic] fn refuses() {}")
     );
+}
+
+#[test]
+fn a_program_s_main_is_one_check_and_no_test() {
+    insta::assert_snapshot!(pretty(
+        "tolerance = 1",
+        "fn main() -> Result<(), Box<dyn Error>> { train() }",
+    ));
 }

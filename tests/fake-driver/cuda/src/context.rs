@@ -1,12 +1,13 @@
 //! Contexts: created ones, each thread's stack of current ones, and what dies with one.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::dispatch::{self, In, Out, api, resource};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::state::{Driver, driver, state};
+use crate::user_object;
 
 /// A context; a primary one stays in the table when it is reset, so that its handle stays the same.
 #[derive(Debug)]
@@ -20,8 +21,21 @@ pub(crate) struct Context {
     /// Retains of a primary context, attaches of a created one.
     pub(crate) references: u32,
     pub(crate) flags: u32,
-    cache_config: u32,
-    limits: HashMap<u32, usize>,
+    pub(crate) cache_config: u32,
+    pub(crate) limits: HashMap<u32, usize>,
+    /// For a green context's handle the primary context that it is a view of.
+    base: Option<Handle>,
+    /// What the first launch in it has made it grow by; none before that.
+    pub(crate) growth: Option<u64>,
+    /// Contexts whose memory this one may reach.
+    pub(crate) peers: BTreeSet<Handle>,
+}
+
+impl Context {
+    /// Whether it is a context, and not a green one's view of it.
+    pub(crate) fn is_real(&self) -> bool {
+        self.alive && self.base.is_none()
+    }
 }
 
 /// How deep `cuCtxPushCurrent` can go.
@@ -70,11 +84,8 @@ pub(crate) fn current_and_uid() -> (Handle, u32) {
 /// Breaks a context for good.
 pub(crate) fn poison(handle: Handle, error: Error) -> Result<(), Error> {
     let mut state = state();
-    let context = state
-        .contexts
-        .get_mut(handle)
-        .filter(|context| context.alive)
-        .ok_or(Error::INVALID_CONTEXT)?;
+    let owner = state.owner(handle).map_err(|_| Error::INVALID_CONTEXT)?;
+    let context = state.contexts.get_mut(owner).expect("it was just found");
     context.poisoned.get_or_insert(error);
     Ok(())
 }
@@ -89,11 +100,23 @@ impl Driver {
     /// A context by its handle, whatever its health.
     pub(crate) fn context(&self, handle: Handle) -> Result<&Context, Error> {
         let context = self.contexts.get(handle).ok_or(Error::INVALID_CONTEXT)?;
-        if context.alive {
+        let base = context.base.and_then(|base| self.contexts.get(base));
+        if context.alive && base.is_none_or(|base| base.alive) {
             Ok(context)
         } else {
             Err(Error::CONTEXT_IS_DESTROYED)
         }
+    }
+
+    /// The context that what is made under this handle belongs to.
+    pub(crate) fn owner(&self, handle: Handle) -> Result<Handle, Error> {
+        Ok(self.context(handle)?.base.unwrap_or(handle))
+    }
+
+    /// The green context that is current to the calling thread.
+    pub(crate) fn current_green(&self) -> Option<Handle> {
+        let context = self.context(top()).ok()?;
+        context.base.map(|_| top())
     }
 
     /// The calling thread's context, if it has one that still works.
@@ -102,19 +125,26 @@ impl Driver {
     }
 
     pub(crate) fn current_handle(&self) -> Result<Handle, Error> {
-        self.current().map(|_| top())
+        self.current()?;
+        self.owner(top())
     }
 
     /// A context in which calls still succeed.
     pub(crate) fn healthy(&self, handle: Handle) -> Result<&Context, Error> {
-        let context = self.context(handle)?;
+        let context = self.context(self.owner(handle)?)?;
         context.poisoned.map_or(Ok(context), Err)
     }
 
-    pub(crate) fn new_context(&mut self, device: usize, flags: u32, primary: bool) -> Context {
+    /// The next context id, which no other context has had.
+    fn new_context_uid(&mut self) -> u32 {
         self.context_uids += 1;
+        self.context_uids
+    }
+
+    pub(crate) fn new_context(&mut self, device: usize, flags: u32, primary: bool) -> Context {
+        self.contexts_made += 1;
         Context {
-            uid: self.context_uids,
+            uid: self.new_context_uid(),
             device,
             alive: true,
             poisoned: None,
@@ -123,6 +153,9 @@ impl Driver {
             flags,
             cache_config: 0,
             limits: HashMap::new(),
+            base: None,
+            growth: None,
+            peers: BTreeSet::new(),
         }
     }
 
@@ -138,13 +171,27 @@ impl Driver {
         for address in doomed {
             self.release(address, true);
         }
-        self.streams.remove_where(|stream| stream.context == handle);
+        let streams: Vec<(Handle, Option<u64>)> = self
+            .streams
+            .iter()
+            .filter(|(_, stream)| stream.context == handle)
+            .map(|(stream, state)| (stream, state.capture))
+            .collect();
+        for (stream, capture) in streams {
+            self.streams.remove(stream);
+            if let Some(capture) = capture {
+                self.abandon(capture, stream);
+            }
+        }
         self.events.remove_where(|event| event.context == handle);
         self.modules.remove_where(|module| module.context == handle);
         self.functions
             .remove_where(|function| function.context == handle);
         self.release_objects_of(handle);
         self.observe();
+        for other in self.contexts.values_mut() {
+            other.peers.remove(&handle);
+        }
         let context = self
             .contexts
             .get_mut(handle)
@@ -174,6 +221,7 @@ pub(crate) fn destroy(handle: Handle) {
         std::ptr::null(),
     );
     state().tear_down(handle);
+    user_object::run_destructors();
 }
 
 fn create(context_out: Out<Handle>, flags: u32, device: i32) -> Result<(), Error> {
@@ -191,6 +239,25 @@ fn create(context_out: Out<Handle>, flags: u32, device: i32) -> Result<(), Error
     context_out.put(handle)
 }
 
+/// A handle under which a context is current to a green one's users. The tracer has an id of its own for it.
+pub(crate) fn view_of(driver: &mut Driver, base: Handle) -> Result<Context, Error> {
+    let device = driver.context(base)?.device;
+    Ok(Context {
+        uid: driver.new_context_uid(),
+        device,
+        alive: true,
+        poisoned: None,
+        primary: true,
+        references: 1,
+        flags: 0,
+        cache_config: 0,
+        limits: HashMap::new(),
+        base: Some(base),
+        growth: None,
+        peers: BTreeSet::new(),
+    })
+}
+
 fn destroy_created(handle: Handle) -> Result<(), Error> {
     if driver()?.context(handle)?.primary {
         return Err(Error::INVALID_CONTEXT);
@@ -200,14 +267,6 @@ fn destroy_created(handle: Handle) -> Result<(), Error> {
         pop();
     }
     Ok(())
-}
-
-/// `CUlimit`: stack, printf buffer, heap, …; the sizes a fresh context has.
-fn default_limit(limit: u32) -> Result<usize, Error> {
-    [1024, 8_650_752, 8 << 20, 2, 2048, 64, 0]
-        .get(limit as usize)
-        .copied()
-        .ok_or(Error::UNSUPPORTED_LIMIT)
 }
 
 api! {
@@ -237,7 +296,9 @@ api! {
     cuCtxDetach = 13 fn(context: Handle) {
         let last = {
             let mut driver = driver()?;
-            driver.context(context)?;
+            if driver.context(context)?.primary {
+                return Err(Error::INVALID_CONTEXT);
+            }
             let found = driver.contexts.get_mut(context).expect("it was just found");
             found.references -= 1;
             found.references == 0
@@ -294,52 +355,5 @@ api! {
         let driver = driver()?;
         let context = driver.context(if context == 0 { top() } else { context })?;
         id.put(u64::from(context.uid))
-    }
-
-    cuCtxGetFlags = 391 fn(flags: Out<u32>) {
-        flags.put(driver()?.current()?.flags)
-    }
-
-    cuCtxSetFlags = 705 fn(flags: u32) {
-        let mut driver = driver()?;
-        let handle = driver.current_handle()?;
-        driver.contexts.get_mut(handle).expect("it is current").flags = flags;
-        Ok(())
-    }
-
-    cuCtxGetLimit = 137 fn(value: Out<usize>, limit: u32) {
-        let driver = driver()?;
-        let set = driver.current()?.limits.get(&limit).copied();
-        value.put(set.map_or_else(|| default_limit(limit), Ok)?)
-    }
-
-    cuCtxSetLimit = 136 fn(limit: u32, value: usize) {
-        let mut driver = driver()?;
-        let handle = driver.current_handle()?;
-        default_limit(limit)?;
-        driver.contexts.get_mut(handle).expect("it is current").limits.insert(limit, value);
-        Ok(())
-    }
-
-    cuCtxGetCacheConfig = 299 fn(config: Out<u32>) {
-        config.put(driver()?.current()?.cache_config)
-    }
-
-    cuCtxSetCacheConfig = 300 fn(config: u32) {
-        let mut driver = driver()?;
-        let handle = driver.current_handle()?;
-        driver.contexts.get_mut(handle).expect("it is current").cache_config = config;
-        Ok(())
-    }
-
-    cuCtxGetStreamPriorityRange = 370 fn(least: Out<i32>, greatest: Out<i32>) {
-        driver()?.current()?;
-        least.offer(0);
-        greatest.offer(-5);
-        Ok(())
-    }
-
-    cuCtxEnablePeerAccess = 313 fn(peer: Handle, _flags: u32) {
-        driver()?.context(peer).map(drop)
     }
 }

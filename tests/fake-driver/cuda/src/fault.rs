@@ -6,6 +6,7 @@
 //! | `poison`, `poison:NAME`, `poison:NAME@N` | the first kernel launch, or that call, breaks its context for good: error 700 from then on |
 //! | `delay:NAME`, `delay:NAME@N` | the first, or Nth, call waits between its effect and its EXIT until `fake_cuda_release` |
 //! | `oom_after:BYTES` | a device hands out no more than BYTES at a time |
+//! | `launch_grows:BYTES` | the first kernel launch in a context takes BYTES of its device, in whole pages, for as long as the context lives |
 //! | `no_pools` | the devices know no stream-ordered memory |
 //! | `version:12040` | what `cuDriverGetVersion` says |
 //! | `cupti:taken`, `cupti:taken=NAME` | another tool has subscribed |
@@ -13,6 +14,7 @@
 //! | `cupti:version=N` | what `cuptiGetVersion` says |
 //! | `cupti:fatal@N` | after N callbacks CUPTI tells a fatal error and shuts itself down |
 //! | `cupti:lost@N` | after N callbacks they stop, and nobody is told |
+//! | `cupti:finalized@N` | after N callbacks another tool has shut CUPTI down: they stop, nobody is told, and every call of it fails |
 //!
 //! A word that is none of these ends the process: a test with a misspelt fault would test nothing.
 
@@ -33,6 +35,7 @@ pub(crate) struct Tracer {
     pub(crate) version: Option<u32>,
     pub(crate) fatal_after: Option<u64>,
     pub(crate) lost_after: Option<u64>,
+    pub(crate) finalized_after: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +59,7 @@ struct Rule {
 pub(crate) struct Plan {
     rules: Vec<Rule>,
     pub(crate) oom_after: Option<u64>,
+    pub(crate) launch_grows: Option<u64>,
     pub(crate) no_pools: bool,
     pub(crate) version: Option<u32>,
     pub(crate) tracer: Tracer,
@@ -158,6 +162,7 @@ impl Plan {
                 self.rule(api, Action::Poison, at.or(Some(1)))?;
             }
             "oom_after" => self.oom_after = Some(number(rest, word)?),
+            "launch_grows" => self.launch_grows = Some(number(rest, word)?),
             "version" => self.version = Some(number(rest, word)?),
             "no_pools" if rest.is_empty() => self.no_pools = true,
             "cupti" => self.tracer.add_word(rest, word)?,
@@ -191,6 +196,7 @@ impl Tracer {
             (("version", version), None) => self.version = Some(number(version, word)?),
             (("fatal", ""), Some(at)) => self.fatal_after = Some(at),
             (("lost", ""), Some(at)) => self.lost_after = Some(at),
+            (("finalized", ""), Some(at)) => self.finalized_after = Some(at),
             _ => return Err(format!("`{word}` is no fault of the tracer")),
         }
         Ok(())
@@ -268,8 +274,9 @@ mod tests {
     #[test]
     fn every_word_of_the_table_is_understood() {
         let plan = parsed(
-            "fail:cuMemFree_v2=1@3, fail:cuMemAlloc_v2=2,oom_after:4096,no_pools,version:12040,delay:cuMemFree_v2,poison,\
-             poison:cuMemcpyHtoD_v2@2,cupti:taken=nsys,cupti:too_old,cupti:version=24,cupti:fatal@5,cupti:lost@0",
+            "fail:cuMemFree_v2=1@3, fail:cuMemAlloc_v2=2,oom_after:4096,launch_grows:1,no_pools,version:12040,delay:cuMemFree_v2,poison,\
+             poison:cuMemcpyHtoD_v2@2,cupti:taken=nsys,cupti:too_old,cupti:version=24,cupti:fatal@5,cupti:lost@0,\
+             cupti:finalized@9",
         )
         .unwrap();
         assert_eq!(plan.rules.len(), 5);
@@ -279,12 +286,14 @@ mod tests {
             (plan.oom_after, plan.version, plan.no_pools),
             (Some(4096), Some(12040), true)
         );
+        assert_eq!(plan.launch_grows, Some(1));
         let tracer = Tracer {
             taken: Some("nsys".to_owned()),
             too_old: true,
             version: Some(24),
             fatal_after: Some(5),
             lost_after: Some(0),
+            finalized_after: Some(9),
         };
         assert_eq!(plan.tracer, tracer);
     }
