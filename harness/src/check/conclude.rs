@@ -12,8 +12,8 @@ use crate::capture;
 use crate::case::Case;
 use crate::device::errors::error_name;
 use crate::judge::{self, Confirmed, Held, Reading, What, confirm};
-use crate::ledger::Layer;
 use crate::ledger::event::ContextEnd;
+use crate::ledger::{Kind, Layer};
 use crate::report::again;
 use crate::report::model::{
     Confirmation, FailedRelease, Finding, Left, Reason, Report, Verdict, When,
@@ -252,6 +252,7 @@ pub(super) fn finding(confirmed: &Confirmed, run: Option<&Measured>) -> Finding 
     let (verdict, kind) = match held.key.what {
         What::Live(kind) | What::EndedWithContext(kind, _) => (Verdict::Leaked, Some(kind)),
         What::FailedFree { kind, .. } => (Verdict::FailedFree, kind),
+        What::HandedOut => (Verdict::Leaked, Some(Kind::Block)),
         What::Reserve(_) => (Verdict::Retained, None),
     };
     let mut notes = held.notes.clone();
@@ -266,7 +267,7 @@ pub(super) fn finding(confirmed: &Confirmed, run: Option<&Measured>) -> Finding 
             }
             .to_owned(),
         ),
-        What::Reserve(_) | What::Live(_) | What::FailedFree { .. } => {}
+        What::HandedOut | What::Reserve(_) | What::Live(_) | What::FailedFree { .. } => {}
     }
     let failed = match held.key.what {
         What::FailedFree { error, at, .. } => Some(FailedRelease {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::held::Held;
+use super::held::{Held, What};
 
 /// What the second run of the body showed of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,9 +40,9 @@ pub(crate) fn confirm(first: Vec<Held>, second: &[Held]) -> Vec<Confirmed> {
                 second,
                 first_use: true,
             });
-        } else if count < held.count && bytes <= held.bytes {
+        } else if fewer(&held, count, bytes) {
             let mut once = held.clone();
-            once.count -= count;
+            once.count = held.count.saturating_sub(count).max(1);
             once.bytes -= bytes;
             let mut each_time = held;
             (each_time.count, each_time.bytes) = (count, bytes);
@@ -65,6 +65,14 @@ pub(crate) fn confirm(first: Vec<Held>, second: &[Held]) -> Vec<Confirmed> {
         }
     }
     results
+}
+
+/// Whether a run that left `count` and `bytes` again left less than `held`. A sum is always one.
+fn fewer(held: &Held, count: u64, bytes: u64) -> bool {
+    match held.key.what {
+        What::HandedOut => bytes < held.bytes,
+        _ => count < held.count && bytes <= held.bytes,
+    }
 }
 
 #[cfg(test)]
@@ -109,6 +117,23 @@ mod tests {
             run(vec![held(1, 3)], vec![held(1, 2)]),
             [(2, false, two), (1, true, None)]
         );
+    }
+
+    #[test]
+    fn of_a_sum_the_bytes_that_do_not_repeat_are_first_use() {
+        let sum = |bytes| {
+            let mut held = held(1, 0);
+            held.key.what = What::HandedOut;
+            held.add(bytes);
+            held
+        };
+        let all = confirm(vec![sum(100)], &[sum(60)]);
+        let split: Vec<_> = all
+            .iter()
+            .map(|it| (it.held.count, it.held.bytes, it.first_use))
+            .collect();
+        assert_eq!(split, [(1, 60, false), (1, 40, true)]);
+        assert_eq!(confirm(vec![sum(60)], &[sum(60)]).len(), 1);
     }
 
     #[test]
