@@ -132,8 +132,10 @@ fn report(
     notes.extend(blind::misled());
     let reason = reason(first, blindness);
     let (verdict, reason) = match (findings.first(), reason) {
-        // What is allowed tells nothing of what could not be seen.
-        (Some(finding), Some((verdict, reason))) if finding.verdict == Verdict::Allowed => {
+        // What fails nothing tells nothing of what could not be seen.
+        (Some(finding), Some((verdict, reason)))
+            if matches!(finding.verdict, Verdict::Allowed | Verdict::FirstUse) =>
+        {
             (verdict, Some(reason))
         }
         // A finding is a finding, whatever else could not be seen.
@@ -204,7 +206,7 @@ fn confirmed(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
     let Some(second) = second.filter(|second| second.as_expected) else {
         return first.into_iter().map(unconfirmed).collect();
     };
-    let mut second = sites.merge(&second.held);
+    let mut second = judge::gained(&first, sites.merge(&second.held));
     Sites::align(&first, &mut second);
     let fails = |held: &Held| matches!(held.key.what, What::FailedFree { .. });
     let (failed, others) = first.into_iter().partition(fails);
@@ -221,21 +223,21 @@ fn name_what_pins(all: &mut [Confirmed], first: &Measured, second: Option<&Measu
             continue;
         }
         let held = reserve.held.clone();
-        let pins = |measured: &Measured| {
-            let mut pins = measured.tolerated.clone();
-            pins.retain(|pin| judge::pins(pin, &held));
-            pins
-        };
-        let named = pins(first).into_iter().map(|pin| {
+        let pins = |pin: &&Held| judge::pins(pin, &held);
+        let pinning: Vec<_> = first.tolerated.iter().filter(pins).cloned().collect();
+        let named = pinning.iter().map(|pin| {
             format!(
                 "pinned by {}, {}, taken at {}: within the tolerance",
                 units::quantity(pin.count, "block"),
                 units::exact_size(pin.bytes),
-                site(pin.key.stack, &pin).location()
+                site(pin.key.stack, pin).location()
             )
         });
         reserve.held.notes.extend(named);
-        let again = second.map(pins).unwrap_or_default();
+        // Of both runs together, more may be left than is tolerated.
+        let second = second.map(|second| second.tolerated.iter().chain(&second.held));
+        let second: Vec<_> = second.into_iter().flatten().filter(pins).cloned().collect();
+        let again = judge::gained(&pinning, second);
         if reserve.first_use && !again.is_empty() {
             reserve.first_use = false;
             reserve.second = Some(Confirmation {

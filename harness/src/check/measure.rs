@@ -372,7 +372,7 @@ impl Stretch {
 
     /// Made inside, by a thread of no open scope.
     fn is_a_stranger(&self, record: &Record, family: &Family) -> bool {
-        record.sequence >= self.began && family.is_a_stranger(record)
+        record.sequence >= self.since && family.is_a_stranger(record)
     }
 
     /// What happened inside beside the coming and going of records.

@@ -175,6 +175,8 @@ pub(super) fn judge(
         by_rounds(task, rounds)
     } else {
         let first = measure(&mut earlier);
+        // Of both runs together, so that what the second one only replaces is no loss.
+        earlier.since = Some(first.began);
         let second = needs_confirmation(&first, policy).then(|| measure(&mut earlier));
         once(task, first, second)
     };

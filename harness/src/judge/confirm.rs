@@ -24,6 +24,24 @@ pub(crate) struct Confirmed {
     pub(crate) first_use: bool,
 }
 
+/// What a second run has left more, of `both` runs' leftovers together: a run that gives back what
+/// the first left, and keeps its own instead, loses nothing. What is not live was the second's alone.
+pub(crate) fn gained(first: &[Held], both: Vec<Held>) -> Vec<Held> {
+    let more = |mut held: Held| {
+        let before = first.iter().find(|before| before.key == held.key);
+        if let (What::Live(_), Some(before)) = (&held.key.what, before) {
+            held.count = held.count.saturating_sub(before.count);
+            held.bytes = held.bytes.saturating_sub(before.bytes);
+            // One that was replaced by a larger one.
+            if held.bytes != 0 {
+                held.count = held.count.max(1);
+            }
+        }
+        (held.count != 0).then_some(held)
+    };
+    both.into_iter().filter_map(more).collect()
+}
+
 /// Compares two runs.
 ///
 /// What the second run left again is confirmed. Where it left less, the difference was one-time
@@ -77,7 +95,7 @@ fn fewer(held: &Held, count: u64, bytes: u64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Confirmation, Held, confirm};
+    use super::{Confirmation, Held, confirm, gained};
     use crate::judge::{HeldKey, What};
     use crate::ledger::{Kind, Layer, Place, StackId};
 
@@ -117,6 +135,17 @@ mod tests {
             run(vec![held(1, 3)], vec![held(1, 2)]),
             [(2, false, two), (1, true, None)]
         );
+    }
+
+    #[test]
+    fn what_the_second_run_only_replaces_is_no_gain() {
+        let counts = |all: Vec<Held>| -> Vec<_> {
+            let counts = all.iter().map(|held| (held.key.stack.0, held.count));
+            counts.collect()
+        };
+        let first = [held(1, 2), held(2, 1)];
+        let both = vec![held(1, 2), held(2, 3), held(3, 1)];
+        assert_eq!(counts(gained(&first, both)), [(2, 2), (3, 1)]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ mod tolerance;
 pub(crate) use budget::{Budget, Limit, Over};
 pub(crate) use claims::Claims;
 pub use confirm::Confirmation;
-pub(crate) use confirm::{Confirmed, confirm};
+pub(crate) use confirm::{Confirmed, confirm, gained};
 pub(crate) use growth::{Grown, growth, is_an_incident};
 pub(crate) use handed_out::handed_out;
 pub(crate) use happened::happened;
