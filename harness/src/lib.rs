@@ -22,6 +22,7 @@ pub mod report;
 pub mod units;
 
 pub use check::run;
+pub use gpu_leak_hooks::{allow, hand_over};
 pub use ledger::Place;
 
 /// Writes the `main` of a test target without libtest (`harness = false`): it runs every checked

@@ -30,7 +30,7 @@
 //! [gpu-leak-check]: https://docs.rs/gpu-leak-check
 #![no_std]
 
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// What a harness does with what it is told.
 ///
@@ -120,13 +120,19 @@ pub struct Source {
     /// Pieces of the paths of its own source files (`my-pool/src/`): a report points at the first
     /// line outside them, the allocator's user.
     pub own_sources: &'static [&'static str],
+    /// What the harness calls it, so that it need not be looked up each time. 0: they have not met.
+    pub number: AtomicU32,
 }
 
 impl Source {
     /// An allocator called `name`, whose own source files have these pieces in their paths.
     #[must_use]
     pub const fn new(name: &'static str, own_sources: &'static [&'static str]) -> Self {
-        Self { name, own_sources }
+        Self {
+            name,
+            own_sources,
+            number: AtomicU32::new(0),
+        }
     }
 
     /// It has handed out `bytes` at `address`. Call it after the fact.

@@ -9,6 +9,7 @@ mod expect;
 mod family;
 mod gate;
 mod here;
+mod hooks;
 mod isolate;
 mod measure;
 mod outcome;

@@ -10,7 +10,7 @@ use super::conclude::{Subject, conclude, conclude_rounds};
 use super::gate::{Gate, Manner, Turn};
 use super::measure::{Earlier, Measured, is_inside_a_check, measure, run_unmeasured};
 use super::summary::{self, UnderWay};
-use super::{body, entry, expect, isolate, outcome, poison, rounds, warmup};
+use super::{body, entry, expect, hooks, isolate, outcome, poison, rounds, warmup};
 use crate::capture::cupti;
 use crate::case::Case;
 use crate::config::{self, Mode, Policy, WithoutGpu};
@@ -221,6 +221,7 @@ fn by_rounds(case: &Case, rounds: rounds::Rounds) -> Seen {
 fn begin(case: &'static Case) -> UnderWay {
     Workspace::init(case.origin.manifest_dir, case.origin.file);
     observe::listen();
+    hooks::install();
     // Its absence is judged after the body, when it is known whether there was anything to see.
     let _ = cupti::start();
     let under_way = summary::began(case.name());
