@@ -22,6 +22,7 @@ pub mod report;
 pub mod units;
 
 pub use check::run;
+// For tests' own code; the code under test names the crate itself.
 pub use gpu_leak_hooks::{allow, hand_over};
 pub use ledger::Place;
 

@@ -16,6 +16,12 @@ fn what_a_library_allows_is_told_with_its_bytes_and_reason_and_fails_nothing() {
     assert_allowed(&checked, &[4096]);
     let finding = &checked.report().findings[0];
     assert!(is_for(finding, "the lookup table is shared by all models"));
+    let last_line = "1 object, 4.00 KiB allowed to stay";
+    assert!(
+        checked.child.stderr.contains(last_line),
+        "{}",
+        checked.story()
+    );
     assert!(
         finding.site.location().contains("tests/hooks/allowed.rs"),
         "the library's user: {}",

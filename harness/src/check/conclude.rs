@@ -106,7 +106,11 @@ fn report(
     mut notes: Vec<String>,
     blindness: Option<&Blindness>,
 ) -> Report {
-    allow::settle(&subject.allowed, Date::today(), &mut findings);
+    notes.extend(allow::settle(
+        &subject.allowed,
+        Date::today(),
+        &mut findings,
+    ));
     findings.sort_by_key(|finding| {
         (
             finding.verdict,
