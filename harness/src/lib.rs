@@ -27,6 +27,8 @@ pub use check::{
     gpu_available, max_memory_allocated, memory_allocated, memory_reserved, memory_summary, run,
     snapshot,
 };
+// For tests' own code; the code under test names the crate itself.
+pub use gpu_leak_hooks::{allow, hand_over};
 pub use ledger::Place;
 
 /// Writes the `main` of a test target without libtest (`harness = false`): it runs every checked

@@ -116,6 +116,17 @@ impl Entry {
             && self.matches.matches(&finding.site)
     }
 
+    /// That it has to be looked at again; none while it holds.
+    fn expired(&self, today: Date) -> Option<String> {
+        let until = self.until.filter(|until| *until < today)?;
+        let owner = self.owner.as_ref();
+        let ask = owner.map_or_else(String::new, |owner| format!("; ask {owner}"));
+        Some(format!(
+            "{} allows what it names ({}), and expired on {until}{ask}",
+            self.stands_in, self.reason
+        ))
+    }
+
     fn note(&self, today: Date) -> String {
         let owner = self
             .owner
@@ -133,9 +144,13 @@ impl Entry {
 }
 
 /// Turns every finding that an entry allows into one that is [allowed](Verdict::Allowed). The first
-/// entry that is about a finding counts.
-pub(crate) fn settle(entries: &[Entry], today: Date, findings: &mut [Finding]) {
+/// entry that is about a finding counts. Answers what is to be told of entries that have expired.
+pub(crate) fn settle(entries: &[Entry], today: Date, findings: &mut [Finding]) -> Vec<String> {
+    let mut expired = Vec::new();
     for entry in entries {
+        if findings.iter().any(|finding| entry.is_about(finding)) {
+            expired.extend(entry.expired(today));
+        }
         let about = |finding: &&mut Finding| entry.is_about(finding);
         let bytes: u64 = findings
             .iter_mut()
@@ -158,6 +173,7 @@ pub(crate) fn settle(entries: &[Entry], today: Date, findings: &mut [Finding]) {
             }
         }
     }
+    expired
 }
 
 #[cfg(test)]

@@ -61,6 +61,7 @@ pub(crate) fn conclude(
         .collect();
     let again = second.filter(|second| second.as_expected);
     findings.extend(over::findings(&first.over, again.map(|again| &*again.over)));
+    findings.extend(allowed(first, lost));
     let notes = notes(first, second);
     let mut report = report(subject, first, &first.after, findings, notes, blindness);
     if let Some(again) = again {
@@ -101,6 +102,7 @@ pub(crate) fn conclude_rounds(
         findings.extend(incidents.map(|held| finding(&unconfirmed(held.clone()), Some(round))));
     }
     findings.extend(over::findings(&rounds.first.over, None));
+    findings.extend(allowed(last, lost));
     let notes = rounds.first.notes.clone();
     report(
         subject,
@@ -120,7 +122,11 @@ fn report(
     mut notes: Vec<String>,
     blindness: Option<&Blindness>,
 ) -> Report {
-    allow::settle(&subject.allowed, Date::today(), &mut findings);
+    notes.extend(allow::settle(
+        &subject.allowed,
+        Date::today(),
+        &mut findings,
+    ));
     findings.sort_by_key(|finding| {
         (
             finding.verdict,
@@ -246,6 +252,16 @@ fn name_what_pins(all: &mut [Confirmed], first: &Measured, second: Option<&Measu
             });
         }
     }
+}
+
+/// What may stay by the word of the code that made it.
+fn allowed(run: &Measured, lost: bool) -> impl Iterator<Item = Finding> {
+    let told = Sites::default().merge(&run.allowed).into_iter();
+    told.filter(move |held| !(lost && may_be_gone(held)))
+        .map(|held| Finding {
+            verdict: Verdict::Allowed,
+            ..finding(&unconfirmed(held), Some(run))
+        })
 }
 
 /// One thing to tell, with its place in the events of `run` where there is one.

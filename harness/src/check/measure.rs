@@ -1,5 +1,6 @@
 //! One run of a body between two readings.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use super::uncovered::take_uncovered;
 use crate::case::ShouldPanic;
 use crate::config::Policy;
 use crate::judge::{self, Budget, Held, Over, Reading, Refused, What};
+use crate::ledger::event::ThreadNumber;
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, Returned, ScopeId};
 use crate::report;
 use crate::report::allocators::Allocator;
@@ -40,6 +42,8 @@ pub(crate) struct Measured {
     pub(crate) held: Vec<Held>,
     /// What is left and may be.
     pub(crate) tolerated: Vec<Held>,
+    /// What is left and may be, by the word of the code that made it.
+    pub(crate) allowed: Vec<Held>,
     /// Allocators that hold what was left and have no probe.
     pub(crate) uncovered: Vec<&'static Allocator>,
     /// Creating calls that failed.
@@ -146,25 +150,36 @@ struct Open {
 
 impl Open {
     fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(1);
         let outer = current();
-        loop {
-            let scope = ScopeId(NEXT.fetch_add(1, Ordering::Relaxed));
-            // Its place may be that of a scope that has been open for long.
-            if scope != ScopeId::NONE && ledger::live().open_scope(scope) {
-                if let Some(outer) = outer {
-                    family::join(scope, outer);
-                }
-                return Self { scope, told: false };
-            }
+        let scope = new_scope(|scope| ledger::live().open_scope(scope));
+        if let Some(outer) = outer {
+            family::join(scope, outer);
         }
+        Self { scope, told: false }
     }
 
     /// Ends the count of a scope that has been judged.
     fn close(mut self) -> Returned {
         self.told = true;
         family::judged(self.scope);
-        ledger::live().close_scope(self.scope)
+        let mut returned = ledger::live().close_scope(self.scope);
+        let by_parts = family::close_parts(self.scope);
+        returned.count += by_parts.count;
+        returned.bytes += by_parts.bytes;
+        returned
+    }
+}
+
+/// A number that no open scope has, opened by `open`.
+pub(super) fn new_scope(open: impl Fn(ScopeId) -> bool) -> ScopeId {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    loop {
+        let scope = ScopeId(NEXT.fetch_add(1, Ordering::Relaxed));
+        let is_a_scope = scope != ScopeId::NONE && scope != ScopeId::NOBODY;
+        // Its place may be that of a scope that has been open for long.
+        if is_a_scope && open(scope) {
+            return scope;
+        }
     }
 }
 
@@ -173,6 +188,7 @@ impl Drop for Open {
         if !self.told {
             family::abandoned(self.scope);
             ledger::live().close_scope(self.scope);
+            family::close_parts(self.scope);
         }
     }
 }
@@ -197,6 +213,8 @@ pub(crate) struct Left {
     after: Reading,
     held: Vec<Held>,
     tolerated: Vec<Held>,
+    allowed: Vec<Held>,
+    handed_over: Vec<Held>,
     owner_unknown: Unknown,
     poisoned: Vec<Poisoned>,
     refused: Vec<Refused>,
@@ -275,7 +293,9 @@ impl Stretch {
 
     /// Whether a free is in flight, or a thread that works for this scope lives on.
     fn could_still_free(&self) -> bool {
-        ledger::live().releases_in_flight() || threads::live(u64::from(self.scope().0)) != 0
+        ledger::live().releases_in_flight()
+            || threads::live(u64::from(self.scope().0)) != 0
+            || family::of(self.scope()).has_live_threads_in_parts()
     }
 
     fn look(&self, policy: &Policy, company: Company<'_>) -> Left {
@@ -287,6 +307,8 @@ impl Stretch {
         let mut left = Left {
             held: Vec::new(),
             tolerated: Vec::new(),
+            allowed: Vec::new(),
+            handed_over: Vec::new(),
             owner_unknown: Unknown::default(),
             poisoned,
             refused: Vec::new(),
@@ -305,7 +327,9 @@ impl Stretch {
                 .extend(unreported.iter().filter_map(remarks::not_judged));
         }
         let reserves = judge::risen(&self.before, &left.after, policy.reserved_tolerance);
-        let alone = judge::unexplained(reserves, &mut left.held);
+        let alone = [&mut left.held, &mut left.allowed, &mut left.handed_over]
+            .into_iter()
+            .fold(reserves, |alone, live| judge::unexplained(alone, live));
         if company.met_a_check() && !left.held.is_empty() {
             left.notes.push(
                 "other checks ran at the same time: the tables count what they took too".to_owned(),
@@ -330,6 +354,14 @@ impl Stretch {
         let ledger = ledger::live();
         let family = family::of(self.scope());
         let mut records = Vec::new();
+        let handed_over = ledger.handed_over(|scope| family.has(scope));
+        if handed_over.count != 0 {
+            left.notes.push(remarks::handed_over(handed_over));
+            let made_here = |record: &Record| record.sequence >= self.began;
+            let live = ledger
+                .select(|record| record.made.caller.scope == ScopeId::NOBODY && made_here(record));
+            left.handed_over = group_live(&live, |_| None);
+        }
         if ledger.live_in(self.scope()) != 0 || !family.is_single() {
             records.extend(ledger.select(|record| {
                 record.sequence >= self.since && family.has(record.made.caller.scope)
@@ -356,10 +388,8 @@ impl Stretch {
         let foreign = |record: &Record| {
             (!family.has(record.made.caller.scope)).then_some(record.made.caller.thread)
         };
-        let live = records
-            .iter()
-            .map(|record| (*record, What::Live(record.made.kind), foreign(record)));
-        left.held = judge::group(live);
+        left.allowed = take_allowed(&mut records, &family);
+        left.held = group_live(&records, foreign);
         left.tolerated = judge::tolerate(policy.tolerance, &mut left.held);
         judge::tell_what_holds(&records, &holdings, &mut left.held);
         let remarks = remarks::tolerance(policy, &left.tolerated, &left.held);
@@ -383,7 +413,12 @@ impl Stretch {
             family.has(scope) || (!ledger::live().is_open(scope) && company.is_none())
         };
         let mut anomalies = ledger::live().anomalies_since(self.mark);
-        anomalies.retain(mine);
+        // What may stay may also go so.
+        let may_stay = |anomaly: &Anomaly| {
+            matches!(anomaly, Anomaly::EndedWithContext { record, .. }
+                if family.reason(record.made.caller.scope).is_some())
+        };
+        anomalies.retain(|anomaly| mine(anomaly) && !may_stay(anomaly));
         judge::happened(&anomalies, !left.poisoned.is_empty(), &mut left.held);
         left.refused = judge::refused(&anomalies);
     }
@@ -414,6 +449,7 @@ impl Stretch {
             after: left.after,
             held: left.held,
             tolerated: left.tolerated,
+            allowed: left.allowed,
             uncovered,
             refused: left.refused,
             ended,
@@ -424,6 +460,33 @@ impl Stretch {
             saw_events,
         }
     }
+}
+
+fn group_live(records: &[Record], foreign: impl Fn(&Record) -> Option<ThreadNumber>) -> Vec<Held> {
+    let live = |record: &Record| (*record, What::Live(record.made.kind), foreign(record));
+    judge::group(records.iter().map(live))
+}
+
+/// Takes out what may stay by the word of the code that made it: for each reason what was taken
+/// where.
+fn take_allowed(records: &mut Vec<Record>, family: &Family) -> Vec<Held> {
+    let mut by_reason: BTreeMap<&str, Vec<Record>> = BTreeMap::new();
+    records.retain(|record| match family.reason(record.made.caller.scope) {
+        Some(reason) => {
+            by_reason.entry(reason).or_default().push(*record);
+            false
+        }
+        None => true,
+    });
+    let mut allowed = Vec::new();
+    for (reason, records) in by_reason {
+        for mut held in group_live(&records, |_| None) {
+            held.taken = held.count;
+            held.notes.push(remarks::allowed(reason));
+            allowed.push(held);
+        }
+    }
+    allowed
 }
 
 /// Code that CUDA's own libraries loaded when they first needed it stays for the process.

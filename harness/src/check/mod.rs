@@ -11,6 +11,7 @@ mod family;
 mod figures;
 mod gate;
 mod here;
+mod hooks;
 mod isolate;
 mod measure;
 mod outcome;

@@ -2,6 +2,7 @@
 
 use crate::config::Policy;
 use crate::judge::{self, Held, What};
+use crate::ledger::HandedOver;
 use crate::units::{exact_size, quantity};
 
 /// What stayed and may, and what stayed beyond that.
@@ -24,6 +25,20 @@ pub(super) fn tolerance(policy: &Policy, tolerated: &[Held], held: &[Held]) -> V
         }));
     }
     remarks
+}
+
+/// That what stayed may, by the word of the code that made it.
+pub(super) fn allowed(reason: &str) -> String {
+    format!("allowed in the code: {reason}")
+}
+
+/// What the test made and is another's now.
+pub(super) fn handed_over(what: HandedOver) -> String {
+    format!(
+        "{}, {}, handed over inside the test",
+        quantity(what.count, "object"),
+        exact_size(what.bytes)
+    )
 }
 
 /// What was there before and was freed; none where nothing was.

@@ -10,7 +10,7 @@ use super::conclude::{Subject, conclude, conclude_rounds};
 use super::gate::{Gate, Manner, Turn};
 use super::measure::{Earlier, Measured, is_inside_a_check, measure, run_unmeasured};
 use super::summary::{self, UnderWay};
-use super::{body, entry, expect, isolate, outcome, poison, rounds, warmup};
+use super::{body, entry, expect, hooks, isolate, outcome, poison, rounds, warmup};
 use crate::capture::cupti;
 use crate::case::{Case, ShouldPanic};
 use crate::config::{self, Mode, Policy, WithoutGpu};
@@ -258,6 +258,7 @@ fn begin(task: &Task<'_>) -> UnderWay {
 pub(super) fn listen(manifest_dir: Option<&str>, file: &str) {
     Workspace::init(manifest_dir, file);
     observe::listen();
+    hooks::install();
     // Its absence is judged after the body, when it is known whether there was anything to see.
     let _ = cupti::start();
 }

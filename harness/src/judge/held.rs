@@ -100,7 +100,10 @@ impl Held {
             self.at(last);
         }
         self.foreign_thread = self.foreign_thread.or(other.foreign_thread);
-        self.notes.extend(other.notes);
+        let known = &mut self.notes;
+        let new = other.notes.into_iter();
+        let new: Vec<_> = new.filter(|note| !known.contains(note)).collect();
+        known.extend(new);
     }
 
     /// One was made at this moment.

@@ -47,7 +47,8 @@ pub struct Ledger {
     unknown_releases: AtomicU64,
     /// How many records were made outside every open scope.
     unowned: Apart,
-    returned: Mutex<FxHashMap<ScopeId, Returned>>,
+    returned: Mutex<FxHashMap<ScopeId, Freed>>,
+    handed_over: Mutex<FxHashMap<ScopeId, HandedOver>>,
     counters: Counters,
     stacks: Stacks,
     contexts: Contexts,
@@ -66,6 +67,14 @@ pub struct Returned {
     pub bytes: u64,
 }
 
+/// What an open scope has freed of what was there before it.
+#[derive(Clone, Copy, Debug)]
+struct Freed {
+    /// When the scope began.
+    since: u64,
+    returned: Returned,
+}
+
 impl Ledger {
     /// A ledger without records. A process has its own in [`live`](super::live).
     #[must_use]
@@ -80,6 +89,7 @@ impl Ledger {
             unknown_releases: AtomicU64::new(0),
             unowned: Apart(AtomicU64::new(0)),
             returned: Mutex::default(),
+            handed_over: Mutex::default(),
             counters: Counters::new(),
             stacks: Stacks::new(),
             contexts: Contexts::default(),
@@ -154,6 +164,7 @@ impl Ledger {
                 bytes,
                 caller,
             } => return Some(self.unmap_began(address, bytes, caller)),
+            Event::HandedOver { address } => self.hand_over(address),
             Event::ContextCreated {
                 context,
                 handle,
@@ -351,10 +362,13 @@ impl Ledger {
 
     fn returned(&self, record: &Record, caller: Caller) {
         if caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope {
-            let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
-            let entry = returned.entry(caller.scope).or_default();
-            entry.count += 1;
-            entry.bytes += record.made.bytes;
+            let mut freed = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
+            let freed = freed.get_mut(&caller.scope);
+            // One scope's work may be another's inside it.
+            if let Some(freed) = freed.filter(|freed| record.sequence < freed.since) {
+                freed.returned.count += 1;
+                freed.returned.bytes += record.made.bytes;
+            }
         }
     }
 }
@@ -372,8 +386,11 @@ impl Default for Ledger {
 
 mod contexts;
 mod graphs;
+mod handover;
 mod reading;
 mod shared;
+
+pub use handover::HandedOver;
 
 #[cfg(test)]
 mod tests;

@@ -109,6 +109,7 @@ impl Meters {
         }
         let mut running = self.lock();
         running.outer.remove(&scope);
+        running.outer.retain(|_, outer| *outer != scope);
         let Some(meter) = running.by_scope.remove(&scope) else {
             return Vec::new();
         };

@@ -26,7 +26,7 @@ mod table;
 use std::sync::LazyLock;
 
 pub use anomaly::{Anomaly, Mark};
-pub use apply::{Ledger, Returned};
+pub use apply::{HandedOver, Ledger, Returned};
 pub use contexts::ContextEntry;
 pub use counters::{Counted, Counters};
 pub use event::{Event, ScopeId, StackId};

@@ -61,6 +61,15 @@ impl Table {
         if liked { shard.remove(key) } else { None }
     }
 
+    /// Changes the record under `key` where it stands, and returns it as it was before.
+    pub(super) fn change(&self, key: &Key, change: impl FnOnce(&mut Record)) -> Option<Record> {
+        let mut shard = self.shard(key).lock();
+        let record = shard.get_mut(key)?;
+        let before = *record;
+        change(record);
+        Some(before)
+    }
+
     /// A copy of the record under `key`.
     pub(super) fn get(&self, key: &Key) -> Option<Record> {
         self.shard(key).lock().get(key).copied()
