@@ -42,12 +42,13 @@ pub(crate) struct Policy {
 const PREFIX: &str = "GPU_LEAK_CHECK";
 
 /// Every variable, without the prefix.
-const VARIABLES: [&str; 7] = [
+const VARIABLES: [&str; 8] = [
     "",
     "_CUPTI",
     "_FIRST_USE",
     "_ON_LEAK",
     "_OUTPUT",
+    "_RECORD",
     "_RUN",
     "_SETTLE",
 ];
@@ -119,7 +120,7 @@ impl Policy {
                 }
                 "_SETTLE" => policy.settle = duration(name, value)?,
                 // Read where they are used.
-                "_CUPTI" | "_OUTPUT" | "_RUN" => {}
+                "_CUPTI" | "_OUTPUT" | "_RECORD" | "_RUN" => {}
                 _ => return Err(unknown(name)),
             }
         }

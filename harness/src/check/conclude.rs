@@ -2,11 +2,9 @@
 
 use super::blind::Blindness;
 use super::measure::Measured;
+use super::names::Names;
 use super::sites::{Sites, site};
 use super::sources::Poisoned;
-use crate::capture;
-use crate::device::contexts::device_name;
-use crate::device::errors::error_name;
 use crate::judge::{self, Confirmed, Held, LevelName, Reading, What, confirm};
 use crate::ledger::event::ContextEnd;
 use crate::ledger::{Layer, Place};
@@ -31,12 +29,13 @@ pub(crate) fn conclude(
     first: &Measured,
     second: Option<&Measured>,
     blindness: Option<&Blindness>,
+    names: &dyn Names,
 ) -> Report {
     let lost = blindness.is_some_and(|blindness| blindness.verdict == Verdict::Inconclusive);
-    let mut findings: Vec<Finding> = compare(first, second)
+    let mut findings: Vec<Finding> = compare(first, second, names)
         .iter()
         .filter(|confirmed| !(lost && may_be_gone(&confirmed.held)))
-        .map(finding)
+        .map(|confirmed| finding(confirmed, names))
         .collect();
     findings.sort_by_key(|finding| {
         (
@@ -55,7 +54,7 @@ pub(crate) fn conclude(
                 .to_owned(),
         );
     }
-    let reason = reason(first, blindness);
+    let reason = reason(first, blindness, names);
     let verdict = match (findings.first(), &reason) {
         (Some(finding), _) => finding.verdict,
         (None, Some((verdict, _))) => *verdict,
@@ -69,7 +68,7 @@ pub(crate) fn conclude(
         verdict,
         reason: reason.map(|(_, reason)| reason),
         findings,
-        devices: tables(&first.before, &first.after),
+        devices: tables(&first.before, &first.after, names),
         notes,
         again: subject.again,
         waited_ms: 0,
@@ -84,14 +83,14 @@ fn may_be_gone(held: &Held) -> bool {
 
 /// The findings of the first run in the light of the second. A free that failed is no one-time
 /// set-up, whatever the second run does.
-fn compare(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
-    let mut all = confirmed(first, second);
-    name_what_pins(&mut all, first, second);
+fn compare(first: &Measured, second: Option<&Measured>, names: &dyn Names) -> Vec<Confirmed> {
+    let mut all = confirmed(first, second, names);
+    name_what_pins(&mut all, first, second, names);
     all
 }
 
-fn confirmed(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
-    let mut sites = Sites::default();
+fn confirmed(first: &Measured, second: Option<&Measured>, names: &dyn Names) -> Vec<Confirmed> {
+    let mut sites = Sites::new(names);
     let first = sites.merge(&first.held);
     let unconfirmed = |held| Confirmed {
         held,
@@ -102,7 +101,7 @@ fn confirmed(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
         return first.into_iter().map(unconfirmed).collect();
     };
     let mut second = sites.merge(&second.held);
-    Sites::align(&first, &mut second);
+    sites.align(&first, &mut second);
     let fails = |held: &Held| matches!(held.key.what, What::FailedFree { .. });
     let (failed, others) = first.into_iter().partition(fails);
     let mut all = confirm(others, &second);
@@ -112,7 +111,12 @@ fn confirmed(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
 
 /// A reserve that stands alone is pinned by what was tolerated, if anything. A run that leaves such
 /// a thing again is not set up by it, though the reserve it pins need not grow again.
-fn name_what_pins(all: &mut [Confirmed], first: &Measured, second: Option<&Measured>) {
+fn name_what_pins(
+    all: &mut [Confirmed],
+    first: &Measured,
+    second: Option<&Measured>,
+    names: &dyn Names,
+) {
     for reserve in all {
         if !matches!(reserve.held.key.what, What::Reserve(_)) {
             continue;
@@ -128,7 +132,7 @@ fn name_what_pins(all: &mut [Confirmed], first: &Measured, second: Option<&Measu
                 "pinned by {}, {}, taken at {}: within the tolerance",
                 units::quantity(pin.count, "block"),
                 units::exact_size(pin.bytes),
-                site(pin.key.stack, &pin).location()
+                site(pin.key.stack, &pin, names).location()
             )
         });
         reserve.held.notes.extend(named);
@@ -137,13 +141,13 @@ fn name_what_pins(all: &mut [Confirmed], first: &Measured, second: Option<&Measu
             reserve.first_use = false;
             reserve.second = Some(Confirmation {
                 count: again.iter().map(|pin| pin.count).sum(),
-                bytes: again.iter().map(|pin| pin.bytes).sum(),
+                bytes: judge::total(again.iter().map(|pin| pin.bytes)),
             });
         }
     }
 }
 
-fn finding(confirmed: &Confirmed) -> Finding {
+fn finding(confirmed: &Confirmed, names: &dyn Names) -> Finding {
     let held = &confirmed.held;
     let (verdict, kind) = match held.key.what {
         What::Live(kind) | What::EndedWithContext(kind, _) => (Verdict::Leaked, Some(kind)),
@@ -166,9 +170,9 @@ fn finding(confirmed: &Confirmed) -> Finding {
     }
     let failed = match held.key.what {
         What::FailedFree { error, at, .. } => Some(FailedRelease {
-            error: error_name(error),
+            error: names.error(error),
             code: error,
-            site: site(at, held),
+            site: site(at, held, names),
         }),
         _ => None,
     };
@@ -188,7 +192,7 @@ fn finding(confirmed: &Confirmed) -> Finding {
         count: held.count,
         bytes: held.bytes,
         each: held.each,
-        site: site(held.key.stack, held),
+        site: site(held.key.stack, held, names),
         taken: held.taken,
         given_back: held.taken.saturating_sub(held.count),
         confirmed: if confirmed.first_use {
@@ -197,22 +201,26 @@ fn finding(confirmed: &Confirmed) -> Finding {
             confirmed.second
         },
         failed,
-        foreign_thread: held.foreign_thread.map(capture::thread::thread_name),
+        foreign_thread: held.foreign_thread.map(|thread| names.thread(thread)),
         notes,
     }
 }
 
 /// Why there is no verdict of the check's own.
-fn reason(first: &Measured, blindness: Option<&Blindness>) -> Option<(Verdict, Reason)> {
+fn reason(
+    first: &Measured,
+    blindness: Option<&Blindness>,
+    names: &dyn Names,
+) -> Option<(Verdict, Reason)> {
     if let Some(poisoned) = &first.poisoned_before {
-        return Some((Verdict::Inconclusive, poisoned_reason(poisoned)));
+        return Some((Verdict::Inconclusive, poisoned_reason(poisoned, names)));
     }
     blindness.map(|blindness| (blindness.verdict, blindness.reason.clone()))
 }
 
-fn poisoned_reason(poisoned: &Poisoned) -> Reason {
-    let error = error_name(poisoned.error);
-    let by = super::poison::culprit().map_or_else(
+fn poisoned_reason(poisoned: &Poisoned, names: &dyn Names) -> Reason {
+    let error = names.error(poisoned.error);
+    let by = names.culprit().map_or_else(
         || "before the first check of this process".to_owned(),
         |test| format!("by {test}"),
     );
@@ -229,32 +237,32 @@ fn poisoned_reason(poisoned: &Poisoned) -> Reason {
 }
 
 /// What each device held before and after, the driver first.
-fn tables(before: &Reading, after: &Reading) -> Vec<DeviceTable> {
+fn tables(before: &Reading, after: &Reading, names: &dyn Names) -> Vec<DeviceTable> {
     let mut places = before.places();
     places.extend(after.places());
     places.sort_unstable_by_key(|place| (*place == Place::HOST, *place));
     places.dedup();
     places
         .into_iter()
-        .map(|place| table(place, before, after))
+        .map(|place| table(place, before, after, names))
         .collect()
 }
 
-fn table(place: Place, before: &Reading, after: &Reading) -> DeviceTable {
-    let mut names: Vec<&LevelName> = Vec::new();
+fn table(place: Place, before: &Reading, after: &Reading, names: &dyn Names) -> DeviceTable {
+    let mut levels: Vec<&LevelName> = Vec::new();
     for level in before
         .levels
         .iter()
         .chain(&after.levels)
         .filter(|level| level.place == place)
     {
-        if !names.contains(&&level.name) {
-            names.push(&level.name);
+        if !levels.contains(&&level.name) {
+            levels.push(&level.name);
         }
     }
-    names.sort();
+    levels.sort();
     let mut rows = Vec::new();
-    for name in names {
+    for name in levels {
         let (was, is) = (before.level(name, place), after.level(name, place));
         let row = |figure, baseline, after, peak| Row {
             layer: name.to_string(),
@@ -288,7 +296,7 @@ fn table(place: Place, before: &Reading, after: &Reading) -> DeviceTable {
             remark: None,
         });
     }
-    let identity = device_name(place);
+    let identity = names.device(place);
     DeviceTable {
         place,
         name: identity.as_ref().map(|identity| identity.name.clone()),

@@ -7,6 +7,7 @@ use super::blind;
 use super::body::End;
 use super::conclude::{Subject, conclude};
 use super::measure::measure_with;
+use super::names::Live;
 use crate::config::Policy;
 use crate::options::Options;
 use crate::report::model::Report;
@@ -18,7 +19,7 @@ use crate::report::model::Report;
 /// What is wrong with the run's settings.
 pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, String> {
     let policy = Policy::of(&Options::DEFAULT)?;
-    let measured = measure_with(&policy, None, |scope| {
+    let measured = measure_with(name, &policy, None, |scope| {
         let outer = threads::set_token(u64::from(scope.0));
         body();
         threads::set_token(outer);
@@ -32,5 +33,11 @@ pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, Stri
         column: column!(),
         again: None,
     };
-    Ok(conclude(subject, &measured, None, blindness.as_ref()))
+    Ok(conclude(
+        subject,
+        &measured,
+        None,
+        blindness.as_ref(),
+        &Live,
+    ))
 }

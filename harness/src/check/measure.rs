@@ -5,19 +5,24 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gpu_leak_check_threads as threads;
+use serde::{Deserialize, Serialize};
 
 use super::body::{self, End};
 use super::company;
+use super::names::{Live, Names};
+use super::recording::{self, Closed, Opened};
 use super::sources::{self, Poisoned};
 use crate::case::{Case, ShouldPanic};
 use crate::config::Policy;
-use crate::judge::{self, Held, Reading, What};
-use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId};
-use crate::report::{self, units};
+use crate::judge::{self, Claims, Held, Reading, What};
+use crate::ledger::{self, Anomaly, Kind, Ledger, Mark, Record, Returned, ScopeId};
+use crate::report::units;
 
 /// What one run of a body showed.
 #[derive(Debug)]
 pub(crate) struct Measured {
+    /// The scope it worked for.
+    pub(crate) scope: ScopeId,
     /// How the body ended.
     pub(crate) end: End,
     /// Whether that is how it should end.
@@ -54,25 +59,25 @@ pub(crate) struct Unknown {
 /// Runs the body once and looks at what it left.
 pub(crate) fn measure(case: &Case, policy: &Policy) -> Measured {
     let body = |scope| body::run(case.name(), scope, case.body);
-    measure_with(policy, case.should_panic, body)
+    measure_with(case.name(), policy, case.should_panic, body)
 }
 
 /// As [`measure`], with a body that is run by `run` for the scope it is told.
 pub(crate) fn measure_with(
+    name: &str,
     policy: &Policy,
     should_panic: Option<ShouldPanic>,
     run: impl FnOnce(ScopeId) -> End,
 ) -> Measured {
-    let stretch = Stretch::begin();
+    let stretch = Stretch::begin(name);
     let start = Instant::now();
     let end = run(stretch.scope);
     let body_time = start.elapsed();
-    let left = stretch.settle(policy);
     let as_expected = end.as_expected(should_panic);
     Measured {
-        as_expected,
+        end,
         body_time,
-        ..stretch.finish(end, left)
+        ..stretch.settle(policy, as_expected)
     }
 }
 
@@ -84,7 +89,9 @@ pub(crate) fn is_inside_a_check() -> bool {
 }
 
 /// A scope between its beginning and its end.
-struct Stretch {
+#[derive(Debug)]
+pub(crate) struct Stretch<'ledger> {
+    ledger: &'ledger Ledger,
     scope: ScopeId,
     began: u64,
     unowned: u64,
@@ -93,31 +100,82 @@ struct Stretch {
     poisoned_before: Vec<Poisoned>,
 }
 
-/// What a reading at the end showed.
-struct Left {
+/// What may stay.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Limits {
+    tolerance: u64,
+    reserved_tolerance: u64,
+}
+
+impl From<&Policy> for Limits {
+    fn from(policy: &Policy) -> Self {
+        Self {
+            tolerance: policy.tolerance,
+            reserved_tolerance: policy.reserved_tolerance,
+        }
+    }
+}
+
+/// What there was to see at the end, beside the ledger.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    poisoned: Vec<Poisoned>,
     after: Reading,
+    claims: Claims,
+    /// Whether nothing but this check could run.
+    alone: bool,
+}
+
+/// What only the ledger knows of a scope that ends.
+#[derive(Clone, Copy, Debug)]
+struct Closing {
+    saw_events: bool,
+    returned: Returned,
+}
+
+/// What a look at the end showed.
+struct Left {
     held: Vec<Held>,
     tolerated: Vec<Held>,
     owner_unknown: Unknown,
-    poisoned: Vec<Poisoned>,
     notes: Vec<String>,
 }
 
-impl Stretch {
-    fn begin() -> Self {
+impl<'ledger> Stretch<'ledger> {
+    fn begin(name: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let scope = ScopeId(NEXT.fetch_add(1, Ordering::Relaxed));
         let ledger = ledger::live();
         let nested = is_inside_a_check();
-        let poisoned_before = sources::synchronise(ScopeId::NONE);
+        let poisoned = sources::synchronise(ScopeId::NONE);
         if !nested {
             sources::empty_caches();
             ledger.counters().restart_peaks();
         }
-        ledger.open_scope(scope);
+        let before = sources::read();
+        ledger.between_events(|| {
+            ledger.open_scope(scope);
+            recording::opened(|| Opened {
+                scope,
+                test: name.to_owned(),
+                before: before.clone(),
+                poisoned: poisoned.clone(),
+            });
+            Self::opened(ledger, scope, before, poisoned)
+        })
+    }
+
+    /// The stretch of a scope that was just opened.
+    pub(crate) fn opened(
+        ledger: &'ledger Ledger,
+        scope: ScopeId,
+        before: Reading,
+        poisoned_before: Vec<Poisoned>,
+    ) -> Self {
         Self {
+            ledger,
             scope,
-            before: sources::read(),
+            before,
             poisoned_before,
             unowned: ledger.unowned(),
             mark: ledger.mark(),
@@ -125,50 +183,87 @@ impl Stretch {
         }
     }
 
-    /// Reads until nothing is left, nothing can still be freed, or the time is up.
-    fn settle(&self, policy: &Policy) -> Left {
+    /// Looks until nothing is left, nothing can still be freed, or the time is up.
+    fn settle(&self, policy: &Policy, as_expected: bool) -> Measured {
+        let limits = Limits::from(policy);
         let start = Instant::now();
         let mut reread = false;
         loop {
-            let left = self.look(policy);
-            if left.held.is_empty() {
-                return left;
-            }
-            if self.could_still_free() && start.elapsed() < policy.settle {
-                thread::sleep(Duration::from_millis(1));
-            } else if reread {
-                return left;
-            } else {
-                reread = true;
-                thread::sleep(Duration::from_millis(10).min(policy.settle));
+            let seen = self.see();
+            let step = self.ledger.between_events(|| {
+                let left = self.look(limits, &seen, &Live);
+                let pause = if left.held.is_empty() {
+                    None
+                } else if self.could_still_free() && start.elapsed() < policy.settle {
+                    Some(Duration::from_millis(1))
+                } else if reread {
+                    None
+                } else {
+                    reread = true;
+                    Some(Duration::from_millis(10).min(policy.settle))
+                };
+                if let Some(pause) = pause {
+                    return Err(pause);
+                }
+                recording::closed(|| Closed {
+                    scope: self.scope,
+                    as_expected,
+                    limits,
+                    seen: seen.clone(),
+                });
+                Ok((left, self.close()))
+            });
+            match step {
+                Ok((left, closing)) => return self.measured(seen, left, closing, as_expected),
+                Err(pause) => thread::sleep(pause),
             }
         }
     }
 
     /// Whether a free is in flight, or a thread that works for this scope lives on.
     fn could_still_free(&self) -> bool {
-        ledger::live().releases_in_flight() || threads::live(u64::from(self.scope.0)) != 0
+        self.ledger.releases_in_flight() || threads::live(u64::from(self.scope.0)) != 0
     }
 
-    fn look(&self, policy: &Policy) -> Left {
+    /// Waits for the devices, empties the caches and reads everything.
+    fn see(&self) -> Seen {
         let poisoned = sources::synchronise(self.scope);
         if poisoned.is_empty() {
             sources::empty_caches();
         }
         let after = sources::read();
+        // Whose segments they are matters only where something is left, or to whom replays it.
+        let claims = if self.may_have_left() || recording::is_on() {
+            sources::claims()
+        } else {
+            Claims::default()
+        };
+        Seen {
+            poisoned,
+            after,
+            claims,
+            alone: company::one_test_at_a_time(),
+        }
+    }
+
+    /// Whether any record can be this scope's business.
+    fn may_have_left(&self) -> bool {
+        self.ledger.live_in(self.scope) != 0 || self.ledger.unowned() != self.unowned
+    }
+
+    /// Judges what is in the ledger now and `seen` beside it. Asks nothing else.
+    fn look(&self, limits: Limits, seen: &Seen, names: &dyn Names) -> Left {
         let mut left = Left {
             held: Vec::new(),
             tolerated: Vec::new(),
             owner_unknown: Unknown::default(),
-            poisoned,
             notes: Vec::new(),
-            after,
         };
-        self.live_records(policy, &mut left);
-        self.anomalies(&mut left);
-        let reserves = judge::risen(&self.before, &left.after, policy.reserved_tolerance);
+        self.live_records(limits, seen, names, &mut left);
+        self.anomalies(seen, &mut left);
+        let reserves = judge::risen(&self.before, &seen.after, limits.reserved_tolerance);
         let alone = judge::unexplained(reserves, &mut left.held);
-        if self.strangers_may_run() || left.owner_unknown.count != 0 {
+        if self.strangers_may_run(seen) || left.owner_unknown.count != 0 {
             // A reserve has no owner: theirs would be taken for the test's.
             return left;
         }
@@ -177,32 +272,34 @@ impl Stretch {
     }
 
     /// Whether threads of no open scope have taken something that need not be this test's.
-    fn strangers_may_run(&self) -> bool {
-        ledger::live().unowned() != self.unowned && !company::one_test_at_a_time()
+    fn strangers_may_run(&self, seen: &Seen) -> bool {
+        self.ledger.unowned() != self.unowned && !seen.alone
     }
 
     /// What is live and was made inside.
-    fn live_records(&self, policy: &Policy, left: &mut Left) {
-        let ledger = ledger::live();
+    fn live_records(&self, limits: Limits, seen: &Seen, names: &dyn Names, left: &mut Left) {
+        let ledger = self.ledger;
         let mut records = Vec::new();
         if ledger.live_in(self.scope) != 0 {
             records.extend(ledger.select(|record| record.made.caller.scope == self.scope));
         }
         if ledger.unowned() != self.unowned {
             let mut strangers = ledger.select(|record| self.is_a_stranger(record));
-            if company::one_test_at_a_time() {
+            if seen.alone {
                 // A thread whose scope has closed may be at an earlier test's work still.
                 let is_of_none = |record: &mut Record| record.made.caller.scope == ScopeId::NONE;
                 records.extend(strangers.extract_if(.., is_of_none));
             }
             left.owner_unknown.count = strangers.len() as u64;
-            left.owner_unknown.bytes = strangers.iter().map(|record| record.made.bytes).sum();
+            left.owner_unknown.bytes =
+                judge::total(strangers.iter().map(|record| record.made.bytes));
         }
         if records.is_empty() {
             return;
         }
-        let claims = sources::claims();
-        records.retain(|record| claims.owner(record).is_none() && !is_the_runtime_s_code(record));
+        records.retain(|record| {
+            seen.claims.owner(record).is_none() && !is_the_runtime_s_code(record, names)
+        });
         let foreign = |record: &Record| {
             (record.made.caller.scope != self.scope).then_some(record.made.caller.thread)
         };
@@ -210,13 +307,13 @@ impl Stretch {
             .iter()
             .map(|record| (*record, What::Live(record.made.kind), foreign(record)));
         left.held = judge::group(live);
-        left.tolerated = judge::tolerate(policy.tolerance, &mut left.held);
-        let tolerated: u64 = left.tolerated.iter().map(|held| held.bytes).sum();
+        left.tolerated = judge::tolerate(limits.tolerance, &mut left.held);
+        let tolerated = judge::total(left.tolerated.iter().map(|held| held.bytes));
         if tolerated != 0 {
             left.notes.push(format!(
                 "{} stayed, within the tolerance of {}",
                 units::exact_size(tolerated),
-                units::exact_size(policy.tolerance)
+                units::exact_size(limits.tolerance)
             ));
         }
         for held in &mut left.held {
@@ -227,18 +324,18 @@ impl Stretch {
 
     /// Made inside, by a thread of no open scope.
     fn is_a_stranger(&self, record: &Record) -> bool {
-        record.sequence >= self.began && !ledger::live().is_open(record.made.caller.scope)
+        record.sequence >= self.began && !self.ledger.is_open(record.made.caller.scope)
     }
 
     /// What happened inside beside the coming and going of records.
-    fn anomalies(&self, left: &mut Left) {
+    fn anomalies(&self, seen: &Seen, left: &mut Left) {
         let mine = |anomaly: &Anomaly| {
             let scope = anomaly.caller().scope;
-            scope == self.scope || (!ledger::live().is_open(scope) && company::one_test_at_a_time())
+            scope == self.scope || (!self.ledger.is_open(scope) && seen.alone)
         };
-        let mut anomalies = ledger::live().anomalies_since(self.mark);
+        let mut anomalies = self.ledger.anomalies_since(self.mark);
         anomalies.retain(mine);
-        judge::happened(&anomalies, !left.poisoned.is_empty(), &mut left.held);
+        judge::happened(&anomalies, !seen.poisoned.is_empty(), &mut left.held);
         let failed = |anomaly: &&Anomaly| matches!(anomaly, Anomaly::FailedCreation { .. });
         let failed = anomalies.iter().filter(failed).count() as u64;
         if failed != 0 {
@@ -247,11 +344,17 @@ impl Stretch {
         }
     }
 
-    fn finish(self, end: End, left: Left) -> Measured {
-        let ledger = ledger::live();
-        let saw_events = ledger.now() != self.began;
-        let returned = ledger.close_scope(self.scope);
+    /// Ends the scope; answers with what only the ledger knew of it.
+    fn close(&self) -> Closing {
+        Closing {
+            saw_events: self.ledger.now() != self.began,
+            returned: self.ledger.close_scope(self.scope),
+        }
+    }
+
+    fn measured(&self, seen: Seen, left: Left, closing: Closing, as_expected: bool) -> Measured {
         let mut notes = left.notes;
+        let returned = closing.returned;
         if returned.count != 0 {
             notes.push(format!(
                 "{}, {}, taken before the test and given back inside it: no credit",
@@ -259,33 +362,40 @@ impl Stretch {
                 units::exact_size(returned.bytes)
             ));
         }
-        let poisoned_before = self.poisoned_before.into_iter().next();
+        let poisoned_before = self.poisoned_before.first().copied();
         let poisoned_inside = if poisoned_before.is_some() {
             None
         } else {
-            left.poisoned.into_iter().next()
+            seen.poisoned.first().copied()
         };
         Measured {
-            end,
-            as_expected: false,
+            scope: self.scope,
+            end: End::Passed,
+            as_expected,
             body_time: Duration::ZERO,
-            before: self.before,
-            after: left.after,
+            before: self.before.clone(),
+            after: seen.after,
             held: left.held,
             tolerated: left.tolerated,
             notes,
             owner_unknown: left.owner_unknown,
             poisoned_before,
             poisoned_inside,
-            saw_events,
+            saw_events: closing.saw_events,
         }
+    }
+
+    /// Ends the scope of a recording, where the recorded one ended.
+    pub(crate) fn replayed(&self, closed: Closed, names: &dyn Names) -> Measured {
+        let left = self.look(closed.limits, &closed.seen, names);
+        self.measured(closed.seen, left, self.close(), closed.as_expected)
     }
 }
 
 /// Code that CUDA's own libraries loaded when they first needed it stays for the process.
-fn is_the_runtime_s_code(record: &Record) -> bool {
+fn is_the_runtime_s_code(record: &Record, names: &dyn Names) -> bool {
     matches!(record.made.kind, Kind::Module | Kind::Library)
-        && report::is_cudas_own(ledger::live().stacks().frames(record.made.caller.stack))
+        && names.is_cudas_own(record.made.caller.stack)
 }
 
 #[cfg(test)]

@@ -8,12 +8,16 @@ mod entry;
 mod gate;
 mod here;
 mod measure;
+mod names;
 mod outcome;
 mod poison;
+mod recording;
+mod replay;
 mod run;
 mod sites;
 mod sources;
 mod summary;
 
 pub(crate) use here::check_here;
+pub(crate) use replay::replay;
 pub use run::run;

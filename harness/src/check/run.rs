@@ -4,11 +4,12 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use super::blind;
-use super::conclude::{Subject, conclude};
+use super::conclude::Subject;
 use super::gate::Gate;
 use super::measure::{Measured, is_inside_a_check, measure};
+use super::recording::conclude_and_record;
 use super::{body, entry, outcome, poison, summary};
-use crate::capture::cupti;
+use crate::capture::{cupti, record};
 use crate::case::Case;
 use crate::config::{Mode, Policy};
 use crate::ledger::ScopeId;
@@ -41,7 +42,8 @@ pub fn run(case: &'static Case) -> ExitCode {
     let first = measure(case, &policy);
     let second = needs_confirmation(&first, &policy).then(|| measure(case, &policy));
     let blindness = blind::blindness(first.saw_events);
-    let mut report = conclude(subject(case), &first, second.as_ref(), blindness.as_ref());
+    let mut report =
+        conclude_and_record(subject(case), &first, second.as_ref(), blindness.as_ref());
     report.waited_ms = turn
         .as_ref()
         .map_or(0, |turn| turn.waited.as_millis() as u64);
@@ -56,10 +58,12 @@ pub fn run(case: &'static Case) -> ExitCode {
 /// Gets everything ready that must be there before the body: the driver's tracer, ears for other
 /// sources, and the line in the run file by which a killed test is known.
 fn begin(case: &Case) {
-    Workspace::init(case.origin.manifest_dir, case.origin.file);
+    let workspace = Workspace::init(case.origin.manifest_dir, case.origin.file);
+    record::begin(workspace.root());
     observe::listen();
     // Its absence is judged after the body, when it is known whether there was anything to see.
     let _ = cupti::start();
+    record::identify();
     summary::tell_at_exit();
     Sink::global().began(case.name(), case.origin.file, case.origin.line);
 }

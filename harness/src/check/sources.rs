@@ -90,7 +90,7 @@ fn pools_at_rest() -> Vec<pools::PoolReading> {
 
 fn level(probe: &dyn Probe, place: Place, peak: Option<u64>) -> Level {
     Level {
-        name: LevelName::Probe(probe.name()),
+        name: LevelName::Probe(Layer::allocator(probe.name())),
         place,
         allocated: probe.allocated(place),
         peak,

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use super::measure::Unknown;
 use crate::capture::cupti;
+use crate::capture::record::{Recorder, recorder_of_this_process};
 use crate::device::exit;
 use crate::report::model::Report;
 use crate::report::{Sink, Summary};
@@ -51,6 +52,9 @@ fn tell() {
         return;
     };
     if let Some(note) = Sink::global().note() {
+        summary.note(&note);
+    }
+    if let Some(note) = recorder_of_this_process().and_then(Recorder::note) {
         summary.note(&note);
     }
     if let Some(note) = unseen() {

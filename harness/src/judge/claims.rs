@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ledger::{Layer, Place, Record};
 use crate::probe::Segment;
 
@@ -9,10 +11,42 @@ use crate::probe::Segment;
 ///
 /// A record inside one of them is never a finding: its blocks are judged in the allocator's own
 /// layer, and the segment as its reserve.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(into = "Vec<Claim>", from = "Vec<Claim>")]
 pub(crate) struct Claims {
     /// By place and first address: the end, and the layer that claims.
     ranges: BTreeMap<(Place, u64), (u64, Layer)>,
+}
+
+/// One such range, as data.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Claim {
+    layer: Layer,
+    place: Place,
+    address: u64,
+    end: u64,
+}
+
+impl From<Claims> for Vec<Claim> {
+    fn from(claims: Claims) -> Self {
+        let ranges = claims.ranges.into_iter();
+        let claim = |((place, address), (end, layer))| Claim {
+            layer,
+            place,
+            address,
+            end,
+        };
+        ranges.map(claim).collect()
+    }
+}
+
+impl From<Vec<Claim>> for Claims {
+    fn from(claims: Vec<Claim>) -> Self {
+        let range = |claim: Claim| ((claim.place, claim.address), (claim.end, claim.layer));
+        Self {
+            ranges: claims.into_iter().map(range).collect(),
+        }
+    }
 }
 
 impl Claims {

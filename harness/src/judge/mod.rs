@@ -14,7 +14,7 @@ pub(crate) use confirm::{Confirmed, confirm};
 pub(crate) use happened::happened;
 #[cfg(test)]
 pub(crate) use held::HeldKey;
-pub(crate) use held::{Held, What, group};
+pub(crate) use held::{Held, What, group, total};
 pub(crate) use reading::{Level, LevelName, Reading};
 pub(crate) use reserve::{pins, risen, unexplained};
 pub(crate) use tolerance::tolerate;

@@ -1,9 +1,11 @@
 //! Every figure at one moment.
 
+use serde::{Deserialize, Serialize};
+
 use crate::ledger::{Counted, Layer, Place};
 
 /// What each layer holds at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reading {
     /// One for each layer at each place.
     pub(crate) levels: Vec<Level>,
@@ -12,29 +14,29 @@ pub(crate) struct Reading {
 }
 
 /// Which figures a level shows.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum LevelName {
     /// The ledger's figures of one layer.
     Layer(Layer),
     /// A stream-ordered pool or the graph pool, by its attributes.
     Pool(String),
-    /// A probed allocator, by its probe.
-    Probe(&'static str),
+    /// A probed allocator.
+    Probe(Layer),
 }
 
 /// `driver`, `pool 0`, `allocator:cubecl`.
 impl std::fmt::Display for LevelName {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Layer(layer) => layer.fmt(out),
+            Self::Layer(layer) | Self::Probe(layer) => layer.fmt(out),
             Self::Pool(name) => out.write_str(name),
-            Self::Probe(name) => write!(out, "allocator:{name}"),
         }
     }
 }
 
 /// What one layer holds at one place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Level {
     /// The layer.
     pub(crate) name: LevelName,

@@ -9,7 +9,8 @@ use super::held::Held;
 pub(crate) fn tolerate(tolerance: u64, held: &mut Vec<Held>) -> Vec<Held> {
     let mut totals = HashMap::new();
     for held in held.iter() {
-        *totals.entry((held.key.layer, held.key.place)).or_insert(0) += held.bytes;
+        let total: &mut u64 = totals.entry((held.key.layer, held.key.place)).or_default();
+        *total = total.saturating_add(held.bytes);
     }
     let within =
         |held: &mut Held| held.bytes != 0 && totals[&(held.key.layer, held.key.place)] <= tolerance;

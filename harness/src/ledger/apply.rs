@@ -20,6 +20,7 @@ use super::record::Record;
 use super::scopes::ScopeCounts;
 use super::stack::Stacks;
 use super::table::Table;
+use super::tap::Tap;
 
 /// `CUDA_ERROR_DEINITIALIZED`: the driver is shutting down and frees everything itself.
 const DEINITIALIZED: CuResult = 4;
@@ -48,6 +49,7 @@ pub struct Ledger {
     scopes: ScopeCounts,
     anomalies: Anomalies,
     lost: OnceLock<SourceLoss>,
+    pub(super) tap: Tap,
 }
 
 /// What a scope freed that was there before it.
@@ -77,11 +79,19 @@ impl Ledger {
             scopes: ScopeCounts::new(),
             anomalies: Anomalies::default(),
             lost: OnceLock::new(),
+            tap: Tap::default(),
         }
     }
 
     /// Takes one event in. [`Event::ReleaseBegan`] answers with the ticket that its end names.
     pub fn apply(&self, event: &Event) -> Option<Ticket> {
+        if self.tap.is_on() {
+            return self.apply_and_tell(event);
+        }
+        self.take_in(event)
+    }
+
+    pub(super) fn take_in(&self, event: &Event) -> Option<Ticket> {
         match *event {
             Event::Created(made) => self.created(made),
             Event::CreationFailed {
@@ -274,7 +284,7 @@ impl Ledger {
             let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
             let entry = returned.entry(caller.scope).or_default();
             entry.count += 1;
-            entry.bytes += record.made.bytes;
+            entry.bytes = entry.bytes.saturating_add(record.made.bytes);
         }
     }
 
@@ -307,9 +317,14 @@ impl Ledger {
     /// When thousands of scopes are open at once.
     pub fn open_scope(&self, scope: ScopeId) {
         assert!(
-            self.scopes.open(scope),
+            self.try_open_scope(scope),
             "gpu-leak-check: more than 4096 scopes are open at once"
         );
+    }
+
+    /// As [`Self::open_scope`]; false when `scope`, or one that shares its slot, is open.
+    pub(crate) fn try_open_scope(&self, scope: ScopeId) -> bool {
+        self.scopes.open(scope)
     }
 
     /// Ends the count; what is still live keeps the scope's number.

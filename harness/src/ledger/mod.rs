@@ -17,11 +17,12 @@ mod scopes;
 mod stack;
 mod stripes;
 mod table;
+mod tap;
 
 use std::sync::LazyLock;
 
 pub use anomaly::{Anomaly, Mark};
-pub use apply::Ledger;
+pub use apply::{Ledger, Returned};
 pub use contexts::ContextEntry;
 pub use counters::{Counted, Counters};
 pub use event::{Event, ScopeId, StackId};

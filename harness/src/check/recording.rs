@@ -1,0 +1,239 @@
+//! What a check adds to the recording of its process, so that it can be judged again: its scopes
+//! where they begin and end among the events, what was read there, and what the report is told by
+//! name.
+
+use std::cell::RefCell;
+use std::sync::{Mutex, PoisonError};
+
+use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
+
+use super::blind::Blindness;
+use super::conclude::{Subject, conclude};
+use super::measure::{Limits, Measured, Seen};
+use super::names::{Live, Names};
+use super::sources::Poisoned;
+use crate::capture::record::recorder_of_this_process as recorder;
+use crate::device::contexts::DeviceName;
+use crate::device::quiet::quiet;
+use crate::judge::Reading;
+use crate::ledger::event::{CuResult, ThreadNumber};
+use crate::ledger::{self, Kind, Place, ScopeId, StackId};
+use crate::observe;
+use crate::report::model::{Frame, Reason, Report, Site, Verdict};
+use crate::report::symbols;
+
+/// A line of a check.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "kebab-case")]
+pub(crate) enum Line {
+    /// What a return address is. Stands before the first judgement that may ask.
+    Symbol(Symbol),
+    /// A scope begins here.
+    Opened(Opened),
+    /// It ends here, and is judged.
+    Closed(Closed),
+    /// A check is over: one scope, or two where it was confirmed.
+    Concluded(Box<Concluded>),
+}
+
+/// A return address, as this process knows it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Symbol {
+    pub(crate) address: usize,
+    /// Innermost first: inlined calls.
+    pub(crate) frames: Vec<Frame>,
+}
+
+/// The beginning of a scope.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Opened {
+    pub(crate) scope: ScopeId,
+    /// The test's name.
+    pub(crate) test: String,
+    pub(crate) before: Reading,
+    pub(crate) poisoned: Vec<Poisoned>,
+}
+
+/// The end of a scope.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Closed {
+    pub(crate) scope: ScopeId,
+    /// Whether the body ended as it should.
+    pub(crate) as_expected: bool,
+    pub(crate) limits: Limits,
+    pub(crate) seen: Seen,
+}
+
+/// The end of a check.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Concluded {
+    pub(crate) test: String,
+    pub(crate) file: String,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+    pub(crate) again: Option<String>,
+    pub(crate) first: ScopeId,
+    pub(crate) second: Option<ScopeId>,
+    /// Why the check could not see, if it could not.
+    pub(crate) blind: Option<Blind>,
+    pub(crate) told: Told,
+}
+
+/// What a check could not see.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Blind {
+    pub(crate) verdict: Verdict,
+    pub(crate) reason: Reason,
+}
+
+/// What was asked for a report, with the answers.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Told {
+    pub(crate) devices: Vec<(Place, DeviceName)>,
+    pub(crate) errors: Vec<(CuResult, String)>,
+    pub(crate) threads: Vec<(ThreadNumber, String)>,
+    pub(crate) culprit: Option<String>,
+}
+
+/// Whether a recording is being made.
+pub(crate) fn is_on() -> bool {
+    recorder().is_some()
+}
+
+/// A scope that begins now. To be called between two events.
+pub(crate) fn opened(opened: impl FnOnce() -> Opened) {
+    add(|| vec![Line::Opened(opened())]);
+}
+
+/// A scope that is judged now. To be called between two events.
+pub(crate) fn closed(closed: impl FnOnce() -> Closed) {
+    add(|| {
+        let mut lines = new_symbols();
+        lines.push(Line::Closed(closed()));
+        lines
+    });
+}
+
+fn add(lines: impl FnOnce() -> Vec<Line>) {
+    if let Some(recorder) = recorder() {
+        let _quiet = quiet();
+        recorder.add(&lines());
+    }
+}
+
+/// Puts the runs of one check together, and writes down what that takes.
+pub(crate) fn conclude_and_record(
+    subject: Subject<'_>,
+    first: &Measured,
+    second: Option<&Measured>,
+    blindness: Option<&Blindness>,
+) -> Report {
+    if !is_on() {
+        return conclude(subject, first, second, blindness, &Live);
+    }
+    let asked = Asked::default();
+    let report = conclude(subject, first, second, blindness, &asked);
+    add(|| {
+        vec![Line::Concluded(Box::new(Concluded {
+            test: report.test.clone(),
+            file: report.file.clone(),
+            line: report.line,
+            column: report.column,
+            again: report.again.clone(),
+            first: first.scope,
+            second: second.map(|second| second.scope),
+            blind: blindness.map(|blindness| Blind {
+                verdict: blindness.verdict,
+                reason: blindness.reason.clone(),
+            }),
+            told: asked.0.into_inner(),
+        }))]
+    });
+    report
+}
+
+/// The addresses of the stacks so far that have not been written down yet.
+fn new_symbols() -> Vec<Line> {
+    #[derive(Default)]
+    struct Written {
+        /// The first stack that was not looked at.
+        stack: u32,
+        addresses: FxHashSet<usize>,
+        /// How many folders of allocators' own sources were known.
+        own_sources: usize,
+    }
+    static WRITTEN: Mutex<Option<Written>> = Mutex::new(None);
+    let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let written = written.get_or_insert_default();
+    let own_sources = observe::own_sources();
+    if written.own_sources != own_sources.len() {
+        // Whose a file is may be another's now.
+        *written = Written {
+            own_sources: own_sources.len(),
+            ..Written::default()
+        };
+    }
+    let stacks = ledger::live().stacks();
+    let end = stacks.end();
+    let mut lines = Vec::new();
+    for stack in written.stack..end {
+        let is_new = |address| written.addresses.insert(address);
+        let new = symbols::by_address(stacks.frames(StackId(stack)), &own_sources, is_new);
+        lines.extend(new.into_iter().map(|(address, frames)| {
+            let frames = frames.into_iter().map(without_this_machine).collect();
+            Line::Symbol(Symbol { address, frames })
+        }));
+    }
+    written.stack = end;
+    lines
+}
+
+/// Where cargo and rustup keep sources tells something of the machine and nothing of the frame.
+fn without_this_machine(mut frame: Frame) -> Frame {
+    const SHARED: [&str; 3] = ["/registry/src/", "/git/checkouts/", "/lib/rustlib/src/"];
+    if let Some(file) = &mut frame.file
+        && let Some(at) = SHARED.iter().find_map(|folder| file.find(folder))
+    {
+        file.drain(..at);
+    }
+    frame
+}
+
+/// This process, with a note of what was asked.
+#[derive(Debug, Default)]
+struct Asked(RefCell<Told>);
+
+impl Names for Asked {
+    fn site(&self, stack: StackId, kind: Kind) -> Site {
+        Live.site(stack, kind)
+    }
+
+    fn is_cudas_own(&self, stack: StackId) -> bool {
+        Live.is_cudas_own(stack)
+    }
+
+    fn device(&self, place: Place) -> Option<DeviceName> {
+        let name = Live.device(place)?;
+        self.0.borrow_mut().devices.push((place, name.clone()));
+        Some(name)
+    }
+
+    fn error(&self, error: CuResult) -> String {
+        let name = Live.error(error);
+        self.0.borrow_mut().errors.push((error, name.clone()));
+        name
+    }
+
+    fn thread(&self, thread: ThreadNumber) -> String {
+        let name = Live.thread(thread);
+        self.0.borrow_mut().threads.push((thread, name.clone()));
+        name
+    }
+
+    fn culprit(&self) -> Option<String> {
+        let culprit = Live.culprit();
+        self.0.borrow_mut().culprit.clone_from(&culprit);
+        culprit
+    }
+}

@@ -1,0 +1,208 @@
+//! Judges again what a recording says, by the code that judges live.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::blind::Blindness;
+use super::conclude::{Subject, conclude};
+use super::measure::{Measured, Stretch};
+use super::names::Names;
+use super::recording::{Concluded, Line, Opened, Told};
+use crate::capture::replay::{self as events, Wrong};
+use crate::device::contexts::DeviceName;
+use crate::ledger::event::{CuResult, ThreadNumber};
+use crate::ledger::{Kind, Ledger, Place, ScopeId, StackId};
+use crate::recording::Replay;
+use crate::report;
+use crate::report::model::{Frame, Owner, Report, Site};
+use crate::report::symbols::up_to_the_start;
+
+/// Judges every check in the recording at `path`.
+pub(crate) fn replay(path: &Path) -> io::Result<Replay> {
+    let recording = fs::read(path)?;
+    judge(&recording).map_err(|Wrong { line, what }| {
+        let path = path.display();
+        let sentence = match line {
+            0 => format!("{path}: {what}"),
+            line => format!("{path}:{line}: {what}"),
+        };
+        io::Error::new(io::ErrorKind::InvalidData, sentence)
+    })
+}
+
+fn judge(recording: &[u8]) -> Result<Replay, Wrong> {
+    let ledger = Ledger::new();
+    let mut checks = Checks::new(&ledger);
+    let source = events::replay(recording, &ledger, |line| checks.line(line))?;
+    let unfinished = checks.unfinished();
+    Ok(Replay {
+        header: source.header,
+        torn: source.torn,
+        unfinished,
+        reports: checks.reports,
+    })
+}
+
+/// The checks of a recording, as far as it was read.
+#[derive(Debug)]
+struct Checks<'ledger> {
+    ledger: &'ledger Ledger,
+    symbols: HashMap<usize, Vec<Frame>>,
+    /// The scopes that were opened and not closed, with their tests.
+    open: HashMap<ScopeId, (String, Stretch<'ledger>)>,
+    /// Those that were closed and are in no report yet, with their tests.
+    measured: HashMap<ScopeId, (String, Measured)>,
+    reports: Vec<Report>,
+}
+
+impl<'ledger> Checks<'ledger> {
+    fn new(ledger: &'ledger Ledger) -> Self {
+        Self {
+            ledger,
+            symbols: HashMap::new(),
+            open: HashMap::new(),
+            measured: HashMap::new(),
+            reports: Vec::new(),
+        }
+    }
+
+    fn line(&mut self, line: Value) -> Result<(), String> {
+        match Line::deserialize(line).map_err(|error| error.to_string())? {
+            Line::Symbol(symbol) => {
+                self.symbols.insert(symbol.address, symbol.frames);
+                Ok(())
+            }
+            Line::Opened(opened) => self.opened(opened),
+            Line::Closed(closed) => {
+                let scope = closed.scope;
+                let Some((test, stretch)) = self.open.remove(&scope) else {
+                    return Err(format!("scope {} is not open", scope.0));
+                };
+                let measured = stretch.replayed(closed, &self.names(&Told::default()));
+                self.measured.insert(scope, (test, measured));
+                Ok(())
+            }
+            Line::Concluded(concluded) => self.concluded(&concluded),
+        }
+    }
+
+    fn opened(&mut self, opened: Opened) -> Result<(), String> {
+        let Opened {
+            scope,
+            test,
+            before,
+            poisoned,
+        } = opened;
+        if scope == ScopeId::NONE || !self.ledger.try_open_scope(scope) {
+            return Err(format!("scope {} cannot be opened", scope.0));
+        }
+        let stretch = Stretch::opened(self.ledger, scope, before, poisoned);
+        self.open.insert(scope, (test, stretch));
+        Ok(())
+    }
+
+    fn concluded(&mut self, concluded: &Concluded) -> Result<(), String> {
+        let mut take = |scope: ScopeId| {
+            let measured = self.measured.remove(&scope);
+            let (_, measured) =
+                measured.ok_or_else(|| format!("scope {} is not closed", scope.0))?;
+            Ok::<_, String>(measured)
+        };
+        let first = take(concluded.first)?;
+        let second = concluded.second.map(take).transpose()?;
+        let blindness = concluded.blind.as_ref().map(|blind| Blindness {
+            verdict: blind.verdict,
+            reason: blind.reason.clone(),
+            driver_in_use: true,
+        });
+        let subject = Subject {
+            test: &concluded.test,
+            file: &concluded.file,
+            line: concluded.line,
+            column: concluded.column,
+            again: concluded.again.clone(),
+        };
+        let names = self.names(&concluded.told);
+        let report = conclude(subject, &first, second.as_ref(), blindness.as_ref(), &names);
+        self.reports.push(report);
+        Ok(())
+    }
+
+    fn names<'a>(&'a self, told: &'a Told) -> Recorded<'a> {
+        Recorded {
+            ledger: self.ledger,
+            symbols: &self.symbols,
+            told,
+        }
+    }
+
+    /// The tests whose checks came to no end, each once.
+    fn unfinished(&self) -> Vec<String> {
+        let open = self.open.values().map(|(test, _)| test);
+        let measured = self.measured.values().map(|(test, _)| test);
+        let mut tests: Vec<_> = open.chain(measured).cloned().collect();
+        tests.sort();
+        tests.dedup();
+        tests
+    }
+}
+
+/// What the recorded process knew.
+#[derive(Debug)]
+struct Recorded<'a> {
+    ledger: &'a Ledger,
+    symbols: &'a HashMap<usize, Vec<Frame>>,
+    told: &'a Told,
+}
+
+impl Recorded<'_> {
+    fn frames(&self, stack: StackId) -> Vec<Frame> {
+        let addresses = self.ledger.stacks().frames(stack).iter();
+        up_to_the_start(
+            addresses.flat_map(|address| match self.symbols.get(address) {
+                Some(frames) => frames.clone(),
+                None => vec![Frame {
+                    offset: Some(*address as u64),
+                    owner: Owner::Native,
+                    ..Frame::default()
+                }],
+            }),
+        )
+    }
+}
+
+impl Names for Recorded<'_> {
+    fn site(&self, stack: StackId, kind: Kind) -> Site {
+        report::site_of(self.frames(stack), kind)
+    }
+
+    fn is_cudas_own(&self, stack: StackId) -> bool {
+        report::is_cudas_own_frames(&self.frames(stack))
+    }
+
+    fn device(&self, place: Place) -> Option<DeviceName> {
+        answer(&self.told.devices, &place)
+    }
+
+    fn error(&self, error: CuResult) -> String {
+        answer(&self.told.errors, &error).unwrap_or_else(|| format!("CUresult {error}"))
+    }
+
+    fn thread(&self, thread: ThreadNumber) -> String {
+        answer(&self.told.threads, &thread).unwrap_or_else(|| format!("thread {}", thread.0))
+    }
+
+    fn culprit(&self) -> Option<String> {
+        self.told.culprit.clone()
+    }
+}
+
+fn answer<Q: PartialEq, A: Clone>(answers: &[(Q, A)], question: &Q) -> Option<A> {
+    let found = answers.iter().find(|(asked, _)| asked == question);
+    found.map(|(_, answer)| answer.clone())
+}
