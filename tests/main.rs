@@ -6,4 +6,5 @@ mod conformance;
 mod detects;
 mod output;
 mod quiet;
+mod recorded;
 mod stand_ins;

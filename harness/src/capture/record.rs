@@ -120,7 +120,7 @@ impl std::fmt::Debug for State {
 }
 
 impl Recorder {
-    fn begin(file: io::Result<Box<dyn Write + Send>>, path: PathBuf) -> Self {
+    pub(super) fn begin(file: io::Result<Box<dyn Write + Send>>, path: PathBuf) -> Self {
         let output = match file {
             Ok(file) => Output::Waiting(file, Vec::new()),
             Err(error) => Output::GaveUp(Some(why(&path, &error))),
@@ -141,7 +141,7 @@ impl Recorder {
     }
 
     /// Writes the first line, once, and all that has come before it.
-    fn identify(&self, header: impl FnOnce() -> Header) {
+    pub(super) fn identify(&self, header: impl FnOnce() -> Header) {
         if !matches!(self.state().output, Output::Waiting(..)) {
             return;
         }
@@ -159,7 +159,7 @@ impl Recorder {
     }
 
     /// An event that was just taken, while none other can be.
-    fn event(&self, stacks: &Stacks, event: &Event, ticket: Option<Ticket>) {
+    pub(super) fn event(&self, stacks: &Stacks, event: &Event, ticket: Option<Ticket>) {
         let mut state = self.state();
         state.order += 1;
         let told = Line::Event(Told {

@@ -182,3 +182,6 @@ impl Events {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

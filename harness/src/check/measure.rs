@@ -238,6 +238,7 @@ impl<'ledger> Stretch<'ledger> {
         } else {
             Claims::default()
         };
+        recording::symbols_so_far();
         Seen {
             poisoned,
             after,

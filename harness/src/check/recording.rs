@@ -106,6 +106,12 @@ pub(crate) fn opened(opened: impl FnOnce() -> Opened) {
     add(|| vec![Line::Opened(opened())]);
 }
 
+/// Writes down what the return addresses so far are. It takes time, which is better spent here than
+/// between two events.
+pub(crate) fn symbols_so_far() {
+    add(new_symbols);
+}
+
 /// A scope that is judged now. To be called between two events.
 pub(crate) fn closed(closed: impl FnOnce() -> Closed) {
     add(|| {
@@ -153,17 +159,20 @@ pub(crate) fn conclude_and_record(
     report
 }
 
-/// The addresses of the stacks so far that have not been written down yet.
+/// What the recording has of the stacks.
+#[derive(Debug, Default)]
+struct Written {
+    /// The first stack that was not looked at.
+    stack: u32,
+    addresses: FxHashSet<usize>,
+    /// How many folders of allocators' own sources were known.
+    own_sources: usize,
+}
+
+static WRITTEN: Mutex<Option<Written>> = Mutex::new(None);
+
+/// The addresses in the stacks so far that have not been written down yet.
 fn new_symbols() -> Vec<Line> {
-    #[derive(Default)]
-    struct Written {
-        /// The first stack that was not looked at.
-        stack: u32,
-        addresses: FxHashSet<usize>,
-        /// How many folders of allocators' own sources were known.
-        own_sources: usize,
-    }
-    static WRITTEN: Mutex<Option<Written>> = Mutex::new(None);
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
     let written = written.get_or_insert_default();
     let own_sources = observe::own_sources();

@@ -1,0 +1,253 @@
+//! What a process records while it runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, abort, id};
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::recording::{self, Replay};
+use gpu_leak_check::report::model::{Report, Site, Verdict};
+use gpu_leak_kernels::{Device, Tensor};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+use gpu_leak_tests::fake::Fake;
+use gpu_leak_tests::gpu;
+use tempfile::TempDir;
+
+use super::programs::{ALL, GPU_ONLY};
+
+/// A checked test in a process of its own, and the recording that it made.
+pub(super) struct Recorded {
+    pub(super) checked: Checked,
+    pub(super) path: PathBuf,
+    _folder: TempDir,
+}
+
+impl Recorded {
+    /// Runs a test on this machine's GPU, else on the stand-in.
+    pub(super) fn run(test: &str) -> Self {
+        let fake = Fake::new();
+        let run = if gpu::is_present() {
+            Run::of(test)
+        } else {
+            fake.run(test).env("RECORD_ON", "embedded")
+        };
+        Self::finish(run)
+    }
+
+    fn finish(run: Run) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("recording.jsonl");
+        Self {
+            checked: checked::finish(run.env("GPU_LEAK_CHECK_RECORD", &path)),
+            path,
+            _folder: folder,
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn replay(&self) -> Replay {
+        match recording::replay(&self.path) {
+            Ok(replay) => replay,
+            Err(error) => panic!("{error}\n{}", self.checked.story()),
+        }
+    }
+}
+
+/// Fails unless the replay comes to the very reports of the run.
+#[track_caller]
+pub(super) fn assert_judged_alike(recorded: &Recorded) {
+    let replay = recorded.replay();
+    let live: Vec<_> = recorded.checked.reports.iter().map(comparable).collect();
+    let again: Vec<_> = replay.reports.iter().map(comparable).collect();
+    assert_eq!(live, again, "{}", recorded.checked.story());
+    assert!(!live.is_empty() && !replay.torn && replay.unfinished.is_empty());
+}
+
+/// A report without what it cost, and without where this machine keeps the sources of others: a
+/// recording has neither.
+fn comparable(report: &Report) -> Report {
+    let mut report = report.clone();
+    report.waited_ms = 0;
+    report.overhead_ms = 0.0;
+    for finding in &mut report.findings {
+        shorten(&mut finding.site);
+        if let Some(failed) = &mut finding.failed {
+            shorten(&mut failed.site);
+        }
+    }
+    report
+}
+
+fn shorten(site: &mut Site) {
+    for file in site
+        .frames
+        .iter_mut()
+        .filter_map(|frame| frame.file.as_mut())
+    {
+        if let Some(at) = file.find("/registry/src/") {
+            file.drain(..at);
+        }
+    }
+}
+
+#[test]
+fn every_program_is_judged_again_as_it_was() {
+    for name in ALL {
+        if gpu::is_present() || !GPU_ONLY.contains(&name) {
+            assert_judged_alike(&Recorded::run(&format!("recorded::programs::{name}")));
+        }
+    }
+}
+
+#[test]
+fn a_leak_is_told_with_bytes_kind_and_line() {
+    let recorded = Recorded::run("recorded::programs::keeps_an_allocation");
+    let replay = recorded.replay();
+    let [report] = &replay.reports[..] else {
+        panic!("{:?}", replay.reports)
+    };
+    let [leak] = &report.findings[..] else {
+        panic!("{report:?}")
+    };
+    assert_eq!(leak.verdict, Verdict::Leaked);
+    assert_eq!(
+        (leak.kind, leak.count, leak.bytes),
+        (Some(Kind::Linear), 1, 2048)
+    );
+    let line = include_str!("programs.rs")
+        .lines()
+        .position(|line| line.ends_with("// leak: kept"));
+    let line = line.expect("the mark is there") + 1;
+    assert_eq!(
+        leak.site.location(),
+        format!("tests/recorded/programs.rs:{line}")
+    );
+    let header = &replay.header;
+    assert!(
+        header.driver.is_some() && header.cupti.is_some(),
+        "{header:?}"
+    );
+}
+
+#[test]
+fn a_recording_tells_nothing_of_the_machine_it_was_made_on() {
+    let recorded = Recorded::run("recorded::programs::keeps_an_allocation");
+    let text = fs::read_to_string(&recorded.path).expect("a recording");
+    let home = std::env::var("HOME").expect("a home");
+    for place in [env!("CARGO_MANIFEST_DIR"), &format!("{home}/")] {
+        assert!(!text.contains(place), "{place} is in the recording");
+    }
+}
+
+#[test]
+fn a_second_process_with_p_in_its_name_has_a_file_of_its_own() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for _ in 0..2 {
+        let run = Run::of("recorded::live::keeps_an_embedded_tensor");
+        let record = folder.path().join("made/of-%p.jsonl");
+        let checked = checked::finish(run.env("GPU_LEAK_CHECK_RECORD", record));
+        assert_eq!(checked.report().verdict, Verdict::Leaked);
+    }
+    let files: Vec<_> = fs::read_dir(folder.path().join("made"))
+        .expect("a folder made for the recording")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    assert_eq!(files.len(), 2);
+    for file in files {
+        let replay = recording::replay(&file).expect("a recording");
+        let pid = replay.header.pid;
+        assert!(file.ends_with(format!("of-{pid}.jsonl")), "{file:?}");
+        assert_ne!(pid, id());
+        assert_eq!(replay.reports[0].verdict, Verdict::Leaked);
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn keeps_an_embedded_tensor() -> gpu_leak_kernels::Result<()> {
+    let device = Device::embedded()?;
+    std::mem::forget(Tensor::zeros([256], &device)?);
+    Ok(())
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_one_note_and_the_check_goes_on() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("a-file");
+    fs::write(&file, "in the way").expect("a file");
+    let run = Run::of("recorded::live::keeps_an_embedded_tensor");
+    let checked = checked::finish(run.env("GPU_LEAK_CHECK_RECORD", file.join("inside.jsonl")));
+    assert_eq!(checked.report().verdict, Verdict::Leaked);
+    let notes = checked.child.stderr.matches("nothing is recorded").count();
+    assert_eq!(notes, 1, "{}", checked.story());
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_what_it_was_told() {
+    for death in ["aborts", "is_killed"] {
+        let test = format!("recorded::live::{death}");
+        let recorded = Recorded::finish(Run::of(&test));
+        let replay = recorded.replay();
+        assert_eq!(replay.unfinished, [test]);
+        assert!(replay.reports.is_empty() && !replay.torn);
+        let text = fs::read_to_string(&recorded.path).expect("a recording");
+        assert!(text.contains(r#""created""#), "{text}");
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "ends its process"]
+#[test]
+fn aborts() {
+    let _ = keep_one();
+    abort();
+}
+
+#[gpu_leak_check]
+#[ignore = "ends its process"]
+#[test]
+fn is_killed() {
+    let _ = keep_one();
+    let kill = Command::new("kill")
+        .args(["-9", &id().to_string()])
+        .status();
+    panic!("still alive: {kill:?}");
+}
+
+fn keep_one() -> gpu_leak_kernels::Result<()> {
+    std::mem::forget(Tensor::zeros([256], &Device::embedded()?)?);
+    Ok(())
+}
+
+#[test]
+fn a_line_that_was_cut_off_is_left_out() {
+    let recorded = Recorded::finish(Run::of("recorded::live::keeps_an_embedded_tensor"));
+    let whole = fs::read(&recorded.path).expect("a recording");
+    cut(&recorded.path, &whole, whole.len() - 1);
+    let replay = recorded.replay();
+    assert!(replay.torn && replay.reports.is_empty());
+    assert_eq!(
+        replay.unfinished,
+        ["recorded::live::keeps_an_embedded_tensor"]
+    );
+}
+
+fn cut(path: &Path, whole: &[u8], length: usize) {
+    fs::write(path, &whole[..length]).expect("a shorter recording");
+}
+
+#[test]
+fn what_two_processes_wrote_into_one_file_is_refused_with_the_remedy() {
+    let recorded = Recorded::finish(Run::of("recorded::live::keeps_an_embedded_tensor"));
+    let whole = fs::read(&recorded.path).expect("a recording");
+    let lines = whole.iter().filter(|byte| **byte == b'\n').count();
+    fs::write(&recorded.path, whole.repeat(2)).expect("a longer file");
+    let error = recording::replay(&recorded.path).expect_err("two headers");
+    let place = format!("{}:{}: ", recorded.path.display(), lines + 1);
+    let message = error.to_string();
+    assert!(message.starts_with(&place), "{message}");
+    assert!(message.contains("%p"), "{message}");
+}
