@@ -59,8 +59,12 @@ fn told(replay: &Replay) -> String {
     let header = &replay.header;
     let _ = writeln!(
         text,
-        "on {}, driver {}, CUPTI {}",
-        header.devices.join(", "),
+        "devices {}, driver {}, CUPTI {}",
+        if header.devices.is_empty() {
+            "unnamed".to_owned()
+        } else {
+            header.devices.join(", ")
+        },
         header.driver.as_deref().unwrap_or("none"),
         header.cupti.as_deref().unwrap_or("none"),
     );

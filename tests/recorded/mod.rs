@@ -2,5 +2,6 @@
 
 mod files;
 mod live;
+mod malformed;
 mod programs;
 mod threads;
