@@ -29,6 +29,19 @@ impl Options {
         settle: None,
         unchecked_if: None,
     };
+
+    /// These, and where they are silent what `other` says.
+    #[must_use]
+    pub(crate) fn or(&self, other: Self) -> Self {
+        Self {
+            tolerance: self.tolerance.or(other.tolerance),
+            reserved_tolerance: self.reserved_tolerance.or(other.reserved_tolerance),
+            confirm: self.confirm.or(other.confirm),
+            on_leak: self.on_leak.or(other.on_leak),
+            settle: self.settle.or(other.settle),
+            unchecked_if: self.unchecked_if.or(other.unchecked_if),
+        }
+    }
 }
 
 /// What a leak does to the test.

@@ -26,7 +26,8 @@ use crate::report::model::Report;
 pub struct Replay {
     /// Who wrote it, and where.
     pub header: Header,
-    /// The checks that came to their end, in that order. What a check cost is not recorded.
+    /// The checks that came to their end, in that order. What a check cost, and by which
+    /// file it was configured, is not recorded.
     pub reports: Vec<Report>,
     /// The tests whose checks did not.
     pub unfinished: Vec<String>,

@@ -1,6 +1,7 @@
 //! The arguments of the attribute: one table of names, one check for repetition, an error at the
 //! place of each mistake.
 
+use gpu_leak_check_units as units;
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
@@ -8,7 +9,6 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Expr, ExprLit, Lit, LitBool, LitStr, Path, Token, parenthesized};
 
 use crate::paths::Paths;
-use crate::{duration, size};
 
 /// What the attribute says.
 #[derive(Default)]
@@ -177,7 +177,7 @@ fn bytes(input: ParseStream<'_>) -> syn::Result<Value> {
         return Ok(Value::Bytes(value.into_token_stream()));
     };
     let mistake = match lit {
-        Lit::Str(text) => match size::bytes(&text.value()) {
+        Lit::Str(text) => match units::bytes(&text.value()) {
             Ok(bytes) => return Ok(Value::Bytes(bytes.into_token_stream())),
             Err(mistake) => mistake,
         },
@@ -214,7 +214,7 @@ fn settle(input: ParseStream<'_>) -> syn::Result<Value> {
         input,
         "a duration needs quotes and a unit, such as \"250ms\"",
     )?;
-    match duration::milliseconds(&text.value()) {
+    match units::milliseconds(&text.value()) {
         Ok(milliseconds) => Ok(Value::Milliseconds(milliseconds)),
         Err(mistake) => Err(syn::Error::new(text.span(), mistake)),
     }

@@ -4,14 +4,11 @@
 
 mod args;
 mod attributes;
-mod duration;
 mod expand;
 mod input;
 mod paths;
-mod quantity;
 mod requeue;
 mod should_panic;
-mod size;
 #[cfg(test)]
 mod tests;
 

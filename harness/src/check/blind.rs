@@ -17,6 +17,11 @@ pub(crate) struct Blindness {
     pub(crate) driver_in_use: bool,
 }
 
+/// Whether this machine has no working driver.
+pub(crate) fn no_gpu() -> bool {
+    matches!(cupti::start(), Err(Unavailable::NoDriver { .. }))
+}
+
 /// What the check that just ran could not see; `saw_events` says whether any source reported
 /// anything while it ran.
 pub(crate) fn blindness(saw_events: bool) -> Option<Blindness> {

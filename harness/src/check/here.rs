@@ -18,7 +18,7 @@ use crate::report::model::Report;
 ///
 /// What is wrong with the run's settings.
 pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, String> {
-    let policy = Policy::of(&Options::DEFAULT)?;
+    let policy = Policy::of(name, None, &Options::DEFAULT)?;
     let measured = measure_with(name, &policy, None, |scope| {
         let outer = threads::set_token(u64::from(scope.0));
         body();

@@ -11,7 +11,7 @@ use super::recording::conclude_and_record;
 use super::{body, entry, outcome, poison, summary};
 use crate::capture::{cupti, record};
 use crate::case::Case;
-use crate::config::{Mode, Policy};
+use crate::config::{self, Mode, Policy, WithoutGpu};
 use crate::ledger::ScopeId;
 use crate::observe;
 use crate::report::Sink;
@@ -27,9 +27,17 @@ static GATE: Gate = Gate::new();
 ///
 /// When the test fails, by its own panic or by the report.
 pub fn run(case: &'static Case) -> ExitCode {
-    let policy = Policy::of(&case.options).unwrap_or_else(|error| outcome::fail(case, &error, ""));
+    let policy = Policy::of(case.name(), case.origin.manifest_dir, &case.options)
+        .unwrap_or_else(|error| outcome::fail(case, &error, ""));
     if policy.mode == Mode::Off || is_unchecked(case) {
         return run_unchecked(case);
+    }
+    // Before anything is watched: a recording has all events, or none.
+    let workspace = Workspace::init(case.origin.manifest_dir, case.origin.file);
+    record::begin(workspace.root());
+    if policy.without_gpu == WithoutGpu::Skip && blind::no_gpu() {
+        summary::skipped(case.name());
+        return ExitCode::SUCCESS;
     }
     let nested = is_inside_a_check();
     if !nested && entry::is_second(case) {
@@ -49,6 +57,9 @@ pub fn run(case: &'static Case) -> ExitCode {
         .map_or(0, |turn| turn.waited.as_millis() as u64);
     report.overhead_ms = overhead(start, &first, second.as_ref());
     drop(turn);
+    if let Some(file) = config::file_in_use(case.origin.manifest_dir) {
+        report.notes.push(format!("configured by {file}"));
+    }
 
     let outcome = outcome::weigh(&report, &policy, blindness.as_ref());
     file(case, &report, &first);
@@ -58,8 +69,6 @@ pub fn run(case: &'static Case) -> ExitCode {
 /// Gets everything ready that must be there before the body: the driver's tracer, ears for other
 /// sources, and the line in the run file by which a killed test is known.
 fn begin(case: &Case) {
-    let workspace = Workspace::init(case.origin.manifest_dir, case.origin.file);
-    record::begin(workspace.root());
     observe::listen();
     // Its absence is judged after the body, when it is known whether there was anything to see.
     let _ = cupti::start();

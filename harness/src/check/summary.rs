@@ -32,6 +32,14 @@ pub(crate) fn unchecked(test: &str, reason: &str) {
     tell_at_exit();
 }
 
+/// Adds a test whose body does not run on this machine.
+pub(crate) fn skipped(test: &str) {
+    lock().get_or_insert_default().note(&format!(
+        "{test} did not run: there is no GPU, and `without_gpu` says skip"
+    ));
+    tell_at_exit();
+}
+
 /// Has the summary told as the process ends. Not under nextest: it runs each test in a process of
 /// its own and sums up by itself.
 pub(crate) fn tell_at_exit() {

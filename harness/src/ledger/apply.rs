@@ -290,9 +290,9 @@ impl Ledger {
 
     fn context_destroyed(&self, context: ContextUid, cause: ContextEnd, caller: Caller) {
         self.contexts.destroyed(context);
-        let ended = self.table.take_all(|record| {
-            record.made.context == context && dies_with_context(record.made.kind)
-        });
+        let ended = self
+            .table
+            .take_all(|record| record.made.context == context && dies_with_context(&record.made));
         for record in ended {
             self.forget(&record);
             // What was made before the scope that ends the context is that scope's business

@@ -48,6 +48,8 @@ pub(super) struct Creates {
     pub(super) pool: Option<Value>,
     /// In a stream capture the call adds a node to a graph and makes nothing.
     pub(super) capturable: bool,
+    /// It does not end with the context that is current when it is made.
+    pub(super) outlives_context: bool,
     /// The capture on this stream ends, and its graph is what is made.
     pub(super) ends_capture: Option<Value>,
 }
@@ -118,6 +120,7 @@ impl Watched {
                 stream: None,
                 pool: None,
                 capturable: false,
+                outlives_context: false,
                 ends_capture: None,
             }),
         }
@@ -161,6 +164,14 @@ impl Watched {
     pub(super) const fn of_pool(self, pool: Value) -> Self {
         self.creating(Creates {
             pool: Some(pool),
+            ..self.creation()
+        })
+    }
+
+    /// Not a part of the context that is current.
+    pub(super) const fn outliving_context(self) -> Self {
+        self.creating(Creates {
+            outlives_context: true,
             ..self.creation()
         })
     }

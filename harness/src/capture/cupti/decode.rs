@@ -71,7 +71,7 @@ pub(super) unsafe fn created(
         layer: Layer::DRIVER,
         place: if is_in_context { current.place } else { place },
         bytes,
-        context: if is_another {
+        context: if is_another || create.outlives_context {
             ContextUid::default()
         } else {
             current.uid

@@ -2,8 +2,12 @@
 
 use crate::quantity::Quantity;
 
-/// Milliseconds, or what to write instead.
-pub(crate) fn milliseconds(text: &str) -> Result<u64, String> {
+/// The milliseconds of `250ms` or `0.5 s`.
+///
+/// # Errors
+///
+/// What to write instead.
+pub fn milliseconds(text: &str) -> Result<u64, String> {
     let quantity = Quantity::read(text);
     let factor = match quantity.map(|quantity| quantity.unit) {
         Some("ms") => 1,

@@ -16,8 +16,12 @@ const AMBIGUOUS: [(&str, &str, u64); 3] = [
     ("GB", "GiB", 1_000_000_000),
 ];
 
-/// Bytes, or what to write instead.
-pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+/// The bytes of `1.5 MiB`; units are B, KiB, MiB and GiB.
+///
+/// # Errors
+///
+/// What to write instead.
+pub fn bytes(text: &str) -> Result<u64, String> {
     let Some(quantity) = Quantity::read(text) else {
         return Err(format!(
             "`{text}` is not a size: write a number and a unit, such as \"1 MiB\""

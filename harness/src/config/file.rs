@@ -1,0 +1,264 @@
+//! The configuration file: what it may say, and where it is wrong.
+
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use gpu_leak_check_units as units;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+use toml::Spanned;
+use wildmatch::WildMatch;
+
+use super::word::{self, FirstUse, Mode, WithoutGpu, Word};
+use crate::options::{OnLeak, Options};
+
+/// A configuration file, read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct File {
+    pub(super) run: Run,
+    check: Facts,
+    #[serde(rename = "override")]
+    overrides: Vec<Spanned<Facts>>,
+}
+
+/// `[run]`: how the whole run is treated.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Run {
+    #[serde(deserialize_with = "one_of")]
+    pub(super) mode: Option<Mode>,
+    #[serde(deserialize_with = "one_of")]
+    pub(super) on_leak: Option<OnLeak>,
+    #[serde(deserialize_with = "one_of")]
+    pub(super) first_use: Option<FirstUse>,
+    #[serde(deserialize_with = "one_of")]
+    pub(super) without_gpu: Option<WithoutGpu>,
+    #[serde(deserialize_with = "duration")]
+    pub(super) settle: Option<Duration>,
+}
+
+/// `[check]`: facts about every test; `[[override]]`: about those whose name `test` matches.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Facts {
+    #[serde(deserialize_with = "pattern")]
+    test: Option<WildMatch>,
+    #[serde(deserialize_with = "size")]
+    tolerance: Option<u64>,
+    #[serde(deserialize_with = "size")]
+    reserved_tolerance: Option<u64>,
+    confirm: Option<bool>,
+}
+
+impl File {
+    /// Reads the file at `path`, which messages call `shown`.
+    ///
+    /// # Errors
+    ///
+    /// `file:line:column: what is wrong`.
+    pub(super) fn read(path: &Path, shown: &str) -> Result<Self, String> {
+        let text =
+            fs::read_to_string(path).map_err(|why| format!("{shown} cannot be read: {why}"))?;
+        Self::parse(&text).map_err(|(at, what)| {
+            let (line, column) = place(&text, at);
+            format!("{shown}:{line}:{column}: {what}")
+        })
+    }
+
+    /// The error has the offset in the text that it is about.
+    fn parse(text: &str) -> Result<Self, (usize, String)> {
+        let file: Self = toml::from_str(text).map_err(|why| {
+            let at = why.span().map_or(0, |span| span.start);
+            (at, why.message().replace('\n', ", "))
+        })?;
+        if file.check.test.is_some() {
+            let at = text.find("[check]").unwrap_or_default();
+            let what = "[check] is about every test: `test` belongs into an [[override]]";
+            return Err((at, what.to_owned()));
+        }
+        let nameless = file
+            .overrides
+            .iter()
+            .find(|facts| facts.get_ref().test.is_none());
+        match nameless {
+            Some(facts) => {
+                let what = "an [[override]] needs the tests that it is about: test = \"train::*\"";
+                Err((facts.span().start, what.to_owned()))
+            }
+            None => Ok(file),
+        }
+    }
+
+    /// The facts about one test: each from the first override that states it, else from `[check]`.
+    pub(super) fn facts_about(&self, test: &str) -> Options {
+        let matching = self.overrides.iter().map(Spanned::get_ref);
+        let matching = matching.filter(|facts| {
+            let pattern = facts.test.as_ref();
+            pattern.is_some_and(|pattern| pattern.matches(test))
+        });
+        matching
+            .chain([&self.check])
+            .fold(Options::DEFAULT, |stated, facts| stated.or(facts.options()))
+    }
+}
+
+impl Facts {
+    fn options(&self) -> Options {
+        Options {
+            tolerance: self.tolerance,
+            reserved_tolerance: self.reserved_tolerance,
+            confirm: self.confirm,
+            ..Options::DEFAULT
+        }
+    }
+}
+
+/// Line and column, from 1, of the character at `offset`.
+fn place(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = before.matches('\n').count() + 1;
+    (line, before[line_start..].chars().count() + 1)
+}
+
+fn one_of<'de, D: Deserializer<'de>, T: Word>(from: D) -> Result<Option<T>, D::Error> {
+    let text = String::deserialize(from)?;
+    let read = T::read(&text);
+    read.map(Some)
+        .map_err(|words| de::Error::custom(format!("{text:?} is not one of {words}")))
+}
+
+fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(from)?;
+    word::duration(&text).map(Some).map_err(de::Error::custom)
+}
+
+fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WildMatch>, D::Error> {
+    let text = String::deserialize(from)?;
+    if text.is_empty() {
+        let what = "an empty pattern matches no test: `*` matches every one";
+        return Err(de::Error::custom(what));
+    }
+    Ok(Some(WildMatch::new(&text)))
+}
+
+/// A size is a whole number of bytes, or text with a unit.
+fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    struct Size;
+
+    impl Visitor<'_> for Size {
+        type Value = u64;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number of bytes, or a size in quotes such as \"1 MiB\"")
+        }
+
+        fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<u64, E> {
+            let what = |_| E::custom(format!("{bytes} bytes: a size is not negative"));
+            u64::try_from(bytes).map_err(what)
+        }
+
+        fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<u64, E> {
+            Ok(bytes)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+            units::bytes(text).map_err(E::custom)
+        }
+    }
+
+    from.deserialize_any(Size).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{File, FirstUse, Mode, place};
+
+    fn wrong(text: &str) -> String {
+        let (at, what) = File::parse(text).unwrap_err();
+        let (line, column) = place(text, at);
+        format!("{line}:{column}: {what}")
+    }
+
+    #[test]
+    fn an_empty_file_says_nothing() {
+        let file = File::parse("").unwrap();
+        assert_eq!(file.run.mode, None);
+        assert_eq!(file.facts_about("any").tolerance, None);
+    }
+
+    #[test]
+    fn the_run_s_settings_are_read() {
+        let file = File::parse("[run]\nmode = 'require'\nfirst_use = 'fail'\n").unwrap();
+        assert_eq!(file.run.mode, Some(Mode::Require));
+        assert_eq!(file.run.first_use, Some(FirstUse::Fail));
+    }
+
+    #[test]
+    fn the_first_override_that_states_a_fact_stands_over_the_rest() {
+        let text = "
+            [check]
+            tolerance = 1
+            confirm = true
+
+            [[override]]
+            test = 'train::*'
+            tolerance = '2 KiB'
+
+            [[override]]
+            test = '*::adam*'
+            tolerance = 3
+            confirm = false
+        ";
+        let file = File::parse(text).unwrap();
+        let facts = |test| {
+            let facts = file.facts_about(test);
+            (facts.tolerance, facts.confirm)
+        };
+        assert_eq!(facts("load"), (Some(1), Some(true)));
+        assert_eq!(facts("train::sgd"), (Some(2048), Some(true)));
+        assert_eq!(facts("train::adam_steps"), (Some(2048), Some(false)));
+        assert_eq!(facts("optim::adam_steps"), (Some(3), Some(false)));
+    }
+
+    #[test]
+    fn every_mistake_is_told_with_its_place_and_what_may_stand_there() {
+        insta::assert_snapshot!(
+            [
+                "[run]\nmode = 'on'",
+                "[run]\nsettle = 250",
+                "[run]\nsettle = '5 min'",
+                "[check]\ntolerence = 1",
+                "[check]\ntolerance = '1 MB'",
+                "[check]\ntolerance = -1",
+                "[check]\ntolerance = 1.5",
+                "[check]\nconfirm = 'no'",
+                "[check]\ntest = 'a'",
+                "[[override]]\ntolerance = 1",
+                "[[override]]\ntest = ''",
+                "[checks]",
+                "[check\n",
+            ]
+            .map(wrong)
+            .join("\n"),
+            @r#"
+2:8: "on" is not one of auto, require, off
+2:10: invalid type: integer `250`, expected a string
+2:10: `5 min` is not a duration: write a number and ms or s, such as "250ms"
+2:1: unknown field `tolerence`, expected one of `test`, `tolerance`, `reserved_tolerance`, `confirm`
+2:13: `1 MB` has two readings: write "1 MiB" or "1000000 B"
+2:13: -1 bytes: a size is not negative
+2:13: invalid type: floating point `1.5`, expected a whole number of bytes, or a size in quotes such as "1 MiB"
+2:11: invalid type: string "no", expected a boolean
+1:1: [check] is about every test: `test` belongs into an [[override]]
+1:1: an [[override]] needs the tests that it is about: test = "train::*"
+2:8: an empty pattern matches no test: `*` matches every one
+1:2: unknown field `checks`, expected one of `run`, `check`, `override`
+1:7: unclosed table, expected `]`
+"#
+        );
+    }
+}

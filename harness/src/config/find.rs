@@ -1,0 +1,94 @@
+//! Which configuration file is this program's.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::report::workspace::Workspace;
+
+/// The file's name, unless `GPU_LEAK_CHECK_CONFIG` names another.
+pub(super) const NAME: &str = "gpu-leak-check.toml";
+
+/// The file that `chosen` names, else the nearest one from the package's folder upward to that of
+/// its workspace.
+///
+/// # Errors
+///
+/// That the chosen file is nowhere.
+pub(super) fn find(
+    chosen: Option<&Path>,
+    manifest_dir: Option<&str>,
+) -> Result<Option<PathBuf>, String> {
+    let package = package(manifest_dir);
+    let workspace = Workspace::of(&package, Path::new(""));
+    match chosen {
+        Some(chosen) => choose(chosen, workspace.root()).map(Some),
+        None => Ok(nearest(&package, workspace.root())),
+    }
+}
+
+/// The folder of the package under test. Runners tell it, also of an archive that runs elsewhere;
+/// else it is where the compiler found it, or where the program was started.
+fn package(manifest_dir: Option<&str>) -> PathBuf {
+    let told = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let built = manifest_dir
+        .map(PathBuf::from)
+        .filter(|folder| folder.is_dir());
+    told.or(built)
+        .or_else(|| env::current_dir().ok())
+        .unwrap_or_default()
+}
+
+/// A relative path is one from the workspace, where cargo was called, or from the test's own
+/// working directory.
+fn choose(chosen: &Path, root: &Path) -> Result<PathBuf, String> {
+    let candidates = [root.join(chosen), chosen.to_owned()];
+    let found = candidates.iter().find(|path| path.is_file());
+    found.cloned().ok_or_else(|| {
+        format!(
+            "GPU_LEAK_CHECK_CONFIG names {}, and there is no such file: a relative path is one from {}",
+            chosen.display(),
+            root.display()
+        )
+    })
+}
+
+fn nearest(package: &Path, root: &Path) -> Option<PathBuf> {
+    let inside = package
+        .ancestors()
+        .take_while(|folder| folder.starts_with(root));
+    inside
+        .map(|folder| folder.join(NAME))
+        .find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{NAME, choose, nearest};
+
+    #[test]
+    fn the_nearest_file_inside_the_workspace_counts() {
+        let outside = tempfile::tempdir().unwrap();
+        let root = outside.path().join("workspace");
+        let package = root.join("crates/a");
+        fs::create_dir_all(&package).unwrap();
+        fs::write(outside.path().join(NAME), "").unwrap();
+        assert_eq!(nearest(&package, &root), None, "above the workspace");
+        fs::write(root.join(NAME), "").unwrap();
+        assert_eq!(nearest(&package, &root), Some(root.join(NAME)));
+        fs::write(package.join(NAME), "").unwrap();
+        assert_eq!(nearest(&package, &root), Some(package.join(NAME)));
+    }
+
+    #[test]
+    fn a_chosen_file_that_is_nowhere_is_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        let missing = choose("ci/gpu.toml".as_ref(), root.path()).unwrap_err();
+        assert!(missing.contains("ci/gpu.toml"), "{missing}");
+        fs::create_dir(root.path().join("ci")).unwrap();
+        fs::write(root.path().join("ci/gpu.toml"), "").unwrap();
+        let found = choose("ci/gpu.toml".as_ref(), root.path()).unwrap();
+        assert_eq!(found, root.path().join("ci/gpu.toml"));
+    }
+}

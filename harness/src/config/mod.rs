@@ -1,0 +1,179 @@
+//! What holds for one check: a run's policy and the facts about its test.
+//!
+//! The policy comes from the environment, over the attribute, over `[run]` in the file. Facts come
+//! from the attribute, over an `[[override]]`, over `[check]`.
+
+mod file;
+mod find;
+mod variables;
+mod word;
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use self::file::File;
+use self::variables::Variables;
+pub(crate) use self::word::{FirstUse, Mode, WithoutGpu};
+use crate::options::{OnLeak, Options};
+use crate::report::workspace::Workspace;
+
+/// What holds for one check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Policy {
+    pub(crate) mode: Mode,
+    pub(crate) ci: bool,
+    pub(crate) on_leak: OnLeak,
+    pub(crate) first_use: FirstUse,
+    pub(crate) without_gpu: WithoutGpu,
+    pub(crate) settle: Duration,
+    pub(crate) confirm: bool,
+    pub(crate) tolerance: u64,
+    pub(crate) reserved_tolerance: u64,
+}
+
+/// The configuration file of this process.
+#[derive(Debug)]
+struct Found {
+    /// As reports show it.
+    shown: String,
+    file: File,
+}
+
+impl Policy {
+    /// What holds for `test`, of the package at `manifest_dir`, whose attribute says `options`.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that names the variable, or the place in the file, what is wrong with it, and
+    /// what may stand there.
+    pub(crate) fn of(
+        test: &str,
+        manifest_dir: Option<&str>,
+        options: &Options,
+    ) -> Result<Self, String> {
+        let variables = variables::of_this_process()?;
+        let file = file_of_this_process(variables, manifest_dir)?;
+        Ok(Self::combine(
+            variables,
+            options,
+            file.map(|found| &found.file),
+            test,
+        ))
+    }
+
+    fn combine(variables: &Variables, options: &Options, file: Option<&File>, test: &str) -> Self {
+        let nothing = File::default();
+        let file = file.unwrap_or(&nothing);
+        let facts = options.or(file.facts_about(test));
+        let run = &file.run;
+        Self {
+            ci: variables.ci,
+            mode: variables.mode.or(run.mode).unwrap_or(Mode::Auto),
+            on_leak: variables
+                .on_leak
+                .or(options.on_leak)
+                .or(run.on_leak)
+                .unwrap_or(OnLeak::Fail),
+            first_use: variables
+                .first_use
+                .or(run.first_use)
+                .unwrap_or(FirstUse::Warn),
+            without_gpu: variables
+                .without_gpu
+                .or(run.without_gpu)
+                .unwrap_or(WithoutGpu::Run),
+            settle: variables
+                .settle
+                .or(options.settle)
+                .or(run.settle)
+                .unwrap_or(Duration::from_millis(250)),
+            confirm: facts.confirm.unwrap_or(true),
+            tolerance: facts.tolerance.unwrap_or(0),
+            reserved_tolerance: facts.reserved_tolerance.unwrap_or(0),
+        }
+    }
+}
+
+/// The configuration file in use, as reports show it.
+pub(crate) fn file_in_use(manifest_dir: Option<&str>) -> Option<&'static str> {
+    let variables = variables::of_this_process().ok()?;
+    let found = file_of_this_process(variables, manifest_dir).ok()??;
+    Some(&found.shown)
+}
+
+/// The file that the first check of the process finds: all tests of a program are of one package.
+fn file_of_this_process(
+    variables: &Variables,
+    manifest_dir: Option<&str>,
+) -> Result<Option<&'static Found>, String> {
+    static READ: OnceLock<Result<Option<Found>, String>> = OnceLock::new();
+    let read = READ.get_or_init(|| {
+        let Some(path) = find::find(variables.config.as_deref(), manifest_dir)? else {
+            return Ok(None);
+        };
+        let shown = Workspace::current()
+            .relative(&path.to_string_lossy())
+            .to_owned();
+        let file = File::read(&path, &shown)?;
+        Ok(Some(Found { shown, file }))
+    });
+    read.as_ref().map(Option::as_ref).map_err(Clone::clone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, File, FirstUse, Mode, OnLeak, Options, Policy, Variables};
+
+    fn policy(variables: &Variables, options: &Options, file: &str) -> Policy {
+        let file: File = toml::from_str(file).unwrap();
+        Policy::combine(variables, options, Some(&file), "train::step")
+    }
+
+    #[test]
+    fn silence_gives_the_defaults() {
+        let policy = policy(&Variables::default(), &Options::DEFAULT, "");
+        assert_eq!(policy.mode, Mode::Auto);
+        assert_eq!(policy.on_leak, OnLeak::Fail);
+        assert_eq!(policy.first_use, FirstUse::Warn);
+        assert_eq!(policy.settle, Duration::from_millis(250));
+        assert!(policy.confirm && !policy.ci);
+    }
+
+    #[test]
+    fn the_run_s_policy_is_environment_over_attribute_over_file() {
+        let file = "[run]\non_leak = 'warn'\nsettle = '1s'";
+        let seconds = |seconds| Some(Duration::from_secs(seconds));
+        let attribute = Options {
+            on_leak: Some(OnLeak::Fail),
+            settle: seconds(2),
+            ..Options::DEFAULT
+        };
+        let environment = Variables {
+            on_leak: Some(OnLeak::Warn),
+            settle: seconds(3),
+            ..Variables::default()
+        };
+        let told = |policy: Policy| (policy.on_leak, policy.settle.as_secs());
+        let silent = Variables::default();
+        assert_eq!(
+            told(policy(&silent, &Options::DEFAULT, file)),
+            (OnLeak::Warn, 1)
+        );
+        assert_eq!(told(policy(&silent, &attribute, file)), (OnLeak::Fail, 2));
+        assert_eq!(
+            told(policy(&environment, &attribute, file)),
+            (OnLeak::Warn, 3)
+        );
+    }
+
+    #[test]
+    fn facts_are_the_attribute_s_over_the_file_s() {
+        let file = "[check]\ntolerance = 1\nreserved_tolerance = 1";
+        let attribute = Options {
+            tolerance: Some(2),
+            ..Options::DEFAULT
+        };
+        let policy = policy(&Variables::default(), &attribute, file);
+        assert_eq!((policy.tolerance, policy.reserved_tolerance), (2, 1));
+    }
+}

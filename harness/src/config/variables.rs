@@ -1,0 +1,162 @@
+//! The environment variables of a run.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::word::{self, FirstUse, Mode, WithoutGpu, Word};
+use crate::options::OnLeak;
+
+const PREFIX: &str = "GPU_LEAK_CHECK";
+
+/// Every variable, without the prefix.
+const KNOWN: [&str; 10] = [
+    "",
+    "_CONFIG",
+    "_CUPTI",
+    "_FIRST_USE",
+    "_ON_LEAK",
+    "_OUTPUT",
+    "_RECORD",
+    "_RUN",
+    "_SETTLE",
+    "_WITHOUT_GPU",
+];
+
+/// What they say; none where they are silent.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Variables {
+    pub(super) ci: bool,
+    pub(super) mode: Option<Mode>,
+    pub(super) on_leak: Option<OnLeak>,
+    pub(super) first_use: Option<FirstUse>,
+    pub(super) settle: Option<Duration>,
+    pub(super) without_gpu: Option<WithoutGpu>,
+    pub(super) config: Option<PathBuf>,
+}
+
+/// Those of this process, read once.
+///
+/// # Errors
+///
+/// A sentence that names the variable, what is wrong with it, and what may stand there.
+pub(super) fn of_this_process() -> Result<&'static Variables, String> {
+    static READ: OnceLock<Result<Variables, String>> = OnceLock::new();
+    READ.get_or_init(|| Variables::read(env::vars_os()))
+        .as_ref()
+        .map_err(Clone::clone)
+}
+
+impl Variables {
+    pub(super) fn read(
+        variables: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, String> {
+        let mut read = Self::default();
+        for (name, raw) in variables {
+            let Some(name) = name.to_str() else { continue };
+            if name == "CI" {
+                read.ci = !matches!(&*raw.to_string_lossy(), "" | "0" | "false");
+            }
+            let Some(rest) = name.strip_prefix(PREFIX) else {
+                continue;
+            };
+            // A continuous integration's matrix can leave a variable empty, but not unset.
+            if raw.to_string_lossy().trim().is_empty() && KNOWN.contains(&rest) {
+                continue;
+            }
+            read.take(name, rest, raw)?;
+        }
+        Ok(read)
+    }
+
+    fn take(&mut self, name: &str, rest: &str, raw: OsString) -> Result<(), String> {
+        let text = raw.to_string_lossy();
+        let value = text.trim();
+        match rest {
+            "" => self.mode = Some(choose(name, value)?),
+            "_ON_LEAK" => self.on_leak = Some(choose(name, value)?),
+            "_FIRST_USE" => self.first_use = Some(choose(name, value)?),
+            "_WITHOUT_GPU" => self.without_gpu = Some(choose(name, value)?),
+            "_SETTLE" => {
+                let settle = word::duration(value).map_err(|why| format!("{name}: {why}"))?;
+                self.settle = Some(settle);
+            }
+            "_CONFIG" => self.config = Some(PathBuf::from(raw)),
+            // Read where they are used.
+            "_CUPTI" | "_OUTPUT" | "_RECORD" | "_RUN" => {}
+            _ => return Err(unknown(name)),
+        }
+        Ok(())
+    }
+}
+
+fn choose<T: Word>(name: &str, value: &str) -> Result<T, String> {
+    T::read(value).map_err(|words| format!("{name}={value:?} is not one of {words}"))
+}
+
+fn unknown(name: &str) -> String {
+    let known: Vec<_> = KNOWN.iter().map(|rest| format!("{PREFIX}{rest}")).collect();
+    format!(
+        "the environment variable {name} is unknown; known are {}",
+        known.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::{Mode, Variables};
+
+    fn read(variables: &[(&str, &str)]) -> Result<Variables, String> {
+        Variables::read(variables.iter().map(|(n, v)| (n.into(), v.into())))
+    }
+
+    #[test]
+    fn what_is_not_said_is_left_open() {
+        assert_eq!(read(&[("PATH", "/bin")]), Ok(Variables::default()));
+        assert_eq!(read(&[("GPU_LEAK_CHECK", " ")]), Ok(Variables::default()));
+    }
+
+    #[test]
+    fn ci_is_set_by_anything_but_a_no() {
+        for (value, ci) in [("true", true), ("1", true), ("", false), ("false", false)] {
+            assert_eq!(read(&[("CI", value)]).unwrap().ci, ci, "{value}");
+        }
+    }
+
+    #[test]
+    fn words_durations_and_paths_are_read() {
+        let read = read(&[
+            ("GPU_LEAK_CHECK", "require"),
+            ("GPU_LEAK_CHECK_SETTLE", "0.5s"),
+            ("GPU_LEAK_CHECK_CONFIG", "ci/gpu.toml"),
+        ])
+        .unwrap();
+        assert_eq!(read.mode, Some(Mode::Require));
+        assert_eq!(read.settle, Some(Duration::from_millis(500)));
+        assert_eq!(read.config.as_deref(), Some(Path::new("ci/gpu.toml")));
+    }
+
+    #[test]
+    fn a_wrong_variable_is_named_with_what_may_stand_there() {
+        let wrong = |name, value| read(&[(name, value)]).unwrap_err();
+        assert_eq!(
+            wrong("GPU_LEAK_CHECK", "on"),
+            "GPU_LEAK_CHECK=\"on\" is not one of auto, require, off"
+        );
+        assert_eq!(
+            wrong("GPU_LEAK_CHECK_SETTLE", "5"),
+            "GPU_LEAK_CHECK_SETTLE: `5` is not a duration: write a number and ms or s, such as \"250ms\""
+        );
+        let unknown = wrong("GPU_LEAK_CHECK_SETLE", "5ms");
+        assert!(
+            unknown.contains("GPU_LEAK_CHECK_SETLE is unknown"),
+            "{unknown}"
+        );
+        assert!(unknown.contains("GPU_LEAK_CHECK_SETTLE"), "{unknown}");
+    }
+}
