@@ -7,4 +7,5 @@ mod detects;
 mod output;
 mod quiet;
 mod recorded;
+mod settings;
 mod stand_ins;

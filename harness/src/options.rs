@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// The options of `#[gpu_leak_check(…)]`; `None` where the attribute is silent.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -9,6 +11,18 @@ pub struct Options {
     pub tolerance: Option<u64>,
     /// Reserved bytes that may stay, per device and layer, inclusive.
     pub reserved_tolerance: Option<u64>,
+    /// The most bytes that what the test made may come to at once, per device, inclusive.
+    pub max_allocated: Option<u64>,
+    /// The most bytes that an allocator may hold beyond its baseline, per device, inclusive.
+    pub max_reserved: Option<u64>,
+    /// How many allocations the test may make, per device, inclusive.
+    pub max_allocation_count: Option<u64>,
+    /// The allocator whose figures the three limits are about; the driver where silent.
+    pub layer: Option<&'static str>,
+    /// How often the body runs in growth mode; 1 is one run, judged by what it leaves.
+    pub rounds: Option<u32>,
+    /// What the test is to leave, exactly.
+    pub expect: Option<Expect>,
     /// Whether a check with findings runs its body once more.
     pub confirm: Option<bool>,
     /// What a leak does to the test.
@@ -24,6 +38,12 @@ impl Options {
     pub const DEFAULT: Self = Self {
         tolerance: None,
         reserved_tolerance: None,
+        max_allocated: None,
+        max_reserved: None,
+        max_allocation_count: None,
+        layer: None,
+        rounds: None,
+        expect: None,
         confirm: None,
         on_leak: None,
         settle: None,
@@ -36,6 +56,12 @@ impl Options {
         Self {
             tolerance: self.tolerance.or(other.tolerance),
             reserved_tolerance: self.reserved_tolerance.or(other.reserved_tolerance),
+            max_allocated: self.max_allocated.or(other.max_allocated),
+            max_reserved: self.max_reserved.or(other.max_reserved),
+            max_allocation_count: self.max_allocation_count.or(other.max_allocation_count),
+            layer: self.layer.or(other.layer),
+            rounds: self.rounds.or(other.rounds),
+            expect: self.expect.or(other.expect),
             confirm: self.confirm.or(other.confirm),
             on_leak: self.on_leak.or(other.on_leak),
             settle: self.settle.or(other.settle),
@@ -51,6 +77,15 @@ pub enum OnLeak {
     Fail,
     /// The test passes and the report is printed.
     Warn,
+}
+
+/// `expect(count = 2, bytes = "1 MiB")`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expect {
+    /// How many objects and allocations stay.
+    pub count: Option<u64>,
+    /// How many bytes stay.
+    pub bytes: Option<u64>,
 }
 
 /// `unchecked_if(condition, "reason")`.

@@ -5,7 +5,7 @@ use std::process::Termination;
 
 pub use crate::case::{Case, Origin, ShouldPanic};
 pub use crate::check::run;
-pub use crate::options::{OnLeak, Options, UncheckedIf};
+pub use crate::options::{Expect, OnLeak, Options, UncheckedIf};
 pub use crate::origin;
 pub use crate::probe::RegisteredProbe;
 pub use crate::registry::Registered;

@@ -21,14 +21,18 @@ pub(crate) struct Args {
 
 /// The value of one option.
 pub(crate) enum Value {
-    /// An expression in bytes.
-    Bytes(TokenStream),
+    /// An expression: bytes, or a number of things.
+    Number(TokenStream),
+    /// Text in quotes.
+    Text(LitStr),
     /// `true` or `false`.
     Flag(bool),
     /// A variant of `OnLeak`.
     OnLeak(&'static str),
     /// A time to wait.
     Milliseconds(u64),
+    /// `expect(count = 2, bytes = "1 MiB")`: the fields of `Expect`.
+    Expect(Vec<(&'static str, TokenStream)>),
     /// `unchecked_if(condition, "reason")`.
     UncheckedIf {
         /// Asked before the body.
@@ -48,7 +52,7 @@ struct Known {
     value: fn(ParseStream<'_>) -> syn::Result<Value>,
 }
 
-const KNOWN: [Known; 6] = [
+const KNOWN: [Known; 12] = [
     Known {
         name: "tolerance",
         usage: "tolerance = \"1 MiB\"",
@@ -58,6 +62,36 @@ const KNOWN: [Known; 6] = [
         name: "reserved_tolerance",
         usage: "reserved_tolerance = \"2 MiB\"",
         value: bytes,
+    },
+    Known {
+        name: "max_allocated",
+        usage: "max_allocated = \"64 MiB\"",
+        value: bytes,
+    },
+    Known {
+        name: "max_reserved",
+        usage: "max_reserved = \"128 MiB\"",
+        value: bytes,
+    },
+    Known {
+        name: "max_allocation_count",
+        usage: "max_allocation_count = 100",
+        value: number,
+    },
+    Known {
+        name: "layer",
+        usage: "layer = \"allocator:NAME\"",
+        value: layer,
+    },
+    Known {
+        name: "rounds",
+        usage: "rounds = 5",
+        value: rounds,
+    },
+    Known {
+        name: "expect",
+        usage: "expect(count = 2, bytes = \"1 MiB\")",
+        value: expect,
     },
     Known {
         name: "confirm",
@@ -152,7 +186,8 @@ impl Args {
 impl Value {
     fn fact(&self, paths: &Paths) -> TokenStream {
         match self {
-            Self::Bytes(bytes) => bytes.clone(),
+            Self::Number(number) => number.clone(),
+            Self::Text(text) => text.to_token_stream(),
             Self::Flag(flag) => flag.to_token_stream(),
             Self::OnLeak(variant) => {
                 let on_leak = paths.private("OnLeak");
@@ -162,6 +197,20 @@ impl Value {
             Self::Milliseconds(milliseconds) => {
                 let duration = paths.private("Duration");
                 quote!(#duration::from_millis(#milliseconds))
+            }
+            Self::Expect(fields) => {
+                let expect = paths.private("Expect");
+                let some = paths.private("Some");
+                let none = paths.private("None");
+                let fields = ["count", "bytes"].map(|name| {
+                    let given = fields.iter().find(|(given, _)| *given == name);
+                    let name = Ident::new(name, Span::call_site());
+                    match given {
+                        Some((_, value)) => quote!(#name: #some(#value)),
+                        None => quote!(#name: #none),
+                    }
+                });
+                quote!(#expect { #(#fields),* })
             }
             Self::UncheckedIf { condition, reason } => {
                 let unchecked_if = paths.private("UncheckedIf");
@@ -174,17 +223,75 @@ impl Value {
 fn bytes(input: ParseStream<'_>) -> syn::Result<Value> {
     let value = assigned(input)?;
     let Expr::Lit(ExprLit { lit, .. }) = &value else {
-        return Ok(Value::Bytes(value.into_token_stream()));
+        return Ok(Value::Number(value.into_token_stream()));
     };
     let mistake = match lit {
         Lit::Str(text) => match units::bytes(&text.value()) {
-            Ok(bytes) => return Ok(Value::Bytes(bytes.into_token_stream())),
+            Ok(bytes) => return Ok(Value::Number(bytes.into_token_stream())),
             Err(mistake) => mistake,
         },
-        Lit::Int(_) => return Ok(Value::Bytes(value.into_token_stream())),
+        Lit::Int(_) => return Ok(Value::Number(value.into_token_stream())),
         _ => "a size is a whole number of bytes, or in quotes with a unit: \"1.5 MiB\"".to_owned(),
     };
     Err(syn::Error::new(lit.span(), mistake))
+}
+
+fn number(input: ParseStream<'_>) -> syn::Result<Value> {
+    let value = assigned(input)?;
+    match &value {
+        Expr::Lit(ExprLit { lit, .. }) if !matches!(lit, Lit::Int(_)) => {
+            Err(syn::Error::new(lit.span(), "expected a whole number"))
+        }
+        _ => Ok(Value::Number(value.into_token_stream())),
+    }
+}
+
+fn rounds(input: ParseStream<'_>) -> syn::Result<Value> {
+    let value = number(input)?;
+    if let Value::Number(tokens) = &value
+        && tokens.to_string() == "0"
+    {
+        let what = "0 rounds check nothing: 1 is an ordinary check";
+        return Err(syn::Error::new_spanned(tokens, what));
+    }
+    Ok(value)
+}
+
+fn expect(input: ParseStream<'_>) -> syn::Result<Value> {
+    let content;
+    let parentheses = parenthesized!(content in input);
+    let mut fields = Vec::new();
+    while !content.is_empty() {
+        let name: Ident = content.parse()?;
+        let (name, value) = match name.to_string().as_str() {
+            "count" => ("count", number(&content)?),
+            "bytes" => ("bytes", bytes(&content)?),
+            _ => {
+                let what = "expected `count = 2` or `bytes = \"1 MiB\"`";
+                return Err(syn::Error::new(name.span(), what));
+            }
+        };
+        if let Value::Number(value) = value {
+            fields.push((name, value));
+        }
+        if !content.is_empty() {
+            content.parse::<Token![,]>()?;
+        }
+    }
+    if fields.is_empty() {
+        let what = "expected what is to leak: `expect(count = 2, bytes = \"1 MiB\")`";
+        return Err(syn::Error::new(parentheses.span.join(), what));
+    }
+    Ok(Value::Expect(fields))
+}
+
+fn layer(input: ParseStream<'_>) -> syn::Result<Value> {
+    let usage = "expected \"driver\" or the name of an allocator, such as \"allocator:cubecl\"";
+    let text = quoted(input, usage)?;
+    if text.value().trim().is_empty() {
+        return Err(syn::Error::new(text.span(), usage));
+    }
+    Ok(Value::Text(text))
 }
 
 fn flag(input: ParseStream<'_>) -> syn::Result<Value> {

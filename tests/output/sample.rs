@@ -76,6 +76,8 @@ pub(crate) fn finding(verdict: Verdict, kind: Kind, count: u64, each: u64) -> Fi
         given_back: 0,
         confirmed: None,
         failed: None,
+        rounds: Vec::new(),
+        budget: None,
         foreign_thread: None,
         notes: Vec::new(),
     }

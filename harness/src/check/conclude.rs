@@ -3,13 +3,15 @@
 use super::blind::Blindness;
 use super::measure::Measured;
 use super::names::Names;
+use super::over;
+use super::rounds::Rounds;
 use super::sites::{Sites, site};
 use super::sources::Poisoned;
 use crate::judge::{self, Confirmed, Held, LevelName, Reading, What, confirm};
 use crate::ledger::event::ContextEnd;
 use crate::ledger::{Layer, Place};
 use crate::report::model::{
-    Confirmation, DeviceTable, FailedRelease, Figure, Finding, Reason, Report, Row, Verdict,
+    Confirmation, DeviceTable, FailedRelease, Figure, Finding, Left, Reason, Report, Row, Verdict,
 };
 use crate::report::units;
 
@@ -31,12 +33,84 @@ pub(crate) fn conclude(
     blindness: Option<&Blindness>,
     names: &dyn Names,
 ) -> Report {
-    let lost = blindness.is_some_and(|blindness| blindness.verdict == Verdict::Inconclusive);
+    let lost = is_lost(blindness);
     let mut findings: Vec<Finding> = compare(first, second, names)
         .iter()
         .filter(|confirmed| !(lost && may_be_gone(&confirmed.held)))
         .map(|confirmed| finding(confirmed, names))
         .collect();
+    let again = second.filter(|second| second.as_expected);
+    findings.extend(over::findings(
+        &first.over,
+        again.map(|again| &*again.over),
+        names,
+    ));
+    let notes = notes(first, second);
+    report(
+        subject,
+        first,
+        &first.after,
+        findings,
+        notes,
+        blindness,
+        names,
+    )
+}
+
+/// Puts the rounds of one check together.
+pub(crate) fn conclude_rounds(
+    subject: Subject<'_>,
+    rounds: &Rounds,
+    blindness: Option<&Blindness>,
+    names: &dyn Names,
+) -> Report {
+    let lost = is_lost(blindness);
+    let grown = rounds
+        .grown
+        .iter()
+        .filter(|grown| !(lost && may_be_gone(&grown.held)));
+    let grown = grown.map(|grown| Finding {
+        verdict: Verdict::Grew,
+        rounds: grown
+            .levels
+            .iter()
+            .map(|level| Left {
+                count: level.count,
+                bytes: level.bytes,
+            })
+            .collect(),
+        ..finding(&unconfirmed(grown.held.clone()), names)
+    });
+    let last = rounds.last.as_ref().unwrap_or(&rounds.first);
+    let incidents = [&rounds.first]
+        .into_iter()
+        .chain(&rounds.last)
+        .flat_map(|round| &round.held);
+    let incidents = incidents.filter(|held| judge::is_an_incident(held));
+    let mut findings: Vec<_> = grown.collect();
+    findings.extend(incidents.map(|held| finding(&unconfirmed(held.clone()), names)));
+    findings.extend(over::findings(&rounds.first.over, None, names));
+    let notes = rounds.first.notes.clone();
+    report(
+        subject,
+        &rounds.first,
+        &last.after,
+        findings,
+        notes,
+        blindness,
+        names,
+    )
+}
+
+fn report(
+    subject: Subject<'_>,
+    first: &Measured,
+    after: &Reading,
+    mut findings: Vec<Finding>,
+    notes: Vec<String>,
+    blindness: Option<&Blindness>,
+    names: &dyn Names,
+) -> Report {
     findings.sort_by_key(|finding| {
         (
             finding.verdict,
@@ -44,16 +118,6 @@ pub(crate) fn conclude(
             std::cmp::Reverse(finding.count),
         )
     });
-    let mut notes = first.notes.clone();
-    if let Some(second) = second
-        && !second.as_expected
-    {
-        notes.push(
-            "the second run of the body, made to confirm the findings, did not end as it should; \
-             `confirm = false` is for bodies that can run only once"
-                .to_owned(),
-        );
-    }
     let reason = reason(first, blindness, names);
     let verdict = match (findings.first(), &reason) {
         (Some(finding), _) => finding.verdict,
@@ -68,12 +132,28 @@ pub(crate) fn conclude(
         verdict,
         reason: reason.map(|(_, reason)| reason),
         findings,
-        devices: tables(&first.before, &first.after, names),
+        devices: tables(&first.before, after, names),
         notes,
         again: subject.again,
         waited_ms: 0,
         overhead_ms: 0.0,
     }
+}
+
+fn notes(first: &Measured, second: Option<&Measured>) -> Vec<String> {
+    let mut notes = first.notes.clone();
+    if second.is_some_and(|second| !second.as_expected) {
+        notes.push(
+            "the second run of the body, made to confirm the findings, did not end as it should; \
+             `confirm = false` is for bodies that can run only once"
+                .to_owned(),
+        );
+    }
+    notes
+}
+
+fn is_lost(blindness: Option<&Blindness>) -> bool {
+    blindness.is_some_and(|blindness| blindness.verdict == Verdict::Inconclusive)
 }
 
 /// Whether what is held may have been freed unseen after the tracer was lost.
@@ -89,14 +169,17 @@ fn compare(first: &Measured, second: Option<&Measured>, names: &dyn Names) -> Ve
     all
 }
 
-fn confirmed(first: &Measured, second: Option<&Measured>, names: &dyn Names) -> Vec<Confirmed> {
-    let mut sites = Sites::new(names);
-    let first = sites.merge(&first.held);
-    let unconfirmed = |held| Confirmed {
+fn unconfirmed(held: Held) -> Confirmed {
+    Confirmed {
         held,
         second: None,
         first_use: false,
-    };
+    }
+}
+
+fn confirmed(first: &Measured, second: Option<&Measured>, names: &dyn Names) -> Vec<Confirmed> {
+    let mut sites = Sites::new(names);
+    let first = sites.merge(&first.held);
     let Some(second) = second.filter(|second| second.as_expected) else {
         return first.into_iter().map(unconfirmed).collect();
     };
@@ -201,6 +284,8 @@ fn finding(confirmed: &Confirmed, names: &dyn Names) -> Finding {
             confirmed.second
         },
         failed,
+        rounds: Vec::new(),
+        budget: None,
         foreign_thread: held.foreign_thread.map(|thread| names.thread(thread)),
         notes,
     }

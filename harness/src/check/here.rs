@@ -5,9 +5,9 @@ use gpu_leak_check_threads as threads;
 
 use super::blind;
 use super::body::End;
-use super::conclude::Subject;
+use super::conclude::{Subject, conclude};
 use super::measure::measure_with;
-use super::recording::conclude_and_record;
+use super::recording::{self, Runs};
 use crate::config::Policy;
 use crate::options::Options;
 use crate::report::model::Report;
@@ -33,10 +33,9 @@ pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, Stri
         column: column!(),
         again: None,
     };
-    Ok(conclude_and_record(
-        subject,
-        &measured,
-        None,
-        blindness.as_ref(),
-    ))
+    let runs = Runs::Once(measured.scope, None);
+    let report = recording::concluded(runs, blindness.as_ref(), None, |names| {
+        conclude(subject, &measured, None, blindness.as_ref(), names)
+    });
+    Ok(report)
 }

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::body::{self, End};
 use super::company;
 use super::names::{Live, Names};
-use super::recording::{self, Closed, Opened};
+use super::recording::{self, BodyEnded, Closed, Opened};
 use super::sources::{self, Poisoned};
 use crate::case::{Case, ShouldPanic};
 use crate::config::Policy;
-use crate::judge::{self, Claims, Held, Reading, What};
+use crate::judge::{self, Budget, Claims, Held, Over, Reading, What};
 use crate::ledger::{self, Anomaly, Kind, Ledger, Mark, Record, Returned, ScopeId};
 use crate::report::units;
 
@@ -37,6 +37,8 @@ pub(crate) struct Measured {
     pub(crate) held: Vec<Held>,
     /// What is left and may be.
     pub(crate) tolerated: Vec<Held>,
+    /// Limits that the run passed.
+    pub(crate) over: Vec<Over>,
     /// Things to know, a sentence each.
     pub(crate) notes: Vec<String>,
     /// What nobody can be charged with.
@@ -58,8 +60,16 @@ pub(crate) struct Unknown {
 
 /// Runs the body once and looks at what it left.
 pub(crate) fn measure(case: &Case, policy: &Policy) -> Measured {
+    measure_round(case, policy, &mut Vec::new())
+}
+
+/// As [`measure`], for a round of several: what the `earlier` ones left counts as left, too. Adds
+/// its own scope to them.
+pub(crate) fn measure_round(case: &Case, policy: &Policy, earlier: &mut Vec<ScopeId>) -> Measured {
+    let stretch = Stretch::begin(case.name(), policy, earlier);
+    earlier.push(stretch.scope);
     let body = |scope| body::run(case.name(), scope, case.body);
-    measure_with(case.name(), policy, case.should_panic, body)
+    run_in(stretch, policy, case.should_panic, body)
 }
 
 /// As [`measure`], with a body that is run by `run` for the scope it is told.
@@ -69,14 +79,24 @@ pub(crate) fn measure_with(
     should_panic: Option<ShouldPanic>,
     run: impl FnOnce(ScopeId) -> End,
 ) -> Measured {
-    let stretch = Stretch::begin(name);
+    run_in(Stretch::begin(name, policy, &[]), policy, should_panic, run)
+}
+
+fn run_in(
+    stretch: Stretch<'_>,
+    policy: &Policy,
+    should_panic: Option<ShouldPanic>,
+    run: impl FnOnce(ScopeId) -> End,
+) -> Measured {
     let start = Instant::now();
     let end = run(stretch.scope);
     let body_time = start.elapsed();
+    let over = stretch.over_budget(&policy.budget);
     let as_expected = end.as_expected(should_panic);
     Measured {
         end,
         body_time,
+        over,
         ..stretch.settle(policy, as_expected)
     }
 }
@@ -84,8 +104,13 @@ pub(crate) fn measure_with(
 /// Whether this thread works for a check that is under way. A thread of a pool may still have the
 /// token of one that is over.
 pub(crate) fn is_inside_a_check() -> bool {
-    let scope = u32::try_from(threads::token()).map(ScopeId);
-    scope.is_ok_and(|scope| ledger::live().is_open(scope))
+    current_check().is_some()
+}
+
+/// The scope of the check that this thread works for.
+fn current_check() -> Option<ScopeId> {
+    let scope = u32::try_from(threads::token()).map(ScopeId).ok()?;
+    ledger::live().is_open(scope).then_some(scope)
 }
 
 /// A scope between its beginning and its end.
@@ -93,6 +118,8 @@ pub(crate) fn is_inside_a_check() -> bool {
 pub(crate) struct Stretch<'ledger> {
     ledger: &'ledger Ledger,
     scope: ScopeId,
+    /// Those of earlier rounds of the same check.
+    earlier: Vec<ScopeId>,
     began: u64,
     unowned: u64,
     mark: Mark,
@@ -142,45 +169,78 @@ struct Left {
 }
 
 impl<'ledger> Stretch<'ledger> {
-    fn begin(name: &str) -> Self {
+    fn begin(name: &str, policy: &Policy, earlier: &[ScopeId]) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let scope = ScopeId(NEXT.fetch_add(1, Ordering::Relaxed));
         let ledger = ledger::live();
-        let nested = is_inside_a_check();
+        let outer = current_check();
         let poisoned = sources::synchronise(ScopeId::NONE);
-        if !nested {
+        if outer.is_none() {
             sources::empty_caches();
             ledger.counters().restart_peaks();
         }
-        let before = sources::read();
+        if policy.budget.reserved.is_some() {
+            sources::restart_most_reserved();
+        }
+        let opened = Opened {
+            scope,
+            outer,
+            earlier: earlier.to_vec(),
+            metered: policy.budget.metered(),
+            test: name.to_owned(),
+            before: sources::read(),
+            poisoned,
+        };
         ledger.between_events(|| {
             ledger.open_scope(scope);
-            recording::opened(|| Opened {
-                scope,
-                test: name.to_owned(),
-                before: before.clone(),
-                poisoned: poisoned.clone(),
-            });
-            Self::opened(ledger, scope, before, poisoned)
+            recording::opened(&opened);
+            Self::opened(ledger, opened)
         })
     }
 
     /// The stretch of a scope that was just opened.
-    pub(crate) fn opened(
-        ledger: &'ledger Ledger,
-        scope: ScopeId,
-        before: Reading,
-        poisoned_before: Vec<Poisoned>,
-    ) -> Self {
+    pub(crate) fn opened(ledger: &'ledger Ledger, opened: Opened) -> Self {
+        let scope = opened.scope;
+        if let Some(outer) = opened.outer {
+            ledger.nest(scope, outer);
+        }
+        if let Some(layer) = opened.metered {
+            ledger.meter(scope, layer);
+        }
         Self {
             ledger,
             scope,
-            before,
-            poisoned_before,
+            earlier: opened.earlier,
+            before: opened.before,
+            poisoned_before: opened.poisoned,
             unowned: ledger.unowned(),
             mark: ledger.mark(),
             began: ledger.now(),
         }
+    }
+
+    /// The limits that the body passed: read before anything is given back.
+    fn over_budget(&self, budget: &Budget) -> Vec<Over> {
+        let at_most = match budget.reserved {
+            Some(_) => sources::read_most_reserved(),
+            None => Reading::default(),
+        };
+        self.ledger.between_events(|| {
+            let body_ended = BodyEnded {
+                scope: self.scope,
+                budget: *budget,
+                at_most,
+            };
+            recording::body_ended(&body_ended);
+            self.over(&body_ended)
+        })
+    }
+
+    /// The limits that the body passed, at its end.
+    pub(crate) fn over(&self, ended: &BodyEnded) -> Vec<Over> {
+        let mut over = ended.budget.passed_by(self.ledger.metered(self.scope));
+        over.extend(ended.budget.passed_by_reserve(&self.before, &ended.at_most));
+        over
     }
 
     /// Looks until nothing is left, nothing can still be freed, or the time is up.
@@ -249,7 +309,9 @@ impl<'ledger> Stretch<'ledger> {
 
     /// Whether any record can be this scope's business.
     fn may_have_left(&self) -> bool {
-        self.ledger.live_in(self.scope) != 0 || self.ledger.unowned() != self.unowned
+        self.ledger.live_in(self.scope) != 0
+            || self.ledger.unowned() != self.unowned
+            || !self.earlier.is_empty()
     }
 
     /// Judges what is in the ledger now and `seen` beside it. Asks nothing else.
@@ -281,8 +343,8 @@ impl<'ledger> Stretch<'ledger> {
     fn live_records(&self, limits: Limits, seen: &Seen, names: &dyn Names, left: &mut Left) {
         let ledger = self.ledger;
         let mut records = Vec::new();
-        if ledger.live_in(self.scope) != 0 {
-            records.extend(ledger.select(|record| record.made.caller.scope == self.scope));
+        if ledger.live_in(self.scope) != 0 || !self.earlier.is_empty() {
+            records.extend(ledger.select(|record| self.owns(record)));
         }
         if ledger.unowned() != self.unowned {
             let mut strangers = ledger.select(|record| self.is_a_stranger(record));
@@ -301,9 +363,7 @@ impl<'ledger> Stretch<'ledger> {
         records.retain(|record| {
             seen.claims.owner(record).is_none() && !is_the_runtime_s_code(record, names)
         });
-        let foreign = |record: &Record| {
-            (record.made.caller.scope != self.scope).then_some(record.made.caller.thread)
-        };
+        let foreign = |record: &Record| (!self.owns(record)).then_some(record.made.caller.thread);
         let live = records
             .iter()
             .map(|record| (*record, What::Live(record.made.kind), foreign(record)));
@@ -321,6 +381,12 @@ impl<'ledger> Stretch<'ledger> {
             let taken = ledger.stacks().taken(held.key.stack, self.scope);
             held.taken = taken.unwrap_or(held.count).max(held.count);
         }
+    }
+
+    /// Made by this check.
+    fn owns(&self, record: &Record) -> bool {
+        let scope = record.made.caller.scope;
+        scope == self.scope || self.earlier.contains(&scope)
     }
 
     /// Made inside, by a thread of no open scope.
@@ -377,6 +443,7 @@ impl<'ledger> Stretch<'ledger> {
             before: self.before.clone(),
             after: seen.after,
             held: left.held,
+            over: Vec::new(),
             tolerated: left.tolerated,
             notes,
             owner_unknown: left.owner_unknown,

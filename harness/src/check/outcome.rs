@@ -98,7 +98,7 @@ fn tell_beside(report: &Report, outcome: Outcome) {
 }
 
 /// The report as the reader of this process's errors gets it.
-fn story(report: &Report) -> String {
+pub(crate) fn story(report: &Report) -> String {
     let mut story = String::new();
     // A string takes all that is written.
     let _ = text::render(report, &Rendering::for_stderr(), &mut story);

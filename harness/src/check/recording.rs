@@ -9,17 +9,17 @@ use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
 use super::blind::Blindness;
-use super::conclude::{Subject, conclude};
-use super::measure::{Limits, Measured, Seen};
+use super::measure::{Limits, Seen};
 use super::names::{Live, Names};
 use super::sources::Poisoned;
 use crate::capture::record::recorder_of_this_process as recorder;
 use crate::device::contexts::DeviceName;
 use crate::device::quiet::quiet;
-use crate::judge::Reading;
+use crate::judge::{Budget, Reading};
 use crate::ledger::event::{CuResult, ThreadNumber};
-use crate::ledger::{self, Kind, Place, ScopeId, StackId};
+use crate::ledger::{self, Kind, Layer, Place, ScopeId, StackId};
 use crate::observe;
+use crate::options::Expect;
 use crate::report::model::{Frame, Reason, Report, Site, Verdict};
 use crate::report::symbols;
 
@@ -31,6 +31,8 @@ pub(crate) enum Line {
     Symbol(Symbol),
     /// A scope begins here.
     Opened(Opened),
+    /// Its body ends here.
+    BodyEnded(BodyEnded),
     /// It ends here, and is judged.
     Closed(Closed),
     /// A check is over: one scope, or two where it was confirmed.
@@ -46,13 +48,28 @@ pub(crate) struct Symbol {
 }
 
 /// The beginning of a scope.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Opened {
     pub(crate) scope: ScopeId,
+    /// The scope it lies in, if any.
+    pub(crate) outer: Option<ScopeId>,
+    /// Those of earlier rounds of the same check.
+    pub(crate) earlier: Vec<ScopeId>,
+    /// The layer of its budget.
+    pub(crate) metered: Option<Layer>,
     /// The test's name.
     pub(crate) test: String,
     pub(crate) before: Reading,
     pub(crate) poisoned: Vec<Poisoned>,
+}
+
+/// The end of a body, with everything that it has not given back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct BodyEnded {
+    pub(crate) scope: ScopeId,
+    pub(crate) budget: Budget,
+    /// The most that each reserve has been; nothing where no budget asks.
+    pub(crate) at_most: Reading,
 }
 
 /// The end of a scope.
@@ -73,11 +90,22 @@ pub(crate) struct Concluded {
     pub(crate) line: u32,
     pub(crate) column: u32,
     pub(crate) again: Option<String>,
-    pub(crate) first: ScopeId,
-    pub(crate) second: Option<ScopeId>,
+    pub(crate) runs: Runs,
+    /// What the test is to leave.
+    pub(crate) expect: Option<Expect>,
     /// Why the check could not see, if it could not.
     pub(crate) blind: Option<Blind>,
     pub(crate) told: Told,
+}
+
+/// The runs of a body, by their scopes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Runs {
+    /// One, and another to confirm it if need be.
+    Once(ScopeId, Option<ScopeId>),
+    /// One after the other, to see what grows.
+    Rounds(Vec<ScopeId>),
 }
 
 /// What a check could not see.
@@ -102,8 +130,13 @@ pub(crate) fn is_on() -> bool {
 }
 
 /// A scope that begins now. To be called between two events.
-pub(crate) fn opened(opened: impl FnOnce() -> Opened) {
-    add(|| vec![Line::Opened(opened())]);
+pub(crate) fn opened(opened: &Opened) {
+    add(|| vec![Line::Opened(opened.clone())]);
+}
+
+/// A body that has just ended. To be called between two events.
+pub(crate) fn body_ended(ended: &BodyEnded) {
+    add(|| vec![Line::BodyEnded(ended.clone())]);
 }
 
 /// Writes down what the return addresses so far are. It takes time, which is better spent here than
@@ -128,18 +161,18 @@ fn add(lines: impl FnOnce() -> Vec<Line>) {
     }
 }
 
-/// Puts the runs of one check together, and writes down what that takes.
-pub(crate) fn conclude_and_record(
-    subject: Subject<'_>,
-    first: &Measured,
-    second: Option<&Measured>,
+/// Has `conclude` put the runs of one check together, and writes down what that takes.
+pub(crate) fn concluded(
+    runs: Runs,
     blindness: Option<&Blindness>,
+    expect: Option<Expect>,
+    conclude: impl FnOnce(&dyn Names) -> Report,
 ) -> Report {
     if !is_on() {
-        return conclude(subject, first, second, blindness, &Live);
+        return conclude(&Live);
     }
     let asked = Asked::default();
-    let report = conclude(subject, first, second, blindness, &asked);
+    let report = conclude(&asked);
     add(|| {
         vec![Line::Concluded(Box::new(Concluded {
             test: report.test.clone(),
@@ -147,8 +180,8 @@ pub(crate) fn conclude_and_record(
             line: report.line,
             column: report.column,
             again: report.again.clone(),
-            first: first.scope,
-            second: second.map(|second| second.scope),
+            runs,
+            expect,
             blind: blindness.map(|blindness| Blind {
                 verdict: blindness.verdict,
                 reason: blindness.reason.clone(),

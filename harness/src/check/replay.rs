@@ -1,6 +1,6 @@
 //! Judges again what a recording says, by the code that judges live.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -9,12 +9,15 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::blind::Blindness;
-use super::conclude::{Subject, conclude};
+use super::conclude::{Subject, conclude, conclude_rounds};
+use super::expect;
 use super::measure::{Measured, Stretch};
 use super::names::Names;
-use super::recording::{Concluded, Line, Opened, Told};
+use super::recording::{Closed, Concluded, Line, Opened, Runs, Told};
+use super::rounds::Growing;
 use crate::capture::replay::{self as events, Wrong};
 use crate::device::contexts::DeviceName;
+use crate::judge::Over;
 use crate::ledger::event::{CuResult, ThreadNumber};
 use crate::ledger::{Kind, Ledger, Place, ScopeId, StackId};
 use crate::recording::Replay;
@@ -53,11 +56,22 @@ fn judge(recording: &[u8]) -> Result<Replay, Wrong> {
 struct Checks<'ledger> {
     ledger: &'ledger Ledger,
     symbols: HashMap<usize, Vec<Frame>>,
-    /// The scopes that were opened and not closed, with their tests.
-    open: HashMap<ScopeId, (String, Stretch<'ledger>)>,
+    /// Every scope so far: numbers are not used again.
+    scopes: HashSet<ScopeId>,
+    /// Those that were opened and not closed.
+    open: HashMap<ScopeId, Open<'ledger>>,
     /// Those that were closed and are in no report yet, with their tests.
     measured: HashMap<ScopeId, (String, Measured)>,
     reports: Vec<Report>,
+}
+
+/// A scope that was opened and not closed.
+#[derive(Debug)]
+struct Open<'ledger> {
+    test: String,
+    stretch: Stretch<'ledger>,
+    /// The limits that its body passed, once that has ended.
+    over: Vec<Over>,
 }
 
 impl<'ledger> Checks<'ledger> {
@@ -65,6 +79,7 @@ impl<'ledger> Checks<'ledger> {
         Self {
             ledger,
             symbols: HashMap::new(),
+            scopes: HashSet::new(),
             open: HashMap::new(),
             measured: HashMap::new(),
             reports: Vec::new(),
@@ -78,48 +93,54 @@ impl<'ledger> Checks<'ledger> {
                 Ok(())
             }
             Line::Opened(opened) => self.opened(opened),
-            Line::Closed(closed) => {
-                let scope = closed.scope;
-                let Some((test, stretch)) = self.open.remove(&scope) else {
-                    return Err(format!("scope {} is not open", scope.0));
-                };
-                let measured = stretch.replayed(closed, &self.names(&Told::default()));
-                self.measured.insert(scope, (test, measured));
+            Line::BodyEnded(ended) => {
+                let open = self.open.get_mut(&ended.scope);
+                let open = open.ok_or_else(|| is_not_open(ended.scope))?;
+                open.over = open.stretch.over(&ended);
                 Ok(())
             }
+            Line::Closed(closed) => self.closed(closed),
             Line::Concluded(concluded) => self.concluded(&concluded),
         }
     }
 
     fn opened(&mut self, opened: Opened) -> Result<(), String> {
-        let Opened {
-            scope,
-            test,
-            before,
-            poisoned,
-        } = opened;
-        if scope == ScopeId::NONE || !self.ledger.try_open_scope(scope) {
+        let scope = opened.scope;
+        if let Some(outer) = opened.outer.filter(|outer| !self.open.contains_key(outer)) {
+            return Err(is_not_open(outer));
+        }
+        let is_new = scope != ScopeId::NONE && self.scopes.insert(scope);
+        if !is_new || !self.ledger.try_open_scope(scope) {
             return Err(format!("scope {} cannot be opened", scope.0));
         }
-        let stretch = Stretch::opened(self.ledger, scope, before, poisoned);
-        self.open.insert(scope, (test, stretch));
+        let open = Open {
+            test: opened.test.clone(),
+            stretch: Stretch::opened(self.ledger, opened),
+            over: Vec::new(),
+        };
+        self.open.insert(scope, open);
+        Ok(())
+    }
+
+    fn closed(&mut self, closed: Closed) -> Result<(), String> {
+        let scope = closed.scope;
+        let open = self.open.remove(&scope);
+        let open = open.ok_or_else(|| is_not_open(scope))?;
+        let measured = Measured {
+            over: open.over,
+            ..open.stretch.replayed(closed, &self.names(&Told::default()))
+        };
+        self.measured.insert(scope, (open.test, measured));
         Ok(())
     }
 
     fn concluded(&mut self, concluded: &Concluded) -> Result<(), String> {
-        let mut take = |scope: ScopeId| {
-            let measured = self.measured.remove(&scope);
-            let (_, measured) =
-                measured.ok_or_else(|| format!("scope {} is not closed", scope.0))?;
-            Ok::<_, String>(measured)
-        };
-        let first = take(concluded.first)?;
-        let second = concluded.second.map(take).transpose()?;
         let blindness = concluded.blind.as_ref().map(|blind| Blindness {
             verdict: blind.verdict,
             reason: blind.reason.clone(),
             driver_in_use: true,
         });
+        let blindness = blindness.as_ref();
         let subject = Subject {
             test: &concluded.test,
             file: &concluded.file,
@@ -127,10 +148,35 @@ impl<'ledger> Checks<'ledger> {
             column: concluded.column,
             again: concluded.again.clone(),
         };
-        let names = self.names(&concluded.told);
-        let report = conclude(subject, &first, second.as_ref(), blindness.as_ref(), &names);
+        let mut report = match &concluded.runs {
+            Runs::Once(first, second) => {
+                let first = self.take(*first)?;
+                let second = second.map(|second| self.take(second)).transpose()?;
+                let names = self.names(&concluded.told);
+                conclude(subject, &first, second.as_ref(), blindness, &names)
+            }
+            Runs::Rounds(scopes) => {
+                let rounds: Result<Vec<_>, _> = scopes.iter().map(|s| self.take(*s)).collect();
+                let mut rounds = rounds?.into_iter();
+                let first = rounds.next().ok_or("there is not one round")?;
+                let names = self.names(&concluded.told);
+                let mut growing = Growing::new(first, &names);
+                rounds.for_each(|round| growing.add(round));
+                conclude_rounds(subject, &growing.finish(), blindness, &names)
+            }
+        };
+        if let Some(expect) = concluded.expect.filter(|_| blindness.is_none()) {
+            // What is not met stays as it was found.
+            let _ = expect::settle(expect, &mut report);
+        }
         self.reports.push(report);
         Ok(())
+    }
+
+    fn take(&mut self, scope: ScopeId) -> Result<Measured, String> {
+        let measured = self.measured.remove(&scope);
+        let measured = measured.map(|(_, measured)| measured);
+        measured.ok_or_else(|| format!("scope {} is not closed", scope.0))
     }
 
     fn names<'a>(&'a self, told: &'a Told) -> Recorded<'a> {
@@ -143,7 +189,7 @@ impl<'ledger> Checks<'ledger> {
 
     /// The tests whose checks came to no end, each once.
     fn unfinished(&self) -> Vec<String> {
-        let open = self.open.values().map(|(test, _)| test);
+        let open = self.open.values().map(|open| &open.test);
         let measured = self.measured.values().map(|(test, _)| test);
         let mut tests: Vec<_> = open.chain(measured).cloned().collect();
         tests.sort();
@@ -200,6 +246,10 @@ impl Names for Recorded<'_> {
     fn culprit(&self) -> Option<String> {
         self.told.culprit.clone()
     }
+}
+
+fn is_not_open(scope: ScopeId) -> String {
+    format!("scope {} is not open", scope.0)
 }
 
 fn answer<Q: PartialEq, A: Clone>(answers: &[(Q, A)], question: &Q) -> Option<A> {

@@ -1,14 +1,14 @@
 //! The whole flow of one check.
 
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::blind;
-use super::conclude::Subject;
+use super::blind::{self, Blindness};
+use super::conclude::{Subject, conclude, conclude_rounds};
 use super::gate::Gate;
 use super::measure::{Measured, is_inside_a_check, measure};
-use super::recording::conclude_and_record;
-use super::{body, entry, outcome, poison, summary};
+use super::recording::{self, Runs};
+use super::{body, entry, expect, outcome, poison, rounds, summary};
 use crate::capture::{cupti, record};
 use crate::case::Case;
 use crate::config::{self, Mode, Policy, WithoutGpu};
@@ -47,23 +47,84 @@ pub fn run(case: &'static Case) -> ExitCode {
 
     let start = Instant::now();
     begin(case);
-    let first = measure(case, &policy);
-    let second = needs_confirmation(&first, &policy).then(|| measure(case, &policy));
-    let blindness = blind::blindness(first.saw_events);
-    let mut report =
-        conclude_and_record(subject(case), &first, second.as_ref(), blindness.as_ref());
+    let Judged {
+        first,
+        mut report,
+        body_time,
+        blindness,
+    } = if policy.rounds > 1 {
+        judge_rounds(case, &policy)
+    } else {
+        judge_once(case, &policy)
+    };
     report.waited_ms = turn
         .as_ref()
         .map_or(0, |turn| turn.waited.as_millis() as u64);
-    report.overhead_ms = overhead(start, &first, second.as_ref());
+    report.overhead_ms = start.elapsed().saturating_sub(body_time).as_secs_f64() * 1e3;
     drop(turn);
     if let Some(file) = config::file_in_use(case.origin.manifest_dir) {
         report.notes.push(format!("configured by {file}"));
     }
 
+    let missed = match policy.expect {
+        // Who could not see cannot miss anything.
+        Some(expect) if blindness.is_none() => expect::settle(expect, &mut report).err(),
+        _ => None,
+    };
     let outcome = outcome::weigh(&report, &policy, blindness.as_ref());
     file(case, &report, &first);
+    if let Some(missed) = missed.filter(|_| first.as_expected) {
+        outcome::fail(case, &missed, &outcome::story(&report));
+    }
     outcome::conclude(case, first.end, &report, outcome)
+}
+
+/// A check that has run, and what it showed.
+struct Judged {
+    /// The run of the body that decides how the test itself ends.
+    first: Measured,
+    report: Report,
+    body_time: Duration,
+    blindness: Option<Blindness>,
+}
+
+/// Runs the body, and once more to confirm what it left.
+fn judge_once(case: &Case, policy: &Policy) -> Judged {
+    let first = measure(case, policy);
+    let second = needs_confirmation(&first, policy).then(|| measure(case, policy));
+    let blindness = blind::blindness(first.saw_events);
+    let runs = Runs::Once(first.scope, second.as_ref().map(|second| second.scope));
+    let report = recording::concluded(runs, blindness.as_ref(), policy.expect, |names| {
+        let second = second.as_ref();
+        conclude(subject(case), &first, second, blindness.as_ref(), names)
+    });
+    let again = second.map_or(Duration::ZERO, |second| second.body_time);
+    Judged {
+        report,
+        body_time: first.body_time + again,
+        first,
+        blindness,
+    }
+}
+
+/// Runs the body in rounds, and judges what grows.
+fn judge_rounds(case: &Case, policy: &Policy) -> Judged {
+    let rounds = rounds::run(case, policy);
+    let blindness = blind::blindness(rounds.first.saw_events);
+    let runs = Runs::Rounds(rounds.scopes.clone());
+    let report = recording::concluded(runs, blindness.as_ref(), policy.expect, |names| {
+        conclude_rounds(subject(case), &rounds, blindness.as_ref(), names)
+    });
+    let ended = match rounds.last {
+        Some(last) if !last.as_expected => last,
+        _ => rounds.first,
+    };
+    Judged {
+        report,
+        body_time: rounds.body_time,
+        first: ended,
+        blindness,
+    }
 }
 
 /// Gets everything ready that must be there before the body: the driver's tracer, ears for other
@@ -79,7 +140,8 @@ fn begin(case: &Case) {
 
 /// Whether the body runs a second time: only what repeats is a leak.
 fn needs_confirmation(first: &Measured, policy: &Policy) -> bool {
-    policy.confirm && first.as_expected && !first.held.is_empty()
+    let found = !first.held.is_empty() || !first.over.is_empty();
+    policy.confirm && first.as_expected && found
 }
 
 fn subject(case: &Case) -> Subject<'_> {
@@ -90,12 +152,6 @@ fn subject(case: &Case) -> Subject<'_> {
         column: case.origin.column,
         again: again::command(case),
     }
-}
-
-/// What the check cost beside the body, in milliseconds.
-fn overhead(start: Instant, first: &Measured, second: Option<&Measured>) -> f64 {
-    let body = first.body_time + second.map(|second| second.body_time).unwrap_or_default();
-    start.elapsed().saturating_sub(body).as_secs_f64() * 1e3
 }
 
 /// Writes the report down where the run's summary and other programs find it.

@@ -64,13 +64,7 @@ pub(crate) fn read() -> Reading {
     }
     reading
         .levels
-        .extend(pools_at_rest().into_iter().map(|pool| Level {
-            name: LevelName::Pool(pool.pool.to_string()),
-            place: pool.place,
-            allocated: pool.allocated,
-            peak: None,
-            reserved: Some(pool.reserved),
-        }));
+        .extend(pools_at_rest().into_iter().map(pool_level));
     reading.handles = (0..Place::LIMIT)
         .map(Place::at)
         .map(|place| (place, counters.handles(place)))
@@ -79,12 +73,52 @@ pub(crate) fn read() -> Reading {
     reading
 }
 
+/// Lets the reserves that [`read_most_reserved`] tells begin anew.
+pub(crate) fn restart_most_reserved() {
+    if tracer_stands() {
+        pools::restart_most_reserved();
+    }
+}
+
+/// The most that each reserve has been. For a probed allocator that is what it holds now: read
+/// before its cache is emptied.
+pub(crate) fn read_most_reserved() -> Reading {
+    let pools = if tracer_stands() {
+        pools::most_reserved()
+    } else {
+        Vec::new()
+    };
+    let probed = probe::all().into_iter().flat_map(|probe| {
+        let places = probe.places().into_iter();
+        places.map(|place| level(probe, place, None))
+    });
+    Reading {
+        levels: probed.chain(pools.into_iter().map(pool_level)).collect(),
+        ..Reading::default()
+    }
+}
+
 /// The driver's pools. Without the tracer nobody knows which contexts to wait for, and the reserve
 /// of a pool that nobody waited for says nothing.
 fn pools_at_rest() -> Vec<pools::PoolReading> {
-    match cupti::start() {
-        Ok(tracer) if tracer.heartbeat().is_ok() => pools::readings(),
-        _ => Vec::new(),
+    if tracer_stands() {
+        pools::readings()
+    } else {
+        Vec::new()
+    }
+}
+
+fn tracer_stands() -> bool {
+    cupti::start().is_ok_and(|tracer| tracer.heartbeat().is_ok())
+}
+
+fn pool_level(pool: pools::PoolReading) -> Level {
+    Level {
+        name: LevelName::Pool(pool.pool.to_string()),
+        place: pool.place,
+        allocated: pool.allocated,
+        peak: None,
+        reserved: Some(pool.reserved),
     }
 }
 

@@ -50,7 +50,26 @@ struct Facts {
     tolerance: Option<u64>,
     #[serde(deserialize_with = "size")]
     reserved_tolerance: Option<u64>,
+    #[serde(deserialize_with = "size")]
+    max_allocated: Option<u64>,
+    #[serde(deserialize_with = "size")]
+    max_reserved: Option<u64>,
+    max_allocation_count: Option<u64>,
+    layer: Option<Layer>,
+    #[serde(deserialize_with = "rounds")]
+    rounds: Option<u32>,
     confirm: Option<bool>,
+}
+
+/// The name of a layer: read once in a process, and kept as long.
+#[derive(Clone, Copy, Debug)]
+struct Layer(&'static str);
+
+impl<'de> Deserialize<'de> for Layer {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Ok(Self(Box::leak(text.into_boxed_str())))
+    }
 }
 
 impl File {
@@ -110,6 +129,11 @@ impl Facts {
         Options {
             tolerance: self.tolerance,
             reserved_tolerance: self.reserved_tolerance,
+            max_allocated: self.max_allocated,
+            max_reserved: self.max_reserved,
+            max_allocation_count: self.max_allocation_count,
+            rounds: self.rounds,
+            layer: self.layer.map(|layer| layer.0),
             confirm: self.confirm,
             ..Options::DEFAULT
         }
@@ -134,6 +158,15 @@ fn one_of<'de, D: Deserializer<'de>, T: Word>(from: D) -> Result<Option<T>, D::E
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(from)?;
     word::duration(&text).map(Some).map_err(de::Error::custom)
+}
+
+fn rounds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    match u32::deserialize(from)? {
+        0 => Err(de::Error::custom(
+            "0 rounds check nothing: 1 is an ordinary check",
+        )),
+        rounds => Ok(Some(rounds)),
+    }
 }
 
 fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WildMatch>, D::Error> {
@@ -248,7 +281,7 @@ mod tests {
 2:8: "on" is not one of auto, require, off
 2:10: invalid type: integer `250`, expected a string
 2:10: `5 min` is not a duration: write a number and ms or s, such as "250ms"
-2:1: unknown field `tolerence`, expected one of `test`, `tolerance`, `reserved_tolerance`, `confirm`
+2:1: unknown field `tolerence`, expected one of `test`, `tolerance`, `reserved_tolerance`, `max_allocated`, `max_reserved`, `max_allocation_count`, `layer`, `rounds`, `confirm`
 2:13: `1 MB` has two readings: write "1 MiB" or "1000000 B"
 2:13: -1 bytes: a size is not negative
 2:13: invalid type: floating point `1.5`, expected a whole number of bytes, or a size in quotes such as "1 MiB"

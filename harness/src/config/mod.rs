@@ -14,7 +14,8 @@ use std::time::Duration;
 use self::file::File;
 use self::variables::Variables;
 pub(crate) use self::word::{FirstUse, Mode, WithoutGpu};
-use crate::options::{OnLeak, Options};
+use crate::judge::Budget;
+use crate::options::{Expect, OnLeak, Options};
 use crate::report::workspace::Workspace;
 
 /// What holds for one check.
@@ -29,6 +30,9 @@ pub(crate) struct Policy {
     pub(crate) confirm: bool,
     pub(crate) tolerance: u64,
     pub(crate) reserved_tolerance: u64,
+    pub(crate) budget: Budget,
+    pub(crate) rounds: u32,
+    pub(crate) expect: Option<Expect>,
 }
 
 /// The configuration file of this process.
@@ -87,11 +91,30 @@ impl Policy {
                 .or(options.settle)
                 .or(run.settle)
                 .unwrap_or(Duration::from_millis(250)),
-            confirm: facts.confirm.unwrap_or(true),
+            // What is to leak is known: a second run says nothing of it.
+            confirm: facts.confirm.unwrap_or(true) && facts.expect.is_none(),
+            rounds: match facts.expect {
+                // What is to leak is to leak once.
+                Some(_) => 1,
+                None => variables.rounds.or(facts.rounds).unwrap_or(1),
+            },
+            expect: facts.expect,
             tolerance: facts.tolerance.unwrap_or(0),
             reserved_tolerance: facts.reserved_tolerance.unwrap_or(0),
+            budget: Budget {
+                allocated: facts.max_allocated,
+                reserved: facts.max_reserved,
+                allocations: facts.max_allocation_count,
+                allocator: facts.layer.and_then(allocator),
+            },
         }
     }
+}
+
+/// The allocator that a layer's name means: `allocator:NAME`, or the name alone.
+fn allocator(layer: &'static str) -> Option<&'static str> {
+    let name = layer.strip_prefix("allocator:").unwrap_or(layer);
+    (name != "driver").then_some(name)
 }
 
 /// The configuration file in use, as reports show it.

@@ -12,7 +12,7 @@ use crate::options::OnLeak;
 const PREFIX: &str = "GPU_LEAK_CHECK";
 
 /// Every variable, without the prefix.
-const KNOWN: [&str; 10] = [
+const KNOWN: [&str; 11] = [
     "",
     "_CONFIG",
     "_CUPTI",
@@ -20,6 +20,7 @@ const KNOWN: [&str; 10] = [
     "_ON_LEAK",
     "_OUTPUT",
     "_RECORD",
+    "_ROUNDS",
     "_RUN",
     "_SETTLE",
     "_WITHOUT_GPU",
@@ -33,6 +34,7 @@ pub(super) struct Variables {
     pub(super) on_leak: Option<OnLeak>,
     pub(super) first_use: Option<FirstUse>,
     pub(super) settle: Option<Duration>,
+    pub(super) rounds: Option<u32>,
     pub(super) without_gpu: Option<WithoutGpu>,
     pub(super) config: Option<PathBuf>,
 }
@@ -83,6 +85,7 @@ impl Variables {
                 let settle = word::duration(value).map_err(|why| format!("{name}: {why}"))?;
                 self.settle = Some(settle);
             }
+            "_ROUNDS" => self.rounds = Some(rounds(name, value)?),
             "_CONFIG" => self.config = Some(PathBuf::from(raw)),
             // Read where they are used.
             "_CUPTI" | "_OUTPUT" | "_RECORD" | "_RUN" => {}
@@ -94,6 +97,11 @@ impl Variables {
 
 fn choose<T: Word>(name: &str, value: &str) -> Result<T, String> {
     T::read(value).map_err(|words| format!("{name}={value:?} is not one of {words}"))
+}
+
+fn rounds(name: &str, value: &str) -> Result<u32, String> {
+    let number = value.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("{name}={value:?} is not a whole number from 1 on"))
 }
 
 fn unknown(name: &str) -> String {
@@ -151,6 +159,10 @@ mod tests {
         assert_eq!(
             wrong("GPU_LEAK_CHECK_SETTLE", "5"),
             "GPU_LEAK_CHECK_SETTLE: `5` is not a duration: write a number and ms or s, such as \"250ms\""
+        );
+        assert_eq!(
+            wrong("GPU_LEAK_CHECK_ROUNDS", "0"),
+            "GPU_LEAK_CHECK_ROUNDS=\"0\" is not a whole number from 1 on"
         );
         let unknown = wrong("GPU_LEAK_CHECK_SETLE", "5ms");
         assert!(

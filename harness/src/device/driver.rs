@@ -55,6 +55,7 @@ functions! {
     default_pool: c"cuDeviceGetDefaultMemPool", fn(*mut *mut c_void, c_int);
     current_pool: c"cuDeviceGetMemPool", fn(*mut *mut c_void, c_int);
     pool_attribute: c"cuMemPoolGetAttribute", fn(*mut c_void, c_int, *mut c_void);
+    set_pool_attribute: c"cuMemPoolSetAttribute", fn(*mut c_void, c_int, *mut c_void);
     trim_pool: c"cuMemPoolTrimTo", fn(*mut c_void, usize);
     graph_attribute: c"cuDeviceGetGraphMemAttribute", fn(c_int, c_int, *mut c_void);
     trim_graphs: c"cuDeviceGraphMemTrim", fn(c_int);
@@ -110,6 +111,8 @@ fn open() -> Result<Library, String> {
 pub(crate) enum PoolAttribute {
     /// `CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT`
     Reserved = 5,
+    /// `CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH`: the most since it was last restarted.
+    MostReserved = 6,
     /// `CU_MEMPOOL_ATTR_USED_MEM_CURRENT`
     Used = 7,
 }
@@ -287,6 +290,23 @@ impl Driver {
         let out = (&raw mut value).cast();
         call!(self.pool_attribute(pointer(pool), attribute as c_int, out))?;
         Ok(value)
+    }
+
+    /// Lets the figure of [`PoolAttribute::MostReserved`] begin anew at what is reserved now.
+    ///
+    /// # Safety
+    ///
+    /// The pool is live.
+    ///
+    /// # Errors
+    ///
+    /// The driver's.
+    pub(crate) unsafe fn restart_most_reserved(&self, pool: u64) -> Result<(), CuResult> {
+        // The one value that the driver takes.
+        let mut zero = 0_u64;
+        let value = (&raw mut zero).cast();
+        let attribute = PoolAttribute::MostReserved as c_int;
+        call!(self.set_pool_attribute(pointer(pool), attribute, value))
     }
 
     /// Gives back what the pool holds and nobody uses.

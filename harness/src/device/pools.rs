@@ -54,6 +54,29 @@ pub(crate) struct PoolReading {
 
 /// The pools of every device in use.
 pub(crate) fn readings() -> Vec<PoolReading> {
+    read_all(PoolAttribute::Reserved)
+}
+
+/// As [`readings`], with the most that each stream-ordered pool has reserved since
+/// [`restart_most_reserved`].
+pub(crate) fn most_reserved() -> Vec<PoolReading> {
+    read_all(PoolAttribute::MostReserved)
+}
+
+/// Lets the most that each stream-ordered pool has reserved begin anew.
+pub(crate) fn restart_most_reserved() {
+    let _quiet = quiet();
+    let (Some(driver), Some(reading)) = (driver::get(), CONTEXTS_AND_POOLS.read()) else {
+        return;
+    };
+    for pool in live_pools(driver, &reading, &devices_in_use()) {
+        // A pool that keeps its old figure shows too much, never too little.
+        // SAFETY: `pool` is live, for `reading` was begun before it was looked up.
+        let _ = unsafe { driver.restart_most_reserved(pool.handle) };
+    }
+}
+
+fn read_all(reserved: PoolAttribute) -> Vec<PoolReading> {
     let _quiet = quiet();
     let (Some(driver), Some(reading)) = (driver::get(), CONTEXTS_AND_POOLS.read()) else {
         return Vec::new();
@@ -62,7 +85,7 @@ pub(crate) fn readings() -> Vec<PoolReading> {
     let mut found = Vec::new();
     for pool in live_pools(driver, &reading, &devices) {
         // SAFETY: `pool` is live, for `reading` was begun before it was looked up.
-        found.extend(unsafe { read_pool(driver, &pool) });
+        found.extend(unsafe { read_pool(driver, &pool, reserved) });
     }
     found.extend(
         devices
@@ -168,14 +191,18 @@ fn explicit_pools() -> Vec<LivePool> {
 /// # Safety
 ///
 /// The pool stays live meanwhile.
-unsafe fn read_pool(driver: &Driver, pool: &LivePool) -> Result<PoolReading, CuResult> {
+unsafe fn read_pool(
+    driver: &Driver,
+    pool: &LivePool,
+    reserved: PoolAttribute,
+) -> Result<PoolReading, CuResult> {
     // SAFETY: the caller's promise.
     let attribute = |attribute| unsafe { driver.pool_attribute(pool.handle, attribute) };
     Ok(PoolReading {
         place: pool.place,
         pool: pool.name,
         allocated: attribute(PoolAttribute::Used)?,
-        reserved: attribute(PoolAttribute::Reserved)?,
+        reserved: attribute(reserved)?,
     })
 }
 

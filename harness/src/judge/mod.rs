@@ -1,16 +1,20 @@
 //! From two readings and the ledger to findings. Pure: nothing here calls a driver.
 
+mod budget;
 mod claims;
 mod confirm;
 mod failure;
+mod growth;
 mod happened;
 mod held;
 mod reading;
 mod reserve;
 mod tolerance;
 
+pub(crate) use budget::{Budget, Limit, Over};
 pub(crate) use claims::Claims;
 pub(crate) use confirm::{Confirmed, confirm};
+pub(crate) use growth::{Grown, growth, is_an_incident};
 pub(crate) use happened::happened;
 #[cfg(test)]
 pub(crate) use held::HeldKey;

@@ -15,7 +15,8 @@ use super::event::{
 use super::flights::{Flight, Flights, moment};
 use super::kind::Kind;
 use super::lifetime::dies_with_context;
-use super::name::Place;
+use super::meter::{Meters, Taken};
+use super::name::{Layer, Place};
 use super::record::Record;
 use super::scopes::ScopeCounts;
 use super::stack::Stacks;
@@ -47,6 +48,7 @@ pub struct Ledger {
     stacks: Stacks,
     contexts: Contexts,
     scopes: ScopeCounts,
+    meters: Meters,
     anomalies: Anomalies,
     lost: OnceLock<SourceLoss>,
     pub(super) tap: Tap,
@@ -77,6 +79,7 @@ impl Ledger {
             stacks: Stacks::new(),
             contexts: Contexts::default(),
             scopes: ScopeCounts::new(),
+            meters: Meters::default(),
             anomalies: Anomalies::default(),
             lost: OnceLock::new(),
             tap: Tap::default(),
@@ -179,6 +182,7 @@ impl Ledger {
     /// Enters a record into every figure but the table.
     fn count(&self, record: &Record) {
         self.counters.add(record);
+        self.meters.took(record);
         if !self.scopes.add(record.made.caller) {
             self.unowned.0.fetch_add(1, Ordering::Relaxed);
         }
@@ -186,6 +190,7 @@ impl Ledger {
 
     fn forget(&self, record: &Record) {
         self.counters.remove(record);
+        self.meters.gave_back(record);
         self.scopes.remove(record.made.caller);
     }
 
@@ -253,6 +258,7 @@ impl Ledger {
         }
         // Counted first, as in `created`.
         self.counters.add(&record);
+        self.meters.took_back(&record);
         self.scopes.add(record.made.caller);
         self.table.insert(record);
         Some(record)
@@ -332,6 +338,21 @@ impl Ledger {
         self.scopes.close(scope);
         let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
         returned.remove(&scope).unwrap_or_default()
+    }
+
+    /// Begins to meter what the open `scope` takes in `layer`, until [`Self::metered`].
+    pub fn meter(&self, scope: ScopeId, layer: Layer) {
+        self.meters.begin(scope, layer);
+    }
+
+    /// What `inner` takes counts for the meter of `outer` as well.
+    pub fn nest(&self, inner: ScopeId, outer: ScopeId) {
+        self.meters.nest(inner, outer);
+    }
+
+    /// Ends the meter of `scope`: what it took, by place. Nothing where it has none.
+    pub fn metered(&self, scope: ScopeId) -> Vec<Taken> {
+        self.meters.end(scope)
     }
 
     /// How many records of an open scope are live.

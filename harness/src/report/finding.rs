@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use super::escape;
 use super::excerpt;
-use super::model::{FailedRelease, Finding, Report, Site, Verdict};
+use super::model::{Budget, FailedRelease, Finding, Report, Share, Site, Verdict};
 use super::text::Rendering;
 use super::units::{count, exact_size, noun, quantity};
 use crate::ledger::{Kind, Layer, Place};
@@ -46,6 +46,14 @@ pub(super) fn write(
     if finding.failed.is_some() && finding.site.user_frame().is_some() {
         detail("taken at", &finding.site.location(), how, out)?;
     }
+    for also in finding
+        .budget
+        .iter()
+        .flat_map(|budget| budget.shares.iter().skip(1))
+    {
+        let text = format!("{} at {}", share(also), escape::name(&also.at));
+        detail("also", &text, how, out)?;
+    }
     if let Some(thread) = &finding.foreign_thread {
         let thread = escape::name(thread);
         detail(
@@ -54,6 +62,9 @@ pub(super) fn write(
             how,
             out,
         )?;
+    }
+    if let Some(rounds) = rounds(finding) {
+        detail("rounds", &rounds, how, out)?;
     }
     if let Some(second) = second_run(finding) {
         detail("confirmed", &second, how, out)?;
@@ -71,6 +82,9 @@ fn detail(label: &str, text: &str, how: &Rendering, out: &mut dyn Write) -> fmt:
 
 /// `2 × 512 KiB device memory, stream-ordered`
 fn what(finding: &Finding) -> String {
+    if let Some(budget) = &finding.budget {
+        return passed(budget, finding);
+    }
     let Some(kind) = finding.kind else {
         let layer = finding.layer.to_string();
         let holder = escape::name(finding.holder.as_deref().unwrap_or(&layer));
@@ -97,6 +111,39 @@ fn what(finding: &Finding) -> String {
     }
 }
 
+/// `1.50 MiB device memory at the peak, where max_allocated is 1.00 MiB`
+fn passed(budget: &Budget, finding: &Finding) -> String {
+    let layer = finding.layer.to_string();
+    let whose = escape::name(finding.holder.as_deref().unwrap_or(&layer));
+    let (reached, allowed) = match &*budget.option {
+        "max_allocation_count" => (
+            format!("{} made", quantity(budget.reached, "allocation")),
+            count(budget.allowed),
+        ),
+        "max_reserved" => (
+            format!("{} reserved by {whose}", exact_size(budget.reached)),
+            exact_size(budget.allowed),
+        ),
+        _ => (
+            format!("{} allocated at the peak", exact_size(budget.reached)),
+            exact_size(budget.allowed),
+        ),
+    };
+    format!("{reached}, {} is {allowed}", escape::name(&budget.option))
+}
+
+/// `2 allocations, 1.00 MiB`
+fn share(share: &Share) -> String {
+    match share.bytes {
+        0 => quantity(share.count, "allocation"),
+        bytes => format!(
+            "{}, {}",
+            quantity(share.count, "allocation"),
+            exact_size(bytes)
+        ),
+    }
+}
+
 /// `device memory, stream-ordered`
 fn memory(kind: Kind, layer: Layer, place: Place) -> String {
     let is_host = place == Place::HOST;
@@ -111,6 +158,10 @@ fn memory(kind: Kind, layer: Layer, place: Place) -> String {
 
 /// `taken here 8 times, given back 6 times`
 fn taken(finding: &Finding) -> String {
+    let shares = finding.budget.as_ref().map(|budget| &*budget.shares);
+    if let Some([largest, ..]) = shares {
+        return share(largest);
+    }
     let here = if finding.kind.is_none_or(|kind| !kind.is_handle()) {
         "taken here"
     } else {
@@ -140,11 +191,31 @@ fn refused(failed: &FailedRelease) -> String {
     )
 }
 
+/// `1, 2, 3 left after each: 1 more and 512 KiB more a round`
+fn rounds(finding: &Finding) -> Option<String> {
+    let (first, last) = (finding.rounds.first()?, finding.rounds.last()?);
+    let counts: Vec<_> = finding
+        .rounds
+        .iter()
+        .map(|left| count(left.count))
+        .collect();
+    let steps = (finding.rounds.len() as u64).saturating_sub(1).max(1);
+    let per_round = |first: u64, last: u64| last.saturating_sub(first) / steps;
+    let mut slope = format!("{} more a round", count(per_round(first.count, last.count)));
+    if finding.bytes != 0 {
+        slope += &format!(", {} more", exact_size(per_round(first.bytes, last.bytes)));
+    }
+    Some(format!("{} left after each: {slope}", counts.join(", ")))
+}
+
 /// What the second run of the body showed.
 fn second_run(finding: &Finding) -> Option<String> {
     Some(match (finding.verdict, finding.confirmed) {
         (Verdict::FirstUse, _) => "the second run left no more: one-time set-up".to_owned(),
         (_, None) => return None,
+        (Verdict::OverBudget, Some(_)) => {
+            "the second run passed it too: not one-time set-up".to_owned()
+        }
         (Verdict::Retained, Some(second)) => {
             let kept = exact_size(second.bytes);
             format!("the second run kept {kept} more: not one-time set-up")

@@ -36,7 +36,7 @@ pub fn headline(report: &Report) -> String {
                 places(&findings)
             )
         }
-        Verdict::OverBudget => format!("gpu memory over budget: {}", amounts(&findings)),
+        Verdict::OverBudget => format!("gpu budget passed: {}", budgets(&findings)),
         Verdict::FirstUse => format!(
             "gpu leak check: first-use: {}, taken {}",
             amounts(&findings),
@@ -51,6 +51,25 @@ pub fn headline(report: &Report) -> String {
         Verdict::Aborted => "gpu leak check: aborted: the process ended inside the test".to_owned(),
         Verdict::Clean => "gpu leak check: clean".to_owned(),
     }
+}
+
+/// `1.50 MiB on cuda:0, max_allocated is 1.00 MiB`
+fn budgets(findings: &[&Finding]) -> String {
+    let budget = |finding: &&Finding| {
+        let budget = finding.budget.as_ref()?;
+        let show = match &*budget.option {
+            "max_allocation_count" => |amount| quantity(amount, "allocation"),
+            _ => exact_size,
+        };
+        Some(format!(
+            "{} on {}, {} is {}",
+            show(budget.reached),
+            escape::name(&finding.place.to_string()),
+            escape::name(&budget.option),
+            show(budget.allowed)
+        ))
+    };
+    listed(&findings.iter().filter_map(budget).collect::<Vec<_>>())
 }
 
 /// `2 allocations, 1.00 MiB on cuda:0 and 1 stream on cuda:1`

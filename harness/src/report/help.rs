@@ -1,6 +1,6 @@
 //! What to do about each verdict.
 
-use super::model::{Report, Verdict};
+use super::model::{Finding, Report, Verdict};
 use super::units::count;
 
 /// One sentence or two for each sort of finding in `report`, worst first.
@@ -52,7 +52,25 @@ fn remedy(verdict: Verdict, report: &Report) -> Option<String> {
             )
         }
         Verdict::Grew => "free in each round what the round takes".to_owned(),
-        Verdict::OverBudget => "take less at a time, or raise the budget".to_owned(),
+        Verdict::OverBudget => {
+            let of_verdict = |finding: &&Finding| finding.verdict == verdict;
+            let budgets = report.findings.iter().filter(of_verdict);
+            let largest = |option: &str| {
+                let reached = budgets
+                    .clone()
+                    .filter_map(|finding| finding.budget.as_ref());
+                let reached = reached.filter(|budget| budget.option == option);
+                reached.map(|budget| budget.reached).max()
+            };
+            let options = ["max_allocated", "max_reserved", "max_allocation_count"];
+            let raised = options.iter().filter_map(|option| {
+                largest(option).map(|reached| format!("{option} = {}", literal(reached)))
+            });
+            format!(
+                "take less, or raise the budget: #[gpu_leak_check({})]",
+                raised.collect::<Vec<_>>().join(", ")
+            )
+        }
         Verdict::FirstUse => {
             "made once and kept, as a static or a library's workspace is: told, and failed only \
              by GPU_LEAK_CHECK_FIRST_USE=fail"

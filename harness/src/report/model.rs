@@ -145,6 +145,12 @@ pub struct Finding {
     pub confirmed: Option<Confirmation>,
     /// The free that failed, for [`Verdict::FailedFree`].
     pub failed: Option<FailedRelease>,
+    /// What was left after each round, for [`Verdict::Grew`].
+    #[serde(default)]
+    pub rounds: Vec<Left>,
+    /// The limit that was passed, for [`Verdict::OverBudget`].
+    #[serde(default)]
+    pub budget: Option<Budget>,
     /// The thread that took them, where it is not one of the test's own.
     pub foreign_thread: Option<String>,
     /// More about it, a sentence each.
@@ -160,6 +166,40 @@ pub struct FailedRelease {
     pub code: u32,
     /// Where the call stands.
     pub site: Site,
+}
+
+/// What a site had left after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// How many.
+    pub count: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+/// A limit of the test that was passed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    /// The option that sets it: `max_allocated`.
+    pub option: String,
+    /// What it allows: bytes, or allocations.
+    pub allowed: u64,
+    /// What the test came to.
+    pub reached: u64,
+    /// Who had part in it, the largest first: of bytes, what was alive at the peak. The first is
+    /// the finding's own site.
+    pub shares: Vec<Share>,
+}
+
+/// The part that one site has in what passed a limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// How many allocations.
+    pub count: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// `src/optim.rs:88`.
+    pub at: String,
 }
 
 /// What the second run of the body showed of a finding.

@@ -21,6 +21,12 @@ fn every_option_is_one_field() {
         r#"
         tolerance = "1.5 MiB",
         reserved_tolerance = 2 * SEGMENT,
+        max_allocated = "64 MiB",
+        max_reserved = 2 * SEGMENT,
+        max_allocation_count = 100,
+        layer = "allocator:cubecl",
+        rounds = 5,
+        expect(count = 2, bytes = "1 MiB"),
         confirm = false,
         on_leak = "warn",
         settle = "2s",

@@ -1,0 +1,314 @@
+//! What scopes with a budget take: how much at most, how often, and what was alive at the peak.
+//!
+//! Only such scopes are metered; all others pay for one load.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use super::event::{ScopeId, StackId};
+use super::name::{Layer, Place};
+use super::record::Record;
+
+/// The meters that run.
+#[derive(Debug, Default)]
+pub(super) struct Meters {
+    running: AtomicUsize,
+    meters: Mutex<Running>,
+}
+
+#[derive(Debug, Default)]
+struct Running {
+    by_scope: FxHashMap<ScopeId, Meter>,
+    /// From a scope to the one it was opened in: what the inner takes, the outer takes too.
+    outer: FxHashMap<ScopeId, ScopeId>,
+}
+
+/// What one scope takes in one layer.
+#[derive(Debug)]
+struct Meter {
+    layer: Layer,
+    places: FxHashMap<Place, Flow>,
+}
+
+/// What comes and goes at one place.
+#[derive(Debug, Default)]
+struct Flow {
+    made: u64,
+    live: u64,
+    peak: u64,
+    sites: FxHashMap<StackId, Site>,
+    /// What each site has gained (or lost) since the peak: with it the sites at the peak are known
+    /// without a copy of them all at every new peak.
+    since_peak: FxHashMap<StackId, Change>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Site {
+    made: u64,
+    count: u64,
+    bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Change {
+    count: i64,
+    bytes: i64,
+}
+
+/// What a metered scope took at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Where.
+    pub place: Place,
+    /// How many allocations were made.
+    pub made: u64,
+    /// The most bytes that were live at once.
+    pub peak: u64,
+    /// What was live then, the largest first.
+    pub at_peak: Vec<SiteTaken>,
+    /// Who made how many, the most first.
+    pub by_site: Vec<SiteTaken>,
+}
+
+/// The part that one stack has in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SiteTaken {
+    /// The stack.
+    pub stack: StackId,
+    /// How many allocations.
+    pub count: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+impl Meters {
+    fn lock(&self) -> MutexGuard<'_, Running> {
+        self.meters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to meter what `scope` takes in `layer`.
+    pub(super) fn begin(&self, scope: ScopeId, layer: Layer) {
+        let places = FxHashMap::default();
+        self.lock().by_scope.insert(scope, Meter { layer, places });
+        self.running.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What `inner` takes counts for `outer` as well.
+    pub(super) fn nest(&self, inner: ScopeId, outer: ScopeId) {
+        if self.running.load(Ordering::Relaxed) != 0 {
+            self.lock().outer.insert(inner, outer);
+        }
+    }
+
+    /// Ends a scope's meter, if it has one.
+    pub(super) fn end(&self, scope: ScopeId) -> Vec<Taken> {
+        if self.running.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let mut running = self.lock();
+        running.outer.remove(&scope);
+        let Some(meter) = running.by_scope.remove(&scope) else {
+            return Vec::new();
+        };
+        self.running.fetch_sub(1, Ordering::Relaxed);
+        let mut taken: Vec<_> = meter
+            .places
+            .into_iter()
+            .map(|(place, flow)| flow.taken(place))
+            .collect();
+        taken.sort_unstable_by_key(|taken| taken.place);
+        taken
+    }
+
+    /// A record was made.
+    pub(super) fn took(&self, record: &Record) {
+        self.change(record, |flow| {
+            flow.made += 1;
+            flow.sites.entry(record.made.caller.stack).or_default().made += 1;
+            flow.gain(record);
+        });
+    }
+
+    /// A record that had been taken out was put back.
+    pub(super) fn took_back(&self, record: &Record) {
+        self.change(record, |flow| flow.gain(record));
+    }
+
+    /// A record is gone.
+    pub(super) fn gave_back(&self, record: &Record) {
+        self.change(record, |flow| flow.lose(record));
+    }
+
+    fn change(&self, record: &Record, mut by: impl FnMut(&mut Flow)) {
+        if self.running.load(Ordering::Relaxed) == 0 || record.made.kind.is_handle() {
+            return;
+        }
+        let mut running = self.lock();
+        let mut scope = Some(record.made.caller.scope);
+        while let Some(this) = scope {
+            if let Some(meter) = running.by_scope.get_mut(&this)
+                && meter.layer == record.made.layer
+            {
+                by(meter.places.entry(record.made.place).or_default());
+            }
+            scope = running.outer.get(&this).copied();
+        }
+    }
+}
+
+impl Flow {
+    fn gain(&mut self, record: &Record) {
+        let (stack, bytes) = (record.made.caller.stack, record.made.bytes);
+        let site = self.sites.entry(stack).or_default();
+        site.count += 1;
+        site.bytes = site.bytes.saturating_add(bytes);
+        self.live = self.live.saturating_add(bytes);
+        if self.live > self.peak {
+            self.peak = self.live;
+            self.since_peak.clear();
+        } else {
+            let change = self.since_peak.entry(stack).or_default();
+            change.count += 1;
+            change.bytes = change.bytes.wrapping_add(bytes.cast_signed());
+        }
+    }
+
+    /// What was live when the meter began is not known here, and is not metered.
+    fn lose(&mut self, record: &Record) {
+        let (stack, bytes) = (record.made.caller.stack, record.made.bytes);
+        let Some(site) = self.sites.get_mut(&stack).filter(|site| site.count > 0) else {
+            return;
+        };
+        site.count -= 1;
+        site.bytes = site.bytes.saturating_sub(bytes);
+        self.live = self.live.saturating_sub(bytes);
+        let change = self.since_peak.entry(stack).or_default();
+        change.count -= 1;
+        change.bytes = change.bytes.wrapping_sub(bytes.cast_signed());
+    }
+
+    fn taken(self, place: Place) -> Taken {
+        let mut at_peak = Vec::new();
+        let mut by_site = Vec::new();
+        for (stack, site) in self.sites {
+            let since = self.since_peak.get(&stack).copied().unwrap_or_default();
+            let count = site.count.saturating_add_signed(-since.count);
+            let bytes = site.bytes.saturating_add_signed(since.bytes.wrapping_neg());
+            if count != 0 {
+                at_peak.push(SiteTaken {
+                    stack,
+                    count,
+                    bytes,
+                });
+            }
+            let count = site.made;
+            by_site.push(SiteTaken {
+                stack,
+                count,
+                bytes,
+            });
+        }
+        at_peak.sort_unstable_by_key(|site| (std::cmp::Reverse(site.bytes), site.stack));
+        by_site.sort_unstable_by_key(|site| (std::cmp::Reverse(site.count), site.stack));
+        Taken {
+            place,
+            made: self.made,
+            peak: self.peak,
+            at_peak,
+            by_site,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Layer, Meters, Place, Record, ScopeId, SiteTaken, StackId, Taken};
+    use crate::ledger::Kind;
+    use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space, ThreadNumber};
+
+    fn record(scope: u32, stack: u32, bytes: u64) -> Record {
+        let made = Creation {
+            key: Key {
+                space: Space::DevicePointer,
+                value: 1,
+            },
+            kind: Kind::Linear,
+            layer: Layer::DRIVER,
+            place: Place::cuda(0),
+            bytes,
+            context: ContextUid(1),
+            stream: 0,
+            pool: 0,
+            caller: Caller {
+                thread: ThreadNumber(1),
+                scope: ScopeId(scope),
+                stack: StackId(stack),
+            },
+        };
+        Record { sequence: 1, made }
+    }
+
+    fn only(mut taken: Vec<Taken>) -> Taken {
+        assert_eq!(taken.len(), 1);
+        taken.remove(0)
+    }
+
+    fn site(stack: u32, count: u64, bytes: u64) -> SiteTaken {
+        let stack = StackId(stack);
+        SiteTaken {
+            stack,
+            count,
+            bytes,
+        }
+    }
+
+    #[test]
+    fn the_peak_is_told_with_what_was_alive_then() {
+        let meters = Meters::default();
+        meters.begin(ScopeId(1), Layer::DRIVER);
+        let (small, large) = (record(1, 1, 10), record(1, 2, 100));
+        meters.took(&small);
+        meters.took(&large);
+        // The peak: 110 bytes. What follows does not pass it.
+        meters.gave_back(&small);
+        meters.took(&record(1, 3, 5));
+        meters.gave_back(&large);
+        let taken = only(meters.end(ScopeId(1)));
+        assert_eq!((taken.peak, taken.made), (110, 3));
+        assert_eq!(taken.at_peak, [site(2, 1, 100), site(1, 1, 10)]);
+    }
+
+    #[test]
+    fn a_scope_s_budget_holds_for_those_inside_it() {
+        let meters = Meters::default();
+        meters.begin(ScopeId(1), Layer::DRIVER);
+        meters.nest(ScopeId(2), ScopeId(1));
+        meters.took(&record(2, 1, 7));
+        assert_eq!(meters.end(ScopeId(2)), []);
+        assert_eq!(only(meters.end(ScopeId(1))).peak, 7);
+    }
+
+    #[test]
+    fn others_and_what_was_there_before_do_not_count() {
+        let meters = Meters::default();
+        meters.begin(ScopeId(1), Layer::DRIVER);
+        meters.took(&record(2, 1, 7));
+        meters.gave_back(&record(1, 1, 7));
+        meters.took(&record(1, 1, 3));
+        assert_eq!(only(meters.end(ScopeId(1))).peak, 3);
+    }
+
+    #[test]
+    fn what_is_put_back_was_not_made_anew() {
+        let meters = Meters::default();
+        meters.begin(ScopeId(1), Layer::DRIVER);
+        let record = record(1, 1, 7);
+        meters.took(&record);
+        meters.gave_back(&record);
+        meters.took_back(&record);
+        let taken = only(meters.end(ScopeId(1)));
+        assert_eq!((taken.made, taken.peak), (1, 7));
+    }
+}

@@ -1,0 +1,117 @@
+//! Limits of what a test takes, though it gives all of it back.
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::Verdict;
+
+use super::shelf::{borrow, give_back, take};
+use super::{headline, run};
+
+#[gpu_leak_check(layer = "shelf", max_allocated = 100, max_allocation_count = 3)]
+#[test]
+fn a_budget_that_is_used_up_is_kept() {
+    let first = take(60);
+    let second = take(40);
+    give_back(first);
+    borrow(60);
+    give_back(second);
+}
+
+#[test]
+fn a_peak_above_the_budget_fails_with_the_figure_to_copy_and_what_was_alive() {
+    let checked = run("budgets::takes_too_much_at_once");
+    assert_eq!(
+        headline(&checked),
+        "gpu budget passed: 130 B on shelf:0, max_allocated is 100 B"
+    );
+    let report = checked.report();
+    assert_eq!(report.verdict, Verdict::OverBudget, "{}", checked.story());
+    let budget = report.findings[0].budget.as_ref().expect("a budget");
+    let shares: Vec<_> = budget
+        .shares
+        .iter()
+        .map(|share| (share.count, share.bytes))
+        .collect();
+    assert_eq!(shares, [(2, 80), (1, 50)], "{}", checked.story());
+    assert!(
+        checked
+            .child
+            .stderr
+            .contains("#[gpu_leak_check(max_allocated = 130)]"),
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check(layer = "allocator:shelf", max_allocated = "100 B")]
+#[ignore = "fails"]
+#[test]
+fn takes_too_much_at_once() {
+    borrow(90);
+    let large = take(50);
+    let small: Vec<_> = (0..2).map(|_| take(40)).collect();
+    small.into_iter().for_each(give_back);
+    borrow(70);
+    give_back(large);
+}
+
+#[test]
+fn too_many_allocations_fail_with_who_made_them() {
+    let checked = run("budgets::takes_too_often");
+    assert_eq!(
+        headline(&checked),
+        "gpu budget passed: 5 allocations on shelf:0, max_allocation_count is 4 allocations"
+    );
+}
+
+#[gpu_leak_check(layer = "shelf", max_allocation_count = 4)]
+#[ignore = "fails"]
+#[test]
+fn takes_too_often() {
+    (0..5).for_each(|_| borrow(1));
+}
+
+#[test]
+fn a_budget_that_only_the_first_run_passes_is_told_as_first_use() {
+    let checked = run("budgets::warms_up_dearly");
+    assert!(checked.child.status.success(), "{}", checked.story());
+    assert_eq!(
+        checked.report().verdict,
+        Verdict::FirstUse,
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check(layer = "shelf", max_allocated = 10)]
+#[ignore = "told"]
+#[test]
+fn warms_up_dearly() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| borrow(100));
+    borrow(10);
+}
+
+/// What the checks inside a test take is the test's.
+#[test]
+fn a_nested_check_spends_the_outer_one_s_budget() {
+    let checked = run("budgets::calls_a_check_that_takes_much");
+    assert!(
+        headline(&checked).contains("20 B on shelf:0, max_allocated is 10 B"),
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check(layer = "shelf", max_allocated = 10)]
+#[ignore = "fails"]
+#[test]
+fn calls_a_check_that_takes_much() {
+    takes_much();
+}
+
+#[gpu_leak_check]
+#[ignore = "called by another test"]
+#[test]
+fn takes_much() {
+    borrow(20);
+}

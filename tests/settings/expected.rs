@@ -1,0 +1,53 @@
+//! A test that is to leak, exactly so much.
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::Verdict;
+
+use super::shelf::take;
+use super::{headline, run};
+
+#[test]
+fn what_was_expected_is_allowed() {
+    let checked = run("expected::leaks_as_told");
+    assert!(checked.child.status.success(), "{}", checked.story());
+    assert_eq!(
+        checked.report().verdict,
+        Verdict::Allowed,
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check(expect(count = 2, bytes = "1 KiB"))]
+#[ignore = "leaks"]
+#[test]
+fn leaks_as_told() {
+    take(512);
+    take(512);
+}
+
+#[test]
+fn less_and_more_than_expected_fail_with_both_figures() {
+    assert_eq!(
+        headline(&run("expected::leaks_less")),
+        "gpu leak check: expected to leave 2 objects, 1.00 KiB, and left 1 object, 512 B"
+    );
+    assert_eq!(
+        headline(&run("expected::leaks_though_none_was_expected")),
+        "gpu leak check: expected to leave 0 objects, and left 1 object"
+    );
+}
+
+#[gpu_leak_check(expect(count = 2, bytes = 1024))]
+#[ignore = "fails"]
+#[test]
+fn leaks_less() {
+    take(512);
+}
+
+#[gpu_leak_check(expect(count = 0))]
+#[ignore = "fails"]
+#[test]
+fn leaks_though_none_was_expected() {
+    take(512);
+}

@@ -1,0 +1,103 @@
+//! The configuration file.
+
+use std::fs;
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_tests::checked::Checked;
+
+use super::shelf::take;
+use super::{headline, run_with};
+
+/// Runs a test with a configuration file that says `text`.
+fn configured(test: &str, text: &str) -> Checked {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gpu.toml");
+    fs::write(&file, text).unwrap();
+    let file = file.to_str().expect("a path in UTF-8");
+    run_with(test, &[("GPU_LEAK_CHECK_CONFIG", file)])
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks"]
+#[test]
+fn leaks_ten_bytes() {
+    take(10);
+}
+
+#[gpu_leak_check(tolerance = 9)]
+#[ignore = "leaks"]
+#[test]
+fn leaks_more_than_it_says() {
+    take(10);
+}
+
+#[test]
+fn the_file_states_facts_about_every_test() {
+    configured("file::leaks_ten_bytes", "[check]\ntolerance = 10").assert_clean();
+}
+
+#[test]
+fn an_override_holds_for_the_tests_it_names() {
+    let text = "[[override]]\ntest = '*::file::leaks_*'\ntolerance = '10 B'";
+    configured("file::leaks_ten_bytes", text).assert_clean();
+    let text = "[[override]]\ntest = 'elsewhere::*'\ntolerance = '10 B'";
+    let checked = configured("file::leaks_ten_bytes", text);
+    assert_eq!(checked.report().verdict, Verdict::Leaked);
+}
+
+#[test]
+fn the_attribute_stands_over_the_file() {
+    let checked = configured("file::leaks_more_than_it_says", "[check]\ntolerance = 10");
+    assert_eq!(
+        checked.report().verdict,
+        Verdict::Leaked,
+        "{}",
+        checked.story()
+    );
+}
+
+#[test]
+fn the_run_s_settings_hold_and_the_report_names_the_file() {
+    let checked = configured("file::leaks_ten_bytes", "[run]\non_leak = 'warn'");
+    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(
+        checked.child.stderr.contains("configured by /"),
+        "{}",
+        checked.story()
+    );
+}
+
+#[test]
+fn a_mistake_in_the_file_fails_the_test_with_its_place() {
+    let checked = configured("file::leaks_ten_bytes", "[check]\ntolerance = '1 MB'");
+    let headline = headline(&checked);
+    assert!(
+        headline
+            .ends_with("gpu.toml:2:13: `1 MB` has two readings: write \"1 MiB\" or \"1000000 B\""),
+        "{headline}"
+    );
+}
+
+#[test]
+fn a_file_that_is_nowhere_fails_the_test() {
+    let variables = [("GPU_LEAK_CHECK_CONFIG", "no/such/file.toml")];
+    let checked = run_with("file::leaks_ten_bytes", &variables);
+    let headline = headline(&checked);
+    assert!(
+        headline.contains("GPU_LEAK_CHECK_CONFIG names no/such/file.toml"),
+        "{headline}"
+    );
+}
+
+#[test]
+fn a_test_can_be_left_out_where_there_is_no_gpu() {
+    if gpu_leak_tests::gpu::is_present() {
+        return;
+    }
+    let checked = configured("file::leaks_ten_bytes", "[run]\nwithout_gpu = 'skip'");
+    assert!(checked.child.status.success(), "{}", checked.story());
+    assert_eq!(checked.reports.len(), 0, "{}", checked.story());
+    let note = "settings::file::leaks_ten_bytes did not run: there is no GPU";
+    assert!(checked.child.stderr.contains(note), "{}", checked.story());
+}

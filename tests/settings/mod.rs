@@ -1,0 +1,36 @@
+//! What a test may say about itself, and a run about all its tests.
+
+mod budgets;
+mod expected;
+mod file;
+mod rounds;
+mod shelf;
+
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+
+/// Runs a test of this module, in a process that has no GPU to look at, with these variables.
+fn run_with(test: &str, variables: &[(&str, &str)]) -> Checked {
+    let run = Run::of(&format!("settings::{test}"));
+    checked::finish(
+        variables
+            .iter()
+            .fold(run, |run, (name, value)| run.env(name, value)),
+    )
+}
+
+fn run(test: &str) -> Checked {
+    run_with(test, &[])
+}
+
+/// The failing test's own line.
+#[track_caller]
+fn headline(checked: &Checked) -> &str {
+    assert!(!checked.child.status.success(), "{}", checked.story());
+    let mut lines = checked.child.stderr.lines();
+    let line = lines.find_map(|line| Some(line.split_once(" panicked at ")?.1));
+    let Some((_, headline)) = line.and_then(|line| line.split_once(": ")) else {
+        panic!("{}", checked.story());
+    };
+    headline
+}
