@@ -4,6 +4,7 @@ mod attribute;
 mod boundary;
 mod conformance;
 mod detects;
+mod isolation;
 mod output;
 mod quiet;
 mod recorded;

@@ -7,7 +7,8 @@ use crate::options::Options;
 /// One annotated test.
 #[derive(Debug)]
 pub struct Case {
-    /// Its full path, crate first: `train::optim::adam_frees_everything`.
+    /// Its full path, crate first: `train::optim::adam_frees_everything`. For a program's `main`,
+    /// the program's name.
     pub path: &'static str,
     /// Where it stands and how cargo names what it is in.
     pub origin: Origin,
@@ -33,6 +34,12 @@ impl Case {
             ignored: false,
             body,
         }
+    }
+
+    /// Whether it is a program's `main`: its path is the program's name alone.
+    #[must_use]
+    pub fn is_program(&self) -> bool {
+        !self.path.contains("::")
     }
 
     /// The test's name as libtest prints it: the path without the crate.

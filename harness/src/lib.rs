@@ -23,6 +23,67 @@ pub mod report;
 pub use check::run;
 pub use ledger::Place;
 
+/// Writes the `main` of a test target without libtest (`harness = false`): it runs every checked
+/// test of the program, with libtest's command line and output.
+///
+/// ```toml
+/// [dev-dependencies]
+/// gpu-leak-check = { version = "0.1", features = ["main"] }
+///
+/// [[test]]
+/// name = "on_the_gpu"
+/// harness = false
+/// ```
+///
+/// ```ignore
+/// gpu_leak_check::main!();
+///
+/// #[gpu_leak_check]
+/// fn training_frees_everything() {}
+/// ```
+///
+/// Filters, `--exact`, `--skip`, `--list`, `--ignored`, `--include-ignored` and `--test-threads`
+/// mean what they always do; nothing is captured, so `--nocapture` changes nothing. nextest runs
+/// such a target as any other. Functions with `#[test]` alone are not compiled there.
+#[cfg(feature = "main")]
+#[macro_export]
+macro_rules! main {
+    () => {
+        fn main() -> $crate::__private::ExitCode {
+            $crate::__private::main()
+        }
+    };
+}
+
+/// Writes the `main` of a test target without libtest: with the feature `main`.
+#[cfg(not(feature = "main"))]
+#[macro_export]
+macro_rules! main {
+    () => {
+        ::std::compile_error!(
+            "`gpu_leak_check::main!()` needs the feature `main`: \
+             gpu-leak-check = { version = \"…\", features = [\"main\"] }"
+        );
+        fn main() {}
+    };
+}
+
+/// Runs before the first check of a process.
+///
+/// What a suite makes once and keeps (a device, a library's handle, a plan cache) would be told as
+/// `first-use` by whichever test comes first. Made here, it is there before every test.
+///
+/// ```
+/// #[gpu_leak_check::warmup]
+/// fn the_device() {
+///     // MODEL.get_or_init(…)
+/// }
+/// ```
+///
+/// Each of a program's warm-ups runs once, in the order of their paths, on a thread of its own. One
+/// that panics fails the check that was to begin, by name.
+pub use gpu_leak_check_macros::warmup;
+
 /// Fails a test that leaves GPU memory or GPU objects behind.
 ///
 /// ```

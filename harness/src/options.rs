@@ -31,6 +31,12 @@ pub struct Options {
     pub settle: Option<Duration>,
     /// When the body runs without being judged.
     pub unchecked_if: Option<UncheckedIf>,
+    /// Whether it shares the process with other such checks.
+    pub parallel: Option<bool>,
+    /// Whether it runs in a process of its own.
+    pub isolate: Option<bool>,
+    /// How often the body runs before it is measured.
+    pub warmup: Option<u32>,
 }
 
 impl Options {
@@ -48,6 +54,9 @@ impl Options {
         on_leak: None,
         settle: None,
         unchecked_if: None,
+        parallel: None,
+        isolate: None,
+        warmup: None,
     };
 
     /// These, and where they are silent what `other` says.
@@ -66,6 +75,9 @@ impl Options {
             on_leak: self.on_leak.or(other.on_leak),
             settle: self.settle.or(other.settle),
             unchecked_if: self.unchecked_if.or(other.unchecked_if),
+            parallel: self.parallel.or(other.parallel),
+            isolate: self.isolate.or(other.isolate),
+            warmup: self.warmup.or(other.warmup),
         }
     }
 }

@@ -4,12 +4,14 @@
 use std::process::Termination;
 
 pub use crate::case::{Case, Origin, ShouldPanic};
-pub use crate::check::run;
+#[cfg(feature = "main")]
+pub use crate::check::main;
+pub use crate::check::{run_program, run_test as run};
 pub use crate::options::{Expect, OnLeak, Options, UncheckedIf};
 pub use crate::origin;
 pub use crate::probe::RegisteredProbe;
-pub use crate::registry::Registered;
-pub use crate::{path, register};
+pub use crate::registry::{Registered, RegisteredWarmup, Warmup};
+pub use crate::{path, program, register, register_warmup};
 pub use inventory;
 // A user's own items of these names must not reach an expansion.
 pub use std::option::Option::{None, Some};
@@ -49,6 +51,33 @@ macro_rules! origin {
 macro_rules! path {
     ($name:literal) => {
         ::std::concat!(::std::module_path!(), "::", $name)
+    };
+}
+
+/// The name of the program that names it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! program {
+    () => {
+        $crate::__private::program_name(::std::option_env!("CARGO_BIN_NAME"), ::std::module_path!())
+    };
+}
+
+/// The binary's name; tests and benchmarks without libtest have only that of their crate.
+#[must_use]
+pub const fn program_name(binary: Option<&'static str>, root: &'static str) -> &'static str {
+    match binary {
+        Some(name) => name,
+        None => root,
+    }
+}
+
+/// Enters a static [`Warmup`] into the registry.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! register_warmup {
+    ($warmup:ident) => {
+        $crate::__private::inventory::submit!($crate::__private::RegisteredWarmup(&$warmup));
     };
 }
 

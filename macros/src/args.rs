@@ -8,6 +8,7 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, ExprLit, Lit, LitBool, LitStr, Path, Token, parenthesized};
 
+use crate::inherit;
 use crate::paths::Paths;
 
 /// What the attribute says.
@@ -48,70 +49,102 @@ struct Known {
     name: &'static str,
     /// How it is written.
     usage: &'static str,
+    /// Whether the name alone says something.
+    alone: bool,
     /// Reads what stands behind the name.
     value: fn(ParseStream<'_>) -> syn::Result<Value>,
 }
 
-const KNOWN: [Known; 12] = [
+const KNOWN: [Known; 15] = [
     Known {
         name: "tolerance",
         usage: "tolerance = \"1 MiB\"",
+        alone: false,
         value: bytes,
     },
     Known {
         name: "reserved_tolerance",
         usage: "reserved_tolerance = \"2 MiB\"",
+        alone: false,
         value: bytes,
     },
     Known {
         name: "max_allocated",
         usage: "max_allocated = \"64 MiB\"",
+        alone: false,
         value: bytes,
     },
     Known {
         name: "max_reserved",
         usage: "max_reserved = \"128 MiB\"",
+        alone: false,
         value: bytes,
     },
     Known {
         name: "max_allocation_count",
         usage: "max_allocation_count = 100",
+        alone: false,
         value: number,
     },
     Known {
         name: "layer",
         usage: "layer = \"allocator:NAME\"",
+        alone: false,
         value: layer,
     },
     Known {
         name: "rounds",
         usage: "rounds = 5",
+        alone: false,
         value: rounds,
     },
     Known {
         name: "expect",
         usage: "expect(count = 2, bytes = \"1 MiB\")",
+        alone: false,
         value: expect,
     },
     Known {
         name: "confirm",
         usage: "confirm = false",
+        alone: false,
         value: flag,
     },
     Known {
         name: "on_leak",
         usage: "on_leak = \"warn\"",
+        alone: false,
         value: on_leak,
     },
     Known {
         name: "settle",
         usage: "settle = \"250ms\"",
+        alone: false,
         value: settle,
     },
     Known {
         name: "unchecked_if",
         usage: "unchecked_if(condition, \"reason\")",
+        alone: false,
         value: unchecked_if,
+    },
+    Known {
+        name: "parallel",
+        usage: "parallel",
+        alone: true,
+        value: switch,
+    },
+    Known {
+        name: "isolate",
+        usage: "isolate",
+        alone: true,
+        value: switch,
+    },
+    Known {
+        name: "warmup",
+        usage: "warmup = 1",
+        alone: false,
+        value: number,
     },
 ];
 
@@ -122,10 +155,13 @@ impl Args {
     pub(crate) fn parse(tokens: TokenStream) -> syn::Result<Self> {
         (|input: ParseStream<'_>| {
             let mut args = Self::default();
+            let mut inherited = None;
             let mut seen = Vec::new();
             let mut mistakes: Option<syn::Error> = None;
             while !input.is_empty() {
-                if let Err(mistake) = args.read_one(input, &mut seen) {
+                if inherit::stands_at(input) {
+                    inherited = Some(Self::parse(inherit::read(input)?)?);
+                } else if let Err(mistake) = args.read_one(input, &mut seen) {
                     skip_to_comma(input)?;
                     match &mut mistakes {
                         Some(earlier) => earlier.combine(mistake),
@@ -136,9 +172,30 @@ impl Args {
                     input.parse::<Token![,]>()?;
                 }
             }
-            mistakes.map_or(Ok(args), Err)
+            if let Some(mistakes) = mistakes {
+                return Err(mistakes);
+            }
+            if let Some(inherited) = inherited {
+                args.fill_from(inherited);
+            }
+            Ok(args)
         })
         .parse2(tokens)
+    }
+
+    /// Takes over what is not said here.
+    fn fill_from(&mut self, inherited: Self) {
+        self.library = self.library.take().or(inherited.library);
+        for (name, value) in inherited.options {
+            if !self.has(name) {
+                self.options.push((name, value));
+            }
+        }
+    }
+
+    /// Whether this option is among them.
+    pub(crate) fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|(name, _)| *name == option)
     }
 
     fn read_one(&mut self, input: ParseStream<'_>, seen: &mut Vec<Ident>) -> syn::Result<()> {
@@ -153,7 +210,7 @@ impl Args {
         if name == LIBRARY {
             self.library = Some(library(input)?);
         } else if let Some(known) = KNOWN.iter().find(|known| name == known.name) {
-            if input.is_empty() || input.peek(Token![,]) {
+            if is_alone(input) && !known.alone {
                 return Err(syn::Error::new(
                     name.span(),
                     format!("`{name}` needs a value: `{}`", known.usage),
@@ -163,7 +220,7 @@ impl Args {
         } else {
             return Err(unknown(&name));
         }
-        if input.is_empty() || input.peek(Token![,]) {
+        if is_alone(input) {
             return Ok(());
         }
         Err(input.error(format!("expected a comma behind `{name}`")))
@@ -236,12 +293,31 @@ fn bytes(input: ParseStream<'_>) -> syn::Result<Value> {
     Err(syn::Error::new(lit.span(), mistake))
 }
 
+fn flag(input: ParseStream<'_>) -> syn::Result<Value> {
+    match assigned(input)? {
+        Expr::Lit(ExprLit {
+            lit: Lit::Bool(LitBool { value, .. }),
+            ..
+        }) => Ok(Value::Flag(value)),
+        other => Err(syn::Error::new_spanned(other, "expected `true` or `false`")),
+    }
+}
+
+/// As [`flag`], where the name alone means `true`.
+fn switch(input: ParseStream<'_>) -> syn::Result<Value> {
+    if is_alone(input) {
+        return Ok(Value::Flag(true));
+    }
+    flag(input)
+}
+
 fn number(input: ParseStream<'_>) -> syn::Result<Value> {
     let value = assigned(input)?;
     match &value {
-        Expr::Lit(ExprLit { lit, .. }) if !matches!(lit, Lit::Int(_)) => {
-            Err(syn::Error::new(lit.span(), "expected a whole number"))
-        }
+        Expr::Lit(ExprLit { lit, .. }) if !matches!(lit, Lit::Int(_)) => Err(syn::Error::new(
+            lit.span(),
+            "expected a whole number, such as 3",
+        )),
         _ => Ok(Value::Number(value.into_token_stream())),
     }
 }
@@ -292,16 +368,6 @@ fn layer(input: ParseStream<'_>) -> syn::Result<Value> {
         return Err(syn::Error::new(text.span(), usage));
     }
     Ok(Value::Text(text))
-}
-
-fn flag(input: ParseStream<'_>) -> syn::Result<Value> {
-    match assigned(input)? {
-        Expr::Lit(ExprLit {
-            lit: Lit::Bool(LitBool { value, .. }),
-            ..
-        }) => Ok(Value::Flag(value)),
-        other => Err(syn::Error::new_spanned(other, "expected `true` or `false`")),
-    }
 }
 
 fn on_leak(input: ParseStream<'_>) -> syn::Result<Value> {
@@ -372,6 +438,11 @@ fn library(input: ParseStream<'_>) -> syn::Result<Path> {
         }
         other => Err(syn::Error::new_spanned(other, usage)),
     }
+}
+
+/// Whether nothing stands behind the name.
+fn is_alone(input: ParseStream<'_>) -> bool {
+    input.is_empty() || input.peek(Token![,])
 }
 
 fn assigned(input: ParseStream<'_>) -> syn::Result<Expr> {

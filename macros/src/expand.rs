@@ -4,21 +4,26 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Attribute, ItemFn, ReturnType};
+use syn::{Attribute, ItemFn, ReturnType, parse_quote};
 
 use crate::args::Args;
+use crate::input::{self, Input};
 use crate::paths::{self, Paths};
 use crate::requeue::Requeued;
 use crate::should_panic::ShouldPanic;
-use crate::{attributes, input};
+use crate::{attributes, inherit, module};
 
 /// Expands the attribute with `args` on `item`.
 ///
-/// With an error comes the function without its attributes of a test, so that whatever else names
+/// With an error comes the item without its attributes of a test, so that whatever else names
 /// it is not wrong as well.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
-    let function = match input::function(item.clone()) {
-        Ok(function) => function,
+    let function = match input::read(item.clone()) {
+        Ok(Input::Function(function)) => *function,
+        Ok(Input::Module(module)) => {
+            return module::expand(args, module.clone())
+                .unwrap_or_else(|error| with_error(&error, module::bare(&module)));
+        }
         Err(error) => return with_error(&error, item),
     };
     expand(args, function.clone()).unwrap_or_else(|error| {
@@ -36,13 +41,25 @@ fn with_error(error: &syn::Error, item: TokenStream) -> TokenStream {
 }
 
 fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream> {
-    if let Some(again) = function.attrs.iter().find(|a| attributes::is_self(a)) {
-        return Err(syn::Error::new_spanned(
-            again,
-            "`#[gpu_leak_check]` stands twice: put all options into one",
-        ));
+    let (mut requeued, mut tokens) = Requeued::take(tokens)?;
+    if let Some(position) = function.attrs.iter().position(attributes::is_self) {
+        let other = &function.attrs[position];
+        let (passed, own) = Requeued::take(inherit::arguments(other))?;
+        requeued.absorb(passed);
+        if inherit::is_all(&own) {
+            tokens = inherit::join(own, tokens)?;
+            function.attrs.remove(position);
+        } else if inherit::is_all(&tokens) {
+            // The function's own attribute goes on, under the name that it has there.
+            let path = other.path();
+            let marker = requeued.argument();
+            let joined = inherit::join(tokens, own)?;
+            function.attrs[position] = parse_quote!(#[#path(#marker #joined)]);
+            return Ok(function.into_token_stream());
+        } else {
+            return Err(inherit::twice(other));
+        }
     }
-    let (mut requeued, tokens) = Requeued::take(tokens)?;
     let args = Args::parse(tokens.clone())?;
     let paths = Paths::new(args.library.as_ref());
     // If the test was made above, libtest has read what stands here and judges it.
@@ -54,7 +71,15 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
     if let Some(again) = requeued.behind_others(&tokens, &function, &paths) {
         return Ok(again);
     }
+    if inherit::is_all(&tokens) && !requeued.has_test {
+        // What the module's attribute took for a test under some condition is none.
+        return Ok(function.into_token_stream());
+    }
     input::check(&function)?;
+    if input::is_program(&function, &requeued) {
+        input::check_program(&function, &args, &requeued)?;
+        return Ok(checked_program(&args, &requeued, &paths, function));
+    }
     input::check_test(&function, &requeued)?;
     Ok(checked_test(&args, &requeued, &paths, function))
 }
@@ -62,17 +87,68 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
 /// The wrapper that libtest runs, and one item with the body and the facts about it. The second
 /// stands by itself: a build without libtest deletes the first.
 fn checked_test(args: &Args, requeued: &Requeued, paths: &Paths, function: ItemFn) -> TokenStream {
-    let name = function.sig.ident.clone();
-    let case = format_ident!(
-        "__gpu_leak_check_{}",
-        name.unraw(),
-        span = Span::call_site()
-    );
-    let wrapper = wrapper(requeued, paths, &function, &case);
-
-    let type_ = paths.private("Case");
+    let case = case_name(&function);
+    let test = test_attribute(requeued, &function);
+    let wrapper = wrapper(&test, &paths.private("run"), paths, &function, &case);
     let register = paths.private("register");
-    let new = new_case(paths, &function);
+    let register = quote!(#register!(#case););
+    let name = printed(&function.sig.ident);
+    let path = paths.private("path");
+    let path = quote!(#path!(#name));
+    let case = case_item(&path, &register, args, requeued, paths, function);
+    quote! {
+        #wrapper
+        #[cfg(test)]
+        #case
+    }
+}
+
+/// A program's `main`, and one item with its body and the facts about it. In no registry: libtest
+/// leaves it alone, and without libtest it is what the program runs.
+fn checked_program(
+    args: &Args,
+    requeued: &Requeued,
+    paths: &Paths,
+    function: ItemFn,
+) -> TokenStream {
+    let case = case_name(&function);
+    let run = paths.private("run_program");
+    let wrapper = wrapper(&TokenStream::new(), &run, paths, &function, &case);
+    let program = paths.private("program");
+    let program = quote!(#program!());
+    let case = case_item(
+        &program,
+        &TokenStream::new(),
+        args,
+        requeued,
+        paths,
+        function,
+    );
+    quote! {
+        #wrapper
+        #case
+    }
+}
+
+fn case_name(function: &ItemFn) -> Ident {
+    format_ident!(
+        "__gpu_leak_check_{}",
+        function.sig.ident.unraw(),
+        span = Span::call_site()
+    )
+}
+
+fn case_item(
+    path: &TokenStream,
+    register: &TokenStream,
+    args: &Args,
+    requeued: &Requeued,
+    paths: &Paths,
+    function: ItemFn,
+) -> TokenStream {
+    let case = case_name(&function);
+    let type_ = paths.private("Case");
+    let new = new_case(path, paths, &function);
     let facts = facts(args, requeued, paths, &function);
     let value = if facts.is_empty() {
         new
@@ -81,17 +157,33 @@ fn checked_test(args: &Args, requeued: &Requeued, paths: &Paths, function: ItemF
     };
     let body = body(function);
     quote! {
-        #wrapper
-        #[cfg(test)]
         static #case: #type_ = {
             #body
-            #register!(#case);
+            #register
             #value
         };
     }
 }
 
-fn wrapper(requeued: &Requeued, paths: &Paths, function: &ItemFn, case: &Ident) -> TokenStream {
+/// What makes the wrapper a test.
+fn test_attribute(requeued: &Requeued, function: &ItemFn) -> TokenStream {
+    // The user's own tokens: `test` may be the name of another macro in their module.
+    let plain_test = function.attrs.iter().find(|a| attributes::is_plain_test(a));
+    match plain_test {
+        Some(attribute) => attribute.to_token_stream(),
+        // Whatever made the test did so above, and libtest has seen this function's name.
+        None if requeued.has_test => quote!(#[cfg(test)]),
+        None => paths::test_attribute(),
+    }
+}
+
+fn wrapper(
+    test: &TokenStream,
+    run: &TokenStream,
+    paths: &Paths,
+    function: &ItemFn,
+    case: &Ident,
+) -> TokenStream {
     let attributes = function
         .attrs
         .iter()
@@ -99,18 +191,9 @@ fn wrapper(requeued: &Requeued, paths: &Paths, function: &ItemFn, case: &Ident) 
             attributes::is_of_name(attribute) || attributes::is_lint_level(attribute)
         })
         .map(unexpected);
-    // The user's own tokens: `test` may be the name of another macro in their module.
-    let plain_test = function.attrs.iter().find(|a| attributes::is_plain_test(a));
-    let test = match plain_test {
-        Some(attribute) => attribute.to_token_stream(),
-        // Whatever made the test did so above, and libtest has seen this function's name.
-        None if requeued.has_test => quote!(#[cfg(test)]),
-        None => paths::test_attribute(),
-    };
     let visibility = &function.vis;
     let name = &function.sig.ident;
     let exit_code = paths.private("ExitCode");
-    let run = paths.private("run");
     quote! {
         #(#attributes)*
         #test
@@ -140,11 +223,9 @@ fn body(mut function: ItemFn) -> ItemFn {
 }
 
 /// What is known of every test.
-fn new_case(paths: &Paths, function: &ItemFn) -> TokenStream {
+fn new_case(path: &TokenStream, paths: &Paths, function: &ItemFn) -> TokenStream {
     let name = &function.sig.ident;
     let case = paths.private("Case");
-    let path = paths.private("path");
-    let printed = printed(name);
     // A report names the line of the function, as libtest does, not that of the attribute.
     let origin = paths.private("origin");
     let place = paths::line_and_column(name.span());
@@ -155,7 +236,7 @@ fn new_case(paths: &Paths, function: &ItemFn) -> TokenStream {
     };
     let finish = paths.private("finish");
     let finish = quote_spanned!(at=> || #finish(#name()));
-    quote!(#case::new(#path!(#printed), #origin!(#place), #finish))
+    quote!(#case::new(#path, #origin!(#place), #finish))
 }
 
 /// A name as libtest prints it: `r#` only where it is needed.

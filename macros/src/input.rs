@@ -2,15 +2,24 @@
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{GenericParam, Item, ItemFn, ReturnType, Safety, TraitItemFn, Type};
+use syn::{GenericParam, Item, ItemFn, ItemMod, ReturnType, Safety, TraitItemFn, Type};
 
+use crate::args::Args;
 use crate::requeue::Requeued;
 
-/// Reads the item as a function with a body.
-pub(crate) fn function(item: TokenStream) -> syn::Result<ItemFn> {
+/// What can be checked.
+pub(crate) enum Input {
+    /// A test, or a program's `main`.
+    Function(Box<ItemFn>),
+    /// Each test in it.
+    Module(ItemMod),
+}
+
+/// Reads the item as a function with a body, or as a module.
+pub(crate) fn read(item: TokenStream) -> syn::Result<Input> {
     let kind = match syn::parse2(item.clone())? {
-        Item::Fn(function) => return Ok(function),
-        Item::Mod(_) => "a module: put it on each of its tests",
+        Item::Fn(function) => return Ok(Input::Function(Box::new(function))),
+        Item::Mod(module) => return Ok(Input::Module(module)),
         Item::Impl(_) => "an impl block: put it on a test function outside of it",
         Item::Struct(_) | Item::Enum(_) | Item::Union(_) | Item::Type(_) => "a type",
         Item::Trait(_) => "a trait",
@@ -81,12 +90,6 @@ pub(crate) fn check(function: &ItemFn) -> syn::Result<()> {
 /// Whether a finished function fits what is known of it as a test.
 pub(crate) fn check_test(function: &ItemFn, requeued: &Requeued) -> syn::Result<()> {
     let signature = &function.sig;
-    if !requeued.has_test && signature.ident == "main" {
-        return Err(syn::Error::new(
-            signature.ident.span(),
-            "`main` cannot be checked: move what it does into a test function",
-        ));
-    }
     let returns_unit = match &signature.output {
         ReturnType::Default => true,
         ReturnType::Type(_, output) => {
@@ -97,6 +100,34 @@ pub(crate) fn check_test(function: &ItemFn, requeued: &Requeued) -> syn::Result<
         return Err(syn::Error::new_spanned(
             &signature.output,
             "a test with `#[should_panic]` must return `()`",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether this is a program's `main` and no test of that name.
+pub(crate) fn is_program(function: &ItemFn, requeued: &Requeued) -> bool {
+    !requeued.has_test && function.sig.ident == "main"
+}
+
+/// Whether what is known of a program fits it.
+pub(crate) fn check_program(
+    function: &ItemFn,
+    args: &Args,
+    requeued: &Requeued,
+) -> syn::Result<()> {
+    let of_tests = ["isolate", "parallel"];
+    let name = of_tests.into_iter().find(|option| args.has(option));
+    if let Some(name) = name {
+        return Err(syn::Error::new(
+            function.sig.ident.span(),
+            format!("`{name}` says nothing of `main`: the program is a process of its own"),
+        ));
+    }
+    if requeued.should_panic.is_some() {
+        return Err(syn::Error::new(
+            function.sig.ident.span(),
+            "`#[should_panic]` belongs on a test, not on `main`",
         ));
     }
     Ok(())

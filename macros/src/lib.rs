@@ -5,12 +5,15 @@
 mod args;
 mod attributes;
 mod expand;
+mod inherit;
 mod input;
+mod module;
 mod paths;
 mod requeue;
 mod should_panic;
 #[cfg(test)]
 mod tests;
+mod warmup;
 
 use proc_macro::TokenStream;
 
@@ -21,4 +24,13 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn gpu_leak_check(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::attribute(args.into(), item.into()).into()
+}
+
+#[expect(
+    missing_docs,
+    reason = "documented where users meet it: at its re-export"
+)]
+#[proc_macro_attribute]
+pub fn warmup(args: TokenStream, item: TokenStream) -> TokenStream {
+    warmup::attribute(args.into(), item.into()).into()
 }

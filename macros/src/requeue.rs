@@ -45,6 +45,12 @@ impl Requeued {
         .parse2(args)
     }
 
+    /// Adds what another attribute on the same function has seen.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        self.has_test |= other.has_test;
+        self.should_panic = self.should_panic.take().or(other.should_panic);
+    }
+
     fn read(&mut self, facts: ParseStream<'_>) -> syn::Result<()> {
         while !facts.is_empty() {
             let fact: Ident = facts.parse()?;
@@ -63,7 +69,8 @@ impl Requeued {
         Ok(())
     }
 
-    fn argument(&self) -> TokenStream {
+    /// What [`Requeued::take`] takes, with its comma.
+    pub(crate) fn argument(&self) -> TokenStream {
         let name = Ident::new(Self::NAME, Span::call_site());
         let test = self.has_test.then(|| quote!(test()));
         let panics = self.should_panic.as_ref().map(|should_panic| {

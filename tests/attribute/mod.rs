@@ -5,13 +5,16 @@
 
 mod double_registration;
 mod facts;
+mod module;
 mod odd;
 mod outcomes;
+mod program;
 mod rstest;
 mod runtimes;
 mod serial_test;
 mod test_case;
 mod test_log;
+mod warmup;
 
 use gpu_leak_check::case::Case;
 use gpu_leak_check::registry;

@@ -5,7 +5,11 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_tests::checked::{self, Checked};
 
-use super::driver::{allocate, create_context, destroy_context, reset_device};
+use super::driver::{
+    allocate, context, create_context, create_green, create_stream, create_texture,
+    destroy_context, destroy_green, destroy_stream, destroy_texture, free, make_current,
+    reset_device,
+};
 use super::{assert_noted, assert_one_leak};
 
 fn run(test: &str) -> Checked {
@@ -45,7 +49,7 @@ fn a_primary_context_made_inside_and_kept_is_nobody_s_fault() {
 #[ignore = "run in a process of its own"]
 #[test]
 fn keeps_the_primary_context() {
-    super::driver::context();
+    context();
 }
 
 #[test]
@@ -97,4 +101,52 @@ fn leaves_freeing_to_a_reset() {
     let _context = CudaContext::new(0).unwrap();
     allocate(10).unwrap();
     reset_device();
+}
+
+#[test]
+fn a_texture_left_in_one_of_two_contexts_is_a_finding() {
+    // Both may have the same number.
+    let checked = run("leaves_a_texture_in_one_of_two_contexts");
+    let finding = assert_one_leak(&checked, Kind::Texture, 0);
+    assert_noted(finding, "freed only because its context was destroyed");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaves_a_texture_in_one_of_two_contexts() {
+    let outer = create_context();
+    let floats = allocate(1024).unwrap();
+    create_texture(floats);
+    uses_a_texture_in_a_context();
+    free(floats).unwrap();
+    destroy_context(outer);
+}
+
+fn uses_a_texture_in_a_context() {
+    let context = create_context();
+    let floats = allocate(1024).unwrap();
+    destroy_texture(create_texture(floats));
+    free(floats).unwrap();
+    destroy_context(context);
+}
+
+#[test]
+fn what_is_made_in_a_green_context_may_outlive_it() {
+    run("frees_after_the_green_context_ended").assert_clean();
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn frees_after_the_green_context_ended() {
+    let primary = context();
+    let (green, current) = create_green();
+    make_current(current);
+    let memory = allocate(10).unwrap();
+    let stream = create_stream();
+    make_current(primary.cu_ctx());
+    destroy_green(green);
+    free(memory).unwrap();
+    destroy_stream(stream);
 }

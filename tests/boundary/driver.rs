@@ -54,6 +54,82 @@ pub(super) fn destroy_context(context: sys::CUcontext) {
         .expect("a live context");
 }
 
+/// A green context with all of device 0, and the context through which it can be made current.
+pub(super) fn create_green() -> (sys::CUgreenCtx, sys::CUcontext) {
+    result::init().expect("a driver");
+    let processors = sys::CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM;
+    let flags = sys::CUgreenCtxCreate_flags::CU_GREEN_CTX_DEFAULT_STREAM as u32;
+    let (mut green, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
+    let mut description = std::ptr::null_mut();
+    // SAFETY: valid out pointers; zero is a valid value of every field of the resource, and each
+    // call takes what the one before made.
+    unsafe {
+        let mut all: sys::CUdevResource = std::mem::zeroed();
+        sys::cuDeviceGetDevResource(0, &raw mut all, processors)
+            .result()
+            .and_then(|()| {
+                sys::cuDevResourceGenerateDesc(&raw mut description, &raw mut all, 1).result()
+            })
+            .and_then(|()| sys::cuGreenCtxCreate(&raw mut green, description, 0, flags).result())
+            .and_then(|()| sys::cuCtxFromGreenCtx(&raw mut context, green).result())
+    }
+    .expect("a green context");
+    (green, context)
+}
+
+pub(super) fn destroy_green(green: sys::CUgreenCtx) {
+    // SAFETY: made by `create_green`, and not used any more.
+    unsafe { sys::cuGreenCtxDestroy(green) }
+        .result()
+        .expect("a live green context");
+}
+
+pub(super) fn make_current(context: sys::CUcontext) {
+    // SAFETY: a live context.
+    unsafe { result::ctx::set_current(context) }.expect("a live context");
+}
+
+pub(super) fn create_stream() -> sys::CUstream {
+    stream::create(stream::StreamKind::NonBlocking).expect("a stream")
+}
+
+pub(super) fn destroy_stream(stream: sys::CUstream) {
+    // SAFETY: made by `create_stream`, and not used any more.
+    unsafe { stream::destroy(stream) }.expect("a live stream");
+}
+
+/// A texture object over 256 floats at `memory`, in the current context.
+pub(super) fn create_texture(memory: Pointer) -> sys::CUtexObject {
+    // SAFETY: zero is a valid value of every field of both.
+    let (mut floats, sampling): (sys::CUDA_RESOURCE_DESC, sys::CUDA_TEXTURE_DESC) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    floats.resType = sys::CUresourcetype::CU_RESOURCE_TYPE_LINEAR;
+    floats.res.linear.devPtr = memory;
+    floats.res.linear.format = sys::CUarray_format::CU_AD_FORMAT_FLOAT;
+    floats.res.linear.numChannels = 1;
+    floats.res.linear.sizeInBytes = 1024;
+    let (mut texture, no_view) = (0, std::ptr::null());
+    // SAFETY: a valid out pointer, and two descriptions that are read.
+    unsafe {
+        sys::cuTexObjectCreate(
+            &raw mut texture,
+            &raw const floats,
+            &raw const sampling,
+            no_view,
+        )
+    }
+    .result()
+    .expect("a texture");
+    texture
+}
+
+pub(super) fn destroy_texture(texture: sys::CUtexObject) {
+    // SAFETY: made by `create_texture`, and not used any more.
+    unsafe { sys::cuTexObjectDestroy(texture) }
+        .result()
+        .expect("a live texture");
+}
+
 pub(super) fn reset_device() {
     // SAFETY: what lives on the device is not used any more.
     unsafe { sys::cuDevicePrimaryCtxReset_v2(0) }

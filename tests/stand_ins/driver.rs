@@ -3,31 +3,11 @@
 
 #![expect(unsafe_code, reason = "calls of the driver's C interface")]
 
-use std::mem::MaybeUninit;
-
 use cudarc::driver::{result, sys};
 use gpu_leak_tests::fake::{Control, Fake};
 use sys::CUresult;
 
-const MIB: u64 = 1 << 20;
-
-/// The answer of a call that writes it through a pointer.
-fn answer<T>(call: impl FnOnce(*mut T) -> CUresult) -> T {
-    let mut value = MaybeUninit::uninit();
-    assert_eq!(call(value.as_mut_ptr()), CUresult::CUDA_SUCCESS);
-    // SAFETY: the call succeeded, so it has written its answer.
-    unsafe { value.assume_init() }
-}
-
-fn context() -> sys::CUcontext {
-    result::init().expect("a driver");
-    // SAFETY: a valid out pointer, and a device that is there.
-    let context = answer(|out| unsafe { sys::cuDevicePrimaryCtxRetain(out, 0) });
-    // SAFETY: the context is live.
-    let code = unsafe { sys::cuCtxSetCurrent(context) };
-    assert_eq!(code, CUresult::CUDA_SUCCESS);
-    context
-}
+use super::calls::{MIB, answer, context};
 
 fn allocate(size: usize) -> u64 {
     // SAFETY: a valid out pointer.

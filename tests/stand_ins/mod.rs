@@ -2,6 +2,17 @@
 //! the real libraries.
 
 mod callbacks;
+mod calls;
+mod captures;
+mod contexts;
+mod devices;
 mod driver;
 mod faults;
+mod graphs;
+mod ipc;
+mod objects;
+mod pools;
 mod program;
+mod user_objects;
+mod versions;
+mod virtual_memory;

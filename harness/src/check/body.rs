@@ -31,6 +31,9 @@ impl End {
     }
 }
 
+/// Of a program's first thread, as systems commonly have it; other threads get less.
+const MAIN_STACK: usize = 8 << 20;
+
 /// Runs `body` for `scope` on a thread called `name` and waits for that thread's end, so that the
 /// destructors of its thread-locals have run.
 ///
@@ -38,7 +41,25 @@ impl End {
 ///
 /// When the system has no thread left.
 pub(crate) fn run(name: &str, scope: ScopeId, body: fn() -> ExitCode) -> End {
-    let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+    run_on(thread::Builder::new(), name, scope, body)
+}
+
+/// As [`run`], for a program's `main`: under its own thread's name and with as large a stack.
+///
+/// # Panics
+///
+/// When the system has no thread left.
+pub(crate) fn run_main(scope: ScopeId, body: fn() -> ExitCode) -> End {
+    run_on(
+        thread::Builder::new().stack_size(MAIN_STACK),
+        "main",
+        scope,
+        body,
+    )
+}
+
+fn run_on(thread: thread::Builder, name: &str, scope: ScopeId, body: fn() -> ExitCode) -> End {
+    let thread = thread.name(name.to_owned()).spawn(move || {
         threads::set_token(u64::from(scope.0));
         body()
     });

@@ -3,11 +3,43 @@
 use std::sync::OnceLock;
 use std::{env, thread};
 
-/// Whether the runner runs one test at a time in this process, so that work on a thread outside
-/// every scope can only be the work of the test at hand.
-pub(crate) fn one_test_at_a_time() -> bool {
-    static ANSWER: OnceLock<bool> = OnceLock::new();
-    *ANSWER.get_or_init(|| {
+use super::gate::Turn;
+
+static ONE_AT_A_TIME: OnceLock<bool> = OnceLock::new();
+
+/// Who else may be at work in this process during a check.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Company<'a> {
+    /// None inside another check.
+    turn: Option<&'a Turn<'a>>,
+}
+
+impl<'a> Company<'a> {
+    /// That of a check with this turn at the gate.
+    pub(crate) fn of(turn: Option<&'a Turn<'a>>) -> Self {
+        Self { turn }
+    }
+
+    /// Whether another check has been at work meanwhile.
+    pub(crate) fn met_a_check(self) -> bool {
+        self.turn.is_some_and(Turn::met_another)
+    }
+
+    /// Whether work on a thread outside every scope can only be the work of this check.
+    pub(crate) fn is_none(self) -> bool {
+        one_test_at_a_time() && !self.met_a_check()
+    }
+}
+
+/// Notes that this process is a program with one check, whatever its arguments mean.
+pub(crate) fn is_one_program() {
+    // Err: a check asked before, and an answer stays.
+    let _ = ONE_AT_A_TIME.set(true);
+}
+
+/// Whether the runner runs one test at a time in this process.
+fn one_test_at_a_time() -> bool {
+    *ONE_AT_A_TIME.get_or_init(|| {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         decide(env::args().skip(1), |name| env::var(name).ok(), cores)
     })

@@ -1,6 +1,6 @@
-//! One check at a time in a process, first come first served.
+//! Who may run now: one exclusive check alone, or parallel ones together, first come first served.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Whose turn it is.
@@ -13,13 +13,42 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 struct State {
     next_ticket: u64,
+    /// The ticket that goes in next.
     serving: u64,
+    /// How many are inside.
+    inside: usize,
+    /// Whether one of them shares with none.
+    exclusive: bool,
+    /// How often one came in while another was inside.
+    meetings: u64,
 }
 
-/// The right to run; the next in line goes on when it is dropped, also by a panic.
+impl State {
+    fn has_room_for(&self, manner: Manner) -> bool {
+        match manner {
+            Manner::Exclusive => self.inside == 0,
+            Manner::Parallel => !self.exclusive,
+        }
+    }
+}
+
+/// How a check shares the process with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Not at all.
+    Exclusive,
+    /// With all that do the same.
+    Parallel,
+}
+
+/// The right to run, until it is dropped, also by a panic.
 #[derive(Debug)]
 pub(crate) struct Turn<'gate> {
     gate: &'gate Gate,
+    /// Whether this is what `State::exclusive` stands for.
+    exclusive: bool,
+    /// The meetings before this check came in.
+    meetings: u64,
     /// How long it took to get here.
     pub(crate) waited: Duration,
 }
@@ -31,37 +60,75 @@ impl Gate {
             state: Mutex::new(State {
                 next_ticket: 0,
                 serving: 0,
+                inside: 0,
+                exclusive: false,
+                meetings: 0,
             }),
             turn: Condvar::new(),
         }
     }
 
     /// Waits for one's turn.
-    pub(crate) fn enter(&self) -> Turn<'_> {
+    pub(crate) fn enter(&self, manner: Manner) -> Turn<'_> {
         let start = Instant::now();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         let ticket = state.next_ticket;
         state.next_ticket += 1;
-        while state.serving != ticket {
+        while state.serving != ticket || !state.has_room_for(manner) {
             state = self
                 .turn
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+        state.serving += 1;
+        // The next in line may be one that shares.
+        self.turn.notify_all();
+        self.come_in(&mut state, manner == Manner::Exclusive, start.elapsed())
+    }
+
+    /// Goes in without waiting: in the given manner if there is room and no line, else beside
+    /// whoever is inside, who may be waiting for this very check.
+    pub(crate) fn enter_now(&self, manner: Manner) -> Turn<'_> {
+        let mut state = self.state();
+        let is_free = state.serving == state.next_ticket && state.has_room_for(manner);
+        let exclusive = is_free && manner == Manner::Exclusive;
+        self.come_in(&mut state, exclusive, Duration::ZERO)
+    }
+
+    fn come_in(&self, state: &mut State, exclusive: bool, waited: Duration) -> Turn<'_> {
+        let meetings = state.meetings;
+        if state.inside != 0 {
+            state.meetings += 1;
+        }
+        state.inside += 1;
+        state.exclusive |= exclusive;
         Turn {
             gate: self,
-            waited: start.elapsed(),
+            exclusive,
+            meetings,
+            waited,
         }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Turn<'_> {
+    /// Whether another check was inside at any time of this turn.
+    pub(crate) fn met_another(&self) -> bool {
+        self.gate.state().meetings != self.meetings
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.gate
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .serving += 1;
+        let mut state = self.gate.state();
+        state.inside -= 1;
+        if self.exclusive {
+            state.exclusive = false;
+        }
         self.gate.turn.notify_all();
     }
 }
@@ -72,20 +139,31 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
-    use super::Gate;
+    use super::{Gate, Manner, Turn};
+
+    fn wait_for_line(gate: &Gate, length: u64) {
+        let waiting = || {
+            let state = gate.state();
+            state.next_ticket - state.serving
+        };
+        while waiting() < length {
+            thread::yield_now();
+        }
+    }
 
     #[test]
-    fn only_one_is_inside_and_all_get_in() {
+    fn only_one_exclusive_check_is_inside_and_all_get_in() {
         let gate = Gate::new();
         let inside = AtomicUsize::new(0);
         let entered = AtomicUsize::new(0);
         thread::scope(|scope| {
             for _ in 0..16 {
                 scope.spawn(|| {
-                    let _turn = gate.enter();
+                    let turn = gate.enter(Manner::Exclusive);
                     assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                     entered.fetch_add(1, Ordering::SeqCst);
                     thread::yield_now();
+                    assert!(!turn.met_another());
                     inside.fetch_sub(1, Ordering::SeqCst);
                 });
             }
@@ -98,23 +176,75 @@ mod tests {
         let gate = Gate::new();
         let order = Mutex::new(Vec::new());
         thread::scope(|scope| {
-            let first = gate.enter();
+            let first = gate.enter(Manner::Exclusive);
             for number in 0..4 {
                 scope.spawn({
                     let (gate, order) = (&gate, &order);
                     move || {
-                        let _turn = gate.enter();
+                        let _turn = gate.enter(Manner::Exclusive);
                         order.lock().unwrap().push(number);
                     }
                 });
                 // The next one starts only when this one stands in line.
-                while gate.state.lock().unwrap().next_ticket < number + 2 {
-                    thread::yield_now();
-                }
+                wait_for_line(gate_of(&first), number + 1);
             }
             drop(first);
         });
         assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3]);
+    }
+
+    fn gate_of<'a>(turn: &Turn<'a>) -> &'a Gate {
+        turn.gate
+    }
+
+    #[test]
+    fn parallel_checks_share_and_know_of_each_other() {
+        let gate = Gate::new();
+        let alone = gate.enter(Manner::Parallel);
+        assert!(!alone.met_another());
+        let second = gate.enter(Manner::Parallel);
+        drop(second);
+        assert!(alone.met_another(), "also when the other is gone");
+        drop(alone);
+        assert!(!gate.enter(Manner::Parallel).met_another());
+    }
+
+    #[test]
+    fn an_exclusive_check_waits_for_parallel_ones_and_holds_up_those_that_come_later() {
+        let gate = Gate::new();
+        let order = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            let first = gate.enter(Manner::Parallel);
+            scope.spawn(|| {
+                let turn = gate.enter(Manner::Exclusive);
+                assert!(!turn.met_another());
+                order.lock().unwrap().push("exclusive");
+            });
+            wait_for_line(&gate, 1);
+            scope.spawn(|| {
+                let _turn = gate.enter(Manner::Parallel);
+                order.lock().unwrap().push("parallel");
+            });
+            wait_for_line(&gate, 2);
+            assert!(order.lock().unwrap().is_empty(), "nobody passes the line");
+            drop(first);
+        });
+        assert_eq!(*order.lock().unwrap(), ["exclusive", "parallel"]);
+    }
+
+    #[test]
+    fn whoever_may_be_waited_for_goes_in_beside_the_one_inside() {
+        let gate = Gate::new();
+        let outer = gate.enter(Manner::Exclusive);
+        let inner = gate.enter_now(Manner::Exclusive);
+        assert!(outer.met_another() && inner.met_another());
+        drop(inner);
+        assert!(
+            !gate.state().has_room_for(Manner::Parallel),
+            "the outer one is inside still"
+        );
+        drop(outer);
+        assert!(!gate.enter_now(Manner::Exclusive).met_another());
     }
 
     #[test]
@@ -123,12 +253,12 @@ mod tests {
         let panicked = thread::scope(|scope| {
             scope
                 .spawn(|| {
-                    let _turn = gate.enter();
+                    let _turn = gate.enter(Manner::Exclusive);
                     panic!("on purpose");
                 })
                 .join()
         });
         assert!(panicked.is_err());
-        drop(gate.enter());
+        drop(gate.enter(Manner::Exclusive));
     }
 }

@@ -1,13 +1,13 @@
 //! A check of a closure on the calling thread: what [`run`](super::run) does for a test, without a
 //! turn at the gate, a thread for the body, a confirming run and the run file.
 
-use gpu_leak_check_threads as threads;
-
 use super::blind;
 use super::body::End;
+use super::company::Company;
 use super::conclude::{Subject, conclude};
-use super::measure::measure_with;
+use super::measure::{Earlier, measure};
 use super::recording::{self, Runs};
+use super::token::Token;
 use crate::config::Policy;
 use crate::options::Options;
 use crate::report::model::Report;
@@ -19,12 +19,18 @@ use crate::report::model::Report;
 /// What is wrong with the run's settings.
 pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, String> {
     let policy = Policy::of(name, None, &Options::DEFAULT)?;
-    let measured = measure_with(name, &policy, None, |scope| {
-        let outer = threads::set_token(u64::from(scope.0));
-        body();
-        threads::set_token(outer);
-        End::Passed
-    });
+    let measured = measure(
+        name,
+        &policy,
+        None,
+        Company::of(None),
+        &Earlier::default(),
+        |scope| {
+            let _token = Token::set(scope);
+            body();
+            End::Passed
+        },
+    );
     let blindness = blind::blindness(measured.saw_events);
     let subject = Subject {
         test: name,

@@ -6,21 +6,31 @@ mod company;
 mod conclude;
 mod entry;
 mod expect;
+mod family;
 mod gate;
 mod here;
+mod isolate;
 mod measure;
 mod names;
 mod outcome;
 mod over;
 mod poison;
+mod program;
 mod recording;
 mod replay;
 mod rounds;
 mod run;
+#[cfg(feature = "main")]
+mod runner;
 mod sites;
 mod sources;
 mod summary;
+mod token;
+mod warmup;
 
 pub(crate) use here::check_here;
+pub use program::run_program;
 pub(crate) use replay::replay;
-pub use run::run;
+pub use run::{run, run_test};
+#[cfg(feature = "main")]
+pub use runner::main;

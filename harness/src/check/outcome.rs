@@ -87,14 +87,19 @@ pub(crate) fn end_unjudged(case: &Case, end: End) -> ExitCode {
 }
 
 /// Tells what there is to tell without failing anything by it.
+pub(crate) fn tell_beside(report: &Report, outcome: Outcome) {
+    if outcome != Outcome::Pass {
+        tell(&format!("{}\n\n{}", headline(report), story(report)));
+    }
+}
+
+/// Writes this where people look for a test's words.
 #[expect(
     clippy::print_stderr,
     reason = "libtest captures it and shows it with the test"
 )]
-fn tell_beside(report: &Report, outcome: Outcome) {
-    if outcome != Outcome::Pass {
-        eprintln!("{}\n\n{}", headline(report), story(report));
-    }
+pub(crate) fn tell(text: &str) {
+    eprintln!("{text}");
 }
 
 /// The report as the reader of this process's errors gets it.
@@ -107,16 +112,12 @@ pub(crate) fn story(report: &Report) -> String {
 
 /// Fails the test as a panic would. The line is written here, not by the panic hook: runners take
 /// the story from what follows the last such line, and the report belongs to it.
-#[expect(
-    clippy::print_stderr,
-    reason = "libtest captures it and shows it with the test"
-)]
 pub(crate) fn fail(case: &Case, headline: &str, story: &str) -> ! {
     let Case { origin, .. } = case;
     let at = format!("{}:{}:{}", origin.file, origin.line, origin.column);
-    eprintln!(
+    tell(&format!(
         "\nthread '{}' panicked at {at}: {headline}\n\n{story}",
         case.name()
-    );
+    ));
     resume_unwind(Box::new(headline.to_owned()))
 }

@@ -17,7 +17,7 @@ use crate::device::contexts::DeviceName;
 use crate::device::quiet::quiet;
 use crate::judge::{Budget, Reading};
 use crate::ledger::event::{CuResult, ThreadNumber};
-use crate::ledger::{self, Kind, Layer, Place, ScopeId, StackId};
+use crate::ledger::{self, Kind, Place, ScopeId, StackId};
 use crate::observe;
 use crate::options::Expect;
 use crate::report::model::{Frame, Reason, Report, Site, Verdict};
@@ -29,12 +29,18 @@ use crate::report::symbols;
 pub(crate) enum Line {
     /// What a return address is. Stands before the first judgement that may ask.
     Symbol(Symbol),
-    /// A scope begins here.
-    Opened(Opened),
-    /// Its body ends here.
+    /// A scope is open from here on.
+    Opened(Scope),
+    /// A run of a body begins in it.
+    Began(Began),
+    /// The body ends here.
     BodyEnded(BodyEnded),
-    /// It ends here, and is judged.
-    Closed(Closed),
+    /// What it left is judged here.
+    Looked(Looked),
+    /// The scope is no longer open.
+    Closed(Scope),
+    /// The run is over.
+    Finished(Finished),
     /// A check is over: one scope, or two where it was confirmed.
     Concluded(Box<Concluded>),
 }
@@ -47,16 +53,19 @@ pub(crate) struct Symbol {
     pub(crate) frames: Vec<Frame>,
 }
 
-/// The beginning of a scope.
+/// A scope.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Scope {
+    pub(crate) scope: ScopeId,
+}
+
+/// The beginning of a body's run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Opened {
+pub(crate) struct Began {
     pub(crate) scope: ScopeId,
     /// The scope it lies in, if any.
     pub(crate) outer: Option<ScopeId>,
-    /// Those of earlier rounds of the same check.
-    pub(crate) earlier: Vec<ScopeId>,
-    /// The layer of its budget.
-    pub(crate) metered: Option<Layer>,
+    pub(crate) budget: Budget,
     /// The test's name.
     pub(crate) test: String,
     pub(crate) before: Reading,
@@ -67,19 +76,24 @@ pub(crate) struct Opened {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct BodyEnded {
     pub(crate) scope: ScopeId,
-    pub(crate) budget: Budget,
     /// The most that each reserve has been; nothing where no budget asks.
     pub(crate) at_most: Reading,
 }
 
-/// The end of a scope.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Closed {
+/// The last look at what a body left.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Looked {
+    pub(crate) scope: ScopeId,
+    pub(crate) limits: Limits,
+    pub(crate) seen: Seen,
+}
+
+/// The end of a body's run.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Finished {
     pub(crate) scope: ScopeId,
     /// Whether the body ended as it should.
     pub(crate) as_expected: bool,
-    pub(crate) limits: Limits,
-    pub(crate) seen: Seen,
 }
 
 /// The end of a check.
@@ -129,29 +143,46 @@ pub(crate) fn is_on() -> bool {
     recorder().is_some()
 }
 
-/// A scope that begins now. To be called between two events.
-pub(crate) fn opened(opened: &Opened) {
-    add(|| vec![Line::Opened(opened.clone())]);
-}
-
-/// A body that has just ended. To be called between two events.
-pub(crate) fn body_ended(ended: &BodyEnded) {
-    add(|| vec![Line::BodyEnded(ended.clone())]);
-}
-
 /// Writes down what the return addresses so far are. It takes time, which is better spent here than
 /// between two events.
 pub(crate) fn symbols_so_far() {
     add(new_symbols);
 }
 
-/// A scope that is judged now. To be called between two events.
-pub(crate) fn closed(closed: impl FnOnce() -> Closed) {
+// What follows is to be called between two events.
+
+/// A scope is open.
+pub(crate) fn opened(scope: ScopeId) {
+    add(|| vec![Line::Opened(Scope { scope })]);
+}
+
+/// A run begins.
+pub(crate) fn began(began: &Began) {
+    add(|| vec![Line::Began(began.clone())]);
+}
+
+/// A body has ended.
+pub(crate) fn body_ended(ended: &BodyEnded) {
+    add(|| vec![Line::BodyEnded(ended.clone())]);
+}
+
+/// What it left is judged.
+pub(crate) fn looked(looked: &Looked) {
     add(|| {
         let mut lines = new_symbols();
-        lines.push(Line::Closed(closed()));
+        lines.push(Line::Looked(looked.clone()));
         lines
     });
+}
+
+/// A scope is no longer open.
+pub(crate) fn closed(scope: ScopeId) {
+    add(|| vec![Line::Closed(Scope { scope })]);
+}
+
+/// A run is over.
+pub(crate) fn finished(finished: Finished) {
+    add(|| vec![Line::Finished(finished)]);
 }
 
 fn add(lines: impl FnOnce() -> Vec<Line>) {

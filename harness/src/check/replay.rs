@@ -11,15 +11,15 @@ use serde_json::Value;
 use super::blind::Blindness;
 use super::conclude::{Subject, conclude, conclude_rounds};
 use super::expect;
-use super::measure::{Measured, Stretch};
+use super::measure::{Left, Measured, Stretch};
 use super::names::Names;
-use super::recording::{Closed, Concluded, Line, Opened, Runs, Told};
+use super::recording::{Began, Concluded, Finished, Line, Looked, Runs, Told};
 use super::rounds::Growing;
 use crate::capture::replay::{self as events, Wrong};
 use crate::device::contexts::DeviceName;
 use crate::judge::Over;
 use crate::ledger::event::{CuResult, ThreadNumber};
-use crate::ledger::{Kind, Ledger, Place, ScopeId, StackId};
+use crate::ledger::{Kind, Ledger, Place, Returned, ScopeId, StackId};
 use crate::recording::Replay;
 use crate::report;
 use crate::report::model::{Frame, Owner, Report, Site};
@@ -58,20 +58,24 @@ struct Checks<'ledger> {
     symbols: HashMap<usize, Vec<Frame>>,
     /// Every scope so far: numbers are not used again.
     scopes: HashSet<ScopeId>,
-    /// Those that were opened and not closed.
-    open: HashMap<ScopeId, Open<'ledger>>,
-    /// Those that were closed and are in no report yet, with their tests.
+    /// The runs that began and are not over.
+    open: HashMap<ScopeId, Run<'ledger>>,
+    /// Those that are over and in no report yet, with their tests.
     measured: HashMap<ScopeId, (String, Measured)>,
     reports: Vec<Report>,
 }
 
-/// A scope that was opened and not closed.
+/// A run that began and is not over.
 #[derive(Debug)]
-struct Open<'ledger> {
+struct Run<'ledger> {
     test: String,
     stretch: Stretch<'ledger>,
     /// The limits that its body passed, once that has ended.
     over: Vec<Over>,
+    /// What it left, once that was judged.
+    left: Option<Left>,
+    /// What its scope gave back of others', once it was closed.
+    returned: Returned,
 }
 
 impl<'ledger> Checks<'ledger> {
@@ -92,45 +96,82 @@ impl<'ledger> Checks<'ledger> {
                 self.symbols.insert(symbol.address, symbol.frames);
                 Ok(())
             }
-            Line::Opened(opened) => self.opened(opened),
+            Line::Opened(opened) => self.opened(opened.scope),
+            Line::Began(began) => self.began(began),
             Line::BodyEnded(ended) => {
-                let open = self.open.get_mut(&ended.scope);
-                let open = open.ok_or_else(|| is_not_open(ended.scope))?;
-                open.over = open.stretch.over(&ended);
+                let run = self.run(ended.scope)?;
+                run.over = run.stretch.over(&ended);
                 Ok(())
             }
-            Line::Closed(closed) => self.closed(closed),
+            Line::Looked(looked) => self.looked(&looked),
+            Line::Closed(closed) => {
+                let returned = self.ledger.close_scope(closed.scope);
+                // A warm-up has a scope and no run.
+                if let Some(run) = self.open.get_mut(&closed.scope) {
+                    run.returned = returned;
+                }
+                Ok(())
+            }
+            Line::Finished(finished) => self.finished(finished),
             Line::Concluded(concluded) => self.concluded(&concluded),
         }
     }
 
-    fn opened(&mut self, opened: Opened) -> Result<(), String> {
-        let scope = opened.scope;
-        if let Some(outer) = opened.outer.filter(|outer| !self.open.contains_key(outer)) {
-            return Err(is_not_open(outer));
-        }
+    fn run(&mut self, scope: ScopeId) -> Result<&mut Run<'ledger>, String> {
+        let run = self.open.get_mut(&scope);
+        run.ok_or_else(|| format!("nothing runs in scope {}", scope.0))
+    }
+
+    fn opened(&mut self, scope: ScopeId) -> Result<(), String> {
         let is_new = scope != ScopeId::NONE && self.scopes.insert(scope);
-        if !is_new || !self.ledger.try_open_scope(scope) {
-            return Err(format!("scope {} cannot be opened", scope.0));
+        if is_new && self.ledger.open_scope(scope) {
+            return Ok(());
         }
-        let open = Open {
-            test: opened.test.clone(),
-            stretch: Stretch::opened(self.ledger, opened),
+        Err(format!("scope {} cannot be opened", scope.0))
+    }
+
+    fn began(&mut self, began: Began) -> Result<(), String> {
+        let scope = began.scope;
+        let is_open = |scope: &ScopeId| self.ledger.is_open(*scope);
+        let outer = began
+            .outer
+            .filter(|outer| *outer >= scope || !is_open(outer));
+        if let Some(scope) = outer.or(Some(scope).filter(|scope| !is_open(scope))) {
+            return Err(format!("scope {} is not open", scope.0));
+        }
+        let run = Run {
+            test: began.test.clone(),
+            stretch: Stretch::began(self.ledger, began),
             over: Vec::new(),
+            left: None,
+            returned: Returned::default(),
         };
-        self.open.insert(scope, open);
+        match self.open.insert(scope, run) {
+            None => Ok(()),
+            Some(_) => Err(format!("something runs in scope {} already", scope.0)),
+        }
+    }
+
+    fn looked(&mut self, looked: &Looked) -> Result<(), String> {
+        let told = Told::default();
+        let names = self.names(&told);
+        let run = self.open.get(&looked.scope);
+        let left = run.map(|run| run.stretch.look(looked, &names));
+        self.run(looked.scope)?.left = left;
         Ok(())
     }
 
-    fn closed(&mut self, closed: Closed) -> Result<(), String> {
-        let scope = closed.scope;
-        let open = self.open.remove(&scope);
-        let open = open.ok_or_else(|| is_not_open(scope))?;
-        let measured = Measured {
-            over: open.over,
-            ..open.stretch.replayed(closed, &self.names(&Told::default()))
+    fn finished(&mut self, finished: Finished) -> Result<(), String> {
+        let scope = finished.scope;
+        let left = self.run(scope)?.left.take();
+        let (Some(left), Some(run)) = (left, self.open.remove(&scope)) else {
+            return Err(format!("nobody looked at scope {}", scope.0));
         };
-        self.measured.insert(scope, (open.test, measured));
+        let measured = Measured {
+            over: run.over,
+            ..run.stretch.finished(finished, run.returned, left)
+        };
+        self.measured.insert(scope, (run.test, measured));
         Ok(())
     }
 
@@ -176,7 +217,7 @@ impl<'ledger> Checks<'ledger> {
     fn take(&mut self, scope: ScopeId) -> Result<Measured, String> {
         let measured = self.measured.remove(&scope);
         let measured = measured.map(|(_, measured)| measured);
-        measured.ok_or_else(|| format!("scope {} is not closed", scope.0))
+        measured.ok_or_else(|| format!("scope {} has no run that is over", scope.0))
     }
 
     fn names<'a>(&'a self, told: &'a Told) -> Recorded<'a> {
@@ -189,7 +230,7 @@ impl<'ledger> Checks<'ledger> {
 
     /// The tests whose checks came to no end, each once.
     fn unfinished(&self) -> Vec<String> {
-        let open = self.open.values().map(|open| &open.test);
+        let open = self.open.values().map(|run| &run.test);
         let measured = self.measured.values().map(|(test, _)| test);
         let mut tests: Vec<_> = open.chain(measured).cloned().collect();
         tests.sort();
@@ -246,10 +287,6 @@ impl Names for Recorded<'_> {
     fn culprit(&self) -> Option<String> {
         self.told.culprit.clone()
     }
-}
-
-fn is_not_open(scope: ScopeId) -> String {
-    format!("scope {} is not open", scope.0)
 }
 
 fn answer<Q: PartialEq, A: Clone>(answers: &[(Q, A)], question: &Q) -> Option<A> {

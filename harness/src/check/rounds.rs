@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use super::measure::{Measured, measure_round};
+use super::measure::{Earlier, Measured};
 use super::names::{Live, Names};
 use super::sites::Sites;
-use crate::case::Case;
-use crate::config::Policy;
 use crate::judge::{Grown, Held, growth};
 use crate::ledger::ScopeId;
 
@@ -15,25 +13,28 @@ use crate::ledger::ScopeId;
 pub(crate) struct Rounds {
     /// The first, with what the run's notes, limits and baseline are taken from.
     pub(crate) first: Measured,
-    /// The last.
+    /// The last, where there were several.
     pub(crate) last: Option<Measured>,
     /// What has grown in every round.
     pub(crate) grown: Vec<Grown>,
     /// The scope of each.
     pub(crate) scopes: Vec<ScopeId>,
-    /// How many were run.
-    pub(crate) run: u32,
     /// How long the bodies ran.
     pub(crate) body_time: Duration,
 }
 
-/// Runs the body up to `policy.rounds` times. Once nothing can have grown in every round any more,
-/// or a round did not end as it should, no further one is run.
-pub(crate) fn run(case: &Case, policy: &Policy) -> Rounds {
-    let mut scopes: Vec<ScopeId> = Vec::new();
-    let mut rounds = Growing::new(measure_round(case, policy, &mut scopes), &Live);
-    while rounds.may_still_grow() && rounds.so_far.run < policy.rounds {
-        rounds.add(measure_round(case, policy, &mut scopes));
+/// Has `measure` run the body up to `limit` times. Once nothing can have grown in every round any
+/// more, or a round did not end as it should, no further one is run.
+pub(crate) fn run(
+    limit: u32,
+    mut earlier: Earlier,
+    mut measure: impl FnMut(&mut Earlier) -> Measured,
+) -> Rounds {
+    let first = measure(&mut earlier);
+    earlier.since = Some(first.began);
+    let mut rounds = Growing::new(first, &Live);
+    while rounds.may_still_grow() && rounds.left.len() < limit as usize {
+        rounds.add(measure(&mut earlier));
     }
     rounds.finish()
 }
@@ -62,7 +63,6 @@ impl<'names> Growing<'names> {
                 first,
                 last: None,
                 grown: Vec::new(),
-                run: 1,
             },
         }
     }
@@ -82,13 +82,12 @@ impl<'names> Growing<'names> {
         self.so_far.scopes.push(round.scope);
         self.so_far.body_time += round.body_time;
         self.so_far.last = Some(round);
-        self.so_far.run += 1;
     }
 
     /// What they all come to.
     pub(crate) fn finish(mut self) -> Rounds {
         // One that ended early says nothing of what would have grown.
-        if self.as_expected && self.so_far.run > 1 {
+        if self.as_expected && self.left.len() > 1 {
             self.so_far.grown = growth(&self.left);
         }
         self.so_far

@@ -24,6 +24,25 @@ pub(crate) fn add(report: &Report, unknown: Unknown) {
     summary.add_unowned(unknown.count, unknown.bytes);
 }
 
+/// Adds a check of which nothing but its report is known.
+pub(crate) fn add_report(report: &Report) {
+    lock().get_or_insert_default().add(report);
+    tell_at_exit();
+}
+
+/// Adds what another process came to.
+pub(crate) fn merge(other: &Summary) {
+    lock().get_or_insert_default().merge(other);
+    tell_at_exit();
+}
+
+/// Takes everything, for another process to tell.
+pub(crate) fn take() -> Summary {
+    let mut summary = lock().take().unwrap_or_default();
+    note_what_is_missing(&mut summary);
+    summary
+}
+
 /// Adds a test that is not judged here.
 pub(crate) fn unchecked(test: &str, reason: &str) {
     lock()
@@ -59,6 +78,14 @@ fn tell() {
     let Some(mut summary) = lock().take() else {
         return;
     };
+    note_what_is_missing(&mut summary);
+    if let Some(text) = summary.text() {
+        eprintln!("\n{text}");
+    }
+}
+
+/// Results that are not kept, and calls that are not seen.
+fn note_what_is_missing(summary: &mut Summary) {
     if let Some(note) = Sink::global().note() {
         summary.note(&note);
     }
@@ -67,9 +94,6 @@ fn tell() {
     }
     if let Some(note) = unseen() {
         summary.note(&note);
-    }
-    if let Some(text) = summary.text() {
-        eprintln!("\n{text}");
     }
 }
 

@@ -59,6 +59,9 @@ struct Facts {
     #[serde(deserialize_with = "rounds")]
     rounds: Option<u32>,
     confirm: Option<bool>,
+    warmup: Option<u32>,
+    parallel: Option<bool>,
+    isolate: Option<bool>,
 }
 
 /// The name of a layer: read once in a process, and kept as long.
@@ -135,6 +138,9 @@ impl Facts {
             rounds: self.rounds,
             layer: self.layer.map(|layer| layer.0),
             confirm: self.confirm,
+            warmup: self.warmup,
+            parallel: self.parallel,
+            isolate: self.isolate,
             ..Options::DEFAULT
         }
     }
@@ -281,7 +287,7 @@ mod tests {
 2:8: "on" is not one of auto, require, off
 2:10: invalid type: integer `250`, expected a string
 2:10: `5 min` is not a duration: write a number and ms or s, such as "250ms"
-2:1: unknown field `tolerence`, expected one of `test`, `tolerance`, `reserved_tolerance`, `max_allocated`, `max_reserved`, `max_allocation_count`, `layer`, `rounds`, `confirm`
+2:1: unknown field `tolerence`, expected one of `test`, `tolerance`, `reserved_tolerance`, `max_allocated`, `max_reserved`, `max_allocation_count`, `layer`, `rounds`, `confirm`, `warmup`, `parallel`, `isolate`
 2:13: `1 MB` has two readings: write "1 MiB" or "1000000 B"
 2:13: -1 bytes: a size is not negative
 2:13: invalid type: floating point `1.5`, expected a whole number of bytes, or a size in quotes such as "1 MiB"

@@ -31,6 +31,9 @@ pub(crate) struct Policy {
     pub(crate) tolerance: u64,
     pub(crate) reserved_tolerance: u64,
     pub(crate) budget: Budget,
+    pub(crate) parallel: bool,
+    pub(crate) isolate: bool,
+    pub(crate) warmup: u32,
     pub(crate) rounds: u32,
     pub(crate) expect: Option<Expect>,
 }
@@ -101,6 +104,9 @@ impl Policy {
             expect: facts.expect,
             tolerance: facts.tolerance.unwrap_or(0),
             reserved_tolerance: facts.reserved_tolerance.unwrap_or(0),
+            parallel: facts.parallel.unwrap_or(false),
+            isolate: facts.isolate.unwrap_or(false),
+            warmup: facts.warmup.unwrap_or(0),
             budget: Budget {
                 allocated: facts.max_allocated,
                 reserved: facts.max_reserved,

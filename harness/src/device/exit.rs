@@ -24,6 +24,23 @@ pub(crate) fn at_exit(last: fn()) {
     install();
 }
 
+/// Has this process, which the process in front of the hyphen of `parent` started, end with it.
+pub(crate) fn end_with_parent(parent: &str) {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: takes a number and reads no memory of ours; what it asks for concerns no other
+        // process.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+        let number = parent.split('-').next().and_then(|pid| pid.parse().ok());
+        if number.is_some_and(|pid: u32| pid != std::os::unix::process::parent_id()) {
+            // It has ended before it could be asked for.
+            std::process::abort();
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = parent;
+}
+
 /// Whether the process has begun to exit.
 pub(crate) fn exiting() -> bool {
     EXITING.load(Ordering::Relaxed)

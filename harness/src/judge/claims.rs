@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use crate::ledger::{Layer, Place, Record};
+use crate::ledger::event::{Key, Space};
+use crate::ledger::{Holding, Kind, Layer, Place, Record};
 use crate::probe::Segment;
 
 /// The ranges that probed allocators hold from the layer below.
@@ -58,22 +60,32 @@ impl Claims {
         }
     }
 
-    /// The allocator whose segment `record` is, or lies in.
-    pub(crate) fn owner(&self, record: &Record) -> Option<Layer> {
+    /// The allocator whose segment `record` is, or lies in. Physical memory lies where
+    /// `holdings` say that it is mapped.
+    pub(crate) fn owner(
+        &self,
+        record: &Record,
+        holdings: &FxHashMap<Key, Holding>,
+    ) -> Option<Layer> {
         let made = &record.made;
+        let address = match made.key.space {
+            Space::PhysicalObject => holdings.get(&made.key)?.mapped_at?,
+            _ => made.key.value,
+        };
         let from = (made.place, 0);
-        let to = (made.place, made.key.value);
+        let to = (made.place, address);
         let (_, (end, layer)) = self.ranges.range(from..=to).next_back()?;
-        let inside = made.key.value < *end && !made.kind.is_handle() && made.layer != *layer;
+        // The only handle that is an address.
+        let has_address = !made.kind.is_handle() || made.kind == Kind::AddressRange;
+        let inside = address < *end && has_address && made.layer != *layer;
         inside.then_some(*layer)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Claims, Layer, Place, Record, Segment};
-    use crate::ledger::Kind;
-    use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space};
+    use super::{Claims, FxHashMap, Holding, Key, Kind, Layer, Place, Record, Segment, Space};
+    use crate::ledger::event::{Caller, ContextUid, Creation};
 
     fn record(kind: Kind, layer: Layer, place: Place, address: u64) -> Record {
         let key = Key {
@@ -97,6 +109,35 @@ mod tests {
     }
 
     #[test]
+    fn physical_memory_is_claimed_where_it_is_mapped() {
+        let cache = Layer::allocator("claims-test");
+        let mut claims = Claims::default();
+        let segment = Segment {
+            address: 4096,
+            bytes: 1024,
+        };
+        claims.add(cache, Place::cuda(0), &[segment]);
+        let mut physical = record(Kind::Physical, Layer::DRIVER, Place::cuda(0), 4100);
+        physical.made.key.space = Space::PhysicalObject;
+        let owner = |mapped_at| {
+            let holding = Holding {
+                references: 0,
+                maps: 1,
+                mapped_at,
+            };
+            claims.owner(
+                &physical,
+                &FxHashMap::from_iter([(physical.key(), holding)]),
+            )
+        };
+        assert_eq!(owner(Some(5000)), Some(cache));
+        assert_eq!(owner(Some(6000)), None);
+        assert_eq!(owner(None), None, "its number is no address");
+        let range = record(Kind::AddressRange, Layer::DRIVER, Place::cuda(0), 4096);
+        assert_eq!(claims.owner(&range, &FxHashMap::default()), Some(cache));
+    }
+
+    #[test]
     fn a_segment_is_claimed_and_the_allocator_s_own_blocks_are_not() {
         let cache = Layer::allocator("claims-test");
         let mut claims = Claims::default();
@@ -109,26 +150,15 @@ mod tests {
             }],
         );
         let linear = |place, address| record(Kind::Linear, Layer::DRIVER, place, address);
-        assert_eq!(claims.owner(&linear(Place::cuda(0), 4096)), Some(cache));
-        assert_eq!(claims.owner(&linear(Place::cuda(0), 5119)), Some(cache));
-        assert_eq!(
-            claims.owner(&linear(Place::cuda(0), 5120)),
-            None,
-            "just behind"
-        );
-        assert_eq!(
-            claims.owner(&linear(Place::cuda(0), 4095)),
-            None,
-            "just before"
-        );
-        assert_eq!(
-            claims.owner(&linear(Place::cuda(1), 4096)),
-            None,
-            "another device"
-        );
+        let owner = |record: &Record| claims.owner(record, &FxHashMap::default());
+        assert_eq!(owner(&linear(Place::cuda(0), 4096)), Some(cache));
+        assert_eq!(owner(&linear(Place::cuda(0), 5119)), Some(cache));
+        assert_eq!(owner(&linear(Place::cuda(0), 5120)), None, "just behind");
+        assert_eq!(owner(&linear(Place::cuda(0), 4095)), None, "just before");
+        assert_eq!(owner(&linear(Place::cuda(1), 4096)), None, "another device");
         let block = record(Kind::Block, cache, Place::cuda(0), 4096);
-        assert_eq!(claims.owner(&block), None);
+        assert_eq!(owner(&block), None);
         let stream = record(Kind::Stream, Layer::DRIVER, Place::cuda(0), 4096);
-        assert_eq!(claims.owner(&stream), None, "a handle is no address");
+        assert_eq!(owner(&stream), None, "a handle is no address");
     }
 }

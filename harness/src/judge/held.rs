@@ -18,6 +18,19 @@ pub(crate) struct HeldKey {
     pub(crate) stack: StackId,
 }
 
+impl HeldKey {
+    /// That of `record`, seen as `what`.
+    pub(crate) fn of(record: &Record, what: What) -> Self {
+        let made = &record.made;
+        Self {
+            layer: made.layer,
+            place: made.place,
+            what,
+            stack: made.caller.stack,
+        }
+    }
+}
+
 /// What sort of thing a run left behind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum What {
@@ -99,15 +112,9 @@ pub(crate) fn group(
 ) -> Vec<Held> {
     let mut groups: BTreeMap<HeldKey, Held> = BTreeMap::new();
     for (record, what, foreign_thread) in records {
-        let made = record.made;
-        let key = HeldKey {
-            layer: made.layer,
-            place: made.place,
-            what,
-            stack: made.caller.stack,
-        };
+        let key = HeldKey::of(&record, what);
         let held = groups.entry(key.clone()).or_insert_with(|| Held::new(key));
-        held.add(made.bytes);
+        held.add(record.made.bytes);
         held.foreign_thread = foreign_thread.or(held.foreign_thread);
     }
     groups.into_values().collect()

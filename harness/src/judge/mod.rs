@@ -7,6 +7,7 @@ mod failure;
 mod growth;
 mod happened;
 mod held;
+mod holding;
 mod reading;
 mod reserve;
 mod tolerance;
@@ -19,6 +20,7 @@ pub(crate) use happened::happened;
 #[cfg(test)]
 pub(crate) use held::HeldKey;
 pub(crate) use held::{Held, What, group, total};
+pub(crate) use holding::tell_what_holds;
 pub(crate) use reading::{Level, LevelName, Reading};
 pub(crate) use reserve::{pins, risen, unexplained};
 pub(crate) use tolerance::tolerate;

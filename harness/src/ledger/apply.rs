@@ -1,7 +1,7 @@
 //! From events to records: the one door of the ledger.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -19,12 +19,16 @@ use super::meter::{Meters, Taken};
 use super::name::{Layer, Place};
 use super::record::Record;
 use super::scopes::ScopeCounts;
+use super::shared::Shared;
 use super::stack::Stacks;
 use super::table::Table;
 use super::tap::Tap;
 
 /// `CUDA_ERROR_DEINITIALIZED`: the driver is shutting down and frees everything itself.
 const DEINITIALIZED: CuResult = 4;
+
+/// More references than anything has.
+const ALL: u64 = u64::MAX;
 
 /// A number that events change, away from the cache lines of what events only read.
 #[derive(Debug)]
@@ -40,6 +44,7 @@ pub struct Ledger {
     /// Keys of addresses the ledger did not know and a call freed with success while some other
     /// release of them may be in flight, with the moment: see [`Self::put_back`].
     freed_unknown: Mutex<FxHashMap<Key, u64>>,
+    shared: Shared,
     unknown_releases: AtomicU64,
     /// How many records were made outside every open scope.
     unowned: Apart,
@@ -72,6 +77,7 @@ impl Ledger {
             table: Table::new(),
             flights: Flights::default(),
             freed_unknown: Mutex::default(),
+            shared: Shared::default(),
             unknown_releases: AtomicU64::new(0),
             unowned: Apart(AtomicU64::new(0)),
             returned: Mutex::default(),
@@ -86,7 +92,8 @@ impl Ledger {
         }
     }
 
-    /// Takes one event in. [`Event::ReleaseBegan`] answers with the ticket that its end names.
+    /// Takes one event in. The beginning of a call that gives something back answers with the ticket
+    /// that its end names.
     pub fn apply(&self, event: &Event) -> Option<Ticket> {
         if self.tap.is_on() {
             return self.apply_and_tell(event);
@@ -117,6 +124,32 @@ impl Ledger {
                 stack,
             } => self.release_ended(ticket, error, stack),
             Event::ReleaseCaptured { ticket } => self.release_captured(ticket),
+            Event::Retained { key, count } => self.retained(key, count),
+            Event::GiveBackBegan {
+                key,
+                count,
+                graph,
+                caller,
+            } => return Some(self.give_back_began(key, count, graph, caller)),
+            Event::GraphRetained {
+                graph,
+                key,
+                count,
+                moved,
+            } => self.graph_retained(graph, key, count, moved),
+            Event::GraphCopied { from, to, .. } => self.graph_copied(from, to),
+            Event::GraphUpdated { exec, graph } => self.graph_updated(exec, graph),
+            Event::HandleRetained { handle, address } => self.handle_retained(handle, address),
+            Event::Mapped {
+                address,
+                bytes,
+                handle,
+            } => self.mapped(address, bytes, handle),
+            Event::UnmapBegan {
+                address,
+                bytes,
+                caller,
+            } => return Some(self.unmap_began(address, bytes, caller)),
             Event::ContextCreated {
                 context,
                 handle,
@@ -156,6 +189,10 @@ impl Ledger {
             sequence: self.next_sequence(),
             made,
         };
+        if made.key.space.is_shared() {
+            self.shared_created(record);
+            return;
+        }
         // Counted before it can be found: a release or the end of its context on another thread
         // would take away what is not there yet.
         self.count(&record);
@@ -195,6 +232,9 @@ impl Ledger {
     }
 
     fn release_began(&self, key: Key, caller: Caller) -> Ticket {
+        if key.space.is_shared() {
+            return self.give_back_began(key, ALL, None, caller);
+        }
         let began = self.next_sequence();
         let record = self.table.take(&key);
         if let Some(record) = &record {
@@ -205,7 +245,11 @@ impl Ledger {
             record,
             caller,
         };
-        self.flights.begin(began, flight)
+        let ticket = self.flights.begin(began, flight);
+        if key.space.is_graph() {
+            self.graph_end_began(ticket, key);
+        }
+        ticket
     }
 
     fn release_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
@@ -217,7 +261,14 @@ impl Ledger {
         else {
             return;
         };
+        if key.space.is_graph() {
+            self.graph_end_ended(ticket, caller, error);
+        }
         match (error, record) {
+            _ if key.space.is_shared() => {
+                let caller = Caller { stack, ..caller };
+                self.give_back_ended(ticket, key, caller, error);
+            }
             (0 | DEINITIALIZED, Some(record)) => self.returned(&record, caller),
             (0 | DEINITIALIZED, None) => self.freed_unknown(ticket, key),
             (error, record) => {
@@ -246,35 +297,27 @@ impl Ledger {
     /// fails; the other finds nothing and succeeds. The record is then gone, whichever of the two
     /// ends first: see [`Self::freed_unknown`].
     fn put_back(&self, ticket: Ticket, record: Record) -> Option<Record> {
-        let freed = self
-            .freed_unknown
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if freed
-            .get(&record.key())
-            .is_some_and(|freed| *freed > moment(ticket))
-        {
+        let freed = self.lock_freed_unknown();
+        if was_freed_since(&freed, ticket, &record.key()) {
             return None;
         }
+        self.insert_again(record);
+        Some(record)
+    }
+
+    fn insert_again(&self, record: Record) {
         // Counted first, as in `created`.
         self.counters.add(&record);
         self.meters.took_back(&record);
         self.scopes.add(record.made.caller);
         self.table.insert(record);
-        Some(record)
     }
 
     /// A release of an address that the ledger did not know when it began has succeeded.
     fn freed_unknown(&self, ticket: Ticket, key: Key) {
         self.unknown_releases.fetch_add(1, Ordering::Relaxed);
-        let mut freed = self
-            .freed_unknown
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        // A record older than this release was put back meanwhile by one that failed.
-        let stale = |record: &Record| record.sequence < moment(ticket);
-        if let Some(record) = self.table.take_if(&key, stale) {
-            self.forget(&record);
+        let mut freed = self.lock_freed_unknown();
+        if self.take_stale(ticket, key) {
             return;
         }
         let now = self.next_sequence();
@@ -283,6 +326,22 @@ impl Ledger {
             freed.clear();
         }
         freed.insert(key, now);
+    }
+
+    fn lock_freed_unknown(&self) -> MutexGuard<'_, FxHashMap<Key, u64>> {
+        self.freed_unknown
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes out what is older than this release: it was put back meanwhile by one that failed.
+    fn take_stale(&self, ticket: Ticket, key: Key) -> bool {
+        if key.space.is_shared() {
+            return self.give_back_stale(ticket, key);
+        }
+        let stale = |record: &Record| record.sequence < moment(ticket);
+        let record = self.table.take_if(&key, stale);
+        record.inspect(|record| self.forget(record)).is_some()
     }
 
     fn returned(&self, record: &Record, caller: Caller) {
@@ -301,6 +360,7 @@ impl Ledger {
             .take_all(|record| record.made.context == context && dies_with_context(&record.made));
         for record in ended {
             self.forget(&record);
+            self.forget_shared(&record);
             // What was made before the scope that ends the context is that scope's business
             // neither way.
             if self.scopes.is_open(record.made.caller.scope) {
@@ -314,22 +374,16 @@ impl Ledger {
     }
 }
 
+/// Whether an unknown `key` was freed after the release with this ticket began.
+fn was_freed_since(freed: &FxHashMap<Key, u64>, ticket: Ticket, key: &Key) -> bool {
+    freed.get(key).is_some_and(|freed| *freed > moment(ticket))
+}
+
 /// What the judgement reads.
 impl Ledger {
-    /// Begins to count for `scope`.
-    ///
-    /// # Panics
-    ///
-    /// When thousands of scopes are open at once.
-    pub fn open_scope(&self, scope: ScopeId) {
-        assert!(
-            self.try_open_scope(scope),
-            "gpu-leak-check: more than 4096 scopes are open at once"
-        );
-    }
-
-    /// As [`Self::open_scope`]; false when `scope`, or one that shares its slot, is open.
-    pub(crate) fn try_open_scope(&self, scope: ScopeId) -> bool {
+    /// Begins to count for `scope`; false when its place is taken by a scope that has been open
+    /// for thousands of numbers.
+    pub fn open_scope(&self, scope: ScopeId) -> bool {
         self.scopes.open(scope)
     }
 
@@ -445,6 +499,9 @@ impl Default for Ledger {
         Self::new()
     }
 }
+
+mod graphs;
+mod shared;
 
 #[cfg(test)]
 mod tests;

@@ -25,12 +25,32 @@ pub enum Space {
     PhysicalObject,
     /// Everything that `cuMemRelease` takes.
     PhysicalHandle,
+    /// Everything that `cuMemUnmap` takes: where physical memory is mapped.
+    Mapping,
     /// Everything that `cuIpcCloseMemHandle` takes: opened twice, it is closed twice.
     IpcPointer,
     /// Handles of one kind.
     Handle(Kind),
     /// The address space of one allocator that reports through `observe`.
     Observed(Layer),
+}
+
+impl Space {
+    /// Whether what it names may be held more than once, and goes when nothing holds it.
+    pub(crate) const fn is_shared(self) -> bool {
+        matches!(
+            self,
+            Self::PhysicalHandle
+                | Self::Mapping
+                | Self::IpcPointer
+                | Self::Handle(Kind::Context | Kind::UserObject)
+        )
+    }
+
+    /// Whether what it names is a graph, or executable.
+    pub(crate) const fn is_graph(self) -> bool {
+        matches!(self, Self::Handle(Kind::GraphHandle | Kind::ExecGraph))
+    }
 }
 
 /// The identity of a live resource.
@@ -157,6 +177,79 @@ pub enum Event {
     ReleaseCaptured {
         /// What the ledger answered to the beginning.
         ticket: Ticket,
+    },
+    /// What is live under `key` has so many references more.
+    Retained {
+        /// What it is.
+        key: Key,
+        /// How many.
+        count: u64,
+    },
+    /// A call that gives references back began; [`Self::ReleaseEnded`] ends it. The record goes
+    /// with the last reference.
+    GiveBackBegan {
+        /// What they refer to.
+        key: Key,
+        /// How many.
+        count: u64,
+        /// The graph that gives them back; none for the program.
+        graph: Option<Key>,
+        /// Who gives them back.
+        caller: Caller,
+    },
+    /// A graph has got references.
+    GraphRetained {
+        /// The graph.
+        graph: Key,
+        /// What they refer to.
+        key: Key,
+        /// How many.
+        count: u64,
+        /// They were the program's, and are the graph's instead.
+        moved: bool,
+    },
+    /// A graph, or an executable one, was made from another graph, and holds what that one holds.
+    GraphCopied {
+        /// The graph.
+        from: Key,
+        /// What was made from it.
+        to: Key,
+        /// Its launches free the memory that the launch before left.
+        auto_free: bool,
+    },
+    /// An executable graph does what `graph` says from now on, and refers to what that refers to.
+    GraphUpdated {
+        /// The executable graph.
+        exec: Key,
+        /// The graph.
+        graph: Key,
+    },
+    /// The handle of the physical memory that is mapped at an address was answered, with a
+    /// reference of its own.
+    HandleRetained {
+        /// The handle.
+        handle: u64,
+        /// The address.
+        address: u64,
+    },
+    /// Physical memory was mapped.
+    Mapped {
+        /// The first address.
+        address: u64,
+        /// How many bytes from there on.
+        bytes: u64,
+        /// The memory's handle.
+        handle: u64,
+    },
+    /// A call that unmaps began, of one map or of several side by side; [`Self::ReleaseEnded`] ends
+    /// it.
+    UnmapBegan {
+        /// The first address.
+        address: u64,
+        /// How many bytes from there on.
+        bytes: u64,
+        /// Who unmaps.
+        caller: Caller,
     },
     /// A context came into being.
     ContextCreated {

@@ -2,9 +2,14 @@
 
 use crate::case::{Case, Origin};
 
-/// `cargo test -p train --test steps adam_frees_everything -- --exact`; none without cargo.
+/// `cargo test -p train --test steps adam_frees_everything -- --exact`; none without cargo. For a
+/// program, `cargo run -p train --example steps`.
 pub(crate) fn command(case: &Case) -> Option<String> {
     let package = case.origin.package?;
+    if case.is_program() {
+        let (verb, target) = program(&case.origin)?;
+        return Some(format!("cargo {verb} -p {package} {target}"));
+    }
     let target = target(&case.origin)?;
     let ignored = if case.ignored {
         " --include-ignored"
@@ -15,6 +20,17 @@ pub(crate) fn command(case: &Case) -> Option<String> {
     Some(format!(
         "cargo test -p {package} {target} {name} -- --exact{ignored}"
     ))
+}
+
+/// How cargo runs a program of its own `main`: the folders are cargo's usual ones.
+fn program(origin: &Origin) -> Option<(&'static str, String)> {
+    let is_in = |folder: &str| origin.file.split(['/', '\\']).any(|part| part == folder);
+    Some(match origin.bin_name {
+        Some(name) if is_in("examples") => ("run", format!("--example {name}")),
+        Some(name) => ("run", format!("--bin {name}")),
+        None if is_in("benches") => ("bench", format!("--bench {}", target_name(origin)?)),
+        None => ("test", target(origin)?),
+    })
 }
 
 /// How cargo selects the target that the test is in.
@@ -107,5 +123,30 @@ mod tests {
             }),
             None
         );
+    }
+
+    #[test]
+    fn a_program_is_run_as_cargo_runs_it() {
+        let again = |origin| {
+            command(&Case::new("train-steps", origin, || ExitCode::SUCCESS)).expect("a command")
+        };
+        let binary = Origin {
+            bin_name: Some("train-steps"),
+            integration: false,
+            file: "src/main.rs",
+            ..ORIGIN
+        };
+        assert_eq!(again(binary), "cargo run -p train --bin train-steps");
+        let example = Origin {
+            file: "examples/train-steps.rs",
+            ..binary
+        };
+        assert_eq!(again(example), "cargo run -p train --example train-steps");
+        let bench = Origin {
+            file: "benches/train-steps.rs",
+            ..ORIGIN
+        };
+        assert_eq!(again(bench), "cargo bench -p train --bench train-steps");
+        assert_eq!(again(ORIGIN), "cargo test -p train --test train-steps");
     }
 }

@@ -42,13 +42,18 @@ impl Sink {
                 Some(folder) => workspace.root().join(folder),
                 None => workspace.target().join("gpu-leak-check"),
             };
-            Self::new(base, run_name(|name| env::var(name).ok()))
+            Self::new(base, Self::run())
         })
     }
 
     /// A file in the folder `run` of `base`.
     fn new(base: PathBuf, run: String) -> Self {
         Self(Mutex::new(State::Waiting(RunFolder { base, run })))
+    }
+
+    /// The name of this process's run, by which another process takes part in it.
+    pub fn run() -> String {
+        run_name(|name| env::var(name).ok())
     }
 
     /// A check's body is about to run.

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::escape;
 use super::model::{Reason, Report, Verdict};
 use super::units::{count, exact_size, quantity};
 
 /// Counts of verdicts, and what else there is to know.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     verdicts: BTreeMap<Verdict, u64>,
     /// Why some checks came to no result of their own, each once.
@@ -17,7 +19,7 @@ pub struct Summary {
 }
 
 /// What was taken by threads outside every check.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Unowned {
     count: u64,
     bytes: u64,
@@ -28,14 +30,34 @@ impl Summary {
     pub fn add(&mut self, report: &Report) {
         *self.verdicts.entry(report.verdict).or_default() += 1;
         if let Some(reason) = &report.reason {
-            let reason = (report.verdict, reason.clone());
-            if !self.reasons.contains(&reason) {
-                self.reasons.push(reason);
-            }
+            self.add_reason(report.verdict, reason);
         }
         // One with findings is printed whole, its notes included.
         if report.findings.is_empty() {
             for note in &report.notes {
+                self.note(note);
+            }
+        }
+    }
+
+    fn add_reason(&mut self, verdict: Verdict, reason: &Reason) {
+        let reason = (verdict, reason.clone());
+        if !self.reasons.contains(&reason) {
+            self.reasons.push(reason);
+        }
+    }
+
+    /// Adds what another process counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (verdict, number) in &other.verdicts {
+            *self.verdicts.entry(*verdict).or_default() += number;
+        }
+        for (verdict, reason) in &other.reasons {
+            self.add_reason(*verdict, reason);
+        }
+        self.add_unowned(other.unowned.count, other.unowned.bytes);
+        for (note, times) in &other.notes {
+            for _ in 0..*times {
                 self.note(note);
             }
         }

@@ -59,3 +59,28 @@ fn a_repeated_attribute_is_one_error_and_does_not_expand_again() {
     let item = "#[gpu_leak_check(tolerance = 1)] #[test] fn f() {}";
     assert_eq!(refused("", item), (1, vec!["f".to_owned()]));
 }
+
+#[test]
+fn a_mistake_in_a_module_s_attribute_is_told_once_and_the_module_stays() {
+    let expansion = super::pretty(items(
+        "tolerence = 1",
+        "mod m { #[test] fn f() {} #[test] fn g() {} }",
+    ));
+    assert_eq!(expansion.matches("compile_error").count(), 1, "{expansion}");
+    assert!(expansion.contains("#[test]\n    fn g()"), "{expansion}");
+}
+
+#[test]
+fn a_program_is_no_test_and_no_one_of_many() {
+    for (args, item) in [
+        ("isolate", "fn main() {}"),
+        ("parallel", "fn main() {}"),
+        ("", "#[should_panic] fn main() {}"),
+    ] {
+        assert_eq!(
+            refused(args, item),
+            (1, vec!["main".to_owned()]),
+            "{args} {item}"
+        );
+    }
+}

@@ -31,6 +31,9 @@ fn every_option_is_one_field() {
         on_leak = "warn",
         settle = "2s",
         unchecked_if(std::env::var_os("CI").is_none(), "needs the CI machine"),
+        parallel,
+        isolate = false,
+        warmup = 2,
         "#,
         "#[test] fn frees_everything() {}",
     ));
@@ -76,4 +79,12 @@ fn should_panic_becomes_a_fact() {
         "should_panic_alone",
         pretty("", "#[test] #[should_panic] fn refuses() {}")
     );
+}
+
+#[test]
+fn a_program_s_main_is_one_check_and_no_test() {
+    insta::assert_snapshot!(pretty(
+        "tolerance = 1",
+        "fn main() -> Result<(), Box<dyn Error>> { train() }",
+    ));
 }

@@ -132,3 +132,54 @@ fn should_panic_is_left_to_libtest_where_libtest_has_read_it() {
     );
     assert!(!last.contains("ShouldPanic"), "{last}");
 }
+
+#[test]
+fn a_module_hands_its_arguments_to_every_test_and_to_nothing_else() {
+    let module = "
+        mod tests {
+            use super::*;
+            const SIZE: usize = 1;
+            fn helper() {}
+            #[inline] fn other_helper() {}
+            #[test] fn plain() {}
+            #[tokio::test] async fn of_a_runtime() {}
+            #[gpu_leak_check(tolerance = 2)] fn with_its_own() {}
+            #[cfg_attr(all(unix, not(miri)), ignore, test)] fn conditional() {}
+            #[cfg_attr(unix, ignore)] fn no_test() {}
+            mod inner { #[test] fn plain() {} }
+            #[gpu_leak_check(confirm = false)] mod with_its_own {}
+        }";
+    insta::assert_snapshot!(pretty(items("tolerance = 1", module)));
+}
+
+#[test]
+fn what_a_function_says_stands_over_what_its_module_says() {
+    let own = "#[test] #[mine::gpu_leak_check(tolerance = 2)] fn f() {}";
+    let inherited = "__inherited(__inherited(settle = \"1s\"), tolerance = 1, confirm = false),";
+    let handed_over = again(inherited, own).expect("another round");
+    assert_eq!(names(&handed_over.attrs), ["test", "mine::gpu_leak_check"]);
+    let expansion = pretty(next_round(handed_over));
+    assert!(
+        expansion.contains("tolerance: ::gpu_leak_check::__private::Some(2)"),
+        "{expansion}"
+    );
+    assert!(
+        expansion.contains("confirm: ::gpu_leak_check::__private::Some(false)"),
+        "{expansion}"
+    );
+    assert!(expansion.contains("from_millis(1000"), "{expansion}");
+    // The same where the function's own attribute is the first to be expanded.
+    let turned = format!("#[gpu_leak_check({inherited})] #[test] fn f() {{}}");
+    assert_eq!(pretty(items("tolerance = 2", &turned)), expansion);
+}
+
+#[test]
+fn what_turns_out_to_be_no_test_is_left_alone() {
+    let first = again(
+        "__inherited(tolerance = 1),",
+        "#[cfg_attr(miri, test)] fn f() {}",
+    );
+    let mut function = first.expect("another round");
+    function.attrs.remove(0);
+    assert_eq!(pretty(next_round(function)), "fn f() {}\n");
+}

@@ -4,9 +4,6 @@ use gpu_leak_check::gpu_leak_check;
 struct Model;
 
 #[gpu_leak_check]
-mod tests {}
-
-#[gpu_leak_check]
 impl Model {
     #[gpu_leak_check]
     fn method(&self) {}

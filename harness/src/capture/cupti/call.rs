@@ -26,6 +26,27 @@ pub(super) enum Call {
     RetainsPrimary { device: Value },
     /// May end a primary context.
     ReleasesPrimary { cause: ContextEnd },
+    /// Answers with the context through which a green context can be made current.
+    ConvertsGreen { context: Answer, green: Value },
+    /// Adds references to what is counted by them.
+    Retains(Retains),
+    /// Gives references to a graph.
+    GraphRetains {
+        graph: Value,
+        object: Value,
+        count: Value,
+        flags: Value,
+    },
+    /// An executable graph follows another graph.
+    UpdatesExec { exec: Value, graph: Value },
+    /// Maps physical memory.
+    Maps {
+        address: Value,
+        bytes: Value,
+        handle: Value,
+    },
+    /// Answers with a handle of the physical memory that is mapped at an address.
+    RetainsMapped { handle: Answer, address: Value },
     /// Begins to capture a stream.
     BeginsCapture {
         stream: Value,
@@ -52,6 +73,27 @@ pub(super) struct Creates {
     pub(super) outlives_context: bool,
     /// The capture on this stream ends, and its graph is what is made.
     pub(super) ends_capture: Option<Value>,
+    /// How many references the program has at once, where not one.
+    pub(super) references: Option<Value>,
+    /// The graph that it is made from.
+    pub(super) copies: Option<Copies>,
+}
+
+/// What a graph or an executable graph is made from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copies {
+    pub(super) graph: Value,
+    pub(super) flags: GraphFlags,
+}
+
+/// Where the flags of an executable graph are found.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum GraphFlags {
+    /// It has none.
+    None,
+    Given(Value),
+    /// First in the `CUDA_GRAPH_INSTANTIATE_PARAMS` at this offset's address.
+    Parameters(usize),
 }
 
 /// Where a resource's address or handle is found.
@@ -66,7 +108,7 @@ pub(super) enum Identity {
 /// Where a resource's size is found.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bytes {
-    /// A handle: it has none.
+    /// A handle has none, and some memory comes without the number of its bytes.
     None,
     Given(Value),
     /// Rows of a pitch that the driver chose. A call that failed asked for width × height.
@@ -75,6 +117,27 @@ pub(super) enum Bytes {
         width: Value,
         height: Value,
     },
+    /// As an array's descriptor says.
+    Array(Descriptor),
+    /// In the `CUDA_EXTERNAL_MEMORY_BUFFER_DESC` at this offset's address.
+    ExternalBuffer(usize),
+}
+
+/// What describes an array, and the offset of its address.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Descriptor {
+    /// `CUDA_ARRAY_DESCRIPTOR`
+    Array(usize),
+    /// `CUDA_ARRAY_DESCRIPTOR_v1`
+    ArrayV1(usize),
+    /// `CUDA_ARRAY3D_DESCRIPTOR`
+    Array3D(usize),
+    /// `CUDA_ARRAY3D_DESCRIPTOR_v1`
+    Array3DV1(usize),
+    /// `CUDA_ARRAY3D_DESCRIPTOR`, and how many levels there are.
+    Mipmapped(usize, Value),
+    /// `CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC`
+    ExternalMipmapped(usize),
 }
 
 /// Where a resource is.
@@ -85,8 +148,18 @@ pub(super) enum At {
     Host,
     /// On this device.
     Device(Value),
-    /// Where the `CUmemPoolProps` at this offset's address say.
+    /// Where the `CUmemPoolProps` at this offset's address say, or the `CUmemAllocationProp`, which
+    /// begins like them.
     PoolProperties(usize),
+}
+
+/// A call that adds references.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Retains {
+    pub(super) space: Space,
+    pub(super) identity: Identity,
+    /// How many, where not one.
+    pub(super) count: Option<Value>,
 }
 
 /// A call that frees or destroys a resource.
@@ -94,8 +167,34 @@ pub(super) enum At {
 pub(super) struct Releases {
     pub(super) space: Space,
     pub(super) identity: Value,
+    pub(super) share: Share,
     /// In a stream capture the call adds a node to a graph and frees nothing.
     pub(super) capturable: bool,
+}
+
+/// How much of what it names a call gives back.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Share {
+    Whole,
+    /// One reference.
+    Reference,
+    /// So many references.
+    References(Value),
+    /// So many references of a graph.
+    GraphReferences {
+        graph: Value,
+        count: Value,
+    },
+    /// All maps in so many bytes from there on.
+    Maps(Value),
+}
+
+impl Creates {
+    /// Whether the driver creates a context inside the call, on the device that the call names. A
+    /// green context may be the first to need the primary one.
+    pub(super) fn creates_context(&self) -> bool {
+        matches!(self.kind, Kind::Context | Kind::GreenContext)
+    }
 }
 
 impl Watched {
@@ -122,6 +221,8 @@ impl Watched {
                 capturable: false,
                 outlives_context: false,
                 ends_capture: None,
+                references: None,
+                copies: None,
             }),
         }
     }
@@ -139,9 +240,19 @@ impl Watched {
             call: Call::Releases(Releases {
                 space,
                 identity,
+                share: Share::Whole,
                 capturable: false,
             }),
         }
+    }
+
+    /// Not the whole of what it names.
+    pub(super) const fn only(self, share: Share) -> Self {
+        let call = match self.call {
+            Call::Releases(call) => Call::Releases(Releases { share, ..call }),
+            _ => panic!("only a call that gives something back can give a part of it"),
+        };
+        Self { call, ..self }
     }
 
     /// With a place of its own.
@@ -180,6 +291,22 @@ impl Watched {
     pub(super) const fn ending_capture(self, stream: Value) -> Self {
         self.creating(Creates {
             ends_capture: Some(stream),
+            ..self.creation()
+        })
+    }
+
+    /// With so many references.
+    pub(super) const fn with_references(self, count: Value) -> Self {
+        self.creating(Creates {
+            references: Some(count),
+            ..self.creation()
+        })
+    }
+
+    /// Made from this graph.
+    pub(super) const fn copying(self, graph: Value, flags: GraphFlags) -> Self {
+        self.creating(Creates {
+            copies: Some(Copies { graph, flags }),
             ..self.creation()
         })
     }

@@ -24,7 +24,7 @@ use super::decode::{self, Current};
 use super::ffi::{self, CallbackData, ResourceData};
 use super::field::Block;
 use super::library::Cupti;
-use super::watch;
+use super::{numbered, watch};
 use crate::capture::{caller, caller_without_stack, stack};
 use crate::device::exclusion::{CONTEXTS_AND_POOLS, Exclusion, STREAMS};
 use crate::device::quiet::quiet_if_heard;
@@ -133,11 +133,9 @@ unsafe fn driver_call(ledger: &Ledger, id: u32, data: &CallbackData) {
 unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData) {
     NODE_CREATED.set(false);
     match call {
-        Call::Creates(create) => {
-            if create.kind == Kind::Context {
-                // SAFETY: the caller's promise.
-                CREATING_ON.set(unsafe { decode::place(create, block) });
-            }
+        Call::Creates(create) if create.creates_context() => {
+            // SAFETY: the caller's promise.
+            CREATING_ON.set(unsafe { decode::place(create, block) });
         }
         Call::RetainsPrimary { device } => {
             // SAFETY: the caller's promise.
@@ -152,7 +150,8 @@ unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData)
             unsafe { write_slot(data, Some(NO_TICKET)) };
             CONTEXTS_AND_POOLS.destruction_began();
         }
-        Call::BeginsCapture { .. } => {}
+        // The rest is told at its end.
+        _ => {}
     }
 }
 
@@ -176,17 +175,9 @@ unsafe fn ended(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData,
                 CONTEXTS_AND_POOLS.destruction_ended();
             }
         }
-        Call::BeginsCapture { stream, into } if error == 0 => {
-            // SAFETY: the caller's promise.
-            let (stream, into) = unsafe {
-                (
-                    block.value(*stream),
-                    into.map_or(0, |into| block.value(into)),
-                )
-            };
-            captures::began(stream, into);
-        }
-        Call::BeginsCapture { .. } => {}
+        // SAFETY: the caller's promise.
+        _ if error == 0 => unsafe { success::told(ledger, call, block) },
+        _ => {}
     }
 }
 
@@ -201,7 +192,7 @@ unsafe fn creation_ended(
     error: CuResult,
 ) {
     let current = current(ledger, data);
-    if create.kind == Kind::Context {
+    if create.creates_context() {
         CREATING_ON.set(Place::UNKNOWN);
     }
     let captured_into = match create.ends_capture {
@@ -223,6 +214,7 @@ unsafe fn creation_ended(
     let Some(key) = (unsafe { decode::created_key(create, block) }) else {
         return;
     };
+    let key = numbered::created(key, data.context_uid);
     if captured_into == key.value {
         // The capture added to a graph that was there before and has its record.
         return;
@@ -230,6 +222,14 @@ unsafe fn creation_ended(
     // SAFETY: as above.
     let made = unsafe { decode::created(create, block, key, current, caller()) };
     ledger.apply(&made);
+    // SAFETY: as above.
+    if let Some(references) = unsafe { decode::more_references(create, block, key) } {
+        ledger.apply(&references);
+    }
+    if let Some(copies) = &create.copies {
+        // SAFETY: as above.
+        ledger.apply(&unsafe { decode::graph_copied(copies, block, key) });
+    }
 }
 
 /// # Safety
@@ -245,8 +245,10 @@ unsafe fn release_began(ledger: &Ledger, release: &Releases, block: Block, data:
     if release.space == Space::Handle(Kind::Context) {
         ENDING_BY.set(Some(ContextEnd::Destroyed));
     }
-    let caller = caller_without_stack();
-    let ticket = ledger.apply(&Event::ReleaseBegan { key, caller });
+    let key = numbered::released(ledger, key, data.context_uid);
+    // SAFETY: the caller's promise.
+    let began = unsafe { decode::release_began(release, block, key, caller_without_stack()) };
+    let ticket = ledger.apply(&began);
     // SAFETY: the caller's promise.
     unsafe { write_slot(data, ticket.map(|ticket| ticket.0)) };
     // After the record has left the ledger: a reading that begins later does not find it.
@@ -285,6 +287,13 @@ unsafe fn release_ended(
     });
     match release.space {
         Space::Handle(Kind::Context) => context_ended(ledger, error),
+        Space::Handle(Kind::GreenContext) if error == 0 => {
+            // SAFETY: the caller's promise.
+            let green = unsafe { block.value(release.identity) };
+            if let Some(context) = CONTEXTS.green_ended(green) {
+                context_destroyed(ledger, context, ContextEnd::Destroyed);
+            }
+        }
         Space::Handle(Kind::Stream) if error == 0 => {
             // A capture that its stream did not outlive.
             // SAFETY: the caller's promise.
@@ -300,7 +309,7 @@ unsafe fn release_ended(
 /// What keeps readings and the destruction of such objects apart.
 fn exclusion(space: Space) -> Option<&'static Exclusion> {
     match space {
-        Space::Handle(Kind::Context | Kind::Pool) => Some(&CONTEXTS_AND_POOLS),
+        Space::Handle(Kind::Context | Kind::GreenContext | Kind::Pool) => Some(&CONTEXTS_AND_POOLS),
         Space::Handle(Kind::Stream) => Some(&STREAMS),
         _ => None,
     }
@@ -371,7 +380,7 @@ fn current(ledger: &Ledger, data: &CallbackData) -> Current {
     }
     Current {
         handle,
-        uid,
+        uid: seen.owner,
         place: seen.place,
     }
 }
@@ -402,6 +411,8 @@ unsafe fn read_slot(data: &CallbackData) -> Option<u64> {
     let value = unsafe { data.correlation_data.read() };
     (value & SLOT_MASK == IN_SLOT).then_some(value & !SLOT_MASK)
 }
+
+mod success;
 
 #[cfg(all(test, target_pointer_width = "64"))]
 mod tests;

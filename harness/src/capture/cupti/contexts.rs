@@ -4,6 +4,10 @@
 //! with every later call made while the context is current. So a context enters the ledger when it
 //! is first seen current, which is before anything can be made in it, and so do contexts that were
 //! there before the harness.
+//!
+//! A green context, once converted, is current like any other; but what is made in it belongs to
+//! the primary context of its device, and outlives it. It is numbered here, for the number that
+//! CUPTI tells may be that of the primary one.
 
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,10 +19,9 @@ use crate::ledger::event::{ContextUid, Event};
 pub(super) static CONTEXTS: Contexts = Contexts::new();
 
 thread_local! {
-    /// The context last seen current on this thread, and its place. Numbers are never reused, so
-    /// what stands here stays true.
-    static LAST_SEEN: Cell<(ContextUid, Place)> =
-        const { Cell::new((ContextUid(0), Place::UNKNOWN)) };
+    /// The context last seen current on this thread. Numbers are never reused, so what stands here
+    /// stays true.
+    static LAST_SEEN: Cell<Entry> = const { Cell::new(Entry::NONE) };
 }
 
 /// A live context that has been current.
@@ -26,7 +29,38 @@ thread_local! {
 struct Entry {
     handle: u64,
     uid: ContextUid,
+    /// With what context ends what is made in it.
+    owner: ContextUid,
     place: Place,
+}
+
+/// A green context and what it was converted to.
+#[derive(Clone, Copy, Debug)]
+struct Converted {
+    green: u64,
+    handle: u64,
+    uid: ContextUid,
+}
+
+/// Numbers of converted contexts begin here: CUPTI's, which count up from 1, do not get so far.
+const FIRST_CONVERTED: u32 = 1 << 31;
+
+impl Entry {
+    const NONE: Self = Self {
+        handle: 0,
+        uid: ContextUid(0),
+        owner: ContextUid(0),
+        place: Place::UNKNOWN,
+    };
+
+    /// As one that the ledger knows.
+    fn seen(&self) -> Seen {
+        Seen {
+            place: self.place,
+            owner: self.owner,
+            created: None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -34,6 +68,9 @@ struct Known {
     /// Handles of contexts whose creation was seen, with their places.
     created: Vec<(u64, Place)>,
     current: Vec<Entry>,
+    converted: Vec<Converted>,
+    /// How many there have been.
+    conversions: u32,
 }
 
 /// What is known of contexts. There are few, and threads seldom change theirs.
@@ -45,6 +82,8 @@ pub(super) struct Contexts(Mutex<Known>);
 pub(super) struct Seen {
     /// Where it is.
     pub(super) place: Place,
+    /// With what context ends what is made while it is current; 0 if that is not known.
+    pub(super) owner: ContextUid,
     /// Its creation, when it was seen for the first time.
     pub(super) created: Option<Event>,
 }
@@ -54,6 +93,8 @@ impl Contexts {
         Self(Mutex::new(Known {
             created: Vec::new(),
             current: Vec::new(),
+            converted: Vec::new(),
+            conversions: 0,
         }))
     }
 
@@ -68,42 +109,63 @@ impl Contexts {
         known.created.push((handle, place));
     }
 
+    /// A green context was converted to one that can be current.
+    pub(super) fn converted(&self, green: u64, handle: u64) {
+        let mut known = self.lock();
+        let is_same = |other: &Converted| other.green == green && other.handle == handle;
+        if known.converted.iter().any(is_same) {
+            return;
+        }
+        let uid = ContextUid(FIRST_CONVERTED | known.conversions);
+        known.conversions += 1;
+        known.converted.push(Converted { green, handle, uid });
+    }
+
     /// A context is current to this thread. `place` is asked when its creation was not seen.
     pub(super) fn seen(&self, handle: u64, uid: ContextUid, place: impl FnOnce() -> Place) -> Seen {
-        let known = |place| Seen {
-            place,
-            created: None,
-        };
         if handle == 0 {
-            return known(Place::UNKNOWN);
+            return Entry::NONE.seen();
         }
-        let (last, last_place) = LAST_SEEN.get();
-        if last == uid {
-            return known(last_place);
+        let last = LAST_SEEN.get();
+        if last.uid == uid {
+            return last.seen();
         }
-        let seen = self.seen_anew(handle, uid, place);
-        if seen.place != Place::UNKNOWN {
-            LAST_SEEN.set((uid, seen.place));
+        let (entry, created) = self.seen_anew(handle, uid, place);
+        if entry.place != Place::UNKNOWN && entry.uid == uid {
+            LAST_SEEN.set(entry);
         }
-        seen
+        Seen {
+            created,
+            ..entry.seen()
+        }
     }
 
     /// As [`Self::seen`], on a thread where another context was current before.
     #[cold]
-    fn seen_anew(&self, handle: u64, uid: ContextUid, place: impl FnOnce() -> Place) -> Seen {
+    fn seen_anew(
+        &self,
+        handle: u64,
+        uid: ContextUid,
+        place: impl FnOnce() -> Place,
+    ) -> (Entry, Option<Event>) {
+        let number = |known: &Known| {
+            let mut converted = known.converted.iter();
+            converted
+                .find(|converted| converted.handle == handle)
+                .map(|converted| converted.uid)
+        };
         let known_already = |known: &Known| {
             // While the harness starts CUPTI cannot be asked yet; later it can.
-            let is_placed = |entry: &&Entry| entry.uid == uid && entry.place != Place::UNKNOWN;
-            let entry = known.current.iter().find(is_placed)?;
-            Some(Seen {
-                place: entry.place,
-                created: None,
-            })
+            let find = |uid| {
+                let is_placed = |entry: &&Entry| entry.uid == uid && entry.place != Place::UNKNOWN;
+                known.current.iter().find(is_placed).copied()
+            };
+            find(uid).or_else(|| find(number(known)?))
         };
         let created = {
             let known = self.lock();
-            if let Some(seen) = known_already(&known) {
-                return seen;
+            if let Some(entry) = known_already(&known) {
+                return (entry, None);
             }
             let created = known.created.iter().find(|(other, _)| *other == handle);
             created.map(|(_, place)| *place)
@@ -111,19 +173,27 @@ impl Contexts {
         // Asked with no lock held: the answer may need one of CUPTI's.
         let place = created.unwrap_or_else(place);
         let mut known = self.lock();
-        if let Some(seen) = known_already(&known) {
-            return seen;
+        if let Some(entry) = known_already(&known) {
+            return (entry, None);
         }
-        known.current.retain(|entry| entry.uid != uid);
-        known.current.push(Entry { handle, uid, place });
-        Seen {
+        let (uid, owner) = match number(&known) {
+            Some(converted) => (converted, ContextUid(0)),
+            None => (uid, uid),
+        };
+        let entry = Entry {
+            handle,
+            uid,
+            owner,
             place,
-            created: Some(Event::ContextCreated {
-                context: uid,
-                handle,
-                place,
-            }),
-        }
+        };
+        known.current.retain(|entry| entry.uid != uid);
+        known.current.push(entry);
+        let created = Event::ContextCreated {
+            context: uid,
+            handle,
+            place,
+        };
+        (entry, Some(created))
     }
 
     /// A context is about to end. Answers with its number; none if it was never current.
@@ -136,21 +206,36 @@ impl Contexts {
             .rposition(|entry| entry.handle == handle)?;
         Some(known.current.remove(newest).uid)
     }
+
+    /// A green context has ended, and what it was converted to with it. Answers as
+    /// [`Self::ending`], which need not have been told.
+    pub(super) fn green_ended(&self, green: u64) -> Option<ContextUid> {
+        let converted = {
+            let mut known = self.lock();
+            let ended = known
+                .converted
+                .iter()
+                .position(|other| other.green == green)?;
+            known.converted.remove(ended)
+        };
+        self.ending(converted.handle)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ContextUid, Contexts, Event, LAST_SEEN, Place, Seen};
+    use super::{ContextUid, Contexts, Entry, Event, LAST_SEEN, Place, Seen};
 
     /// What a thread that has seen no context yet is told.
     fn seen(contexts: &Contexts, handle: u64, uid: u32, asked: Place) -> Seen {
-        LAST_SEEN.set((ContextUid(0), Place::UNKNOWN));
+        LAST_SEEN.set(Entry::NONE);
         contexts.seen(handle, ContextUid(uid), || asked)
     }
 
     fn new(context: u32, handle: u64, place: Place) -> Seen {
         Seen {
             place,
+            owner: ContextUid(context),
             created: Some(Event::ContextCreated {
                 context: ContextUid(context),
                 handle,
@@ -159,9 +244,10 @@ mod tests {
         }
     }
 
-    fn known(place: Place) -> Seen {
+    fn known(context: u32, place: Place) -> Seen {
         Seen {
             place,
+            owner: ContextUid(context),
             created: None,
         }
     }
@@ -177,12 +263,12 @@ mod tests {
         );
         assert_eq!(
             contexts.seen(0xc0, ContextUid(4), || Place::UNKNOWN),
-            known(place),
+            known(4, place),
             "the same thread again"
         );
         assert_eq!(
             seen(&contexts, 0xc0, 4, Place::UNKNOWN),
-            known(place),
+            known(4, place),
             "another thread"
         );
     }
@@ -200,7 +286,10 @@ mod tests {
         assert_eq!(seen(&contexts, 0xc0, 1, unknown), new(1, 0xc0, unknown));
         let again = contexts.seen(0xc0, ContextUid(1), || place);
         assert_eq!(again, new(1, 0xc0, place), "the same thread");
-        assert_eq!(contexts.seen(0xc0, ContextUid(1), || unknown), known(place));
+        assert_eq!(
+            contexts.seen(0xc0, ContextUid(1), || unknown),
+            known(1, place)
+        );
         assert_eq!(contexts.ending(0xc0), Some(ContextUid(1)));
         assert_eq!(contexts.ending(0xc0), None, "it is kept once");
     }
@@ -210,7 +299,7 @@ mod tests {
         let contexts = Contexts::new();
         seen(&contexts, 0xc0, 1, Place::cuda(0));
         let none = contexts.seen(0, ContextUid(0), || Place::cuda(0));
-        assert_eq!(none, known(Place::UNKNOWN));
+        assert_eq!(none, known(0, Place::UNKNOWN));
     }
 
     #[test]
@@ -226,5 +315,63 @@ mod tests {
             new(2, 0xc0, Place::cuda(1))
         );
         assert_eq!(contexts.ending(0xc0), Some(ContextUid(2)));
+    }
+    const CONVERTED: u32 = super::FIRST_CONVERTED;
+
+    /// That a converted context is seen for the first time.
+    fn new_converted(number: u32, handle: u64, place: Place) -> Seen {
+        Seen {
+            owner: ContextUid(0),
+            ..new(CONVERTED + number, handle, place)
+        }
+    }
+
+    #[test]
+    fn what_is_made_in_a_green_context_does_not_end_with_it() {
+        let contexts = Contexts::new();
+        let place = Place::cuda(1);
+        contexts.converted(0x6e, 0xc1);
+        contexts.converted(0x6e, 0xc1);
+        let first = seen(&contexts, 0xc1, 7, place);
+        assert_eq!(first, new_converted(0, 0xc1, place));
+        let again = contexts.seen(0xc1, ContextUid(7), || place);
+        assert_eq!(again, known(0, place), "the same thread");
+        assert_eq!(seen(&contexts, 0xc1, 7, place), known(0, place));
+        // Any other context stays its own things' owner.
+        assert_eq!(seen(&contexts, 0xc0, 1, place), new(1, 0xc0, place));
+        let ended = Some(ContextUid(CONVERTED));
+        assert_eq!(contexts.green_ended(0x6e), ended);
+        assert_eq!(contexts.green_ended(0x6e), None);
+        // The address, used again, is a context like any other.
+        assert_eq!(seen(&contexts, 0xc1, 8, place), new(8, 0xc1, place));
+    }
+
+    #[test]
+    fn a_green_context_with_the_number_of_its_primary_one_does_not_end_that() {
+        let contexts = Contexts::new();
+        let place = Place::cuda(0);
+        contexts.converted(0x6e, 0xc1);
+        let first = seen(&contexts, 0xc1, 1, place);
+        assert_eq!(first, new_converted(0, 0xc1, place));
+        let primary = contexts.seen(0xc0, ContextUid(1), || place);
+        assert_eq!(primary, new(1, 0xc0, place), "on the same thread");
+        // Now that the owner is known, it is told.
+        assert_eq!(seen(&contexts, 0xc1, 1, place), known(1, place));
+        assert_eq!(contexts.green_ended(0x6e), Some(ContextUid(CONVERTED)));
+        assert_eq!(seen(&contexts, 0xc0, 1, place), known(1, place));
+        assert_eq!(contexts.ending(0xc0), Some(ContextUid(1)));
+
+        contexts.converted(0x6e, 0xc1);
+        let second = seen(&contexts, 0xc1, 1, place);
+        assert_eq!(second, new_converted(1, 0xc1, place), "used again");
+    }
+
+    #[test]
+    fn a_green_context_whose_end_was_told_already_ends_once() {
+        let contexts = Contexts::new();
+        contexts.converted(0x6e, 0xc1);
+        seen(&contexts, 0xc1, 7, Place::cuda(0));
+        assert!(contexts.ending(0xc1).is_some());
+        assert_eq!(contexts.green_ended(0x6e), None);
     }
 }

@@ -6,17 +6,30 @@
     reason = "the blocks are C structs, read through their address"
 )]
 
-use super::call::{At, Bytes, Creates, Identity, Releases};
+use super::array::Array;
+use super::call::{
+    At, Bytes, Copies, Creates, Descriptor, GraphFlags, Identity, Releases, Retains, Share,
+};
 use super::field::Block;
-use super::params::PoolProperties;
+use super::params::{
+    ArrayDescriptor, ArrayDescriptor3D, ArrayDescriptor3DV1, ArrayDescriptorV1, ExternalBuffer,
+    ExternalMipmapped, PoolProperties,
+};
 use crate::ledger::event::{Caller, ContextUid, Creation, CuResult, Event, Key, Space};
 use crate::ledger::{Kind, Layer, Place};
+
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`
+const AUTO_FREE: u64 = 1;
+
+/// `CUDA_ERROR_OUT_OF_MEMORY`: the driver has read how much it was asked for.
+const OUT_OF_MEMORY: CuResult = 2;
 
 /// The context current to the calling thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Current {
     /// Its handle; 0 is none.
     pub(super) handle: u64,
+    /// With what context ends what is made now.
     pub(super) uid: ContextUid,
     /// Its device.
     pub(super) place: Place,
@@ -29,14 +42,80 @@ pub(super) struct Current {
 ///
 /// `block` belongs to the call that `create` describes, which has returned success.
 pub(super) unsafe fn created_key(create: &Creates, block: Block) -> Option<Key> {
-    // SAFETY: the caller's promise; the table names the fields of this call's block.
-    let value = unsafe {
-        match create.identity {
-            Identity::Answered(answer) => block.answer(answer)?,
-            Identity::Given(value) => block.value(value),
+    // SAFETY: the caller's promise.
+    let value = unsafe { identity(create.identity, block) };
+    key(create.space, value?)
+}
+
+/// # Safety
+///
+/// The table gives this call's block the field that `identity` names, and the call has returned
+/// success.
+unsafe fn identity(identity: Identity, block: Block) -> Option<u64> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match identity {
+            Identity::Answered(answer) => block.answer(answer),
+            Identity::Given(value) => Some(block.value(value)),
         }
+    }
+}
+
+/// The reference that the call added.
+///
+/// # Safety
+///
+/// `block` belongs to the call that `retain` describes, which has returned success.
+pub(super) unsafe fn retained(retain: &Retains, block: Block) -> Option<Event> {
+    // SAFETY: the caller's promise.
+    let (value, count) = unsafe {
+        (
+            identity(retain.identity, block),
+            retain.count.map_or(1, |count| block.value(count)),
+        )
     };
-    key(create.space, value)
+    let key = key(retain.space, value?)?;
+    Some(Event::Retained { key, count })
+}
+
+/// The references that what the call made has beyond the first one.
+///
+/// # Safety
+///
+/// As for [`created_key`].
+pub(super) unsafe fn more_references(create: &Creates, block: Block, key: Key) -> Option<Event> {
+    // SAFETY: the caller's promise; the table names a field of this call's block.
+    let count = unsafe { block.value(create.references?) };
+    let count = count.saturating_sub(1);
+    (count != 0).then_some(Event::Retained { key, count })
+}
+
+/// That `to` was made from another graph.
+///
+/// # Safety
+///
+/// `block` belongs to the call that `copies` describes.
+pub(super) unsafe fn graph_copied(copies: &Copies, block: Block, to: Key) -> Event {
+    // SAFETY: the caller's promise; the parameters were filled by the program.
+    let (from, flags) = unsafe {
+        let flags = match copies.flags {
+            GraphFlags::None => 0,
+            GraphFlags::Given(flags) => block.value(flags),
+            GraphFlags::Parameters(offset) => block.pointee::<u64>(offset).unwrap_or(0),
+        };
+        (graph(block.value(copies.graph)), flags)
+    };
+    Event::GraphCopied {
+        from,
+        to,
+        auto_free: flags & AUTO_FREE != 0,
+    }
+}
+
+/// A graph by its handle.
+pub(super) fn graph(value: u64) -> Key {
+    let space = Space::Handle(Kind::GraphHandle);
+    Key { space, value }
 }
 
 /// The record of what the call made under `key`.
@@ -54,7 +133,7 @@ pub(super) unsafe fn created(
     // SAFETY: the caller's promise, for all four; the table names the fields of this call's block.
     let (bytes, place, stream, pool) = unsafe {
         (
-            bytes(create, block, true),
+            bytes(create, block, 0),
             place(create, block),
             create.stream.map_or(0, |stream| block.value(stream)),
             create.pool.map_or(0, |pool| block.value(pool)),
@@ -96,7 +175,7 @@ pub(super) unsafe fn creation_failed(
     Event::CreationFailed {
         kind: create.kind,
         // SAFETY: the caller's promise.
-        bytes: unsafe { bytes(create, block, false) },
+        bytes: unsafe { bytes(create, block, error) },
         error,
         caller,
     }
@@ -112,14 +191,55 @@ pub(super) unsafe fn released_key(release: &Releases, block: Block) -> Option<Ke
     key(release.space, unsafe { block.value(release.identity) })
 }
 
+/// The beginning of a call that gives `key` back.
+///
+/// # Safety
+///
+/// As for [`released_key`].
+pub(super) unsafe fn release_began(
+    release: &Releases,
+    block: Block,
+    key: Key,
+    caller: Caller,
+) -> Event {
+    let references = |count, graph| Event::GiveBackBegan {
+        key,
+        count,
+        graph,
+        caller,
+    };
+    match release.share {
+        Share::Whole => Event::ReleaseBegan { key, caller },
+        Share::Reference => references(1, None),
+        // SAFETY: the caller's promise; the table names a field of this call's block.
+        Share::References(count) => references(unsafe { block.value(count) }, None),
+        Share::GraphReferences {
+            graph: holder,
+            count,
+        } => {
+            // SAFETY: as above.
+            let (holder, count) = unsafe { (block.value(holder), block.value(count)) };
+            references(count, Some(graph(holder)))
+        }
+        Share::Maps(bytes) => Event::UnmapBegan {
+            address: key.value,
+            // SAFETY: the caller's promise; the table names a field of this call's block.
+            bytes: unsafe { block.value(bytes) },
+            caller,
+        },
+    }
+}
+
 fn key(space: Space, value: u64) -> Option<Key> {
     (value != 0).then_some(Key { space, value })
 }
 
 /// # Safety
 ///
-/// As for [`created_key`]; `answered` says whether the call has returned success.
-unsafe fn bytes(create: &Creates, block: Block, answered: bool) -> u64 {
+/// `block` belongs to the call that `create` describes, which has returned `error`.
+unsafe fn bytes(create: &Creates, block: Block, error: CuResult) -> u64 {
+    // A descriptor is only as good as the driver found it.
+    let is_described = matches!(error, 0 | OUT_OF_MEMORY);
     match create.bytes {
         Bytes::None => 0,
         // SAFETY: the caller's promise.
@@ -131,12 +251,49 @@ unsafe fn bytes(create: &Creates, block: Block, answered: bool) -> u64 {
         } => {
             // SAFETY: the caller's promise; the pitch is read only after success.
             let (row, rows) = unsafe {
-                let row = if answered { block.answer(pitch) } else { None };
+                let row = if error == 0 {
+                    block.answer(pitch)
+                } else {
+                    None
+                };
                 let width = block.value(width);
                 (row.unwrap_or(width), block.value(height))
             };
             row.saturating_mul(rows)
         }
+        Bytes::Array(descriptor) if is_described => {
+            // SAFETY: the caller's promise; the driver has read the descriptor.
+            let array = unsafe { array(descriptor, block) };
+            array.map_or(0, |array| array.bytes())
+        }
+        Bytes::ExternalBuffer(offset) if is_described => {
+            // SAFETY: as above.
+            let buffer = unsafe { block.pointee::<ExternalBuffer>(offset) };
+            buffer.map_or(0, |buffer| buffer.bytes)
+        }
+        Bytes::Array(_) | Bytes::ExternalBuffer(_) => 0,
+    }
+}
+
+/// The array that a call is asked for; none when the caller passed null.
+///
+/// # Safety
+///
+/// `block` belongs to a call that takes this `descriptor`, and the driver has read it.
+unsafe fn array(descriptor: Descriptor, block: Block) -> Option<Array> {
+    // SAFETY: the caller's promise: each field points to what its variant says.
+    unsafe {
+        Some(match descriptor {
+            Descriptor::Array(at) => block.pointee::<ArrayDescriptor>(at)?.into(),
+            Descriptor::ArrayV1(at) => block.pointee::<ArrayDescriptorV1>(at)?.into(),
+            Descriptor::Array3D(at) => block.pointee::<ArrayDescriptor3D>(at)?.into(),
+            Descriptor::Array3DV1(at) => block.pointee::<ArrayDescriptor3DV1>(at)?.into(),
+            Descriptor::Mipmapped(at, levels) => Array {
+                levels: block.value(levels) as u32,
+                ..block.pointee::<ArrayDescriptor3D>(at)?.into()
+            },
+            Descriptor::ExternalMipmapped(at) => block.pointee::<ExternalMipmapped>(at)?.into(),
+        })
     }
 }
 

@@ -7,6 +7,7 @@
 //! turned into events ([`decode`]). A subscription lasts as long as the process: taking it down
 //! while other threads are inside it is not safe, and at exit nothing of CUPTI may be called.
 
+mod array;
 mod call;
 mod callback;
 mod contexts;
@@ -15,6 +16,7 @@ mod ffi;
 mod field;
 mod library;
 mod loader;
+mod numbered;
 mod params;
 mod subscriber;
 mod unavailable;

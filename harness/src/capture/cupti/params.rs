@@ -59,7 +59,88 @@ pub(super) struct PoolCreate {
     pub(super) properties: *const PoolProperties,
 }
 
-/// `CUmemPoolProps`, up to its location.
+/// `cuMemCreate`
+#[repr(C)]
+pub(super) struct PhysicalCreate {
+    pub(super) handle: *const u64,
+    pub(super) bytes: u64,
+    pub(super) properties: *const PoolProperties,
+}
+
+/// `cuMemMap`
+#[repr(C)]
+pub(super) struct Map {
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+    pub(super) offset: u64,
+    pub(super) handle: u64,
+}
+
+/// `cuMemUnmap`
+#[repr(C)]
+pub(super) struct Unmap {
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+}
+
+/// `cuMemRetainAllocationHandle`
+#[repr(C)]
+pub(super) struct RetainMapped {
+    pub(super) handle: *const u64,
+    pub(super) address: u64,
+}
+
+/// `cuUserObjectCreate`
+#[repr(C)]
+pub(super) struct UserObjectCreate {
+    pub(super) object: *const u64,
+    pub(super) pointer: u64,
+    pub(super) destructor: u64,
+    pub(super) references: u32,
+    pub(super) flags: u32,
+}
+
+/// `cuUserObjectRetain`, `cuUserObjectRelease`
+#[repr(C)]
+pub(super) struct UserObjectReferences {
+    pub(super) object: u64,
+    pub(super) count: u32,
+}
+
+/// `cuGraphRetainUserObject`; `cuGraphReleaseUserObject` ends before the flags.
+#[repr(C)]
+pub(super) struct GraphReferences {
+    pub(super) graph: u64,
+    pub(super) object: u64,
+    pub(super) count: u32,
+    pub(super) flags: u32,
+}
+
+/// `cuGraphClone`, and every `cuGraphInstantiate…`
+#[repr(C)]
+pub(super) struct GraphCopy {
+    pub(super) copy: *const u64,
+    pub(super) graph: u64,
+    /// Of `cuGraphInstantiateWithFlags`; others end before it, or have something else here.
+    pub(super) flags: u64,
+}
+
+/// `cuGraphInstantiateWithParams`
+#[repr(C)]
+pub(super) struct Instantiate {
+    pub(super) exec: *const u64,
+    pub(super) graph: u64,
+    pub(super) parameters: *const u64,
+}
+
+/// `cuGraphExecUpdate`, `cuGraphExecUpdate_v2`
+#[repr(C)]
+pub(super) struct ExecUpdate {
+    pub(super) exec: u64,
+    pub(super) graph: u64,
+}
+
+/// `CUmemPoolProps` and `CUmemAllocationProp`, up to their location.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct PoolProperties {
@@ -67,6 +148,95 @@ pub(super) struct PoolProperties {
     pub(super) handle_types: u32,
     pub(super) location_type: u32,
     pub(super) location_id: u32,
+}
+
+/// `cuMemPoolImportPointer`
+#[repr(C)]
+pub(super) struct ImportPointer {
+    pub(super) pointer: *const u64,
+    pub(super) pool: u64,
+}
+
+/// `cuArrayCreate`, `cuArray3DCreate`, their `_v2`, `cuMipmappedArrayCreate`
+#[repr(C)]
+pub(super) struct ArrayCreate {
+    pub(super) array: *const u64,
+    /// The address of a descriptor, which is another for each of them.
+    pub(super) descriptor: u64,
+    /// Of `cuMipmappedArrayCreate` only; the others end before it.
+    pub(super) levels: u32,
+}
+
+/// `CUDA_ARRAY_DESCRIPTOR`
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct ArrayDescriptor {
+    pub(super) width: u64,
+    pub(super) height: u64,
+    pub(super) format: u32,
+    pub(super) channels: u32,
+}
+
+/// `CUDA_ARRAY3D_DESCRIPTOR`
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct ArrayDescriptor3D {
+    pub(super) width: u64,
+    pub(super) height: u64,
+    pub(super) depth: u64,
+    pub(super) format: u32,
+    pub(super) channels: u32,
+    pub(super) flags: u32,
+}
+
+/// `cuExternalMemoryGetMappedBuffer`, `cuExternalMemoryGetMappedMipmappedArray`
+#[repr(C)]
+pub(super) struct MapExternal {
+    pub(super) mapped: *const u64,
+    pub(super) memory: u64,
+    /// The address of a descriptor, which is another for each of them.
+    pub(super) descriptor: u64,
+}
+
+/// `CUDA_EXTERNAL_MEMORY_BUFFER_DESC`, up to its size.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct ExternalBuffer {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}
+
+/// `CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC`, up to its levels.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct ExternalMipmapped {
+    pub(super) offset: u64,
+    pub(super) array: ArrayDescriptor3D,
+    pub(super) levels: u32,
+}
+
+/// `cuLinkCreate`, `cuLinkCreate_v2`
+#[repr(C)]
+pub(super) struct LinkCreate {
+    pub(super) option_count: u32,
+    pub(super) options: u64,
+    pub(super) values: u64,
+    pub(super) link: *const u64,
+}
+
+/// `cuGreenCtxCreate`
+#[repr(C)]
+pub(super) struct GreenContextCreate {
+    pub(super) context: *const u64,
+    pub(super) resources: u64,
+    pub(super) device: u32,
+}
+
+/// `cuCtxFromGreenCtx`
+#[repr(C)]
+pub(super) struct ConvertGreen {
+    pub(super) context: *const u64,
+    pub(super) green: u64,
 }
 
 /// `cuCtxCreate`, `cuCtxCreate_v2`
@@ -145,6 +315,28 @@ pub(super) struct AllocatePitchV1 {
 #[repr(C)]
 pub(super) struct FreeV1 {
     pub(super) pointer: u32,
+}
+
+/// `CUDA_ARRAY_DESCRIPTOR_v1`
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct ArrayDescriptorV1 {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) format: u32,
+    pub(super) channels: u32,
+}
+
+/// `CUDA_ARRAY3D_DESCRIPTOR_v1`
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct ArrayDescriptor3DV1 {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) depth: u32,
+    pub(super) format: u32,
+    pub(super) channels: u32,
+    pub(super) flags: u32,
 }
 
 /// `cuMemAllocHost`: its pointer is the host's, its size of the old time.

@@ -8,12 +8,15 @@
 
 use std::mem::offset_of;
 
-use super::call::{At, Bytes, Call, Identity, Watched};
+use super::call::{At, Bytes, Call, Descriptor, GraphFlags, Identity, Retains, Share, Watched};
 use super::field::{Answer, Value, answer, value};
 use super::params::{
     Allocate, AllocateFromPool, AllocateHostV1, AllocatePitch, AllocatePitchV1, AllocateV1,
-    Answers, CaptureToGraph, ContextCreate, ContextCreateV3, ContextCreateV4, EndCapture, FreeV1,
-    Names, PoolCreate, PrimaryRetain, RecaptureToGraph, Register,
+    Answers, ArrayCreate, CaptureToGraph, ContextCreate, ContextCreateV3, ContextCreateV4,
+    ConvertGreen, EndCapture, ExecUpdate, FreeV1, GraphCopy, GraphReferences, GreenContextCreate,
+    ImportPointer, Instantiate, LinkCreate, Map, MapExternal, Names, PhysicalCreate, PoolCreate,
+    PrimaryRetain, RecaptureToGraph, Register, RetainMapped, Unmap, UserObjectCreate,
+    UserObjectReferences,
 };
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, Space};
@@ -44,6 +47,26 @@ const fn handle(id: u32, name: &'static str, kind: Kind, handle: Answer) -> Watc
 
 const fn destroys(id: u32, name: &'static str, kind: Kind) -> Watched {
     Watched::releases(id, name, Space::Handle(kind), value!(Names.handle))
+}
+
+/// `kind` is one of bytes.
+const fn array(id: u32, name: &'static str, kind: Kind, descriptor: Descriptor) -> Watched {
+    let (space, identity) = (Space::Handle(Kind::Array), Identity::Answered(FIRST));
+    Watched::creates(id, name, kind, space, identity, Bytes::Array(descriptor))
+}
+
+/// Physical memory, or what is mapped like it, that `cuMemRelease` takes back. It is the device's and
+/// no context's.
+const fn physical(id: u32, name: &'static str, kind: Kind, bytes: Bytes) -> Watched {
+    let (space, identity) = (Space::PhysicalHandle, Identity::Answered(FIRST));
+    Watched::creates(id, name, kind, space, identity, bytes).outliving_context()
+}
+
+/// Memory of another process. What is open already is answered again, with a reference more; its
+/// size is not told.
+const fn opened(id: u32, name: &'static str) -> Watched {
+    let (space, identity) = (Space::IpcPointer, Identity::Answered(FIRST));
+    Watched::creates(id, name, Kind::Imported, space, identity, Bytes::None)
 }
 
 const fn other(id: u32, name: &'static str, call: Call) -> Watched {
@@ -79,6 +102,15 @@ const fn primary_ends(id: u32, name: &'static str, cause: ContextEnd) -> Watched
     other(id, name, Call::ReleasesPrimary { cause })
 }
 
+const fn copied(id: u32, name: &'static str, kind: Kind, flags: GraphFlags) -> Watched {
+    handle(id, name, kind, FIRST).copying(value!(GraphCopy.graph), flags)
+}
+
+const UPDATES: Call = Call::UpdatesExec {
+    exec: value!(ExecUpdate.exec),
+    graph: value!(ExecUpdate.graph),
+};
+
 const fn capture_ends(id: u32, name: &'static str) -> Watched {
     handle(id, name, Kind::GraphHandle, answer!(EndCapture.graph))
         .ending_capture(value!(EndCapture.stream))
@@ -86,6 +118,11 @@ const fn capture_ends(id: u32, name: &'static str) -> Watched {
 
 /// The first parameter, where the driver writes the handle it made.
 const FIRST: Answer = answer!(Answers.handle);
+
+/// Where the descriptors of arrays are named.
+const DESCRIPTOR: usize = offset_of!(ArrayCreate, descriptor);
+/// Where the descriptors of what external memory is mapped as are named.
+const MAPPED_AS: usize = offset_of!(MapExternal, descriptor);
 
 /// Every watched call.
 #[rustfmt::skip]
@@ -127,6 +164,60 @@ pub(super) static TABLE: &[Watched] = &[
         .at(At::PoolProperties(offset_of!(PoolCreate, properties))),
     handle(614, "cuMemPoolImportFromShareableHandle", Kind::Pool, FIRST),
     destroys(608, "cuMemPoolDestroy", Kind::Pool),
+    // An allocation of the pool that another process shares. Its size is not told.
+    device(616, "cuMemPoolImportPointer", Kind::Imported, answer!(ImportPointer.pointer), Bytes::None)
+        .of_pool(value!(ImportPointer.pool)),
+
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
+    physical(549, "cuMemCreate", Kind::Physical, Bytes::Given(value!(PhysicalCreate.bytes)))
+        .at(At::PoolProperties(offset_of!(PhysicalCreate, properties))),
+    // Its size is not told.
+    physical(555, "cuMemImportFromShareableHandle", Kind::Imported, Bytes::None),
+    physical(706, "cuMulticastCreate", Kind::Multicast, Bytes::None),
+    Watched::releases(550, "cuMemRelease", Space::PhysicalHandle, value!(Names.handle)).only(Share::Reference),
+    other(565, "cuMemRetainAllocationHandle", Call::RetainsMapped {
+        handle: answer!(RetainMapped.handle), address: value!(RetainMapped.address),
+    }),
+    other(551, "cuMemMap", Call::Maps {
+        address: value!(Map.address), bytes: value!(Map.bytes), handle: value!(Map.handle),
+    }),
+    Watched::releases(552, "cuMemUnmap", Space::Mapping, value!(Unmap.address)).only(Share::Maps(value!(Unmap.bytes))),
+    handle(547, "cuMemAddressReserve", Kind::AddressRange, FIRST).outliving_context(),
+    destroys(548, "cuMemAddressFree", Kind::AddressRange),
+
+    // Arrays. `cuMipmappedArrayGetLevel` and `cuArrayGetPlane` answer with parts of one, which
+    // are not to be destroyed: they are not watched.
+    array(272, "cuArrayCreate_v2", Kind::Array, Descriptor::Array(DESCRIPTOR)),
+    array(274, "cuArray3DCreate_v2", Kind::Array, Descriptor::Array3D(DESCRIPTOR)),
+    array(87, "cuArrayCreate", Kind::Array, Descriptor::ArrayV1(DESCRIPTOR)),
+    array(90, "cuArray3DCreate", Kind::Array, Descriptor::Array3DV1(DESCRIPTOR)),
+    array(347, "cuMipmappedArrayCreate", Kind::Array, Descriptor::Mipmapped(DESCRIPTOR, value!(ArrayCreate.levels))),
+    destroys(89, "cuArrayDestroy", Kind::Array),
+    destroys(349, "cuMipmappedArrayDestroy", Kind::Array),
+
+    // Memory and semaphores of another process or API. What the memory is mapped as outlives it,
+    // and is given back as if it had been made here.
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXTRES__INTEROP.html
+    handle(485, "cuImportExternalMemory", Kind::ExternalMemory, FIRST),
+    device(486, "cuExternalMemoryGetMappedBuffer", Kind::Imported, FIRST, Bytes::ExternalBuffer(MAPPED_AS)),
+    array(487, "cuExternalMemoryGetMappedMipmappedArray", Kind::Imported, Descriptor::ExternalMipmapped(MAPPED_AS)),
+    destroys(488, "cuDestroyExternalMemory", Kind::ExternalMemory),
+    handle(489, "cuImportExternalSemaphore", Kind::ExternalSemaphore, FIRST),
+    destroys(494, "cuDestroyExternalSemaphore", Kind::ExternalSemaphore),
+
+    opened(567, "cuIpcOpenMemHandle_v2"),
+    opened(329, "cuIpcOpenMemHandle"),
+    Watched::releases(330, "cuIpcCloseMemHandle", Space::IpcPointer, value!(Names.handle)).only(Share::Reference),
+
+    // Views of memory: objects, and the references before them.
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TEXOBJECT.html
+    handle(339, "cuTexObjectCreate", Kind::Texture, FIRST),
+    destroys(340, "cuTexObjectDestroy", Kind::Texture),
+    handle(92, "cuTexRefCreate", Kind::Texture, FIRST),
+    destroys(93, "cuTexRefDestroy", Kind::Texture),
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__SURFOBJECT.html
+    handle(343, "cuSurfObjectCreate", Kind::Surface, FIRST),
+    destroys(344, "cuSurfObjectDestroy", Kind::Surface),
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html
     handle(124, "cuStreamCreate", Kind::Stream, FIRST),
@@ -148,6 +239,9 @@ pub(super) static TABLE: &[Watched] = &[
     handle(20, "cuModuleLoadDataEx", Kind::Module, FIRST),
     handle(21, "cuModuleLoadFatBinary", Kind::Module, FIRST),
     destroys(22, "cuModuleUnload", Kind::Module),
+    handle(381, "cuLinkCreate_v2", Kind::LinkState, answer!(LinkCreate.link)),
+    handle(362, "cuLinkCreate", Kind::LinkState, answer!(LinkCreate.link)),
+    destroys(366, "cuLinkDestroy", Kind::LinkState),
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__LIBRARY.html
     handle(678, "cuLibraryLoadData", Kind::Library, FIRST),
@@ -161,6 +255,19 @@ pub(super) static TABLE: &[Watched] = &[
     context(10, "cuCtxCreate", answer!(ContextCreate.context), value!(ContextCreate.device)),
     destroys(322, "cuCtxDestroy_v2", Kind::Context),
     destroys(11, "cuCtxDestroy", Kind::Context),
+    // Deprecated for long, and still there: a context goes with its last use.
+    other(12, "cuCtxAttach", Call::Retains(Retains {
+        space: Space::Handle(Kind::Context), identity: Identity::Answered(FIRST), count: None,
+    })),
+    destroys(13, "cuCtxDetach", Kind::Context).only(Share::Reference),
+
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html
+    handle(743, "cuGreenCtxCreate", Kind::GreenContext, FIRST).at(At::Device(value!(GreenContextCreate.device))),
+    destroys(744, "cuGreenCtxDestroy", Kind::GreenContext),
+    // Borrowed, and ended with the green context.
+    other(753, "cuCtxFromGreenCtx", Call::ConvertsGreen {
+        context: answer!(ConvertGreen.context), green: value!(ConvertGreen.green),
+    }),
 
     // A primary context is shared and none of the caller's own: its retains are not records.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PRIMARY__CTX.html
@@ -172,14 +279,32 @@ pub(super) static TABLE: &[Watched] = &[
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GRAPH.html
     handle(501, "cuGraphCreate", Kind::GraphHandle, FIRST),
-    handle(523, "cuGraphClone", Kind::GraphHandle, FIRST),
+    copied(523, "cuGraphClone", Kind::GraphHandle, GraphFlags::None),
     destroys(517, "cuGraphDestroy", Kind::GraphHandle),
-    handle(513, "cuGraphInstantiate", Kind::ExecGraph, FIRST),
-    handle(578, "cuGraphInstantiate_v2", Kind::ExecGraph, FIRST),
-    handle(643, "cuGraphInstantiateWithFlags", Kind::ExecGraph, FIRST),
-    handle(656, "cuGraphInstantiateWithParams", Kind::ExecGraph, FIRST),
-    handle(657, "cuGraphInstantiateWithParams_ptsz", Kind::ExecGraph, FIRST),
+    copied(513, "cuGraphInstantiate", Kind::ExecGraph, GraphFlags::None),
+    copied(578, "cuGraphInstantiate_v2", Kind::ExecGraph, GraphFlags::None),
+    copied(643, "cuGraphInstantiateWithFlags", Kind::ExecGraph, GraphFlags::Given(value!(GraphCopy.flags))),
+    copied(656, "cuGraphInstantiateWithParams", Kind::ExecGraph, GraphFlags::Parameters(offset_of!(Instantiate, parameters))),
+    copied(657, "cuGraphInstantiateWithParams_ptsz", Kind::ExecGraph, GraphFlags::Parameters(offset_of!(Instantiate, parameters))),
+    other(561, "cuGraphExecUpdate", UPDATES),
+    other(696, "cuGraphExecUpdate_v2", UPDATES),
     destroys(516, "cuGraphExecDestroy", Kind::ExecGraph),
+
+    // What a graph keeps alive for the program: the graph's references go to its clones and
+    // executable graphs too, and go with each of them.
+    handle(633, "cuUserObjectCreate", Kind::UserObject, FIRST).with_references(value!(UserObjectCreate.references)),
+    other(634, "cuUserObjectRetain", Call::Retains(Retains {
+        space: Space::Handle(Kind::UserObject), identity: Identity::Given(value!(UserObjectReferences.object)),
+        count: Some(value!(UserObjectReferences.count)),
+    })),
+    destroys(635, "cuUserObjectRelease", Kind::UserObject)
+        .only(Share::References(value!(UserObjectReferences.count))),
+    other(636, "cuGraphRetainUserObject", Call::GraphRetains {
+        graph: value!(GraphReferences.graph), object: value!(GraphReferences.object),
+        count: value!(GraphReferences.count), flags: value!(GraphReferences.flags),
+    }),
+    Watched::releases(637, "cuGraphReleaseUserObject", Space::Handle(Kind::UserObject), value!(GraphReferences.object))
+        .only(Share::GraphReferences { graph: value!(GraphReferences.graph), count: value!(GraphReferences.count) }),
 
     // A capture makes a graph, or adds to one that exists.
     captures(495, "cuStreamBeginCapture", value!(Names.handle), None),

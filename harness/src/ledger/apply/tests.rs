@@ -6,8 +6,8 @@ use super::super::event::{
 use super::super::{Anomaly, Counted, Kind, Layer, Ledger, Place, StackId};
 
 const CUDA: Place = Place::HOST;
-const SCOPE: ScopeId = ScopeId(1);
-const FAILED: u32 = 1;
+pub(super) const SCOPE: ScopeId = ScopeId(1);
+pub(super) const FAILED: u32 = 1;
 
 fn key(address: u64) -> Key {
     Key {
@@ -16,14 +16,14 @@ fn key(address: u64) -> Key {
     }
 }
 
-fn caller(scope: ScopeId) -> Caller {
+pub(super) fn caller(scope: ScopeId) -> Caller {
     Caller {
         scope,
         ..Caller::default()
     }
 }
 
-fn creation(kind: Kind, address: u64, bytes: u64) -> Creation {
+pub(super) fn creation(kind: Kind, address: u64, bytes: u64) -> Creation {
     let space = if kind.is_handle() {
         Space::Handle(kind)
     } else {
@@ -46,10 +46,10 @@ fn creation(kind: Kind, address: u64, bytes: u64) -> Creation {
 }
 
 /// A ledger with an open scope and the verbs of a test.
-struct World(Ledger);
+pub(super) struct World(pub(super) Ledger);
 
 impl World {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let ledger = Ledger::new();
         ledger.open_scope(SCOPE);
         Self(ledger)
@@ -68,7 +68,7 @@ impl World {
         self.0.apply(&event).expect("a release has a ticket")
     }
 
-    fn end_free(&self, ticket: Ticket, error: u32) {
+    pub(super) fn end_free(&self, ticket: Ticket, error: u32) {
         self.0.apply(&Event::ReleaseEnded {
             ticket,
             error,
@@ -76,7 +76,7 @@ impl World {
         });
     }
 
-    fn live(&self) -> Vec<(u64, u64)> {
+    pub(super) fn live(&self) -> Vec<(u64, u64)> {
         let records = self.0.select(|_| true);
         records
             .iter()
@@ -84,7 +84,7 @@ impl World {
             .collect()
     }
 
-    fn bytes(&self) -> Counted {
+    pub(super) fn bytes(&self) -> Counted {
         self.0.counters().bytes(Layer::DRIVER, CUDA)
     }
 }

@@ -29,6 +29,8 @@ struct Block {
 #[derive(Debug)]
 pub(crate) struct Arena {
     granularity: u64,
+    /// What `mmap` is told beside the usual.
+    flags: i32,
     blocks: BTreeMap<u64, Block>,
     /// Freed pieces by size, the newest last.
     free: HashMap<u64, Vec<u64>>,
@@ -44,9 +46,18 @@ impl Arena {
     pub(crate) fn new(granularity: u64) -> Self {
         Self {
             granularity,
+            flags: 0,
             blocks: BTreeMap::new(),
             free: HashMap::new(),
             reserved: 0,
+        }
+    }
+
+    /// An arena whose addresses have 32 bits.
+    pub(crate) fn low(granularity: u64) -> Self {
+        Self {
+            flags: libc::MAP_32BIT,
+            ..Self::new(granularity)
         }
     }
 
@@ -189,7 +200,7 @@ impl Arena {
                 std::ptr::null_mut(),
                 usize::try_from(size).ok()?,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | self.flags,
                 -1,
                 0,
             )

@@ -9,6 +9,7 @@ use crate::graph::{Graph, Node};
 use crate::handle::Handle;
 use crate::state::{Driver, driver};
 use crate::stream;
+use crate::user_object;
 
 /// `CUstreamCaptureMode`.
 const GLOBAL: u32 = 0;
@@ -38,10 +39,34 @@ impl Driver {
         self.streams.get(stream)?.capture
     }
 
-    pub(crate) fn invalidate(&mut self, capture: u64) {
-        if let Some(capture) = self.captures.get_mut(&capture) {
-            capture.invalidated = true;
+    /// A stream has gone in the middle of a capture. Without its origin the capture is over: nobody could end it.
+    pub(crate) fn abandon(&mut self, id: u64, stream: Handle) {
+        let Some(capture) = self.captures.get_mut(&id) else {
+            return;
+        };
+        capture.invalidated = true;
+        if capture.origin != stream {
+            return;
         }
+        let capture = self.take_capture(id);
+        if !capture.is_borrowed {
+            // The graph may have been destroyed from outside.
+            let _ = self.destroy_graph(capture.graph);
+        }
+    }
+
+    /// Takes a capture off its streams.
+    fn take_capture(&mut self, id: u64) -> Capture {
+        for stream in self
+            .streams
+            .values_mut()
+            .filter(|stream| stream.capture == Some(id))
+        {
+            stream.capture = None;
+        }
+        self.captures
+            .remove(&id)
+            .expect("the caller found this capture")
     }
 
     /// Calls that could touch work of another stream: forbidden while a capture that minds them is under way,
@@ -220,14 +245,7 @@ fn end(stream: Handle, graph_out: Out<Handle>) -> Result<(), Error> {
     if capture.mode != RELAXED && capture.thread != dispatch::thread_number() {
         return Err(Error::STREAM_CAPTURE_WRONG_THREAD);
     }
-    let capture = driver.captures.remove(&id).expect("it was just found");
-    for stream in driver
-        .streams
-        .values_mut()
-        .filter(|stream| stream.capture == Some(id))
-    {
-        stream.capture = None;
-    }
+    let capture = driver.take_capture(id);
     let failure = match (capture.invalidated, capture.unjoined.is_empty()) {
         (true, _) => Some(Error::STREAM_CAPTURE_INVALIDATED),
         (false, false) => Some(Error::STREAM_CAPTURE_UNJOINED),
@@ -237,6 +255,8 @@ fn end(stream: Handle, graph_out: Out<Handle>) -> Result<(), Error> {
         if !capture.is_borrowed {
             driver.destroy_graph(capture.graph)?;
         }
+        drop(driver);
+        user_object::run_destructors();
         graph_out.offer(0);
         return Err(error);
     }

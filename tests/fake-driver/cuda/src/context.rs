@@ -1,7 +1,7 @@
 //! Contexts: created ones, each thread's stack of current ones, and what dies with one.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::dispatch::{self, In, Out, api, resource};
 use crate::error::Error;
@@ -22,6 +22,19 @@ pub(crate) struct Context {
     pub(crate) flags: u32,
     cache_config: u32,
     limits: HashMap<u32, usize>,
+    /// For a green context's handle the primary context that it is a view of.
+    base: Option<Handle>,
+    /// What the first launch in it has made it grow by; none before that.
+    pub(crate) growth: Option<u64>,
+    /// Contexts whose memory this one may reach.
+    pub(crate) peers: BTreeSet<Handle>,
+}
+
+impl Context {
+    /// Whether it is a context, and not a green one's view of it.
+    pub(crate) fn is_real(&self) -> bool {
+        self.alive && self.base.is_none()
+    }
 }
 
 /// How deep `cuCtxPushCurrent` can go.
@@ -70,11 +83,8 @@ pub(crate) fn current_and_uid() -> (Handle, u32) {
 /// Breaks a context for good.
 pub(crate) fn poison(handle: Handle, error: Error) -> Result<(), Error> {
     let mut state = state();
-    let context = state
-        .contexts
-        .get_mut(handle)
-        .filter(|context| context.alive)
-        .ok_or(Error::INVALID_CONTEXT)?;
+    let owner = state.owner(handle).map_err(|_| Error::INVALID_CONTEXT)?;
+    let context = state.contexts.get_mut(owner).expect("it was just found");
     context.poisoned.get_or_insert(error);
     Ok(())
 }
@@ -89,11 +99,23 @@ impl Driver {
     /// A context by its handle, whatever its health.
     pub(crate) fn context(&self, handle: Handle) -> Result<&Context, Error> {
         let context = self.contexts.get(handle).ok_or(Error::INVALID_CONTEXT)?;
-        if context.alive {
+        let base = context.base.and_then(|base| self.contexts.get(base));
+        if context.alive && base.is_none_or(|base| base.alive) {
             Ok(context)
         } else {
             Err(Error::CONTEXT_IS_DESTROYED)
         }
+    }
+
+    /// The context that what is made under this handle belongs to.
+    pub(crate) fn owner(&self, handle: Handle) -> Result<Handle, Error> {
+        Ok(self.context(handle)?.base.unwrap_or(handle))
+    }
+
+    /// The green context that is current to the calling thread.
+    pub(crate) fn current_green(&self) -> Option<Handle> {
+        let context = self.context(top()).ok()?;
+        context.base.map(|_| top())
     }
 
     /// The calling thread's context, if it has one that still works.
@@ -102,19 +124,26 @@ impl Driver {
     }
 
     pub(crate) fn current_handle(&self) -> Result<Handle, Error> {
-        self.current().map(|_| top())
+        self.current()?;
+        self.owner(top())
     }
 
     /// A context in which calls still succeed.
     pub(crate) fn healthy(&self, handle: Handle) -> Result<&Context, Error> {
-        let context = self.context(handle)?;
+        let context = self.context(self.owner(handle)?)?;
         context.poisoned.map_or(Ok(context), Err)
     }
 
-    pub(crate) fn new_context(&mut self, device: usize, flags: u32, primary: bool) -> Context {
+    /// The next context id, which no other context has had.
+    fn new_context_uid(&mut self) -> u32 {
         self.context_uids += 1;
+        self.context_uids
+    }
+
+    pub(crate) fn new_context(&mut self, device: usize, flags: u32, primary: bool) -> Context {
+        self.contexts_made += 1;
         Context {
-            uid: self.context_uids,
+            uid: self.new_context_uid(),
             device,
             alive: true,
             poisoned: None,
@@ -123,6 +152,9 @@ impl Driver {
             flags,
             cache_config: 0,
             limits: HashMap::new(),
+            base: None,
+            growth: None,
+            peers: BTreeSet::new(),
         }
     }
 
@@ -138,13 +170,27 @@ impl Driver {
         for address in doomed {
             self.release(address, true);
         }
-        self.streams.remove_where(|stream| stream.context == handle);
+        let streams: Vec<(Handle, Option<u64>)> = self
+            .streams
+            .iter()
+            .filter(|(_, stream)| stream.context == handle)
+            .map(|(stream, state)| (stream, state.capture))
+            .collect();
+        for (stream, capture) in streams {
+            self.streams.remove(stream);
+            if let Some(capture) = capture {
+                self.abandon(capture, stream);
+            }
+        }
         self.events.remove_where(|event| event.context == handle);
         self.modules.remove_where(|module| module.context == handle);
         self.functions
             .remove_where(|function| function.context == handle);
         self.release_objects_of(handle);
         self.observe();
+        for other in self.contexts.values_mut() {
+            other.peers.remove(&handle);
+        }
         let context = self
             .contexts
             .get_mut(handle)
@@ -189,6 +235,25 @@ fn create(context_out: Out<Handle>, flags: u32, device: i32) -> Result<(), Error
     push(handle)?;
     dispatch::tell_resource(resource::CONTEXT_CREATED, handle, 0, std::ptr::null());
     context_out.put(handle)
+}
+
+/// A handle under which a context is current to a green one's users. The tracer has an id of its own for it.
+pub(crate) fn view_of(driver: &mut Driver, base: Handle) -> Result<Context, Error> {
+    let device = driver.context(base)?.device;
+    Ok(Context {
+        uid: driver.new_context_uid(),
+        device,
+        alive: true,
+        poisoned: None,
+        primary: true,
+        references: 1,
+        flags: 0,
+        cache_config: 0,
+        limits: HashMap::new(),
+        base: Some(base),
+        growth: None,
+        peers: BTreeSet::new(),
+    })
 }
 
 fn destroy_created(handle: Handle) -> Result<(), Error> {
@@ -337,9 +402,5 @@ api! {
         least.offer(0);
         greatest.offer(-5);
         Ok(())
-    }
-
-    cuCtxEnablePeerAccess = 313 fn(peer: Handle, _flags: u32) {
-        driver()?.context(peer).map(drop)
     }
 }

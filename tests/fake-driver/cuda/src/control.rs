@@ -12,6 +12,8 @@ use crate::dispatch::{self, Hook};
 use crate::error::Error;
 use crate::fault;
 use crate::handle::Handle;
+use crate::memory::Kind;
+use crate::object::Class;
 use crate::state::{self, Driver};
 
 /// `CUhostFn`: called where a stream reaches it.
@@ -20,6 +22,10 @@ use crate::state::{self, Driver};
 pub(crate) struct HostFunction(Option<unsafe extern "C" fn(u64)>);
 
 impl HostFunction {
+    pub(crate) fn is_there(self) -> bool {
+        self.0.is_some()
+    }
+
     pub(crate) fn run(self, data: u64) {
         if let Some(function) = self.0 {
             // SAFETY: the caller of `cuLaunchHostFunc` vouches for the function and its data.
@@ -49,14 +55,22 @@ fn live_of(driver: &Driver, kind: &str) -> Option<(u64, u64)> {
             driver
                 .contexts
                 .iter()
-                .filter(|(_, context)| context.alive)
+                .filter(|(_, context)| context.is_real())
                 .count(),
         ),
+        "green-context" => handles(driver.greens.len()),
         "stream" => handles(driver.streams.len()),
         "event" => handles(driver.events.len()),
         "module" => handles(driver.modules.len()),
         "library" => handles(driver.libraries.len()),
-        "graph" => handles(driver.graphs.len()),
+        "graph" => handles(
+            driver
+                .graphs
+                .iter()
+                .filter(|(_, graph)| !graph.is_child())
+                .count(),
+        ),
+        "user-object" => handles(driver.user_objects.len()),
         "exec" => handles(driver.execs.len()),
         "pool" => handles(
             driver
@@ -69,34 +83,36 @@ fn live_of(driver: &Driver, kind: &str) -> Option<(u64, u64)> {
             driver
                 .physical
                 .iter()
+                .filter(|(_, physical)| physical.multicast.is_none())
                 .fold((0, 0), |(count, bytes), (_, physical)| {
                     (count + 1, bytes + physical.size)
                 }),
         ),
+        "multicast" => handles(
+            driver
+                .physical
+                .iter()
+                .filter(|(_, physical)| physical.multicast.is_some())
+                .count(),
+        ),
+        "memory-handle" => handles(driver.memory_handles.len()),
         "address-range" => Some((
             driver.reserved_ranges.len() as u64,
             driver.reserved_ranges.values().sum(),
         )),
-        "array" | "mipmapped-array" | "texture" | "surface" | "link" => {
-            let of_class = driver
-                .objects
-                .iter()
-                .filter(|(_, object)| object.class.name() == kind);
-            Some(of_class.fold((0, 0), |(count, bytes), (_, object)| {
-                (count + 1, bytes + object.size)
-            }))
-        }
-        "linear" | "pitched" | "managed" | "stream-ordered" | "pinned" | "registered"
-        | "graph-memory" | "mapped" => {
+        _ => {
+            if let Some(class) = Class::of_name(kind) {
+                return Some(driver.objects.live(class));
+            }
+            let kind = Kind::of_name(kind)?;
             let of_kind = driver
                 .memory
                 .values()
-                .filter(|allocation| allocation.kind.name() == kind);
+                .filter(|allocation| allocation.kind == kind);
             Some(of_kind.fold((0, 0), |(count, bytes), allocation| {
                 (count + 1, bytes + allocation.size)
             }))
         }
-        _ => None,
     }
 }
 
@@ -232,7 +248,7 @@ unsafe extern "C" fn fake_cuda_live(kind: *const c_char, bytes: *mut u64) -> u64
 /// Contexts made since the process began, primary ones and those made anew after a reset included.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_contexts_made() -> u32 {
-    state::state().context_uids
+    state::state().contexts_made
 }
 
 /// Blocks until a thread is held in a function by `delay:NAME`.

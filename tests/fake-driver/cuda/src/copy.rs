@@ -38,20 +38,23 @@ pub(crate) enum Transfer {
 }
 
 impl Driver {
-    /// Whether `size` bytes at `address` may be touched as `side` says.
-    fn reachable(&self, address: u64, size: u64, side: Side) -> Result<(), Error> {
+    /// Where `size` bytes at `address` are, if they may be touched as `side` says.
+    fn reach(&self, address: u64, size: u64, side: Side) -> Result<u64, Error> {
         match (self.range_of(address), side) {
             (Some((base, range)), _) => {
                 let is_inside = size <= base + range.size - address;
                 // A registered range is the program's own memory: it may reach further.
-                if is_inside || range.kind == Kind::Registered {
-                    Ok(())
+                if !is_inside && range.kind != Kind::Registered {
+                    return Err(Error::INVALID_VALUE);
+                }
+                if range.kind.is_alias() && range.owner != 0 {
+                    self.reach(range.owner + (address - base), size, Side::Device)
                 } else {
-                    Err(Error::INVALID_VALUE)
+                    Ok(address)
                 }
             }
             (None, Side::Device) => Err(Error::INVALID_VALUE),
-            (None, Side::Host | Side::Either) => Ok(()),
+            (None, Side::Host | Side::Either) => Ok(address),
         }
     }
 
@@ -66,8 +69,8 @@ impl Driver {
                 from_side,
                 size,
             } => {
-                self.reachable(to, size, to_side)?;
-                self.reachable(from, size, from_side)?;
+                let to = self.reach(to, size, to_side)?;
+                let from = self.reach(from, size, from_side)?;
                 // SAFETY: both sides are live ranges of this driver, checked above, or host memory that the caller
                 // of the exported function vouches for; `copy` allows them to overlap.
                 unsafe { std::ptr::copy(from as *const u8, to as *mut u8, size as usize) };
@@ -79,11 +82,8 @@ impl Driver {
                 width,
                 count,
             } => {
-                self.reachable(
-                    to,
-                    width.checked_mul(count).ok_or(Error::INVALID_VALUE)?,
-                    Side::Device,
-                )?;
+                let size = width.checked_mul(count).ok_or(Error::INVALID_VALUE)?;
+                let to = self.reach(to, size, Side::Device)?;
                 if to % width != 0 {
                     return Err(Error::INVALID_VALUE);
                 }

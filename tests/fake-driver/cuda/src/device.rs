@@ -20,6 +20,8 @@ pub(crate) struct Device {
     /// The primary context's handle, which stays the same over resets.
     pub(crate) primary: Option<Handle>,
     pub(crate) linear: Arena,
+    /// Linear memory with addresses of 32 bits, for the first versions of the calls.
+    pub(crate) low: Arena,
     pub(crate) graph: GraphMemory,
     pub(crate) default_pool: Handle,
     pub(crate) current_pool: Handle,
@@ -34,6 +36,7 @@ impl Device {
         Self {
             primary: None,
             linear: Arena::new(PAGE),
+            low: Arena::low(PAGE),
             graph: GraphMemory::default(),
             default_pool,
             current_pool: default_pool,
@@ -53,11 +56,12 @@ impl Driver {
 
     /// Whole-device bytes in use, as `cuMemGetInfo` and the vendor's tools see them.
     pub(crate) fn device_used(&self, device: usize) -> u64 {
-        let contexts = self
+        let contexts: u64 = self
             .contexts
             .iter()
-            .filter(|(_, context)| context.alive && context.device == device)
-            .count() as u64;
+            .filter(|(_, context)| context.is_real() && context.device == device)
+            .map(|(_, context)| CONTEXT_MEMORY + context.growth.unwrap_or(0).next_multiple_of(PAGE))
+            .sum();
         let pools: u64 = self
             .pools
             .iter()
@@ -65,7 +69,12 @@ impl Driver {
             .map(|(_, pool)| pool.arena.reserved())
             .sum();
         let own = &self.devices[device];
-        contexts * CONTEXT_MEMORY + pools + own.linear.reserved() + own.graph.reserved() + own.pages
+        contexts
+            + pools
+            + own.linear.reserved()
+            + own.low.reserved()
+            + own.graph.reserved()
+            + own.pages
     }
 
     /// Whether a device can hand out `size` bytes more, of which `growth` are new to it.
@@ -131,6 +140,8 @@ fn attribute(number: u32) -> i32 {
         97 => 232_448,
         106 => 32,
         111 => 1024,
+        // Multicast.
+        132 => 1,
         115 => i32::from(!fault::plan().no_pools),
         119 => 1,
         _ => 0,
@@ -190,12 +201,6 @@ api! {
         let ordinal = driver()?.device(device)?;
         let capacity = usize::try_from(capacity).map_err(|_| Error::INVALID_VALUE)?;
         text.put_text(&format!("0000:{:02X}:00.0", ordinal + 1), capacity)
-    }
-
-    cuDeviceCanAccessPeer = 312 fn(answer: Out<i32>, device: i32, peer: i32) {
-        let driver = driver()?;
-        let (device, peer) = (driver.device(device)?, driver.device(peer)?);
-        answer.put(i32::from(device != peer))
     }
 
     cuMemGetInfo_v2 = 242 fn(free: Out<usize>, total: Out<usize>) {

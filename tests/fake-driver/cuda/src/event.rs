@@ -20,6 +20,22 @@ pub(crate) struct Event {
     flags: u32,
 }
 
+impl Event {
+    pub(crate) fn new(context: Handle, flags: u32) -> Self {
+        Self {
+            context,
+            recorded: None,
+            captured: None,
+            flags,
+        }
+    }
+
+    /// Whether it was made with all of these flags.
+    pub(crate) fn has_flags(&self, flags: u32) -> bool {
+        self.flags & flags == flags
+    }
+}
+
 impl Driver {
     /// An event whose state may be asked for: not one last recorded in a capture.
     fn settled_event(&self, handle: Handle) -> Result<&Event, Error> {
@@ -39,7 +55,7 @@ fn elapsed(milliseconds: Out<f32>, start: Handle, end: Handle) -> Result<(), Err
         let event = driver.settled_event(handle)?;
         event
             .recorded
-            .filter(|_| event.flags & DISABLE_TIMING == 0)
+            .filter(|_| !event.has_flags(DISABLE_TIMING))
             .ok_or(Error::INVALID_HANDLE)
     };
     let (start, end): (Instant, Instant) = (moment(start)?, moment(end)?);
@@ -53,7 +69,7 @@ api! {
         if event.is_null() || flags > 7 {
             return Err(Error::INVALID_VALUE);
         }
-        event.put(driver.events.insert(Event { context, recorded: None, captured: None, flags }))
+        event.put(driver.events.insert(Event::new(context, flags)))
     }
 
     cuEventDestroy = 122, cuEventDestroy_v2 = 325 fn(event: Handle) {

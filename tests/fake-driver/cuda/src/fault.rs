@@ -6,6 +6,7 @@
 //! | `poison`, `poison:NAME`, `poison:NAME@N` | the first kernel launch, or that call, breaks its context for good: error 700 from then on |
 //! | `delay:NAME`, `delay:NAME@N` | the first, or Nth, call waits between its effect and its EXIT until `fake_cuda_release` |
 //! | `oom_after:BYTES` | a device hands out no more than BYTES at a time |
+//! | `launch_grows:BYTES` | the first kernel launch in a context takes BYTES of its device, in whole pages, for as long as the context lives |
 //! | `no_pools` | the devices know no stream-ordered memory |
 //! | `version:12040` | what `cuDriverGetVersion` says |
 //! | `cupti:taken`, `cupti:taken=NAME` | another tool has subscribed |
@@ -56,6 +57,7 @@ struct Rule {
 pub(crate) struct Plan {
     rules: Vec<Rule>,
     pub(crate) oom_after: Option<u64>,
+    pub(crate) launch_grows: Option<u64>,
     pub(crate) no_pools: bool,
     pub(crate) version: Option<u32>,
     pub(crate) tracer: Tracer,
@@ -158,6 +160,7 @@ impl Plan {
                 self.rule(api, Action::Poison, at.or(Some(1)))?;
             }
             "oom_after" => self.oom_after = Some(number(rest, word)?),
+            "launch_grows" => self.launch_grows = Some(number(rest, word)?),
             "version" => self.version = Some(number(rest, word)?),
             "no_pools" if rest.is_empty() => self.no_pools = true,
             "cupti" => self.tracer.add_word(rest, word)?,
@@ -268,7 +271,7 @@ mod tests {
     #[test]
     fn every_word_of_the_table_is_understood() {
         let plan = parsed(
-            "fail:cuMemFree_v2=1@3, fail:cuMemAlloc_v2=2,oom_after:4096,no_pools,version:12040,delay:cuMemFree_v2,poison,\
+            "fail:cuMemFree_v2=1@3, fail:cuMemAlloc_v2=2,oom_after:4096,launch_grows:1,no_pools,version:12040,delay:cuMemFree_v2,poison,\
              poison:cuMemcpyHtoD_v2@2,cupti:taken=nsys,cupti:too_old,cupti:version=24,cupti:fatal@5,cupti:lost@0",
         )
         .unwrap();
@@ -279,6 +282,7 @@ mod tests {
             (plan.oom_after, plan.version, plan.no_pools),
             (Some(4096), Some(12040), true)
         );
+        assert_eq!(plan.launch_grows, Some(1));
         let tracer = Tracer {
             taken: Some("nsys".to_owned()),
             too_old: true,

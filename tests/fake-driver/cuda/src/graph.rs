@@ -1,11 +1,11 @@
-//! Graphs and executable graphs.
+//! Graphs and their nodes.
 
 use crate::copy::Transfer;
-use crate::dispatch::{self, In, Out, api, resource};
+use crate::dispatch::{self, Out, api, resource};
 use crate::error::Error;
 use crate::handle::Handle;
-use crate::memory::{Allocation, Kind};
 use crate::state::{Driver, driver};
+use crate::user_object::{self, References};
 
 /// One operation of a graph.
 #[derive(Clone, Copy, Debug)]
@@ -14,113 +14,123 @@ pub(crate) enum Node {
     Kernel,
     Host,
     Transfer(Transfer),
-    Allocate(u64),
+    Allocate {
+        address: u64,
+        device: usize,
+    },
     Free(u64),
+    /// Another graph, which the node owns.
+    Child(Handle),
 }
 
 /// A graph: its nodes in the order they were added.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     nodes: Vec<Handle>,
+    /// Belongs to a node of another graph, and goes with it.
+    is_child: bool,
+    pub(crate) objects: References,
 }
 
-/// An instantiated graph.
-#[derive(Debug)]
-pub(crate) struct Exec {
-    nodes: Vec<Node>,
-    device: usize,
-    auto_free: bool,
+impl Graph {
+    pub(crate) fn is_child(&self) -> bool {
+        self.is_child
+    }
 }
 
 impl Driver {
-    /// Destroys a graph: its nodes go, and the addresses that nothing else holds.
+    /// Destroys a graph: its nodes go, and the addresses and objects that nothing else holds.
     pub(crate) fn destroy_graph(&mut self, graph: Handle) -> Result<(), Error> {
-        let graph = self.graphs.remove(graph).ok_or(Error::INVALID_VALUE)?;
-        for node in graph.nodes {
-            if let Some(Node::Allocate(address)) = self.nodes.remove(node) {
-                for device in &mut self.devices {
-                    device.graph.drop_graph(address);
-                }
-            }
-        }
+        self.graphs
+            .get(graph)
+            .filter(|graph| !graph.is_child)
+            .ok_or(Error::INVALID_VALUE)?;
+        self.drop_graph(graph);
         Ok(())
     }
 
-    fn is_graph_memory(&self, address: u64) -> bool {
-        self.devices
-            .iter()
-            .any(|device| device.graph.contains(address))
+    fn drop_graph(&mut self, graph: Handle) {
+        let Some(graph) = self.graphs.remove(graph) else {
+            return;
+        };
+        for node in graph.nodes {
+            match self.nodes.remove(node) {
+                Some(Node::Allocate { address, device }) => {
+                    self.devices[device].graph.drop_graph(address);
+                }
+                Some(Node::Child(child)) => self.drop_graph(child),
+                _ => {}
+            }
+        }
+        self.drop_objects(graph.objects);
     }
 
-    fn instantiate(&mut self, graph: Handle, flags: u64) -> Result<Handle, Error> {
-        let device = self.current()?.device;
+    /// The nodes of a graph itself.
+    fn nodes_of(&self, graph: Handle) -> Result<Vec<Node>, Error> {
         let graph = self.graphs.get(graph).ok_or(Error::INVALID_VALUE)?;
-        let nodes: Vec<Node> = graph
-            .nodes
-            .iter()
-            .filter_map(|&node| self.nodes.get(node).copied())
-            .collect();
-        let memory = &mut self.devices[device].graph;
-        let addresses: Vec<u64> = nodes
-            .iter()
-            .filter_map(|node| {
-                if let Node::Allocate(address) = node {
-                    Some(*address)
-                } else {
-                    None
-                }
-            })
-            .collect();
-        // A graph with memory nodes is instantiated once at a time.
-        if addresses
-            .iter()
-            .any(|&address| !memory.is_free_to_instantiate(address))
-        {
+        let known = |&node| self.nodes.get(node).copied();
+        Ok(graph.nodes.iter().filter_map(known).collect())
+    }
+
+    /// What a graph does, child graphs in the place of their nodes.
+    pub(crate) fn operations(&self, graph: Handle) -> Result<Vec<Node>, Error> {
+        let mut operations = Vec::new();
+        for node in self.nodes_of(graph)? {
+            match node {
+                Node::Child(child) => operations.extend(self.operations(child)?),
+                node => operations.push(node),
+            }
+        }
+        Ok(operations)
+    }
+
+    /// A copy of a graph, which no graph with memory nodes may have.
+    fn copy_graph(&mut self, original: Handle, is_child: bool) -> Result<Handle, Error> {
+        let has_memory = |node: &Node| matches!(node, Node::Allocate { .. } | Node::Free(_));
+        if self.operations(original)?.iter().any(has_memory) {
             return Err(Error::NOT_SUPPORTED);
         }
-        for address in addresses {
-            memory.hold(address);
+        let mut nodes = Vec::new();
+        for node in self.nodes_of(original)? {
+            let node = match node {
+                Node::Child(child) => Node::Child(self.copy_graph(child, true)?),
+                node => node,
+            };
+            nodes.push(self.nodes.insert(node));
         }
-        Ok(self.execs.insert(Exec {
+        let references = self.graphs.get(original).map(|graph| graph.objects.clone());
+        let objects = self.share_objects(&references.unwrap_or_default());
+        Ok(self.graphs.insert(Graph {
             nodes,
-            device,
-            auto_free: flags & 1 != 0,
+            is_child,
+            objects,
         }))
     }
 
-    fn launch(&mut self, exec: Handle) -> Result<(), Error> {
-        let exec = self.execs.get(exec).ok_or(Error::INVALID_VALUE)?;
-        let (nodes, device, auto_free) = (exec.nodes.clone(), exec.device, exec.auto_free);
-        for node in &nodes {
-            if let Node::Allocate(address) = node
-                && self.memory.contains_key(address)
-            {
-                if !auto_free {
-                    return Err(Error::INVALID_VALUE);
-                }
-                self.release(*address, true);
-            }
+    /// The graph that a child node is to own: a copy, or the very graph.
+    fn child_graph(&mut self, graph: Handle, moves: bool) -> Result<Handle, Error> {
+        if !moves {
+            return self.copy_graph(graph, true);
         }
-        for node in nodes {
-            match node {
-                Node::Allocate(address) => {
-                    let size = self.devices[device].graph.make_live(address);
-                    let allocation = Allocation {
-                        kind: Kind::Graph,
-                        size,
-                        device,
-                        context: 0,
-                        owner: 0,
-                        flags: 0,
-                    };
-                    self.record(address, allocation);
-                }
-                Node::Free(address) => self.release(address, true),
-                Node::Transfer(transfer) => self.run(transfer)?,
-                Node::Empty | Node::Kernel | Node::Host => {}
-            }
-        }
-        Ok(())
+        let moved = self
+            .graphs
+            .get_mut(graph)
+            .filter(|graph| !graph.is_child)
+            .ok_or(Error::INVALID_VALUE)?;
+        moved.is_child = true;
+        Ok(graph)
+    }
+
+    fn may_free(&self, graph: Handle, address: u64) -> Result<bool, Error> {
+        let is_graph_memory = self
+            .devices
+            .iter()
+            .any(|device| device.graph.contains(address));
+        let is_freed = self
+            .nodes_of(graph)?
+            .iter()
+            .any(|node| matches!(node, Node::Free(freed) if *freed == address));
+        Ok(is_graph_memory && !is_freed)
     }
 }
 
@@ -190,15 +200,15 @@ pub(crate) fn add_allocation(
         driver.admit(device, size, size)?;
         let reserved = driver.devices[device].graph.reserve(size);
         address = reserved.ok_or(Error::OUT_OF_MEMORY)?;
-        Ok(Node::Allocate(address))
+        Ok(Node::Allocate { address, device })
     })?;
     Ok((node, address))
 }
 
-/// Adds a free node; only graph memory can be freed by one.
+/// Adds a free node; only graph memory can be freed by one, and once in a graph.
 pub(crate) fn add_free(graph: Handle, address: u64) -> Result<Handle, Error> {
     add_node(graph, |driver| {
-        if driver.is_graph_memory(address) {
+        if driver.may_free(graph, address)? {
             Ok(Node::Free(address))
         } else {
             Err(Error::INVALID_VALUE)
@@ -206,39 +216,14 @@ pub(crate) fn add_free(graph: Handle, address: u64) -> Result<Handle, Error> {
     })
 }
 
-fn instantiate(exec: Out<Handle>, graph: Handle, flags: u64) -> Result<(), Error> {
-    exec.put(driver()?.instantiate(graph, flags)?)
-}
-
-fn launch(exec: Handle, stream: Handle) -> Result<(), Error> {
-    let mut driver = driver()?;
-    driver.context_of_stream(stream)?;
-    driver.launch(exec)
-}
-
-/// `CUDA_MEM_ALLOC_NODE_PARAMS`: 120 bytes.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AllocationNodeParams {
-    allocation_type: u32,
-    handle_types: u32,
-    location_type: u32,
-    location_id: i32,
-    rest_of_pool: [u64; 9],
-    access: u64,
-    accesses: usize,
-    size: usize,
-    address: u64,
-}
-
-/// `CUDA_GRAPH_INSTANTIATE_PARAMS`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct InstantiateParams {
-    flags: u64,
-    upload_stream: Handle,
-    error_node: Handle,
-    result: u32,
+/// Adds a node that owns a copy of another graph, or that graph itself.
+pub(crate) fn add_child(graph: Handle, child: Handle, moves: bool) -> Result<Handle, Error> {
+    if graph == child {
+        return Err(Error::INVALID_VALUE);
+    }
+    add_node(graph, |driver| {
+        Ok(Node::Child(driver.child_graph(child, moves)?))
+    })
 }
 
 api! {
@@ -250,82 +235,13 @@ api! {
     }
 
     cuGraphClone = 523 fn(clone: Out<Handle>, original: Handle) {
-        let mut driver = driver()?;
-        let graph = driver.graphs.get(original).ok_or(Error::INVALID_VALUE)?;
-        let nodes: Vec<Node> = graph.nodes.iter().filter_map(|&node| driver.nodes.get(node).copied()).collect();
-        if nodes.iter().any(|node| matches!(node, Node::Allocate(_) | Node::Free(_))) {
-            return Err(Error::NOT_SUPPORTED);
-        }
-        let nodes = nodes.into_iter().map(|node| driver.nodes.insert(node)).collect();
-        clone.put(driver.graphs.insert(Graph { nodes }))
+        clone.put(driver()?.copy_graph(original, false)?)
     }
 
     cuGraphDestroy = 517 fn(graph: Handle) {
-        driver()?.destroy_graph(graph)
-    }
-
-    cuGraphInstantiate = 513, cuGraphInstantiate_v2 = 578 fn(
-        exec: Out<Handle>, graph: Handle, _error_node: Out<Handle>, _log: Out<u8>, _capacity: usize,
-    ) {
-        instantiate(exec, graph, 0)
-    }
-
-    cuGraphInstantiateWithFlags = 643 fn(exec: Out<Handle>, graph: Handle, flags: u64) {
-        instantiate(exec, graph, flags)
-    }
-
-    cuGraphInstantiateWithParams = 656, cuGraphInstantiateWithParams_ptsz = 657 fn(
-        exec: Out<Handle>, graph: Handle, params: Out<InstantiateParams>,
-    ) {
-        let mut answered = params.value()?;
-        instantiate(exec, graph, answered.flags)?;
-        answered.result = 0;
-        params.put(answered)
-    }
-
-    cuGraphExecDestroy = 516 fn(exec: Handle) {
-        let mut driver = driver()?;
-        let exec = driver.execs.remove(exec).ok_or(Error::INVALID_VALUE)?;
-        for node in exec.nodes {
-            if let Node::Allocate(address) = node {
-                driver.devices[exec.device].graph.drop_exec(address);
-            }
-        }
+        driver()?.destroy_graph(graph)?;
+        user_object::run_destructors();
         Ok(())
-    }
-
-    cuGraphLaunch = 514, cuGraphLaunch_ptsz = 515 fn(exec: Handle, stream: Handle) {
-        launch(exec, stream)
-    }
-
-    cuGraphUpload = 580, cuGraphUpload_ptsz = 581 fn(exec: Handle, stream: Handle) {
-        let driver = driver()?;
-        driver.context_of_stream(stream)?;
-        driver.execs.get(exec).map(drop).ok_or(Error::INVALID_VALUE)
-    }
-
-    cuGraphAddMemAllocNode = 638 fn(
-        node: Out<Handle>, graph: Handle, _dependencies: In<Handle>, _count: usize, params: Out<AllocationNodeParams>,
-    ) {
-        let mut asked = params.value()?;
-        let device = {
-            let driver = driver()?;
-            crate::pool::located(&driver, asked.location_type, asked.location_id)?.ok_or(Error::INVALID_VALUE)?
-        };
-        let (added, address) = add_allocation(graph, device, asked.size as u64)?;
-        asked.address = address;
-        params.put(asked)?;
-        node.put(added)
-    }
-
-    cuGraphAddMemFreeNode = 639 fn(
-        node: Out<Handle>, graph: Handle, _dependencies: In<Handle>, _count: usize, address: u64,
-    ) {
-        node.put(add_free(graph, address)?)
-    }
-
-    cuGraphAddEmptyNode = 526 fn(node: Out<Handle>, graph: Handle, _dependencies: In<Handle>, _count: usize) {
-        node.put(add_node(graph, |_| Ok(Node::Empty))?)
     }
 
     cuGraphGetNodes = 534 fn(graph: Handle, nodes: Out<Handle>, count: Out<usize>) {
@@ -336,5 +252,12 @@ api! {
             graph.nodes.iter().take(room).enumerate().for_each(|(index, &node)| nodes.at(index).offer(node));
         }
         count.put(graph.nodes.len())
+    }
+
+    cuGraphChildGraphNodeGetGraph = 529 fn(node: Handle, graph: Out<Handle>) {
+        match driver()?.nodes.get(node) {
+            Some(&Node::Child(child)) => graph.put(child),
+            _ => Err(Error::INVALID_VALUE),
+        }
     }
 }

@@ -11,6 +11,8 @@ pub(crate) type Handle = u64;
 pub(crate) struct Table<T> {
     live: HashMap<Handle, T>,
     free: Vec<Handle>,
+    /// The next number, where handles are numbers and no addresses.
+    next: Option<Handle>,
 }
 
 impl<T> Default for Table<T> {
@@ -18,17 +20,29 @@ impl<T> Default for Table<T> {
         Self {
             live: HashMap::new(),
             free: Vec::new(),
+            next: None,
         }
     }
 }
 
 impl<T> Table<T> {
+    /// A table whose handles count from 1: they can be equal to those of another such table.
+    pub(crate) fn numbered() -> Self {
+        Self {
+            next: Some(1),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn insert(&mut self, object: T) -> Handle {
-        // A real heap address: it can meet no handle of another table and no device address.
-        let handle = self
-            .free
-            .pop()
-            .unwrap_or_else(|| std::ptr::from_mut(Box::leak(Box::new([0_u8; 64]))) as u64);
+        let handle = self.free.pop().unwrap_or_else(|| match &mut self.next {
+            Some(next) => {
+                *next += 1;
+                *next - 1
+            }
+            // A real heap address: it can meet no handle of another table and no device address.
+            None => std::ptr::from_mut(Box::leak(Box::new([0_u8; 64]))) as u64,
+        });
         self.live.insert(handle, object);
         handle
     }
@@ -49,6 +63,12 @@ impl<T> Table<T> {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Handle, &T)> {
         self.live.iter().map(|(&handle, object)| (handle, object))
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Handle, &mut T)> {
+        self.live
+            .iter_mut()
+            .map(|(&handle, object)| (handle, object))
     }
 
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
@@ -85,5 +105,13 @@ mod tests {
         assert_eq!(table.remove(first), None);
         assert_eq!(table.insert(3), first);
         assert_eq!(table.len(), 2);
+    }
+
+    #[test]
+    fn numbers_begin_at_one_and_come_back_too() {
+        let mut table = Table::numbered();
+        assert_eq!((table.insert(()), table.insert(())), (1, 2));
+        table.remove(1);
+        assert_eq!((table.insert(()), table.insert(())), (1, 3));
     }
 }

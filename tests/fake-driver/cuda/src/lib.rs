@@ -9,6 +9,7 @@
 //! `generated_cuda_meta.h`), not from the harness under test.
 
 mod arena;
+mod array;
 mod capture;
 mod context;
 mod control;
@@ -17,39 +18,64 @@ mod device;
 mod dispatch;
 mod error;
 mod event;
+mod exec;
+mod external;
 mod fault;
 mod graph;
 mod graph_memory;
+mod graph_node;
+mod green;
 mod handle;
 mod host;
+mod ipc;
+mod link;
 mod memory;
 mod module;
+mod multicast;
 mod object;
+mod peer;
+mod physical;
 mod pool;
+mod pool_share;
 mod primary;
 mod query;
+mod shared_handle;
 mod state;
 mod stream;
+mod texture;
+mod user_object;
 mod vmm;
 
 /// Every function of the driver API that this library exports.
 fn entries() -> impl Iterator<Item = dispatch::Entry> {
     [
+        array::ENTRIES,
         capture::ENTRIES,
         context::ENTRIES,
         copy::ENTRIES,
         device::ENTRIES,
         event::ENTRIES,
+        exec::ENTRIES,
+        external::ENTRIES,
         graph::ENTRIES,
         graph_memory::ENTRIES,
+        graph_node::ENTRIES,
+        green::ENTRIES,
         host::ENTRIES,
+        ipc::ENTRIES,
+        link::ENTRIES,
         memory::ENTRIES,
         module::ENTRIES,
-        object::ENTRIES,
+        multicast::ENTRIES,
+        peer::ENTRIES,
+        physical::ENTRIES,
         pool::ENTRIES,
+        pool_share::ENTRIES,
         primary::ENTRIES,
         query::ENTRIES,
         stream::ENTRIES,
+        texture::ENTRIES,
+        user_object::ENTRIES,
         vmm::ENTRIES,
     ]
     .into_iter()

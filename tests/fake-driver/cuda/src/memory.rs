@@ -1,6 +1,7 @@
 //! Live ranges of every kind, and the allocations that belong to a context: linear, pitched, managed.
 
-use crate::arena;
+use crate::arena::{self, Arena};
+use crate::device::Device;
 use crate::dispatch::{Out, api};
 use crate::error::Error;
 use crate::handle::Handle;
@@ -19,11 +20,35 @@ pub(crate) enum Kind {
     Graph,
     /// A reserved address range with physical memory in it.
     Mapped,
+    /// Memory of another process, by an IPC handle.
+    Ipc,
+    /// An allocation of another process's pool.
+    PoolImport,
+    /// A buffer in an import from another API.
+    External,
 }
 
 impl Kind {
+    const ALL: [Self; 11] = [
+        Self::Linear,
+        Self::Pitched,
+        Self::Managed,
+        Self::StreamOrdered,
+        Self::Pinned,
+        Self::Registered,
+        Self::Graph,
+        Self::Mapped,
+        Self::Ipc,
+        Self::PoolImport,
+        Self::External,
+    ];
+
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// Its name in `fake_cuda_live`.
-    pub(crate) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear",
             Self::Pitched => "pitched",
@@ -33,13 +58,29 @@ impl Kind {
             Self::Registered => "registered",
             Self::Graph => "graph-memory",
             Self::Mapped => "mapped",
+            Self::Ipc => "ipc",
+            Self::PoolImport => "pool-import",
+            Self::External => "external-buffer",
         }
     }
 
-    /// Whether the range counts on its device: not host memory, and not an address range, whose physical
-    /// memory counts already.
+    /// Whether the range counts on its device: not host memory, not memory of others, and not an address
+    /// range, whose physical memory counts already.
     fn counts(self) -> bool {
-        !matches!(self, Self::Pinned | Self::Registered | Self::Mapped)
+        matches!(
+            self,
+            Self::Linear | Self::Pitched | Self::Managed | Self::StreamOrdered | Self::Graph
+        )
+    }
+
+    /// Whether `cuMemFree` takes it.
+    fn is_freed_as_device_memory(self) -> bool {
+        self.counts() || matches!(self, Self::PoolImport | Self::External)
+    }
+
+    /// Whether it shows the memory of another range, its owner, if that is in this process.
+    pub(crate) fn is_alias(self) -> bool {
+        matches!(self, Self::Ipc | Self::PoolImport)
     }
 }
 
@@ -52,9 +93,21 @@ pub(crate) struct Allocation {
     pub(crate) device: usize,
     /// The context it was made in; 0 for what belongs to none.
     pub(crate) context: Handle,
-    /// The pool of a stream-ordered one, the physical memory of a mapped one; else 0.
+    /// The pool of a stream-ordered one, the physical memory of a mapped one, the range that an alias shows;
+    /// else 0.
     pub(crate) owner: Handle,
     pub(crate) flags: u32,
+}
+
+/// Whether an address has 32 bits, as those of the calls' first versions.
+fn is_low(address: u64) -> bool {
+    address <= u64::from(u32::MAX)
+}
+
+impl Device {
+    fn linear_arena(&mut self, low: bool) -> &mut Arena {
+        if low { &mut self.low } else { &mut self.linear }
+    }
 }
 
 impl Driver {
@@ -64,6 +117,28 @@ impl Driver {
             self.devices[allocation.device].allocated += allocation.size;
         }
         self.memory.insert(address, allocation);
+    }
+
+    /// Gives an address to memory of another process or API.
+    pub(crate) fn record_foreign(
+        &mut self,
+        kind: Kind,
+        size: u64,
+        device: usize,
+        context: Handle,
+        owner: u64,
+    ) -> Result<u64, Error> {
+        let address = self.foreign.allocate(size).ok_or(Error::OUT_OF_MEMORY)?;
+        let allocation = Allocation {
+            kind,
+            size,
+            device,
+            context,
+            owner,
+            flags: 0,
+        };
+        self.record(address, allocation);
+        Ok(address)
     }
 
     /// The live range `address` lies in.
@@ -84,18 +159,24 @@ impl Driver {
         let size = allocation.size;
         match allocation.kind {
             Kind::Linear | Kind::Pitched => {
-                device.linear.free(address, size, true);
-                device.linear.trim(0);
+                let arena = device.linear_arena(is_low(address));
+                arena.free(address, size, true);
+                arena.trim(0);
             }
             Kind::Managed => self.managed.free(address, size, true),
             Kind::Pinned => self.pinned.free(address, size, true),
             Kind::StreamOrdered => self.release_to_pool(allocation.owner, address, size, observed),
             Kind::Graph => device.graph.release(address),
+            Kind::Ipc => {
+                self.opened.remove(&address);
+                self.foreign.free(address, size, true);
+            }
+            Kind::PoolImport | Kind::External => self.foreign.free(address, size, true),
             Kind::Registered | Kind::Mapped => {}
         }
     }
 
-    fn allocate_linear(&mut self, kind: Kind, size: u64) -> Result<u64, Error> {
+    fn allocate_linear(&mut self, kind: Kind, size: u64, low: bool) -> Result<u64, Error> {
         let context = self.current_handle()?;
         self.forbid_in_capture()?;
         if size == 0 {
@@ -110,13 +191,13 @@ impl Driver {
         let growth = if kind == Kind::Managed {
             0
         } else {
-            self.devices[device].linear.growth(size)
+            self.devices[device].linear_arena(low).growth(size)
         };
         self.admit(device, size, growth)?;
         let arena = if kind == Kind::Managed {
             &mut self.managed
         } else {
-            &mut self.devices[device].linear
+            self.devices[device].linear_arena(low)
         };
         let address = arena.allocate(size).ok_or(Error::OUT_OF_MEMORY)?;
         self.record(
@@ -139,17 +220,32 @@ api! {
         if address.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        address.put(driver()?.allocate_linear(Kind::Linear, size as u64)?)
+        address.put(driver()?.allocate_linear(Kind::Linear, size as u64, false)?)
     }
 
     cuMemAllocPitch_v2 = 244 fn(address: Out<u64>, pitch: Out<usize>, width: usize, height: usize, element_size: u32) {
-        if address.is_null() || pitch.is_null() || !matches!(element_size, 4 | 8 | 16) {
+        if address.is_null() || pitch.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        let row = arena::rounded(width as u64);
-        let size = row.checked_mul(height as u64).ok_or(Error::OUT_OF_MEMORY)?;
-        address.put(driver()?.allocate_linear(Kind::Pitched, size)?)?;
+        let (at, row) = allocate_pitched(width as u64, height as u64, element_size, false)?;
+        address.put(at)?;
         pitch.put(row as usize)
+    }
+
+    cuMemAlloc = 29 fn(address: Out<u32>, size: u32) {
+        if address.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        address.put(driver()?.allocate_linear(Kind::Linear, u64::from(size), true)? as u32)
+    }
+
+    cuMemAllocPitch = 31 fn(address: Out<u32>, pitch: Out<u32>, width: u32, height: u32, element_size: u32) {
+        if address.is_null() || pitch.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        let (at, row) = allocate_pitched(u64::from(width), u64::from(height), element_size, true)?;
+        address.put(at as u32)?;
+        pitch.put(row as u32)
     }
 
     cuMemAllocManaged = 371 fn(address: Out<u64>, size: usize, flags: u32) {
@@ -157,23 +253,15 @@ api! {
         if address.is_null() || !matches!(flags, 1 | 2) {
             return Err(Error::INVALID_VALUE);
         }
-        address.put(driver()?.allocate_linear(Kind::Managed, size as u64)?)
+        address.put(driver()?.allocate_linear(Kind::Managed, size as u64, false)?)
     }
 
     cuMemFree_v2 = 245 fn(address: u64) {
-        let mut driver = driver()?;
-        driver.current()?;
-        if address == 0 {
-            return Ok(());
-        }
-        driver.forbid_in_capture()?;
-        match driver.memory.get(&address).map(|allocation| allocation.kind) {
-            Some(Kind::Linear | Kind::Pitched | Kind::Managed | Kind::StreamOrdered | Kind::Graph) => {
-                driver.release(address, true);
-                Ok(())
-            }
-            _ => Err(Error::INVALID_VALUE),
-        }
+        free(address)
+    }
+
+    cuMemFree = 33 fn(address: u32) {
+        free(u64::from(address))
     }
 
     cuMemGetAddressRange_v2 = 246 fn(base_out: Out<u64>, size: Out<usize>, address: u64) {
@@ -192,6 +280,41 @@ api! {
     cuMemPrefetchAsync_v2 = 716 fn(address: u64, _size: usize, _location: u64, _flags: u32, _stream: Handle) {
         managed(address)
     }
+}
+
+fn free(address: u64) -> Result<(), Error> {
+    let mut driver = driver()?;
+    driver.current()?;
+    if address == 0 {
+        return Ok(());
+    }
+    driver.forbid_in_capture()?;
+    match driver
+        .memory
+        .get(&address)
+        .map(|allocation| allocation.kind)
+    {
+        Some(kind) if kind.is_freed_as_device_memory() => {
+            driver.release(address, true);
+            Ok(())
+        }
+        _ => Err(Error::INVALID_VALUE),
+    }
+}
+
+/// The address and the pitch of rows of `width` bytes.
+fn allocate_pitched(
+    width: u64,
+    height: u64,
+    element_size: u32,
+    low: bool,
+) -> Result<(u64, u64), Error> {
+    if !matches!(element_size, 4 | 8 | 16) {
+        return Err(Error::INVALID_VALUE);
+    }
+    let row = arena::rounded(width);
+    let size = row.checked_mul(height).ok_or(Error::OUT_OF_MEMORY)?;
+    Ok((driver()?.allocate_linear(Kind::Pitched, size, low)?, row))
 }
 
 /// Advice and prefetches are for managed memory only, and change nothing here.

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::capture;
 use crate::dispatch::{self, In, Out, api, resource};
 use crate::error::Error;
+use crate::fault;
 use crate::graph::Node;
 use crate::handle::Handle;
 use crate::state::{Driver, driver};
@@ -75,7 +76,7 @@ fn load_library(library: Out<Handle>, image_is_null: bool) -> Result<(), Error> 
     library.put(driver.libraries.insert(Library))
 }
 
-fn file_exists(path: In<c_char>) -> Result<(), Error> {
+pub(crate) fn file_exists(path: In<c_char>) -> Result<(), Error> {
     if Path::new(&path.text()?).is_file() {
         Ok(())
     } else {
@@ -101,15 +102,24 @@ impl Driver {
 }
 
 fn launch(function: Handle, stream: Handle) -> Result<(), Error> {
-    {
+    let context = {
         let driver = driver()?;
-        driver.context_of_stream(stream)?;
         driver
             .functions
             .get(function)
             .ok_or(Error::INVALID_HANDLE)?;
+        driver.context_of_stream(stream)?
+    };
+    if !capture::add(stream, Node::Kernel)? {
+        let growth = fault::plan().launch_grows.unwrap_or(0);
+        let mut driver = driver()?;
+        let context = driver.contexts.get_mut(context);
+        context
+            .ok_or(Error::INVALID_CONTEXT)?
+            .growth
+            .get_or_insert(growth);
     }
-    capture::add(stream, Node::Kernel).map(drop)
+    Ok(())
 }
 
 /// `CUlaunchConfig`.

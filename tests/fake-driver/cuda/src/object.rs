@@ -1,41 +1,131 @@
 //! Objects that are an identity and, at most, a number of bytes: arrays, texture and surface objects, link
-//! states. They belong to a context and go with it.
+//! states, imports of other APIs. They belong to a context and go with it.
+
+use std::collections::HashMap;
 
 use crate::device::Device;
-use crate::dispatch::{In, Out, api};
+use crate::dispatch::Out;
 use crate::error::Error;
-use crate::handle::Handle;
+use crate::handle::{Handle, Table};
 use crate::state::{Driver, driver};
 
 /// What an object is; its name in `fake_cuda_live`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Class {
     Array,
     MipmappedArray,
+    /// A plane or a level: lent by its array, and gone with it.
+    Part,
     Texture,
     Surface,
+    TextureReference,
     Link,
+    ExternalMemory,
+    ExternalSemaphore,
 }
 
 impl Class {
-    pub(crate) fn name(self) -> &'static str {
+    /// Whether its handles are numbers, which each context counts by itself.
+    fn is_numbered(self) -> bool {
+        matches!(self, Self::Texture | Self::Surface)
+    }
+
+    const ALL: [Self; 9] = [
+        Self::Array,
+        Self::MipmappedArray,
+        Self::Part,
+        Self::Texture,
+        Self::Surface,
+        Self::TextureReference,
+        Self::Link,
+        Self::ExternalMemory,
+        Self::ExternalSemaphore,
+    ];
+
+    pub(crate) fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.name() == name)
+    }
+
+    fn name(self) -> &'static str {
         match self {
             Self::Array => "array",
             Self::MipmappedArray => "mipmapped-array",
+            Self::Part => "array-part",
             Self::Texture => "texture",
             Self::Surface => "surface",
+            Self::TextureReference => "texture-reference",
             Self::Link => "link",
+            Self::ExternalMemory => "external-memory",
+            Self::ExternalSemaphore => "external-semaphore",
         }
     }
 }
 
 /// One of them.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Object {
-    pub(crate) class: Class,
+    class: Class,
+    /// Bytes of device memory it holds.
     pub(crate) size: u64,
     context: Handle,
     device: usize,
+    /// What its class makes of it: an array's format, a mipmapped array's levels, the bytes of an import.
+    pub(crate) detail: u64,
+    /// The array a part is of, and which one it is.
+    part_of: Option<(Handle, u32)>,
+}
+
+/// What a new object is to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) class: Class,
+    pub(crate) size: u64,
+    pub(crate) detail: u64,
+}
+
+impl Plan {
+    /// An object without memory.
+    pub(crate) fn bare(class: Class) -> Self {
+        Self {
+            class,
+            size: 0,
+            detail: 0,
+        }
+    }
+}
+
+/// The tables of objects: one for those with addresses, and for those with numbers one a context.
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    addressed: Table<Object>,
+    numbered: HashMap<(Handle, Class), Table<Object>>,
+}
+
+impl Objects {
+    /// The table that a class has in a context.
+    fn table(&mut self, class: Class, context: Handle) -> &mut Table<Object> {
+        if class.is_numbered() {
+            self.numbered
+                .entry((context, class))
+                .or_insert_with(Table::numbered)
+        } else {
+            &mut self.addressed
+        }
+    }
+
+    fn tables(&self) -> impl Iterator<Item = &Table<Object>> {
+        self.numbered.values().chain([&self.addressed])
+    }
+
+    /// The living objects of a class and their bytes.
+    pub(crate) fn live(&self, class: Class) -> (u64, u64) {
+        self.tables()
+            .flat_map(Table::iter)
+            .filter(|(_, object)| object.class == class)
+            .fold((0, 0), |(count, bytes), (_, object)| {
+                (count + 1, bytes + object.size)
+            })
+    }
 }
 
 impl Device {
@@ -51,147 +141,92 @@ fn pages(size: u64) -> u64 {
 }
 
 impl Driver {
-    fn create(&mut self, class: Class, size: u64) -> Result<Handle, Error> {
+    /// A living object of a class; one with a number must be of the current context.
+    pub(crate) fn object(&self, class: Class, handle: Handle) -> Result<&Object, Error> {
+        let table = if class.is_numbered() {
+            self.objects
+                .numbered
+                .get(&(self.current_handle()?, class))
+                .ok_or(Error::INVALID_HANDLE)?
+        } else {
+            &self.objects.addressed
+        };
+        table
+            .get(handle)
+            .filter(|object| object.class == class)
+            .ok_or(Error::INVALID_HANDLE)
+    }
+
+    fn create_object(&mut self, plan: Plan) -> Result<Handle, Error> {
         let context = self.current_handle()?;
         self.forbid_in_capture()?;
         let device = self.contexts.get(context).expect("it is current").device;
-        self.admit(device, size, pages(size))?;
-        self.devices[device].allocated += size;
-        self.devices[device].pages += pages(size);
-        Ok(self.objects.insert(Object {
-            class,
-            size,
+        self.admit(device, plan.size, pages(plan.size))?;
+        self.devices[device].allocated += plan.size;
+        self.devices[device].pages += pages(plan.size);
+        Ok(self.objects.table(plan.class, context).insert(Object {
+            class: plan.class,
+            size: plan.size,
             context,
             device,
+            detail: plan.detail,
+            part_of: None,
         }))
     }
 
-    fn destroy(&mut self, class: Class, handle: Handle) -> Result<(), Error> {
-        let context = self
-            .objects
-            .get(handle)
-            .filter(|object| object.class == class)
-            .ok_or(Error::INVALID_HANDLE)?
-            .context;
+    /// The part of an array with this number: the same handle each time.
+    pub(crate) fn part_of(
+        &mut self,
+        class: Class,
+        array: Handle,
+        number: u32,
+    ) -> Result<Handle, Error> {
+        let whole = *self.object(class, array)?;
+        let parts = &mut self.objects.addressed;
+        let known = parts
+            .iter()
+            .find(|(_, object)| object.part_of == Some((array, number)))
+            .map(|(handle, _)| handle);
+        Ok(known.unwrap_or_else(|| {
+            parts.insert(Object {
+                class: Class::Part,
+                size: 0,
+                part_of: Some((array, number)),
+                ..whole
+            })
+        }))
+    }
+
+    pub(crate) fn destroy_object(&mut self, class: Class, handle: Handle) -> Result<(), Error> {
+        let context = self.object(class, handle)?.context;
         self.healthy(context)?;
         self.forbid_in_capture()?;
-        let object = self.objects.remove(handle).expect("it was just found");
+        let table = self.objects.table(class, context);
+        let object = table.remove(handle).expect("it was just found");
+        table.remove_where(|part| part.part_of.is_some_and(|(array, _)| array == handle));
         self.devices[object.device].give_back(&object);
         Ok(())
     }
 
     pub(crate) fn release_objects_of(&mut self, context: Handle) {
-        for (_, object) in self
-            .objects
-            .iter()
-            .filter(|(_, object)| object.context == context)
-        {
-            self.devices[object.device].give_back(object);
+        for (_, object) in self.objects.tables().flat_map(Table::iter) {
+            if object.context == context {
+                self.devices[object.device].give_back(object);
+            }
         }
         self.objects
+            .addressed
             .remove_where(|object| object.context == context);
+        self.objects
+            .numbered
+            .retain(|&(owner, _), _| owner != context);
     }
 }
 
-/// Bytes of one element of a `CUarray_format`.
-fn element_size(format: u32) -> Result<u64, Error> {
-    match format {
-        0x01 | 0x08 => Ok(1),
-        0x02 | 0x09 | 0x10 => Ok(2),
-        0x03 | 0x0a | 0x20 => Ok(4),
-        _ => Err(Error::INVALID_VALUE),
-    }
-}
-
-/// `CUDA_ARRAY_DESCRIPTOR`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ArrayDescriptor {
-    width: usize,
-    height: usize,
-    format: u32,
-    channels: u32,
-}
-
-/// `CUDA_ARRAY3D_DESCRIPTOR`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Array3dDescriptor {
-    width: usize,
-    height: usize,
-    depth: usize,
-    format: u32,
-    channels: u32,
-    flags: u32,
-}
-
-impl Array3dDescriptor {
-    fn level_size(&self, level: u32) -> Result<u64, Error> {
-        if self.width == 0 || !matches!(self.channels, 1 | 2 | 4) {
-            return Err(Error::INVALID_VALUE);
-        }
-        let at_level = |extent: usize| ((extent as u64) >> level).max(1);
-        Ok(element_size(self.format)?
-            * u64::from(self.channels)
-            * at_level(self.width)
-            * at_level(self.height)
-            * at_level(self.depth))
-    }
-}
-
-fn create(handle: Out<Handle>, class: Class, size: u64) -> Result<(), Error> {
+/// Makes an object and answers with its handle.
+pub(crate) fn create(handle: Out<Handle>, plan: Plan) -> Result<(), Error> {
     if handle.is_null() {
         return Err(Error::INVALID_VALUE);
     }
-    handle.put(driver()?.create(class, size)?)
-}
-
-api! {
-    cuArrayCreate_v2 = 272 fn(array: Out<Handle>, descriptor: In<ArrayDescriptor>) {
-        let ArrayDescriptor { width, height, format, channels } = descriptor.get()?;
-        let whole = Array3dDescriptor { width, height, depth: 0, format, channels, flags: 0 };
-        create(array, Class::Array, whole.level_size(0)?)
-    }
-
-    cuArray3DCreate_v2 = 274 fn(array: Out<Handle>, descriptor: In<Array3dDescriptor>) {
-        create(array, Class::Array, descriptor.get()?.level_size(0)?)
-    }
-
-    cuArrayDestroy = 89 fn(array: Handle) {
-        driver()?.destroy(Class::Array, array)
-    }
-
-    cuMipmappedArrayCreate = 347 fn(array: Out<Handle>, descriptor: In<Array3dDescriptor>, levels: u32) {
-        let descriptor = descriptor.get()?;
-        let size = (0..levels.clamp(1, 16)).map(|level| descriptor.level_size(level)).sum::<Result<u64, Error>>()?;
-        create(array, Class::MipmappedArray, size)
-    }
-
-    cuMipmappedArrayDestroy = 349 fn(array: Handle) {
-        driver()?.destroy(Class::MipmappedArray, array)
-    }
-
-    cuTexObjectCreate = 339 fn(texture: Out<u64>, _resource: In<u8>, _sampling: In<u8>, _view: In<u8>) {
-        create(texture, Class::Texture, 0)
-    }
-
-    cuTexObjectDestroy = 340 fn(texture: u64) {
-        driver()?.destroy(Class::Texture, texture)
-    }
-
-    cuSurfObjectCreate = 343 fn(surface: Out<u64>, _resource: In<u8>) {
-        create(surface, Class::Surface, 0)
-    }
-
-    cuSurfObjectDestroy = 344 fn(surface: u64) {
-        driver()?.destroy(Class::Surface, surface)
-    }
-
-    cuLinkCreate_v2 = 381 fn(_count: u32, _options: In<u32>, _values: In<u64>, link: Out<Handle>) {
-        create(link, Class::Link, 0)
-    }
-
-    cuLinkDestroy = 366 fn(link: Handle) {
-        driver()?.destroy(Class::Link, link)
-    }
+    handle.put(driver()?.create_object(plan)?)
 }

@@ -5,7 +5,9 @@ use crate::dispatch::{In, Out, api};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::memory::{Allocation, Kind};
+use crate::physical::FILE_DESCRIPTOR;
 use crate::state::{Driver, driver};
+use crate::vmm::Location;
 
 /// A pool takes memory from its device in blocks of this many bytes, as measured on an H200.
 pub(crate) const BLOCK: u64 = 32 << 20;
@@ -19,6 +21,10 @@ pub(crate) struct Pool {
     pub(crate) used: u64,
     live: usize,
     is_default: bool,
+    /// Another process's: nothing can be allocated from it.
+    is_import: bool,
+    /// Made for handles that other processes can open.
+    is_shareable: bool,
     /// Destroyed by its owner, but not gone before its last allocation.
     destroyed: bool,
     reserved_high: u64,
@@ -37,6 +43,21 @@ impl Pool {
         }
     }
 
+    pub(crate) fn imported(device: Option<usize>) -> Self {
+        Self {
+            is_import: true,
+            ..Self::new(device)
+        }
+    }
+
+    pub(crate) fn is_import(&self) -> bool {
+        self.is_import
+    }
+
+    pub(crate) fn is_shareable(&self) -> bool {
+        self.is_shareable
+    }
+
     fn new(device: Option<usize>) -> Self {
         Self {
             device,
@@ -44,6 +65,8 @@ impl Pool {
             used: 0,
             live: 0,
             is_default: false,
+            is_import: false,
+            is_shareable: false,
             destroyed: false,
             reserved_high: 0,
             used_high: 0,
@@ -93,6 +116,9 @@ impl Driver {
             return Err(Error::OUT_OF_MEMORY);
         }
         let pool = self.pool(handle)?;
+        if pool.is_import {
+            return Err(Error::INVALID_VALUE);
+        }
         self.admit(pool.device.unwrap_or(device), size, pool.arena.growth(size))?;
         let pool = self.pool_mut(handle)?;
         let address = pool.arena.allocate(size).ok_or(Error::OUT_OF_MEMORY)?;
@@ -113,6 +139,18 @@ impl Driver {
             },
         );
         Ok(address)
+    }
+
+    fn set_current_pool(&mut self, device: usize, handle: Handle) -> Result<(), Error> {
+        let pool = self.pool(handle)?;
+        if pool.is_import {
+            return Err(Error::INVALID_VALUE);
+        }
+        if pool.device != Some(device) {
+            return Err(Error::INVALID_DEVICE);
+        }
+        self.devices[device].current_pool = handle;
+        Ok(())
     }
 
     pub(crate) fn release_to_pool(
@@ -155,6 +193,15 @@ pub(crate) fn located(driver: &Driver, kind: u32, id: i32) -> Result<Option<usiz
     }
 }
 
+/// The device whose pools are meant: only pinned memory of devices has any.
+fn pooling(driver: &Driver, location: In<Location>, kind: u32) -> Result<usize, Error> {
+    let Location { kind: place, id } = location.get()?;
+    if kind != 1 {
+        return Err(Error::NOT_SUPPORTED);
+    }
+    located(driver, place, id)?.ok_or(Error::NOT_SUPPORTED)
+}
+
 api! {
     cuMemAllocAsync = 598, cuMemAllocAsync_ptsz = 599 fn(address: Out<u64>, size: usize, stream: Handle) {
         if address.is_null() {
@@ -186,7 +233,7 @@ api! {
         let mut driver = driver()?;
         driver.device_of_stream(stream)?;
         match driver.memory.get(&address).map(|allocation| allocation.kind) {
-            Some(Kind::StreamOrdered | Kind::Graph) => {
+            Some(Kind::StreamOrdered | Kind::Graph | Kind::PoolImport) => {
                 driver.release(address, false);
                 Ok(())
             }
@@ -200,6 +247,22 @@ api! {
         pool.put(driver.devices[device].default_pool)
     }
 
+    cuMemGetDefaultMemPool = 801 fn(pool: Out<Handle>, location: In<Location>, kind: u32) {
+        let driver = driver()?;
+        pool.put(driver.devices[pooling(&driver, location, kind)?].default_pool)
+    }
+
+    cuMemGetMemPool = 802 fn(pool: Out<Handle>, location: In<Location>, kind: u32) {
+        let driver = driver()?;
+        pool.put(driver.devices[pooling(&driver, location, kind)?].current_pool)
+    }
+
+    cuMemSetMemPool = 803 fn(location: In<Location>, kind: u32, pool: Handle) {
+        let mut driver = driver()?;
+        let device = pooling(&driver, location, kind)?;
+        driver.set_current_pool(device, pool)
+    }
+
     cuDeviceGetMemPool = 610 fn(pool: Out<Handle>, device: i32) {
         let driver = driver()?;
         let device = driver.device(device)?;
@@ -209,11 +272,7 @@ api! {
     cuDeviceSetMemPool = 609 fn(device: i32, pool: Handle) {
         let mut driver = driver()?;
         let device = driver.device(device)?;
-        if driver.pool(pool)?.device != Some(device) {
-            return Err(Error::INVALID_DEVICE);
-        }
-        driver.devices[device].current_pool = pool;
-        Ok(())
+        driver.set_current_pool(device, pool)
     }
 
     cuMemPoolCreate = 607 fn(pool: Out<Handle>, props: In<PoolProps>) {
@@ -223,7 +282,8 @@ api! {
         let props = props.get()?;
         let mut driver = driver()?;
         let device = located(&driver, props.location_type, props.location_id)?;
-        pool.put(driver.pools.insert(Pool::new(device)))
+        let is_shareable = props.handle_types & FILE_DESCRIPTOR != 0;
+        pool.put(driver.pools.insert(Pool { is_shareable, ..Pool::new(device) }))
     }
 
     cuMemPoolDestroy = 608 fn(pool: Handle) {

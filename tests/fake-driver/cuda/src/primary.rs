@@ -6,7 +6,8 @@ use crate::error::Error;
 use crate::handle::Handle;
 use crate::state::driver;
 
-fn retain(context_out: Out<Handle>, device: i32) -> Result<(), Error> {
+/// Retains a device's primary context, making it if need be.
+pub(crate) fn retain(device: i32) -> Result<Handle, Error> {
     let (handle, is_new) = {
         let mut driver = driver()?;
         let device = driver.device(device)?;
@@ -41,10 +42,11 @@ fn retain(context_out: Out<Handle>, device: i32) -> Result<(), Error> {
     if is_new {
         dispatch::tell_resource(resource::CONTEXT_CREATED, handle, 0, std::ptr::null());
     }
-    context_out.put(handle)
+    Ok(handle)
 }
 
-fn release(device: i32) -> Result<(), Error> {
+/// Gives a retain back; the last one ends the context.
+pub(crate) fn release(device: i32) -> Result<(), Error> {
     let ended = {
         let mut driver = driver()?;
         let device = driver.device(device)?;
@@ -71,6 +73,9 @@ fn reset(device: i32) -> Result<(), Error> {
     let live = {
         let driver = driver()?;
         let device = driver.device(device)?;
+        if driver.has_green(device) {
+            return Err(Error::PRIMARY_CONTEXT_ACTIVE);
+        }
         driver.devices[device]
             .primary
             .filter(|&handle| driver.context(handle).is_ok())
@@ -83,7 +88,10 @@ fn reset(device: i32) -> Result<(), Error> {
 
 api! {
     cuDevicePrimaryCtxRetain = 386 fn(context: Out<Handle>, device: i32) {
-        retain(context, device)
+        if context.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        context.put(retain(device)?)
     }
 
     cuDevicePrimaryCtxRelease = 387, cuDevicePrimaryCtxRelease_v2 = 544 fn(device: i32) {

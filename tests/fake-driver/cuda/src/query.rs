@@ -50,6 +50,18 @@ const VARIANTS: &[(&str, i32, &str)] = &[
     ("cuGraphInstantiate", 12_000, "cuGraphInstantiateWithFlags"),
     ("cuGraphInstantiate", 11_000, "cuGraphInstantiate_v2"),
     ("cuGetProcAddress", 12_000, "cuGetProcAddress_v2"),
+    ("cuIpcOpenMemHandle", 11_000, "cuIpcOpenMemHandle_v2"),
+    ("cuArrayCreate", 3020, "cuArrayCreate_v2"),
+    ("cuArray3DCreate", 3020, "cuArray3DCreate_v2"),
+    ("cuMemAlloc", 3020, "cuMemAlloc_v2"),
+    ("cuMemAllocPitch", 3020, "cuMemAllocPitch_v2"),
+    ("cuMemFree", 3020, "cuMemFree_v2"),
+    ("cuMemAllocHost", 3020, "cuMemAllocHost_v2"),
+    ("cuLinkCreate", 6050, "cuLinkCreate_v2"),
+    ("cuLinkAddData", 6050, "cuLinkAddData_v2"),
+    ("cuLinkAddFile", 6050, "cuLinkAddFile_v2"),
+    ("cuGraphAddNode", 13_040, "cuGraphAddNode_v3"),
+    ("cuGraphAddNode", 12_030, "cuGraphAddNode_v2"),
 ];
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.

@@ -10,15 +10,19 @@ use crate::context::Context;
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
+use crate::exec::Exec;
 use crate::fault;
-use crate::graph::{Exec, Graph, Node};
+use crate::graph::{Graph, Node};
+use crate::green::Green;
 use crate::handle::Table;
+use crate::ipc::Opened;
 use crate::memory::Allocation;
 use crate::module::{Function, Library, Module};
-use crate::object::Object;
+use crate::object::Objects;
+use crate::physical::{MemoryHandle, Physical};
 use crate::pool::Pool;
 use crate::stream::Stream;
-use crate::vmm::Physical;
+use crate::user_object::{Destructor, UserObject};
 
 const MIB: u64 = 1 << 20;
 
@@ -27,15 +31,19 @@ const MIB: u64 = 1 << 20;
 pub(crate) struct Driver {
     pub(crate) devices: Vec<Device>,
     pub(crate) contexts: Table<Context>,
+    pub(crate) greens: Table<Green>,
     pub(crate) streams: Table<Stream>,
     pub(crate) events: Table<Event>,
     pub(crate) modules: Table<Module>,
     pub(crate) functions: Table<Function>,
     pub(crate) libraries: Table<Library>,
-    pub(crate) objects: Table<Object>,
+    pub(crate) objects: Objects,
     pub(crate) graphs: Table<Graph>,
     pub(crate) nodes: Table<Node>,
     pub(crate) execs: Table<Exec>,
+    pub(crate) user_objects: Table<UserObject>,
+    /// Ends of user objects that have not run yet.
+    pub(crate) ended: Vec<Destructor>,
     /// Captures under way, by their ids.
     pub(crate) captures: BTreeMap<u64, Capture>,
     pub(crate) pools: Table<Pool>,
@@ -43,10 +51,18 @@ pub(crate) struct Driver {
     pub(crate) memory: BTreeMap<u64, Allocation>,
     /// Address ranges with or without memory in them: first address and length.
     pub(crate) reserved_ranges: BTreeMap<u64, u64>,
+    /// Physical memory and multicast objects, by numbers that no caller sees.
     pub(crate) physical: Table<Physical>,
+    pub(crate) memory_handles: Table<MemoryHandle>,
     pub(crate) pinned: Arena,
     pub(crate) managed: Arena,
-    /// Contexts made since the process began: their ids, never used twice.
+    /// Where memory of other processes and APIs appears.
+    pub(crate) foreign: Arena,
+    /// Mappings of IPC handles, by their addresses.
+    pub(crate) opened: BTreeMap<u64, Opened>,
+    /// Contexts made since the process began.
+    pub(crate) contexts_made: u32,
+    /// Their ids so far and those of green ones' views, never used twice.
     pub(crate) context_uids: u32,
 }
 
@@ -55,22 +71,29 @@ static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| {
     let mut driver = Driver {
         devices: Vec::new(),
         contexts: Table::default(),
+        greens: Table::default(),
         streams: Table::default(),
         events: Table::default(),
         modules: Table::default(),
         functions: Table::default(),
         libraries: Table::default(),
-        objects: Table::default(),
+        objects: Objects::default(),
         graphs: Table::default(),
         nodes: Table::default(),
         execs: Table::default(),
+        user_objects: Table::default(),
+        ended: Vec::new(),
         captures: BTreeMap::new(),
         pools: Table::default(),
         memory: BTreeMap::new(),
         reserved_ranges: BTreeMap::new(),
-        physical: Table::default(),
+        physical: Table::numbered(),
+        memory_handles: Table::default(),
         pinned: Arena::new(2 * MIB),
         managed: Arena::new(2 * MIB),
+        foreign: Arena::new(2 * MIB),
+        opened: BTreeMap::new(),
+        contexts_made: 0,
         context_uids: 0,
     };
     for ordinal in 0..count {

@@ -14,6 +14,10 @@ use crate::state::{Driver, driver};
 pub(crate) struct Stream {
     pub(crate) context: Handle,
     pub(crate) capture: Option<u64>,
+    /// The green context it belongs to, by the handle that can be current.
+    pub(crate) green: Option<Handle>,
+    /// Its green context is gone: it can only be destroyed.
+    pub(crate) is_detached: bool,
     flags: u32,
     priority: i32,
 }
@@ -29,12 +33,11 @@ impl Driver {
         if is_default(stream) {
             return self.current_handle();
         }
-        let context = self
-            .streams
-            .get(stream)
-            .ok_or(Error::INVALID_HANDLE)?
-            .context;
-        self.healthy(context).map(|_| context)
+        let found = self.streams.get(stream).ok_or(Error::INVALID_HANDLE)?;
+        if found.is_detached {
+            return Err(Error::STREAM_DETACHED);
+        }
+        self.healthy(found.context).map(|_| found.context)
     }
 
     pub(crate) fn device_of_stream(&self, stream: Handle) -> Result<usize, Error> {
@@ -47,10 +50,20 @@ impl Driver {
     }
 }
 
-fn create(stream_out: Out<Handle>, flags: u32, priority: i32) -> Result<(), Error> {
+/// Makes a stream, in a green context or in the current one.
+pub(crate) fn create(
+    stream_out: Out<Handle>,
+    green: Option<Handle>,
+    flags: u32,
+    priority: i32,
+) -> Result<(), Error> {
     let (stream, context) = {
         let mut driver = driver()?;
-        let context = driver.current_handle()?;
+        let green = green.or_else(|| driver.current_green());
+        let context = match green {
+            Some(green) => driver.owner(green)?,
+            None => driver.current_handle()?,
+        };
         if stream_out.is_null() || flags > 1 {
             return Err(Error::INVALID_VALUE);
         }
@@ -59,6 +72,8 @@ fn create(stream_out: Out<Handle>, flags: u32, priority: i32) -> Result<(), Erro
             driver.streams.insert(Stream {
                 context,
                 capture: None,
+                green,
+                is_detached: false,
                 flags,
                 priority,
             }),
@@ -73,7 +88,11 @@ fn destroy(stream: Handle) -> Result<(), Error> {
     if is_default(stream) {
         return Err(Error::INVALID_HANDLE);
     }
-    let context = driver()?.context_of_stream(stream)?;
+    let context = {
+        let driver = driver()?;
+        let found = driver.streams.get(stream).ok_or(Error::INVALID_HANDLE)?;
+        driver.healthy(found.context).map(|_| found.context)?
+    };
     dispatch::tell_resource(
         resource::STREAM_DESTROY_STARTING,
         context,
@@ -83,7 +102,7 @@ fn destroy(stream: Handle) -> Result<(), Error> {
     let mut driver = driver()?;
     let destroyed = driver.streams.remove(stream).ok_or(Error::INVALID_HANDLE)?;
     if let Some(capture) = destroyed.capture {
-        driver.invalidate(capture);
+        driver.abandon(capture, stream);
     }
     Ok(())
 }
@@ -101,11 +120,11 @@ fn property<T: Copy>(
 
 api! {
     cuStreamCreate = 124 fn(stream: Out<Handle>, flags: u32) {
-        create(stream, flags, 0)
+        create(stream, None, flags, 0)
     }
 
     cuStreamCreateWithPriority = 367 fn(stream: Out<Handle>, flags: u32, priority: i32) {
-        create(stream, flags, priority)
+        create(stream, None, flags, priority)
     }
 
     cuStreamDestroy = 127, cuStreamDestroy_v2 = 326 fn(stream: Handle) {

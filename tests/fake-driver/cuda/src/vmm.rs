@@ -1,62 +1,16 @@
-//! Virtual memory management: address ranges, physical memory, and the mappings between them.
-//!
-//! Physical memory is a memory file, so that two mappings of it show the same bytes. It lives while a handle or
-//! a mapping holds it (`cuMemRelease`, `cuMemUnmap` in `cuda.h`).
+//! Virtual memory management: address ranges, and the mappings of physical memory into them.
 
 #![expect(unsafe_code, reason = "address ranges are mapped and remapped by hand")]
 
-use std::fs::File;
-use std::os::fd::{AsRawFd as _, FromRawFd as _};
+use std::os::fd::AsRawFd as _;
 
 use crate::dispatch::{In, Out, api};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::memory::{Allocation, Kind};
+use crate::physical::{GRANULARITY, is_granular};
 use crate::pool::located;
 use crate::state::{Driver, driver};
-
-/// What sizes and addresses are multiples of.
-const GRANULARITY: u64 = 2 << 20;
-
-/// Physical memory, by the handle it was made under.
-#[derive(Debug)]
-pub(crate) struct Physical {
-    pub(crate) size: u64,
-    device: usize,
-    handles: u32,
-    maps: u32,
-    content: File,
-}
-
-/// `CUmemAllocationProp`: 32 bytes.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AllocationProp {
-    kind: u32,
-    handle_types: u32,
-    location_type: u32,
-    location_id: i32,
-    metadata: u64,
-    flags: u64,
-}
-
-fn is_granular(size: u64) -> bool {
-    size != 0 && size.is_multiple_of(GRANULARITY)
-}
-
-/// A file of `size` bytes that exists in memory only.
-fn memory_file(size: u64) -> Result<File, Error> {
-    // SAFETY: the name is a C string, and the answer is checked.
-    let descriptor =
-        unsafe { libc::memfd_create(c"fake cuda physical memory".as_ptr(), libc::MFD_CLOEXEC) };
-    if descriptor < 0 {
-        return Err(Error::OUT_OF_MEMORY);
-    }
-    // SAFETY: a fresh descriptor that nobody else has.
-    let file = unsafe { File::from_raw_fd(descriptor) };
-    file.set_len(size).map_err(|_| Error::OUT_OF_MEMORY)?;
-    Ok(file)
-}
 
 /// Puts nothing behind a range of addresses, and keeps anyone else from using it.
 fn reserve_at(address: Option<u64>, size: u64) -> Result<u64, Error> {
@@ -79,6 +33,14 @@ fn reserve_at(address: Option<u64>, size: u64) -> Result<u64, Error> {
 fn unmap(address: u64, size: u64) {
     // SAFETY: a mapping of this driver's own, of which nothing is live any more.
     unsafe { libc::munmap(address as *mut libc::c_void, size as usize) };
+}
+
+/// `CUmemLocation`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Location {
+    pub(crate) kind: u32,
+    pub(crate) id: i32,
 }
 
 impl Driver {
@@ -105,12 +67,13 @@ impl Driver {
         let is_reserved = reserved.is_some_and(|(&base, &length)| address + size <= base + length);
         let is_taken = self.memory.range(address..address + size).next().is_some()
             || self.range_of(address).is_some();
+        let object = self.physical_of(handle)?;
         let physical = self
             .physical
-            .get_mut(handle)
-            .filter(|physical| physical.handles > 0)
-            .ok_or(Error::INVALID_VALUE)?;
-        if !is_granular(size) || offset + size > physical.size || !is_reserved || is_taken {
+            .get_mut(object)
+            .expect("a handle keeps its memory");
+        let end = offset.checked_add(size).ok_or(Error::INVALID_VALUE)?;
+        if !is_granular(size) || end > physical.size || !is_reserved || is_taken {
             return Err(Error::INVALID_VALUE);
         }
         // SAFETY: the range is reserved by this driver and nothing is mapped in it.
@@ -127,8 +90,8 @@ impl Driver {
         if mapped == libc::MAP_FAILED {
             return Err(Error::OUT_OF_MEMORY);
         }
-        physical.maps += 1;
-        let device = physical.device;
+        physical.uses += 1;
+        let device = physical.device.unwrap_or(0);
         self.record(
             address,
             Allocation {
@@ -136,7 +99,7 @@ impl Driver {
                 size,
                 device,
                 context: 0,
-                owner: handle,
+                owner: object,
                 flags: 0,
             },
         );
@@ -159,24 +122,9 @@ impl Driver {
         }
         for (base, allocation) in inside {
             self.release(base, true);
-            self.physical
-                .get_mut(allocation.owner)
-                .expect("a mapping keeps its memory")
-                .maps -= 1;
-            self.forget_physical(allocation.owner);
+            self.end_use(allocation.owner);
         }
         reserve_at(Some(address), size).map(drop)
-    }
-
-    fn forget_physical(&mut self, handle: Handle) {
-        let Some(physical) = self.physical.get(handle) else {
-            return;
-        };
-        if physical.handles == 0 && physical.maps == 0 {
-            let physical = self.physical.remove(handle).expect("it was just found");
-            self.devices[physical.device].pages -= physical.size;
-            self.devices[physical.device].allocated -= physical.size;
-        }
     }
 }
 
@@ -199,29 +147,6 @@ api! {
         Ok(())
     }
 
-    cuMemCreate = 549 fn(handle: Out<Handle>, size: usize, prop: In<AllocationProp>, _flags: u64) {
-        let (size, prop) = (size as u64, prop.get()?);
-        let mut driver = driver()?;
-        let device = located(&driver, prop.location_type, prop.location_id)?.ok_or(Error::NOT_SUPPORTED)?;
-        // Pinned is the only type.
-        if !is_granular(size) || prop.kind != 1 || handle.is_null() {
-            return Err(Error::INVALID_VALUE);
-        }
-        driver.admit(device, size, size)?;
-        let content = memory_file(size)?;
-        driver.devices[device].pages += size;
-        driver.devices[device].allocated += size;
-        handle.put(driver.physical.insert(Physical { size, device, handles: 1, maps: 0, content }))
-    }
-
-    cuMemRelease = 550 fn(handle: Handle) {
-        let mut driver = driver()?;
-        let physical = driver.physical.get_mut(handle).ok_or(Error::INVALID_VALUE)?;
-        physical.handles = physical.handles.checked_sub(1).ok_or(Error::INVALID_VALUE)?;
-        driver.forget_physical(handle);
-        Ok(())
-    }
-
     cuMemMap = 551 fn(address: u64, size: usize, offset: usize, handle: Handle, _flags: u64) {
         driver()?.map(address, size as u64, offset as u64, handle)
     }
@@ -236,16 +161,12 @@ api! {
         if covered == size as u64 { Ok(()) } else { Err(Error::INVALID_VALUE) }
     }
 
-    cuMemGetAllocationGranularity = 556 fn(granularity: Out<usize>, _prop: In<AllocationProp>, _option: u32) {
-        let _initialised = driver()?;
-        granularity.put(GRANULARITY as usize)
-    }
-
-    cuMemRetainAllocationHandle = 565 fn(handle: Out<Handle>, address: u64) {
-        let mut driver = driver()?;
-        let mapped = driver.range_of(address).filter(|(_, allocation)| allocation.kind == Kind::Mapped);
-        let physical = mapped.ok_or(Error::INVALID_VALUE)?.1.owner;
-        driver.physical.get_mut(physical).expect("a mapping keeps its memory").handles += 1;
-        handle.put(physical)
+    cuMemGetAccess = 558 fn(flags: Out<u64>, location: In<Location>, address: u64) {
+        let driver = driver()?;
+        let Location { kind, id } = location.get()?;
+        located(&driver, kind, id)?;
+        driver.range_of(address).filter(|(_, range)| range.kind == Kind::Mapped).ok_or(Error::INVALID_VALUE)?;
+        // Reading and writing.
+        flags.put(3)
     }
 }

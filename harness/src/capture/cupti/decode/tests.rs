@@ -1,3 +1,5 @@
+mod arrays;
+
 use std::ffi::c_void;
 use std::ptr;
 
@@ -227,12 +229,59 @@ fn a_handle_is_the_first_answer_and_the_first_parameter() {
         (678, 680, Kind::Library),
         (501, 517, Kind::GraphHandle),
         (643, 516, Kind::ExecGraph),
+        (339, 340, Kind::Texture),
+        (92, 93, Kind::Texture),
+        (343, 344, Kind::Surface),
+        (485, 488, Kind::ExternalMemory),
+        (489, 494, Kind::ExternalSemaphore),
     ] {
         let space = Space::Handle(kind);
         let made = made(create, &ThreeWords(&raw const answer, 0, 0));
         assert_eq!(made, Some(plain(kind, space, answer, 0)), "{create}");
         assert_eq!(released(destroy, &answer), Some(made.unwrap().key));
     }
+}
+
+#[test]
+fn a_link_state_is_the_last_parameter() {
+    #[repr(C)]
+    struct Params(u32, *const u32, *const u64, *const u64);
+    let answer = 0x7000_u64;
+    let params = Params(1, ptr::dangling(), ptr::dangling(), &raw const answer);
+    let space = Space::Handle(Kind::LinkState);
+    let expected = plain(Kind::LinkState, space, 0x7000, 0);
+    for id in [381, 362] {
+        assert_eq!(made(id, &params), Some(expected), "{id}");
+    }
+    assert_eq!(released(366, &answer), Some(expected.key));
+}
+
+#[test]
+fn a_green_context_is_on_its_device() {
+    #[repr(C)]
+    struct Params(*const u64, u64, u32, u32);
+    let answer = 0x8000_u64;
+    let params = Params(&raw const answer, 0xde5c, 6, 1);
+    let kind = Kind::GreenContext;
+    let expected = Creation {
+        place: Place::cuda(6),
+        ..plain(kind, Space::Handle(kind), 0x8000, 0)
+    };
+    assert_eq!(made(743, &params), Some(expected));
+    assert_eq!(released(744, &answer), Some(expected.key));
+}
+
+#[test]
+fn memory_imported_from_a_pool_is_where_the_pool_is_and_of_unknown_size() {
+    let answer = 0x9000_u64;
+    let params = ThreeWords(&raw const answer, 0x900, 0x5a5a);
+    let expected = Creation {
+        pool: 0x900,
+        // The ledger takes the pool's.
+        place: Place::UNKNOWN,
+        ..plain(Kind::Imported, Space::DevicePointer, 0x9000, 0)
+    };
+    assert_eq!(made(616, &params), Some(expected));
 }
 
 #[test]

@@ -94,3 +94,20 @@ fn a_context_from_before_the_harness_is_asked_for_its_device() {
         assert_eq!(summary(), [(Kind::Linear, Place::cuda(1), 32)]);
     });
 }
+
+#[test]
+fn a_context_attached_to_is_one_until_the_last_detach() {
+    with_driver("", || {
+        start().unwrap();
+        assert_eq!(cuda!(cuInit(0 => u32)), 0);
+        let context = made!(cuCtxCreate_v2(0 => u32, 0 => i32));
+        assert_eq!(made!(cuCtxAttach(0 => u32)), context);
+        allocate(64);
+        assert_eq!(cuda!(cuCtxDetach(context => u64)), 0);
+        assert_eq!(live().len(), 2, "the context, and what is in it");
+        assert_eq!(cuda!(cuCtxDetach(context => u64)), 0);
+        assert_eq!(summary(), []);
+        assert_eq!(anomalies(), []);
+        assert_eq!(ledger::live().unknown_releases(), 0);
+    });
+}

@@ -76,6 +76,7 @@ mod availability;
 mod contexts;
 mod device;
 mod memory;
+mod physical;
 
 /// Starts watching, then makes the first device's primary context current.
 fn watched_context() {

@@ -1,0 +1,94 @@
+//! The formats of a CUDA array: how many elements share how many bytes.
+//!
+//! The numbers are those of `CUarray_format` in `cuda.h` 13.5, among which older headers differ
+//! only by having fewer.
+
+/// The smallest rectangle of elements that a format stores as a whole: a compressed block, or the
+/// elements that share a sample of colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) width: u64,
+    pub(super) height: u64,
+    pub(super) bytes: u64,
+}
+
+const fn rectangle(width: u64, height: u64, bytes: u64) -> Block {
+    Block {
+        width,
+        height,
+        bytes,
+    }
+}
+
+/// Each element by itself.
+const fn element(bytes: u64) -> Block {
+    rectangle(1, 1, bytes)
+}
+
+/// Compressed blocks of 4 × 4 elements.
+const fn compressed(bytes: u64) -> Block {
+    rectangle(4, 4, bytes)
+}
+
+/// Brightness of each element and two colours of every four: samples of so many bytes.
+const fn yuv_420(sample: u64) -> Block {
+    rectangle(2, 2, 6 * sample)
+}
+
+/// Brightness of each element and two colours of every two.
+const fn yuv_422(sample: u64) -> Block {
+    rectangle(2, 1, 4 * sample)
+}
+
+/// Brightness and two colours of each element.
+const fn yuv_444(sample: u64) -> Block {
+    element(3 * sample)
+}
+
+/// How a format is stored; none for one that is not known. Only the plain formats are told their
+/// channels apart: the others have theirs in the name.
+pub(super) fn block(format: u32, channels: u32) -> Option<Block> {
+    let plain = |bytes: u64| element(bytes * u64::from(channels));
+    Some(match format {
+        // UNSIGNED_INT8, SIGNED_INT8
+        0x01 | 0x08 => plain(1),
+        // UNSIGNED_INT16, SIGNED_INT16, HALF
+        0x02 | 0x09 | 0x10 => plain(2),
+        // UNSIGNED_INT32, SIGNED_INT32, FLOAT
+        0x03 | 0x0a | 0x20 => plain(4),
+
+        // UNORM_INT8X1, SNORM_INT8X1
+        0xc0 | 0xc6 => element(1),
+        // UNORM_INT8X2, SNORM_INT8X2, UNORM_INT16X1, SNORM_INT16X1
+        0xc1 | 0xc7 | 0xc3 | 0xc9 => element(2),
+        // UNORM_INT8X4, SNORM_INT8X4, UNORM_INT16X2, SNORM_INT16X2, UNORM_INT_101010_2
+        0xc2 | 0xc8 | 0xc4 | 0xca | 0x50 => element(4),
+        // UNORM_INT16X4, SNORM_INT16X4
+        0xc5 | 0xcb => element(8),
+
+        // BC1_UNORM, BC1_UNORM_SRGB, BC4_UNORM, BC4_SNORM
+        0x91 | 0x92 | 0x97 | 0x98 => compressed(8),
+        // BC2_UNORM, BC2_UNORM_SRGB, BC3_UNORM, BC3_UNORM_SRGB
+        0x93..=0x96
+        // BC5_UNORM, BC5_SNORM, BC6H_UF16, BC6H_SF16, BC7_UNORM, BC7_UNORM_SRGB
+        | 0x99..=0x9e => compressed(16),
+
+        // NV12, UINT8_SEMIPLANAR_420, UINT8_PLANAR_420
+        0xb0 | 0x53 | 0x59 => yuv_420(1),
+        // P010, P016, UINT16_SEMIPLANAR_420, UINT16_PLANAR_420
+        0x9f | 0xa1 | 0x54 | 0x5a => yuv_420(2),
+        // NV16, YUY2, UINT8_PACKED_422, UINT8_SEMIPLANAR_422, UINT8_PLANAR_422
+        0xa2 | 0xa5 | 0x51 | 0x55 | 0x5b => yuv_422(1),
+        // P210, P216, Y210, Y216, UINT16_SEMIPLANAR_422, UINT16_PLANAR_422
+        0xa3 | 0xa4 | 0xa6 | 0xa7 | 0x56 | 0x5c => yuv_422(2),
+        // Y444_PLANAR8, YUV444_8bit_SemiPlanar, UINT8_SEMIPLANAR_444, UINT8_PLANAR_444
+        0xb2 | 0xb4 | 0x57 | 0x5d => yuv_444(1),
+        // Y444_PLANAR10, YUV444_16bit_SemiPlanar, UINT16_SEMIPLANAR_444, UINT16_PLANAR_444
+        0xb3 | 0xb5 | 0x58 | 0x5e => yuv_444(2),
+        // AYUV, UINT8_PACKED_444: with alpha; Y410: 10 bits of each and 2 of alpha
+        0xa8 | 0x52 | 0xa9 => element(4),
+        // Y416: 12 of 16 bits, with alpha
+        0xb1 => element(8),
+        _ => return None,
+    })
+}

@@ -1,0 +1,96 @@
+//! Calls that change something only when they succeed, and that end nothing.
+
+use super::{Block, CONTEXTS, Call, Event, Kind, Ledger, Space, captures, decode};
+use crate::ledger::event::Key;
+
+/// `CU_GRAPH_USER_OBJECT_MOVE`
+const MOVE: u64 = 1;
+
+/// Tells of a call that has succeeded.
+///
+/// # Safety
+///
+/// `block` is that of `call`, which has returned success.
+pub(super) unsafe fn told(ledger: &Ledger, call: &Call, block: Block) {
+    match call {
+        Call::ConvertsGreen { context, green } => {
+            // SAFETY: the caller's promise.
+            let (context, green) = unsafe { (block.answer(*context), block.value(*green)) };
+            if let Some(context) = context {
+                CONTEXTS.converted(green, context);
+            }
+        }
+        Call::Retains(retain) => {
+            // SAFETY: the caller's promise.
+            if let Some(retained) = unsafe { decode::retained(retain, block) } {
+                ledger.apply(&retained);
+            }
+        }
+        Call::GraphRetains {
+            graph,
+            object,
+            count,
+            flags,
+        } => {
+            // SAFETY: the caller's promise.
+            ledger.apply(&unsafe {
+                Event::GraphRetained {
+                    graph: decode::graph(block.value(*graph)),
+                    key: Key {
+                        space: Space::Handle(Kind::UserObject),
+                        value: block.value(*object),
+                    },
+                    count: block.value(*count),
+                    moved: block.value(*flags) & MOVE != 0,
+                }
+            });
+        }
+        Call::UpdatesExec { exec, graph } => {
+            // SAFETY: the caller's promise.
+            ledger.apply(&unsafe {
+                Event::GraphUpdated {
+                    exec: Key {
+                        space: Space::Handle(Kind::ExecGraph),
+                        value: block.value(*exec),
+                    },
+                    graph: decode::graph(block.value(*graph)),
+                }
+            });
+        }
+        Call::Maps {
+            address,
+            bytes,
+            handle,
+        } => {
+            // SAFETY: the caller's promise.
+            ledger.apply(&unsafe {
+                Event::Mapped {
+                    address: block.value(*address),
+                    bytes: block.value(*bytes),
+                    handle: block.value(*handle),
+                }
+            });
+        }
+        Call::RetainsMapped { handle, address } => {
+            // SAFETY: the caller's promise.
+            let (handle, address) = unsafe { (block.answer(*handle), block.value(*address)) };
+            if let Some(handle) = handle {
+                ledger.apply(&Event::HandleRetained { handle, address });
+            }
+        }
+        Call::BeginsCapture { stream, into } => {
+            // SAFETY: the caller's promise.
+            let (stream, into) = unsafe {
+                (
+                    block.value(*stream),
+                    into.map_or(0, |into| block.value(into)),
+                )
+            };
+            captures::began(stream, into);
+        }
+        Call::Creates(_)
+        | Call::Releases(_)
+        | Call::RetainsPrimary { .. }
+        | Call::ReleasesPrimary { .. } => {}
+    }
+}

@@ -1,0 +1,346 @@
+//! A test in a process of its own: this program again, told to run that one test.
+//!
+//! The child prints a line before the test and one after it, with a word that only its parent
+//! knows. What stands between them is the test's own output, which the parent prints as it comes,
+//! for libtest to capture and show; the second line carries the outcome. Where it is missing, the
+//! process ended inside the test.
+
+use std::env;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+
+use super::{body, outcome, summary};
+use crate::case::Case;
+use crate::device::exit;
+use crate::report::model::{Reason, Report, Verdict};
+use crate::report::{Sink, Summary, again, headline};
+
+/// The child's variable, with the word. Not one of those that users set.
+const VARIABLE: &str = "__GPU_LEAK_CHECK_ISOLATED";
+/// libtest's code for tests that failed.
+const FAILED: i32 = 101;
+
+/// What the last line carries.
+#[derive(Debug, Serialize, Deserialize)]
+struct Ended {
+    how: How,
+    summary: Summary,
+}
+
+/// How the test ended in the child.
+#[derive(Debug, Serialize, Deserialize)]
+enum How {
+    Passed,
+    /// It returned an error, which has been printed.
+    Failed,
+    /// It panicked with these words, or its report says that it fails.
+    Panicked(String),
+}
+
+/// Whether this process runs nothing but one test.
+pub(crate) fn is_there() -> bool {
+    env::var_os(VARIABLE).is_some() || env::var_os("NEXTEST").is_some()
+}
+
+/// Runs `case` in a process of its own, and ends as the test ended there.
+///
+/// # Panics
+///
+/// When the test fails.
+pub(crate) fn run(case: &Case) -> ExitCode {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let word = format!("{}-{number}", std::process::id());
+    let child = command(case, &word).and_then(|mut command| command.spawn());
+    let ran = child.and_then(|child| follow(child, &word));
+    let ran = ran.unwrap_or_else(|error| {
+        let why = format!("no process of its own for {}: {error}", case.name());
+        outcome::fail(case, &why, "")
+    });
+    match ran {
+        Ran {
+            ended: Some(ended), ..
+        } => {
+            summary::merge(&ended.summary);
+            match ended.how {
+                How::Passed => ExitCode::SUCCESS,
+                How::Failed => ExitCode::FAILURE,
+                How::Panicked(message) => resume_unwind(Box::new(message)),
+            }
+        }
+        Ran { began: false, .. } => outcome::fail(
+            case,
+            "`isolate` found no test of this name in a process of its own: the program must read \
+             libtest's arguments, as `gpu_leak_check::main!()` does",
+            "",
+        ),
+        Ran { status, .. } => {
+            let report = aborted(case, status);
+            summary::add_report(&report);
+            outcome::fail(case, &headline(&report), &outcome::story(&report))
+        }
+    }
+}
+
+fn command(case: &Case, word: &str) -> io::Result<Command> {
+    let mut command = Command::new(env::current_exe()?);
+    command
+        .args(["--exact", case.name(), "--include-ignored", "--nocapture"])
+        .arg("--test-threads=1")
+        .env(VARIABLE, word)
+        .env("GPU_LEAK_CHECK_RUN", Sink::run())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    Ok(command)
+}
+
+/// What the parent has seen of the child.
+struct Ran {
+    began: bool,
+    ended: Option<Ended>,
+    status: ExitStatus,
+}
+
+/// Prints what the test prints, until its process ends.
+fn follow(mut child: Child, word: &str) -> io::Result<Ran> {
+    let stdout = child.stdout.take();
+    let stderr = child.stderr.take();
+    let mut between = Between::new(word);
+    thread::scope(|scope| {
+        // A thread that libtest's capture follows to.
+        scope.spawn(|| each_line(stderr, tell_error));
+        each_line(stdout, |line| {
+            if let Some(own) = between.own(line) {
+                tell_output(own);
+            }
+        });
+    });
+    Ok(Ran {
+        began: between.began,
+        ended: between.ended,
+        status: child.wait()?,
+    })
+}
+
+fn each_line(from: Option<impl Read>, mut take: impl FnMut(&str)) {
+    let Some(from) = from else {
+        return;
+    };
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    // Err: the pipe is broken, and nothing more can come.
+    while from
+        .read_until(b'\n', &mut line)
+        .is_ok_and(|length| length != 0)
+    {
+        take(&String::from_utf8_lossy(&line));
+        line.clear();
+    }
+}
+
+#[expect(
+    clippy::print_stdout,
+    reason = "libtest captures it and shows it with the test"
+)]
+fn tell_output(text: &str) {
+    print!("{text}");
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "libtest captures it and shows it with the test"
+)]
+fn tell_error(text: &str) {
+    eprint!("{text}");
+}
+
+/// Finds the test's own output between the two lines.
+struct Between {
+    first: String,
+    last: String,
+    began: bool,
+    ended: Option<Ended>,
+}
+
+impl Between {
+    fn new(word: &str) -> Self {
+        Self {
+            first: first_line(word),
+            last: last_line(word),
+            began: false,
+            ended: None,
+        }
+    }
+
+    /// What of this line is the test's own.
+    fn own<'a>(&mut self, line: &'a str) -> Option<&'a str> {
+        if self.ended.is_some() {
+            return None;
+        }
+        if !self.began {
+            // libtest has written the test's name in front, without an end of line.
+            self.began = line.trim_end().ends_with(&self.first);
+            return None;
+        }
+        let Some((own, carried)) = line.split_once(&self.last) else {
+            return Some(line);
+        };
+        self.ended = serde_json::from_str(carried).ok();
+        (!own.is_empty()).then_some(own)
+    }
+}
+
+fn first_line(word: &str) -> String {
+    format!("[gpu-leak-check {word} begins]")
+}
+
+fn last_line(word: &str) -> String {
+    format!("[gpu-leak-check {word} ended]")
+}
+
+/// In a process that a parent started for one test: tells it how `test` ends, and ends the process.
+/// Elsewhere just runs it.
+pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
+    let Some(word) = word() else {
+        return test();
+    };
+    // Whoever kills the parent, as a runner does after its time, means the test.
+    exit::end_with_parent(&word);
+    say(&format!("{}\n", first_line(&word)));
+    let end = catch_unwind(AssertUnwindSafe(test));
+    let how = match &end {
+        Ok(code) if *code == ExitCode::SUCCESS => How::Passed,
+        Ok(_) => How::Failed,
+        Err(payload) => How::Panicked(body::message(&**payload).unwrap_or("panicked").to_owned()),
+    };
+    let code = if matches!(how, How::Passed) {
+        0
+    } else {
+        FAILED
+    };
+    let ended = Ended {
+        how,
+        summary: summary::take(),
+    };
+    let carried = serde_json::to_string(&ended).unwrap_or_default();
+    say(&format!("{}{carried}\n", last_line(&word)));
+    // Nothing but this test was to run: one that is registered twice would do so again.
+    std::process::exit(code)
+}
+
+/// The parent's word, for the first check of this process.
+fn word() -> Option<String> {
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let word = env::var(VARIABLE).ok()?;
+    (TAKEN.fetch_add(1, Ordering::Relaxed) == 0).then_some(word)
+}
+
+/// Past libtest's capture.
+fn say(line: &str) {
+    let mut stdout = io::stdout().lock();
+    // Err: the parent is gone, and nobody listens.
+    let _ = stdout.write_all(line.as_bytes());
+    let _ = stdout.flush();
+}
+
+fn aborted(case: &Case, status: ExitStatus) -> Report {
+    let how = ending(status);
+    Report {
+        test: case.name().to_owned(),
+        file: case.origin.file.to_owned(),
+        line: case.origin.line,
+        column: case.origin.column,
+        verdict: Verdict::Aborted,
+        reason: Some(Reason {
+            code: "process-ended".into(),
+            what: format!("the process ended inside the test: {how}"),
+            remedy: "look at the test's own output above; a debugger shows where, run by the \
+                     command below"
+                .into(),
+        }),
+        findings: Vec::new(),
+        devices: Vec::new(),
+        notes: Vec::new(),
+        again: again::command(case),
+        waited_ms: 0,
+        overhead_ms: 0.0,
+    }
+}
+
+/// `signal 11 (SIGSEGV)`, `exit code 3`
+fn ending(status: ExitStatus) -> String {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return match signal_name(signal) {
+            Some(name) => format!("signal {signal} ({name})"),
+            None => format!("signal {signal}"),
+        };
+    }
+    match status.code() {
+        Some(code) => format!("exit code {code}"),
+        None => status.to_string(),
+    }
+}
+
+#[cfg(unix)]
+fn signal_name(signal: i32) -> Option<&'static str> {
+    const NAMES: [(i32, &str); 9] = [
+        (libc::SIGABRT, "SIGABRT"),
+        (libc::SIGBUS, "SIGBUS"),
+        (libc::SIGFPE, "SIGFPE"),
+        (libc::SIGILL, "SIGILL"),
+        (libc::SIGINT, "SIGINT"),
+        (libc::SIGKILL, "SIGKILL"),
+        (libc::SIGSEGV, "SIGSEGV"),
+        (libc::SIGTERM, "SIGTERM"),
+        (libc::SIGTRAP, "SIGTRAP"),
+    ];
+    let known = NAMES.iter().find(|(number, _)| *number == signal);
+    known.map(|(_, name)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Between, How, first_line, last_line};
+
+    #[test]
+    fn what_stands_between_the_two_lines_is_the_test_s_own() {
+        let mut between = Between::new("7-1");
+        let head = format!("test a ... {}\n", first_line("7-1"));
+        let carried = r#"{"how":"Passed","summary":{"verdicts":{},"reasons":[],"unowned":{"count":0,"bytes":0},"notes":[]}}"#;
+        let tail = format!("no end of line{}{carried}\n", last_line("7-1"));
+        let lines = ["\n", "running 1 test\n", &head, "own\n", &tail, "ok\n"];
+        let own: Vec<_> = lines.iter().filter_map(|line| between.own(line)).collect();
+        assert_eq!(own, ["own\n", "no end of line"]);
+        assert!(
+            between
+                .ended
+                .is_some_and(|ended| matches!(ended.how, How::Passed))
+        );
+    }
+
+    #[test]
+    fn the_words_of_another_process_are_the_test_s_own() {
+        let mut between = Between::new("7-1");
+        between.own(&first_line("7-1"));
+        let other = last_line("8-1");
+        assert_eq!(between.own(&other), Some(&*other));
+        assert!(between.ended.is_none());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_signal_is_told_by_name() {
+        use std::os::unix::process::ExitStatusExt;
+        let told = |raw| super::ending(std::process::ExitStatus::from_raw(raw));
+        assert_eq!(told(11), "signal 11 (SIGSEGV)");
+        assert_eq!(told(64), "signal 64");
+        assert_eq!(told(3 << 8), "exit code 3");
+    }
+}

@@ -1,0 +1,66 @@
+//! A whole program as one check: the attribute on `main`.
+
+use std::panic::resume_unwind;
+use std::process::ExitCode;
+
+use super::body::{self, End};
+use super::company;
+use super::outcome::{self, Outcome};
+use super::run::{is_left_out, is_unchecked, judge};
+use crate::case::Case;
+use crate::config::{Mode, Policy};
+
+/// The settings are wrong.
+const USAGE: u8 = 2;
+/// Something was left.
+const FINDINGS: u8 = 1;
+
+/// Runs a program's `main` and tells what it left.
+///
+/// The exit code is the program's own where that is a failure, 1 for findings and 2 for wrong
+/// settings.
+///
+/// # Panics
+///
+/// With the program's own panic.
+pub fn run_program(case: &'static Case) -> ExitCode {
+    let policy = match Policy::of(case.name(), case.origin.manifest_dir, &case.options) {
+        Ok(policy) => policy,
+        Err(error) => {
+            outcome::tell(&format!("gpu-leak-check: {error}"));
+            return ExitCode::from(USAGE);
+        }
+    };
+    if policy.mode == Mode::Off || is_unchecked(case) {
+        return (case.body)();
+    }
+    if is_left_out(case, &policy) {
+        return ExitCode::SUCCESS;
+    }
+    company::is_one_program();
+    let judged = match judge(case, &policy, None, |scope| {
+        body::run_main(scope, case.body)
+    }) {
+        Ok(judged) => judged,
+        Err(end) => return end_of_its_own(end),
+    };
+    let outcome = outcome::weigh(&judged.report, &policy, judged.blindness.as_ref());
+    outcome::tell_beside(&judged.report, outcome);
+    let failed = outcome == Outcome::Fail || judged.missed.is_some();
+    if let Some(missed) = &judged.missed {
+        outcome::tell(missed);
+    }
+    match judged.end {
+        End::Passed if failed => ExitCode::from(FINDINGS),
+        end => end_of_its_own(end),
+    }
+}
+
+fn end_of_its_own(end: End) -> ExitCode {
+    match end {
+        End::Passed => ExitCode::SUCCESS,
+        End::Failed(code) => code,
+        // The hook has told; this ends the process with the code of a panic.
+        End::Panicked(payload) => resume_unwind(payload),
+    }
+}

@@ -1,0 +1,27 @@
+//! Every check of a program under libtest's command line: what [`main!`](crate::main) runs.
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use super::run::run;
+use crate::case::Case;
+use crate::registry;
+
+/// Runs the checks that the command line asks for.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let trials = registry::cases().into_iter().map(trial).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(case: &'static Case) -> Trial {
+    let test = move || {
+        if run(case) == ExitCode::SUCCESS {
+            Ok(())
+        } else {
+            Err(Failed::from("the test returned an error"))
+        }
+    };
+    Trial::test(case.name(), test).with_ignored_flag(case.ignored)
+}

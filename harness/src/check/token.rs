@@ -1,0 +1,52 @@
+//! A thread's scope for a while.
+
+use std::marker::PhantomData;
+
+use gpu_leak_check_threads as threads;
+
+use crate::ledger::ScopeId;
+
+/// While it lives, this thread works for a scope; then for the one before, also after a panic.
+#[derive(Debug)]
+pub(crate) struct Token {
+    outer: u64,
+    /// The token is this thread's: dropped elsewhere it would change the wrong one.
+    _stays_on_its_thread: PhantomData<*const ()>,
+}
+
+impl Token {
+    /// Has this thread work for `scope`.
+    #[must_use = "the thread leaves the scope with the guard"]
+    pub(crate) fn set(scope: ScopeId) -> Self {
+        Self {
+            outer: threads::set_token(u64::from(scope.0)),
+            _stays_on_its_thread: PhantomData,
+        }
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        threads::set_token(self.outer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::catch_unwind;
+
+    use super::{ScopeId, Token, threads};
+
+    #[test]
+    fn a_panic_gives_the_thread_back_to_the_scope_before() {
+        let outer = Token::set(ScopeId(u32::MAX - 1));
+        let end = catch_unwind(|| {
+            let _inner = Token::set(ScopeId(u32::MAX));
+            panic!("on purpose");
+        });
+        assert!(end.is_err());
+        assert_eq!(threads::token(), u64::from(u32::MAX - 1));
+        drop(outer);
+        assert_eq!(threads::token(), 0);
+    }
+}

@@ -1,0 +1,73 @@
+//! The attribute on an inline module: each test in it gets the attribute, with the module's options.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::parse::ParseStream;
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Item, ItemMod, Meta, Token, parse_quote};
+
+use crate::args::Args;
+use crate::paths::Paths;
+use crate::{attributes, inherit};
+
+/// Hands the attribute down to what stands in the module.
+pub(crate) fn expand(tokens: TokenStream, mut module: ItemMod) -> syn::Result<TokenStream> {
+    if let Some(own) = module.attrs.iter_mut().find(|a| attributes::is_self(a)) {
+        if !inherit::is_all(&tokens) {
+            return Err(inherit::twice(own));
+        }
+        let path = own.path();
+        let joined = inherit::join(tokens, inherit::arguments(own))?;
+        *own = parse_quote!(#[#path(#joined)]);
+        return Ok(module.into_token_stream());
+    }
+    // Read here, so that a mistake is told once and not at each test.
+    let args = Args::parse(tokens.clone())?;
+    let Some((_, items)) = &mut module.content else {
+        return Err(syn::Error::new_spanned(
+            &module,
+            "`#[gpu_leak_check]` on a module needs its tests in sight: write `mod name { … }` here, \
+             or put the attribute on each test in the file",
+        ));
+    };
+    let attribute = Paths::new(args.library.as_ref()).attribute();
+    let argument = inherit::argument(&tokens);
+    for item in items {
+        let attributes = match item {
+            Item::Fn(function) if function.attrs.iter().any(may_make_test) => &mut function.attrs,
+            Item::Mod(module) if module.content.is_some() => &mut module.attrs,
+            _ => continue,
+        };
+        attributes.insert(0, parse_quote!(#[#attribute(#argument)]));
+    }
+    Ok(module.into_token_stream())
+}
+
+/// Whether this attribute, or one that it stands for under a condition, makes a checked test.
+fn may_make_test(attribute: &Attribute) -> bool {
+    if !attribute.path().is_ident("cfg_attr") {
+        return attributes::makes_test(attribute) || attributes::is_self(attribute);
+    }
+    let conditional = |input: ParseStream<'_>| {
+        // The condition, which is of no interest here and need not look like an attribute.
+        while !input.is_empty() && !input.peek(Token![,]) {
+            input.parse::<proc_macro2::TokenTree>()?;
+        }
+        input.parse::<Option<Token![,]>>()?;
+        Punctuated::<Meta, Token![,]>::parse_terminated(input)
+    };
+    let metas = attribute.parse_args_with(conditional).unwrap_or_default();
+    metas
+        .into_iter()
+        .map(|meta| parse_quote!(#[#meta]))
+        .any(|attribute: Attribute| may_make_test(&attribute))
+}
+
+/// The module without the attribute, for the case of an error.
+pub(crate) fn bare(module: &ItemMod) -> TokenStream {
+    let mut module = module.clone();
+    module
+        .attrs
+        .retain(|attribute| !attributes::is_self(attribute));
+    quote!(#module)
+}

@@ -1,0 +1,63 @@
+//! `#[gpu_leak_check::warmup]`: a function that runs before the first check of a process.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{format_ident, quote};
+use syn::ext::IdentExt;
+use syn::{ItemFn, ReturnType};
+
+use crate::args::Args;
+use crate::input;
+use crate::paths::Paths;
+
+/// Expands the attribute with `args` on `item`.
+pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
+    expand(args, item.clone()).unwrap_or_else(|error| {
+        let error = error.to_compile_error();
+        quote!(#error #item)
+    })
+}
+
+fn expand(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
+    let args = Args::parse(args)?;
+    if !args.options.is_empty() {
+        return Err(syn::Error::new(
+            Span::call_site(),
+            "`#[warmup]` takes no option but `crate = path`",
+        ));
+    }
+    let function: ItemFn = syn::parse2(item).map_err(|error| {
+        syn::Error::new(
+            error.span(),
+            "`#[warmup]` belongs on a function: `fn warm() { … }`",
+        )
+    })?;
+    let signature = &function.sig;
+    let is_plain = input::check(&function).is_ok()
+        && signature.generics.params.is_empty()
+        && matches!(signature.output, ReturnType::Default);
+    if !is_plain {
+        return Err(syn::Error::new_spanned(
+            signature,
+            "a warm-up is a plain `fn()`: let it panic where it cannot go on",
+        ));
+    }
+    let name = &function.sig.ident;
+    let static_ = format_ident!(
+        "__gpu_leak_check_warmup_{}",
+        name.unraw(),
+        span = Span::call_site()
+    );
+    let printed = name.unraw().to_string();
+    let paths = Paths::new(args.library.as_ref());
+    let hook = paths.private("Warmup");
+    let path = paths.private("path");
+    let submit = paths.private("register_warmup");
+    Ok(quote! {
+        #function
+        static #static_: #hook = #hook {
+            path: #path!(#printed),
+            run: #name,
+        };
+        #submit!(#static_);
+    })
+}

@@ -1,0 +1,81 @@
+//! What is warmed up before the first baseline, and before a test's own.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_tests::child::Run;
+
+static WARMED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+
+#[gpu_leak_check::warmup]
+fn b_second() {
+    WARMED.lock().unwrap().push("b");
+}
+
+#[gpu_leak_check::warmup]
+fn a_first() {
+    WARMED.lock().unwrap().push("a");
+}
+
+#[gpu_leak_check::warmup]
+fn c_fails_where_it_is_told_to() {
+    assert!(
+        std::env::var_os("WARMUP_FAILS").is_none(),
+        "no device today"
+    );
+}
+
+#[gpu_leak_check]
+#[test]
+fn warm_ups_run_once_in_the_order_of_their_names() {
+    assert_eq!(*WARMED.lock().unwrap(), ["a", "b"]);
+}
+
+#[test]
+fn a_warm_up_that_panics_fails_the_first_check_by_name() {
+    let test = "attribute::warmup::warm_ups_run_once_in_the_order_of_their_names";
+    let child = Run::of(test).env("WARMUP_FAILS", "1").run();
+    assert!(!child.status.success(), "{child:#?}");
+    let told =
+        "the warm-up main::attribute::warmup::c_fails_where_it_is_told_to failed: no device today";
+    assert!(child.stderr.contains(told), "{child:#?}");
+}
+
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+#[gpu_leak_check(warmup = 2)]
+#[ignore = "counts its runs for another test"]
+#[test]
+#[expect(clippy::print_stdout, reason = "the test looks for it")]
+fn counts() {
+    println!("run {}", RUNS.fetch_add(1, Ordering::Relaxed));
+}
+
+#[test]
+fn a_test_s_own_warm_up_comes_before_the_measured_run() {
+    let child = super::passes("attribute::warmup::counts");
+    for (run, there) in [("run 0", true), ("run 2", true), ("run 3", false)] {
+        assert_eq!(child.stdout.contains(run), there, "{child:#?}");
+    }
+}
+
+#[gpu_leak_check(warmup = 1)]
+#[ignore = "fails on purpose"]
+#[test]
+fn fails_at_once() {
+    assert_eq!(
+        RUNS.fetch_add(1, Ordering::Relaxed),
+        1,
+        "only the second run passes"
+    );
+}
+
+#[test]
+fn a_warm_up_run_that_fails_fails_the_test() {
+    let child = super::fails("attribute::warmup::fails_at_once");
+    assert!(
+        child.stderr.contains("only the second run passes"),
+        "{child:#?}"
+    );
+}

@@ -1,0 +1,185 @@
+//! Executable graphs: what they hold, and what a launch does to the memory of graphs.
+
+use std::collections::HashMap;
+
+use crate::dispatch::{Out, api};
+use crate::error::Error;
+use crate::graph::Node;
+use crate::handle::Handle;
+use crate::memory::{Allocation, Kind};
+use crate::state::{Driver, driver};
+use crate::user_object::{self, References};
+
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`.
+const AUTO_FREE_ON_LAUNCH: u64 = 1;
+
+/// An instantiated graph.
+#[derive(Debug)]
+pub(crate) struct Exec {
+    operations: Vec<Node>,
+    flags: u64,
+    objects: References,
+}
+
+impl Exec {
+    /// The allocation nodes: their addresses and devices.
+    fn allocations(&self) -> Vec<(u64, usize)> {
+        allocations(&self.operations)
+    }
+}
+
+fn allocations(operations: &[Node]) -> Vec<(u64, usize)> {
+    let allocation = |node: &Node| match *node {
+        Node::Allocate { address, device } => Some((address, device)),
+        _ => None,
+    };
+    operations.iter().filter_map(allocation).collect()
+}
+
+impl Driver {
+    fn instantiate(&mut self, graph: Handle, flags: u64) -> Result<Handle, Error> {
+        self.current()?;
+        let operations = self.operations(graph)?;
+        let allocations = allocations(&operations);
+        // A graph with memory nodes is instantiated once at a time.
+        let is_free = |&(address, device): &(u64, usize)| {
+            self.devices[device].graph.is_free_to_instantiate(address)
+        };
+        if !allocations.iter().all(is_free) {
+            return Err(Error::NOT_SUPPORTED);
+        }
+        for (address, device) in allocations {
+            self.devices[device].graph.hold(address);
+        }
+        let references = self.graphs.get(graph).map(|graph| graph.objects.clone());
+        let objects = self.share_objects(&references.unwrap_or_default());
+        Ok(self.execs.insert(Exec {
+            operations,
+            flags,
+            objects,
+        }))
+    }
+
+    fn destroy_exec(&mut self, exec: Handle) -> Result<(), Error> {
+        let exec = self.execs.remove(exec).ok_or(Error::INVALID_VALUE)?;
+        for (address, device) in exec.allocations() {
+            self.devices[device].graph.drop_exec(address);
+        }
+        self.drop_objects(exec.objects);
+        Ok(())
+    }
+
+    /// Whether every allocation finds its address free and every free finds its memory live.
+    fn can_launch(&self, exec: &Exec) -> bool {
+        // What this launch has changed so far; for the rest the memory of now counts.
+        let mut live: HashMap<u64, bool> = HashMap::new();
+        if exec.flags & AUTO_FREE_ON_LAUNCH != 0 {
+            live.extend(
+                exec.allocations()
+                    .into_iter()
+                    .map(|(address, _)| (address, false)),
+            );
+        }
+        exec.operations.iter().all(|node| {
+            let (address, wanted) = match *node {
+                Node::Allocate { address, .. } => (address, false),
+                Node::Free(address) => (address, true),
+                _ => return true,
+            };
+            let is_live = live.insert(address, !wanted);
+            is_live.unwrap_or_else(|| self.memory.contains_key(&address)) == wanted
+        })
+    }
+
+    fn launch(&mut self, exec: Handle) -> Result<(), Error> {
+        let exec = self.execs.get(exec).ok_or(Error::INVALID_VALUE)?;
+        if !self.can_launch(exec) {
+            return Err(Error::INVALID_VALUE);
+        }
+        let (operations, allocations) = (exec.operations.clone(), exec.allocations());
+        // Without auto-free none of them is live here.
+        for (address, _) in allocations {
+            self.release(address, true);
+        }
+        for node in operations {
+            match node {
+                Node::Allocate { address, device } => {
+                    let size = self.devices[device].graph.make_live(address);
+                    let allocation = Allocation {
+                        kind: Kind::Graph,
+                        size,
+                        device,
+                        context: 0,
+                        owner: 0,
+                        flags: 0,
+                    };
+                    self.record(address, allocation);
+                }
+                Node::Free(address) => self.release(address, true),
+                Node::Transfer(transfer) => self.run(transfer)?,
+                Node::Empty | Node::Kernel | Node::Host | Node::Child(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn instantiate(exec: Out<Handle>, graph: Handle, flags: u64) -> Result<(), Error> {
+    if exec.is_null() {
+        return Err(Error::INVALID_VALUE);
+    }
+    exec.put(driver()?.instantiate(graph, flags)?)
+}
+
+/// `CUDA_GRAPH_INSTANTIATE_PARAMS`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InstantiateParams {
+    flags: u64,
+    upload_stream: Handle,
+    error_node: Handle,
+    result: u32,
+}
+
+api! {
+    cuGraphInstantiate = 513, cuGraphInstantiate_v2 = 578 fn(
+        exec: Out<Handle>, graph: Handle, _error_node: Out<Handle>, _log: Out<u8>, _capacity: usize,
+    ) {
+        instantiate(exec, graph, 0)
+    }
+
+    cuGraphInstantiateWithFlags = 643 fn(exec: Out<Handle>, graph: Handle, flags: u64) {
+        instantiate(exec, graph, flags)
+    }
+
+    cuGraphInstantiateWithParams = 656, cuGraphInstantiateWithParams_ptsz = 657 fn(
+        exec: Out<Handle>, graph: Handle, params: Out<InstantiateParams>,
+    ) {
+        let mut answered = params.value()?;
+        instantiate(exec, graph, answered.flags)?;
+        answered.result = 0;
+        params.put(answered)
+    }
+
+    cuGraphExecGetFlags = 658 fn(exec: Handle, flags: Out<u64>) {
+        flags.put(driver()?.execs.get(exec).ok_or(Error::INVALID_VALUE)?.flags)
+    }
+
+    cuGraphExecDestroy = 516 fn(exec: Handle) {
+        driver()?.destroy_exec(exec)?;
+        user_object::run_destructors();
+        Ok(())
+    }
+
+    cuGraphLaunch = 514, cuGraphLaunch_ptsz = 515 fn(exec: Handle, stream: Handle) {
+        let mut driver = driver()?;
+        driver.context_of_stream(stream)?;
+        driver.launch(exec)
+    }
+
+    cuGraphUpload = 580, cuGraphUpload_ptsz = 581 fn(exec: Handle, stream: Handle) {
+        let driver = driver()?;
+        driver.context_of_stream(stream)?;
+        driver.execs.get(exec).map(drop).ok_or(Error::INVALID_VALUE)
+    }
+}

@@ -1,0 +1,165 @@
+//! Green contexts: a part of a device under a handle of its own, in the primary context that it retains.
+//!
+//! What is made while one is current belongs to the primary context. No context is created or destroyed with it
+//! unless the primary one is, and that alone is told.
+
+use crate::context;
+use crate::dispatch::{In, Out, api};
+use crate::error::Error;
+use crate::handle::Handle;
+use crate::primary;
+use crate::state::{Driver, driver};
+use crate::stream;
+
+/// A green context.
+#[derive(Debug)]
+pub(crate) struct Green {
+    /// The handle under which it can be made current.
+    context: Handle,
+    device: usize,
+}
+
+/// `CU_GREEN_CTX_DEFAULT_STREAM`, which must be given.
+const DEFAULT_STREAM: u32 = 1;
+/// `CU_DEV_RESOURCE_TYPE_SM`.
+const MULTIPROCESSORS: u32 = 1;
+/// Multiprocessors of an H200, and the least and the step of a part.
+const COUNT: u32 = 132;
+const LEAST: u32 = 8;
+
+/// `CUdevResource`: 144 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resource {
+    kind: u32,
+    padding: [u8; 92],
+    count: u32,
+    least: u32,
+    step: u32,
+    rest: [u32; 7],
+    next: u64,
+}
+
+impl Resource {
+    fn of(count: u32) -> Self {
+        Self {
+            kind: MULTIPROCESSORS,
+            padding: [0; 92],
+            count,
+            least: LEAST,
+            step: LEAST,
+            rest: [0; 7],
+            next: 0,
+        }
+    }
+}
+
+/// What a descriptor of resources points at: which multiprocessors are meant makes no difference here.
+static DESCRIPTOR: u64 = 0;
+
+impl Driver {
+    fn green(&self, green: Handle) -> Result<&Green, Error> {
+        let found = self.greens.get(green).ok_or(Error::INVALID_CONTEXT)?;
+        self.context(found.context).map(|_| found)
+    }
+
+    /// Whether a device's primary context is held by a green one.
+    pub(crate) fn has_green(&self, device: usize) -> bool {
+        self.greens.iter().any(|(_, green)| green.device == device)
+    }
+
+    /// Ends a green context; its streams stay, detached. Answers with its device.
+    fn destroy_green(&mut self, green: Handle) -> Result<usize, Error> {
+        let green = self.greens.remove(green).ok_or(Error::INVALID_CONTEXT)?;
+        self.contexts.remove(green.context);
+        let streams: Vec<(Handle, Option<u64>)> = self
+            .streams
+            .iter_mut()
+            .filter(|(_, stream)| stream.green == Some(green.context))
+            .map(|(handle, stream)| {
+                stream.green = None;
+                stream.is_detached = true;
+                (handle, stream.capture)
+            })
+            .collect();
+        for (stream, capture) in streams {
+            if let Some(capture) = capture {
+                self.abandon(capture, stream);
+            }
+        }
+        Ok(green.device)
+    }
+}
+
+fn create(green_out: Out<Handle>, descriptor: u64, device: i32, flags: u32) -> Result<(), Error> {
+    if green_out.is_null() || descriptor == 0 || flags != DEFAULT_STREAM {
+        return Err(Error::INVALID_VALUE);
+    }
+    let base = primary::retain(device)?;
+    let mut driver = driver()?;
+    let device = driver.device(device)?;
+    let view = context::view_of(&mut driver, base)?;
+    let context = driver.contexts.insert(view);
+    green_out.put(driver.greens.insert(Green { context, device }))
+}
+
+api! {
+    cuDeviceGetDevResource = 745 fn(device: i32, resource: Out<Resource>, kind: u32) {
+        driver()?.device(device)?;
+        if kind != MULTIPROCESSORS {
+            return Err(Error::NOT_SUPPORTED);
+        }
+        resource.put(Resource::of(COUNT))
+    }
+
+    cuDevSmResourceSplitByCount = 751 fn(
+        parts: Out<Resource>, count: Out<u32>, whole: In<Resource>, remainder: Out<Resource>, _flags: u32, least: u32,
+    ) {
+        let whole = whole.get()?.count;
+        let size = least.max(LEAST).next_multiple_of(LEAST);
+        let wanted = if parts.is_null() { u32::MAX } else { count.value()? };
+        let number = wanted.min(whole / size);
+        if !parts.is_null() {
+            (0..number).for_each(|index| parts.at(index as usize).offer(Resource::of(size)));
+        }
+        remainder.offer(Resource::of(whole - number * size));
+        count.put(number)
+    }
+
+    cuDevResourceGenerateDesc = 748 fn(descriptor: Out<*const u64>, resources: In<Resource>, count: u32) {
+        if count == 0 || resources.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        descriptor.put(&raw const DESCRIPTOR)
+    }
+
+    cuGreenCtxCreate = 743 fn(green: Out<Handle>, descriptor: u64, device: i32, flags: u32) {
+        create(green, descriptor, device, flags)
+    }
+
+    cuGreenCtxDestroy = 744 fn(green: Handle) {
+        let device = driver()?.destroy_green(green)?;
+        primary::release(device as i32)
+    }
+
+    cuCtxFromGreenCtx = 753 fn(context: Out<Handle>, green: Handle) {
+        context.put(driver()?.green(green)?.context)
+    }
+
+    cuGreenCtxStreamCreate = 758 fn(stream: Out<Handle>, green: Handle, flags: u32, priority: i32) {
+        let context = driver()?.green(green)?.context;
+        // `CU_STREAM_NON_BLOCKING` must be given.
+        if flags != 1 {
+            return Err(Error::INVALID_VALUE);
+        }
+        stream::create(stream, Some(context), flags, priority)
+    }
+
+    cuStreamGetGreenCtx = 752 fn(stream: Handle, green: Out<Handle>) {
+        let driver = driver()?;
+        driver.context_of_stream(stream)?;
+        let context = driver.streams.get(stream).and_then(|stream| stream.green);
+        let found = driver.greens.iter().find(|(_, green)| Some(green.context) == context);
+        green.put(found.map_or(0, |(handle, _)| handle))
+    }
+}

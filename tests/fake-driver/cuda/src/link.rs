@@ -1,0 +1,51 @@
+//! Link states: whatever is added, the program that comes out is the same few bytes, which the state owns.
+
+use std::ffi::c_char;
+
+use crate::dispatch::{In, Out, api};
+use crate::error::Error;
+use crate::handle::Handle;
+use crate::module::file_exists;
+use crate::object::{self, Class, Plan};
+use crate::state::driver;
+
+/// What every link results in.
+static PROGRAM: &[u8] = b"a linked program";
+
+fn add(link: Handle, data_is_null: bool) -> Result<(), Error> {
+    driver()?.object(Class::Link, link)?;
+    if data_is_null {
+        return Err(Error::INVALID_VALUE);
+    }
+    Ok(())
+}
+
+api! {
+    cuLinkCreate = 362, cuLinkCreate_v2 = 381 fn(_count: u32, _options: In<u32>, _values: In<u64>, link: Out<Handle>) {
+        object::create(link, Plan::bare(Class::Link))
+    }
+
+    cuLinkAddData = 363, cuLinkAddData_v2 = 382 fn(
+        link: Handle, _kind: u32, data: In<u8>, _size: usize, _name: In<c_char>, _count: u32, _options: In<u32>,
+        _values: In<u64>,
+    ) {
+        add(link, data.is_null())
+    }
+
+    cuLinkAddFile = 364, cuLinkAddFile_v2 = 383 fn(
+        link: Handle, _kind: u32, path: In<c_char>, _count: u32, _options: In<u32>, _values: In<u64>,
+    ) {
+        file_exists(path)?;
+        add(link, false)
+    }
+
+    cuLinkComplete = 365 fn(link: Handle, program: Out<*const u8>, size: Out<usize>) {
+        driver()?.object(Class::Link, link)?;
+        size.offer(PROGRAM.len());
+        program.put(PROGRAM.as_ptr())
+    }
+
+    cuLinkDestroy = 366 fn(link: Handle) {
+        driver()?.destroy_object(Class::Link, link)
+    }
+}

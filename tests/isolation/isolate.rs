@@ -1,0 +1,243 @@
+//! `isolate`: a test in a process of its own, told as if it had run here.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+use rstest::rstest;
+
+use super::{give_back, take};
+
+fn of(test: &str) -> Run {
+    Run::of(&format!("isolation::isolate::{test}"))
+}
+
+fn run(test: &str) -> Checked {
+    checked::finish(of(test))
+}
+
+static MARK: AtomicBool = AtomicBool::new(false);
+
+#[gpu_leak_check(isolate)]
+#[ignore = "run by another one"]
+#[test]
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the test looks for it"
+)]
+fn looks_for_the_mark() {
+    give_back(take(8));
+    println!("marked: {}", MARK.load(Ordering::Relaxed));
+    eprint!("no end of line");
+    print!("no end of line");
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn marks_this_process() {
+    MARK.store(true, Ordering::Relaxed);
+    looks_for_the_mark();
+}
+
+#[test]
+fn the_body_runs_elsewhere_and_its_output_is_shown_here() {
+    let checked = run("marks_this_process");
+    checked.assert_clean();
+    assert_eq!(checked.reports.len(), 1, "{}", checked.story());
+    let child = &checked.child;
+    assert!(
+        child.stdout.contains("marked: false\nno end of line"),
+        "{child:#?}"
+    );
+    assert!(child.stderr.contains("no end of line"), "{child:#?}");
+    assert_eq!(
+        child.stdout.matches("running 1 test").count(),
+        1,
+        "{child:#?}"
+    );
+    assert!(!child.stdout.contains("gpu-leak-check"), "{child:#?}");
+    let summary = "gpu-leak-check: 1 checked: 1 clean";
+    assert_eq!(child.stderr.matches(summary).count(), 1, "{child:#?}");
+}
+
+#[test]
+fn under_nextest_which_gives_each_test_a_process_it_stays() {
+    let child = of("marks_this_process").env("NEXTEST", "1").run();
+    assert!(child.stdout.contains("marked: true"), "{child:#?}");
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn is_checked_itself() {
+    MARK.store(true, Ordering::Relaxed);
+    looks_for_the_mark();
+}
+
+#[test]
+fn inside_another_check_it_stays() {
+    let child = of("is_checked_itself").run();
+    assert!(child.stdout.contains("marked: true"), "{child:#?}");
+}
+
+#[gpu_leak_check(isolate)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks() {
+    take(64);
+}
+
+#[test]
+fn a_leak_fails_the_test_with_the_report_once() {
+    let checked = run("leaks");
+    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert_eq!(
+        checked.report().verdict,
+        Verdict::Leaked,
+        "{}",
+        checked.story()
+    );
+    let told = &checked.child.stderr;
+    assert_eq!(told.matches("leaked: 64 B").count(), 1, "{told}");
+    assert!(
+        told.contains("thread 'isolation::isolate::leaks' panicked at"),
+        "{told}"
+    );
+    assert!(told.contains("1 checked: 1 leaked"), "{told}");
+}
+
+#[gpu_leak_check(isolate)]
+#[ignore = "fails on purpose"]
+#[test]
+fn returns_an_error() -> Result<(), String> {
+    Err("the body's own error".to_owned())
+}
+
+#[gpu_leak_check(isolate)]
+#[ignore = "fails on purpose"]
+#[test]
+#[should_panic(expected = "something else")]
+fn panics_otherwise() {
+    panic!("this");
+}
+
+#[test]
+fn an_error_and_a_wrong_panic_fail_in_their_own_words() {
+    for (test, words) in [
+        ("returns_an_error", "the body's own error"),
+        ("panics_otherwise", "panic did not contain expected string"),
+    ] {
+        let checked = run(test);
+        assert!(!checked.child.status.success(), "{}", checked.story());
+        assert!(checked.child.stderr.contains(words), "{}", checked.story());
+    }
+}
+
+#[gpu_leak_check(isolate)]
+#[test]
+#[should_panic(expected = "as it should")]
+fn panics_as_it_should() {
+    panic!("as it should");
+}
+
+#[gpu_leak_check(isolate)]
+#[rstest]
+#[case(1)]
+#[case::larger(2)]
+fn cases(#[case] number: u32) {
+    assert!(number > 0);
+}
+
+#[gpu_leak_check(isolate)]
+#[ignore = "crashes on purpose"]
+#[test]
+fn aborts() {
+    std::process::abort();
+}
+
+#[gpu_leak_check(isolate)]
+#[ignore = "crashes on purpose"]
+#[test]
+fn exits() {
+    std::process::exit(0);
+}
+
+#[gpu_leak_check(isolate)]
+#[ignore = "crashes on purpose"]
+#[test]
+fn is_killed() {
+    let pid = std::process::id().to_string();
+    let killed = Command::new("kill").args(["-9", &pid]).status();
+    unreachable!("{killed:?}");
+}
+
+#[test]
+fn a_process_that_ends_inside_the_test_fails_it_by_name_and_says_how() {
+    for (test, how) in [
+        ("aborts", "signal 6 (SIGABRT)"),
+        ("exits", "exit code 0"),
+        ("is_killed", "signal 9 (SIGKILL)"),
+    ] {
+        let checked = run(test);
+        assert!(!checked.child.status.success(), "{}", checked.story());
+        let name = format!("isolation::isolate::{test}");
+        assert_eq!(checked.aborted, [&*name], "{}", checked.story());
+        let told = &checked.child.stderr;
+        assert!(
+            told.contains(&format!("thread '{name}' panicked at")),
+            "{told}"
+        );
+        assert!(
+            told.contains(&format!("the process ended inside the test: {how}")),
+            "{told}"
+        );
+        assert!(told.contains("1 aborted"), "{told}");
+    }
+}
+
+#[gpu_leak_check(isolate)]
+#[ignore = "hangs on purpose"]
+#[test]
+#[expect(clippy::print_stdout, reason = "the test looks for it")]
+fn hangs() {
+    println!("process {}", std::process::id());
+    loop {
+        std::thread::park();
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn whoever_kills_the_runner_kills_the_test_as_well() {
+    let program = std::env::current_exe().expect("this program");
+    let mut runner = Command::new(program)
+        .args([
+            "isolation::isolate::hangs",
+            "--exact",
+            "--ignored",
+            "--nocapture",
+        ])
+        .env_remove("NEXTEST")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a child process");
+    let lines = BufReader::new(runner.stdout.take().expect("a pipe")).lines();
+    let mut pids = lines.filter_map(|line| {
+        let line = line.expect("text");
+        let (_, pid) = line.split_once("process ")?;
+        Some(pid.trim().to_owned())
+    });
+    let pid = pids.next().expect("the test's own process");
+    runner.kill().expect("a live process");
+    runner.wait().expect("a child");
+    let status = format!("/proc/{pid}/stat");
+    // A zombie has ended; who takes it away is the system's affair.
+    while std::fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z ")) {
+        std::thread::yield_now();
+    }
+}

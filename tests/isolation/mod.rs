@@ -1,0 +1,52 @@
+//! What keeps checks apart in one process, and what runs in a process of its own.
+
+mod isolate;
+mod parallel;
+mod waiting;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use gpu_leak_check::Place;
+use gpu_leak_check::observe::Source;
+use gpu_leak_check::report::model::Report;
+use gpu_leak_tests::checked::Checked;
+
+static SOURCE: Source = Source::new("isolation", &[]);
+
+/// An allocator without a device, whose calls any thread can make.
+fn take(bytes: u64) -> u64 {
+    static ADDRESS: AtomicU64 = AtomicU64::new(1);
+    let address = ADDRESS.fetch_add(1, Ordering::Relaxed);
+    SOURCE.allocated(Place::named("isolation:0"), address, bytes);
+    address
+}
+
+fn give_back(address: u64) {
+    SOURCE.freed(address);
+}
+
+/// The report of one test of a process.
+#[track_caller]
+fn report<'a>(checked: &'a Checked, test: &str) -> &'a Report {
+    let mut reports = checked.reports.iter();
+    let report = reports.find(|report| report.test.ends_with(test));
+    report.unwrap_or_else(|| panic!("no report of {test}\n{}", checked.story()))
+}
+
+/// Runs a checked test as libtest does: on a thread of its name.
+fn as_libtest<'scope, 'env, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, 'env>,
+    module: &str,
+    name: &str,
+    test: impl FnOnce() -> T + Send + 'scope,
+) -> thread::ScopedJoinHandle<'scope, T> {
+    let (_, module) = module.split_once("::").expect("a module of this crate");
+    let thread = thread::Builder::new().name(format!("{module}::{name}"));
+    // A frame of the program's own: libtest would not enter a test twice.
+    let call = move || {
+        let ended = test();
+        std::hint::black_box(ended)
+    };
+    thread.spawn_scoped(scope, call).expect("a thread")
+}

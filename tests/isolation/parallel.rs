@@ -1,0 +1,227 @@
+//! `parallel`: checks that share a process and are judged by ownership alone.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex, mpsc};
+use std::thread;
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+
+use super::{as_libtest, give_back, report, take};
+
+fn in_company(test: &str) -> Checked {
+    checked::finish(Run::of(&format!("isolation::parallel::{test}")).in_company())
+}
+
+static BOTH_TOOK: Barrier = Barrier::new(2);
+static BOTH_ENDED: Barrier = Barrier::new(2);
+
+#[gpu_leak_check(parallel, confirm = false)]
+#[ignore = "needs the one beside it"]
+#[test]
+fn leaks() {
+    take(64);
+    BOTH_TOOK.wait();
+    BOTH_ENDED.wait();
+}
+
+#[gpu_leak_check(parallel)]
+#[ignore = "needs the one beside it"]
+#[test]
+fn is_clean() {
+    let taken = take(100);
+    BOTH_TOOK.wait();
+    thread::scope(|scope| scope.spawn(|| give_back(taken)).join()).unwrap();
+    BOTH_ENDED.wait();
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn two_at_once() {
+    let leaked = thread::scope(|scope| {
+        let one = as_libtest(scope, module_path!(), "leaks", leaks);
+        let other = as_libtest(scope, module_path!(), "is_clean", is_clean);
+        other.join().expect("the clean one passes");
+        one.join()
+    });
+    assert!(leaked.is_err(), "the leak fails its test");
+}
+
+#[test]
+fn of_two_at_once_each_answers_for_its_own() {
+    let checked = in_company("two_at_once");
+    assert!(checked.child.status.success(), "{}", checked.story());
+    let leaked = report(&checked, "::leaks");
+    assert_eq!(leaked.verdict, Verdict::Leaked, "{}", checked.story());
+    assert_eq!((leaked.findings.len(), leaked.findings[0].bytes), (1, 64));
+    assert!(
+        leaked
+            .notes
+            .iter()
+            .any(|note| note.contains("other checks ran at the same time")),
+        "{}",
+        checked.story()
+    );
+    assert_eq!(
+        report(&checked, "::is_clean").verdict,
+        Verdict::Clean,
+        "{}",
+        checked.story()
+    );
+}
+
+static PARALLEL: AtomicUsize = AtomicUsize::new(0);
+static EXCLUSIVE: AtomicUsize = AtomicUsize::new(0);
+
+#[gpu_leak_check(parallel)]
+#[ignore = "needs the ones beside it"]
+#[test]
+fn shares() {
+    PARALLEL.fetch_add(1, Ordering::SeqCst);
+    assert_eq!(EXCLUSIVE.load(Ordering::SeqCst), 0);
+    give_back(take(8));
+    thread::yield_now();
+    assert_eq!(EXCLUSIVE.load(Ordering::SeqCst), 0);
+    PARALLEL.fetch_sub(1, Ordering::SeqCst);
+}
+
+#[gpu_leak_check]
+#[ignore = "needs the ones beside it"]
+#[test]
+fn shares_with_none() {
+    assert_eq!(EXCLUSIVE.fetch_add(1, Ordering::SeqCst), 0);
+    assert_eq!(PARALLEL.load(Ordering::SeqCst), 0);
+    give_back(take(8));
+    thread::yield_now();
+    assert_eq!(PARALLEL.load(Ordering::SeqCst), 0);
+    EXCLUSIVE.fetch_sub(1, Ordering::SeqCst);
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn many_of_both_sorts() {
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            as_libtest(scope, module_path!(), "shares", shares);
+            as_libtest(scope, module_path!(), "shares_with_none", shares_with_none);
+        }
+    });
+}
+
+#[test]
+fn exclusive_and_parallel_checks_never_overlap() {
+    let checked = in_company("many_of_both_sorts");
+    checked.assert_clean();
+    assert_eq!(checked.reports.len(), 16, "{}", checked.story());
+}
+
+/// Works for whoever asks, on a thread that was there before every check.
+static ERRANDS: Mutex<Option<mpsc::Sender<mpsc::Sender<()>>>> = Mutex::new(None);
+
+fn start_an_unchecked_worker() {
+    let (errands, inbox) = mpsc::channel::<mpsc::Sender<()>>();
+    thread::spawn(move || {
+        for done in inbox {
+            take(1000);
+            done.send(()).unwrap();
+        }
+    });
+    *ERRANDS.lock().unwrap() = Some(errands);
+}
+
+#[gpu_leak_check]
+#[ignore = "needs the thread that its caller starts"]
+#[test]
+fn runs_beside_unchecked_work() {
+    give_back(take(8));
+    let (done, answer) = mpsc::channel();
+    let errands = ERRANDS.lock().unwrap().clone().unwrap();
+    errands.send(done).unwrap();
+    answer.recv().unwrap();
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn has_unchecked_work_beside_it() {
+    start_an_unchecked_worker();
+    runs_beside_unchecked_work();
+}
+
+#[test]
+fn what_unchecked_work_takes_meanwhile_is_told_in_the_summary_and_fails_nothing() {
+    let checked = in_company("has_unchecked_work_beside_it");
+    checked.assert_clean();
+    let told = "1 allocation, 1,000 B by threads outside every check";
+    assert!(checked.child.stderr.contains(told), "{}", checked.story());
+}
+
+/// A pool that the first run of a body starts and later runs use.
+static POOL: Mutex<Option<mpsc::Sender<mpsc::Sender<()>>>> = Mutex::new(None);
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_on_a_thread_of_its_first_run() {
+    let pool = POOL
+        .lock()
+        .unwrap()
+        .get_or_insert_with(|| {
+            let (pool, inbox) = mpsc::channel::<mpsc::Sender<()>>();
+            thread::spawn(move || {
+                for done in inbox {
+                    take(24);
+                    done.send(()).unwrap();
+                }
+            });
+            pool
+        })
+        .clone();
+    let (done, answer) = mpsc::channel();
+    pool.send(done).unwrap();
+    answer.recv().unwrap();
+}
+
+#[test]
+fn a_leak_on_a_thread_that_the_first_run_started_repeats_in_the_second() {
+    let checked = in_company("leaks_on_a_thread_of_its_first_run");
+    assert!(!checked.child.status.success(), "{}", checked.story());
+    let finding = &checked.report().findings[0];
+    assert_eq!(
+        (finding.verdict, finding.bytes),
+        (Verdict::Leaked, 24),
+        "{}",
+        checked.story()
+    );
+    assert!(finding.confirmed.is_some(), "{}", checked.story());
+}
+
+#[gpu_leak_check(parallel)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn calls_a_check_that_leaks() {
+    let told = std::panic::catch_unwind(leaks_alone);
+    assert!(told.is_err());
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_alone() {
+    take(40);
+}
+
+#[test]
+fn what_a_check_inside_has_told_of_the_outer_one_does_not_tell_again() {
+    let checked = in_company("calls_a_check_that_leaks");
+    assert_eq!(report(&checked, "::leaks_alone").verdict, Verdict::Leaked);
+    let outer = report(&checked, "::calls_a_check_that_leaks");
+    assert_eq!(outer.verdict, Verdict::Clean, "{}", checked.story());
+    let summary = "by threads outside every check";
+    assert!(
+        !checked.child.stderr.contains(summary),
+        "{}",
+        checked.story()
+    );
+}

@@ -1,0 +1,9 @@
+//! The attribute on the `main` of a test target without libtest, where the compiler knows of tests.
+
+use gpu_leak_check::{gpu_leak_check, registry};
+
+#[gpu_leak_check]
+fn main() {
+    assert!(registry::cases().is_empty(), "a program is no test");
+    assert_eq!(std::thread::current().name(), Some("main"));
+}

@@ -1,0 +1,105 @@
+//! Captures over several streams, into a graph that was there before, and such as nobody ends.
+
+#![expect(unsafe_code, reason = "calls of the driver's C interface")]
+
+use std::ptr;
+
+use cudarc::driver::sys::{self, CUresult};
+use gpu_leak_tests::fake::Fake;
+
+use super::calls::{GRAPH_NODE_CREATED, Heard, answer, context, heard, listen, ok};
+use super::graphs::{graph, instantiate, launch};
+
+#[test]
+fn forked_streams_capture_into_one_graph() {
+    Fake::new().here(|control| {
+        listen(&[598, 600, 497], &[GRAPH_NODE_CREATED], None);
+        context();
+        // SAFETY: valid out pointers and live handles, here and below.
+        unsafe {
+            let [origin, fork] = [(); 2].map(|()| answer(|out| sys::cuStreamCreate(out, 1)));
+            let event = answer(|out| sys::cuEventCreate(out, 2));
+            let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+            ok(sys::cuStreamBeginCapture_v2(origin, mode));
+            ok(sys::cuEventRecord(event, origin));
+            ok(sys::cuStreamWaitEvent(fork, event, 0));
+            let address: u64 = answer(|out| sys::cuMemAllocAsync(out, 100, fork));
+            ok(sys::cuEventRecord(event, fork));
+            ok(sys::cuStreamWaitEvent(origin, event, 0));
+            ok(sys::cuMemFreeAsync(address, origin));
+            let graph = answer(|out| sys::cuStreamEndCapture(origin, out));
+            let node = Heard::GraphNode(GRAPH_NODE_CREATED, graph as u64);
+            let expected = [598, 600]
+                .into_iter()
+                .flat_map(|cbid| [Heard::Enter(cbid, 0), node, Heard::Exit(cbid, 0, 0)])
+                .chain([Heard::Enter(497, 0), Heard::Exit(497, 0, 0)]);
+            assert_eq!(heard(), expected.collect::<Vec<_>>());
+            let exec = instantiate(graph, 0);
+            ok(launch(exec));
+            assert_eq!(control.live("graph-memory"), (0, 0));
+            assert_eq!(control.live("stream-ordered"), (0, 0));
+        }
+    });
+}
+
+#[test]
+fn an_unjoined_fork_leaves_no_graph() {
+    Fake::new().here(|control| {
+        context();
+        // SAFETY: valid out pointers and live handles, here and below.
+        unsafe {
+            let [origin, fork] = [(); 2].map(|()| answer(|out| sys::cuStreamCreate(out, 1)));
+            let event = answer(|out| sys::cuEventCreate(out, 2));
+            let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+            ok(sys::cuStreamBeginCapture_v2(origin, mode));
+            ok(sys::cuEventRecord(event, origin));
+            ok(sys::cuStreamWaitEvent(fork, event, 0));
+            let mut graph = ptr::null_mut();
+            assert_eq!(
+                sys::cuStreamEndCapture(origin, &raw mut graph),
+                CUresult::CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+            );
+            assert!(graph.is_null());
+        }
+        assert_eq!(control.live("graph").0, 0);
+    });
+}
+
+#[test]
+fn a_capture_into_a_graph_answers_with_that_graph() {
+    Fake::new().here(|control| {
+        context();
+        let graph = graph();
+        // SAFETY: valid out pointers and live handles, here and below.
+        unsafe {
+            let stream = answer(|out| sys::cuStreamCreate(out, 1));
+            let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+            let (none, edges) = (ptr::null(), ptr::null());
+            ok(sys::cuStreamBeginCaptureToGraph(
+                stream, graph, none, edges, 0, mode,
+            ));
+            let _: u64 = answer(|out| sys::cuMemAllocAsync(out, 100, stream));
+            assert_eq!(answer(|out| sys::cuStreamEndCapture(stream, out)), graph);
+        }
+        assert_eq!(control.live("graph").0, 1);
+        let exec = instantiate(graph, 0);
+        ok(launch(exec));
+        assert_eq!(control.live("graph-memory"), (1, 100));
+    });
+}
+
+#[test]
+fn a_destroyed_stream_ends_its_capture() {
+    Fake::new().here(|control| {
+        context();
+        // SAFETY: valid out pointers and live handles, here and below.
+        unsafe {
+            let stream = answer(|out| sys::cuStreamCreate(out, 1));
+            let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+            ok(sys::cuStreamBeginCapture_v2(stream, mode));
+            ok(sys::cuStreamDestroy_v2(stream));
+            let _: u64 = answer(|out| sys::cuMemAlloc_v2(out, 1));
+        }
+        assert_eq!(control.live("graph").0, 0);
+    });
+}

@@ -1,0 +1,122 @@
+//! User objects live while a caller, a graph, a clone or an executable graph refers to them.
+
+#![expect(unsafe_code, reason = "calls of the driver's C interface")]
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cudarc::driver::sys::{self, CUresult};
+use gpu_leak_tests::fake::{Control, Fake};
+
+use super::calls::{answer, context, listen, ok, refusal, succeeded};
+
+const INVALID: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
+const MOVE: u32 = 1;
+
+static ENDED: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" fn end(data: *mut c_void) {
+    assert_eq!(data as usize, 0xDA7A);
+    ENDED.fetch_add(1, Ordering::Relaxed);
+}
+
+fn create(references: u32) -> sys::CUuserObject {
+    let data = ptr::without_provenance_mut(0xDA7A);
+    // SAFETY: a valid out pointer, and a function of this program.
+    answer(|out| unsafe { sys::cuUserObjectCreate(out, data, Some(end), references, 1) })
+}
+
+/// Living objects, and those that have ended.
+fn counts(control: &Control) -> (u64, u32) {
+    (control.live("user-object").0, ENDED.load(Ordering::Relaxed))
+}
+
+#[test]
+fn the_destructor_runs_with_the_last_release() {
+    Fake::new().here(|control| {
+        listen(&[633, 634, 635], &[], None);
+        context();
+        let object = create(2);
+        // SAFETY: live handles, and one that the driver checks.
+        unsafe {
+            ok(sys::cuUserObjectRetain(object, 1));
+            ok(sys::cuUserObjectRelease(object, 2));
+            assert_eq!(counts(control), (1, 0));
+            assert_eq!(
+                sys::cuUserObjectRelease(object, 2),
+                INVALID,
+                "more than there are"
+            );
+            ok(sys::cuUserObjectRelease(object, 1));
+            assert_eq!(counts(control), (0, 1));
+            assert_eq!(sys::cuUserObjectRelease(object, 1), INVALID);
+        }
+        assert_eq!(succeeded(), [633, 634, 635, 635]);
+    });
+}
+
+#[test]
+fn a_user_object_without_a_destructor_or_references_is_refused() {
+    Fake::new().here(|control| {
+        context();
+        let data = ptr::null_mut();
+        // SAFETY: valid out pointers.
+        unsafe {
+            for code in [
+                refusal(|out| sys::cuUserObjectCreate(out, data, None, 1, 1)),
+                refusal(|out| sys::cuUserObjectCreate(out, data, Some(end), 0, 1)),
+                refusal(|out| sys::cuUserObjectCreate(out, data, Some(end), 1, 0)),
+            ] {
+                assert_eq!(code, INVALID);
+            }
+        }
+        assert_eq!(counts(control), (0, 0));
+    });
+}
+
+#[test]
+fn a_graph_its_clone_and_its_exec_hold_references_of_their_own() {
+    Fake::new().here(|control| {
+        listen(&[501, 523, 643, 635, 636, 637, 516, 517], &[], None);
+        context();
+        let object = create(1);
+        // SAFETY: valid out pointers and live handles, here and below.
+        unsafe {
+            let graph = answer(|out| sys::cuGraphCreate(out, 0));
+            ok(sys::cuGraphRetainUserObject(graph, object, 2, 0));
+            ok(sys::cuUserObjectRelease(object, 1));
+            let clone = answer(|out| sys::cuGraphClone(out, graph));
+            let exec = answer(|out| sys::cuGraphInstantiateWithFlags(out, clone, 0));
+            ok(sys::cuGraphReleaseUserObject(graph, object, 2));
+            assert_eq!(sys::cuGraphReleaseUserObject(graph, object, 1), INVALID);
+            ok(sys::cuGraphDestroy(graph));
+            ok(sys::cuGraphDestroy(clone));
+            assert_eq!(counts(control), (1, 0));
+            ok(sys::cuGraphExecDestroy(exec));
+        }
+        assert_eq!(counts(control), (0, 1));
+        assert_eq!(succeeded(), [501, 636, 635, 523, 643, 637, 517, 517, 516]);
+    });
+}
+
+#[test]
+fn a_moved_reference_is_the_graph_s_alone() {
+    Fake::new().here(|control| {
+        context();
+        let object = create(1);
+        // SAFETY: valid out pointers and live handles, here and below.
+        unsafe {
+            let graph = answer(|out| sys::cuGraphCreate(out, 0));
+            ok(sys::cuGraphRetainUserObject(graph, object, 1, MOVE));
+            assert_eq!(sys::cuUserObjectRelease(object, 1), INVALID);
+            assert_eq!(
+                sys::cuGraphRetainUserObject(graph, object, 1, MOVE),
+                INVALID
+            );
+            assert_eq!(counts(control), (1, 0));
+            ok(sys::cuGraphDestroy(graph));
+        }
+        assert_eq!(counts(control), (0, 1));
+    });
+}

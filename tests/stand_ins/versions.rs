@@ -1,0 +1,74 @@
+//! The first versions of calls, which old programs still find under the plain names.
+
+#![expect(unsafe_code, reason = "calls of the driver's C interface")]
+
+use std::ffi::{CStr, c_void};
+use std::mem::transmute;
+use std::ptr;
+
+use cudarc::driver::sys::{self, CUresult};
+use gpu_leak_tests::fake::Fake;
+
+use super::calls::{MIB, answer, context, free_bytes, listen, ok, succeeded};
+
+/// A function as a program built for CUDA 2.0 gets it.
+fn first_version(name: &CStr) -> *mut c_void {
+    let (old, flags) = (2000, 0);
+    // SAFETY: valid out pointers and a C string.
+    answer(|out| unsafe {
+        sys::cuGetProcAddress_v2(name.as_ptr(), out, old, flags, ptr::null_mut())
+    })
+}
+
+#[test]
+fn memory_with_addresses_of_32_bits_is_memory_of_the_device() {
+    Fake::new().here(|control| {
+        listen(&[29, 31, 33, 243], &[], None);
+        context();
+        let before = free_bytes();
+        // SAFETY: the signatures of the first versions, and valid out pointers.
+        unsafe {
+            let allocate: unsafe extern "C" fn(*mut u32, u32) -> CUresult =
+                transmute(first_version(c"cuMemAlloc"));
+            let pitched: unsafe extern "C" fn(*mut u32, *mut u32, u32, u32, u32) -> CUresult =
+                transmute(first_version(c"cuMemAllocPitch"));
+            let free: unsafe extern "C" fn(u32) -> CUresult =
+                transmute(first_version(c"cuMemFree"));
+            let narrow = answer(|out| allocate(out, 100));
+            assert_eq!(control.live("linear"), (1, 100));
+            assert_eq!(before - free_bytes(), 2 * MIB);
+            let (mut rows, mut pitch) = (0, 0);
+            ok(pitched(&raw mut rows, &raw mut pitch, 10, 3, 4));
+            assert_eq!(control.live("pitched"), (1, u64::from(pitch) * 3));
+            ok(sys::cuMemsetD8_v2(u64::from(narrow), 1, 100));
+            ok(free(narrow));
+            ok(free(rows));
+        }
+        assert_eq!(before, free_bytes());
+        assert_eq!(succeeded(), [29, 31, 33, 33]);
+    });
+}
+
+#[test]
+fn the_first_array_calls_have_narrow_descriptors() {
+    Fake::new().here(|control| {
+        listen(&[87, 90, 89], &[], None);
+        context();
+        // SAFETY: the signatures of the first versions, and valid pointers.
+        unsafe {
+            type Create = unsafe extern "C" fn(*mut sys::CUarray, *const u32) -> CUresult;
+            let flat: Create = transmute(first_version(c"cuArrayCreate"));
+            let deep: Create = transmute(first_version(c"cuArray3DCreate"));
+            // Width, height and depth; 32-bit floats, one channel, no flags.
+            let arrays = [
+                answer(|out| flat(out, [10, 2, 0x20, 1].as_ptr())),
+                answer(|out| deep(out, [10, 2, 3, 0x20, 1, 0].as_ptr())),
+            ];
+            assert_eq!(control.live("array"), (2, 80 + 240));
+            for array in arrays {
+                ok(sys::cuArrayDestroy(array));
+            }
+        }
+        assert_eq!(succeeded(), [87, 90, 89, 89]);
+    });
+}
