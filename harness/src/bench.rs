@@ -2,7 +2,7 @@
 //! made for this project's own benchmarks alone.
 
 use crate::report::model::Verdict;
-use crate::{capture, check, observe};
+use crate::{capture, check, device, observe};
 
 /// Starts what the first check of a process starts: ears for sources, and CUPTI.
 ///
@@ -20,6 +20,11 @@ pub fn start() -> Result<(), String> {
 /// Takes no stacks from now on.
 pub fn without_stacks() {
     capture::without_stacks();
+}
+
+/// Reads no whole device from now on.
+pub fn without_device_readings() {
+    device::memory::without_readings();
 }
 
 /// The CUPTI domain and id of everything that is watched.

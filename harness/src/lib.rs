@@ -6,6 +6,7 @@ pub mod __bench;
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+mod allow;
 mod capture;
 pub mod case;
 mod check;
@@ -19,6 +20,7 @@ pub mod probe;
 pub mod recording;
 pub mod registry;
 pub mod report;
+pub mod units;
 
 pub use check::run;
 pub use ledger::Place;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ledger::Kind;
+
 /// The options of `#[gpu_leak_check(…)]`; `None` where the attribute is silent.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -21,6 +23,8 @@ pub struct Options {
     pub layer: Option<&'static str>,
     /// How often the body runs in growth mode; 1 is one run, judged by what it leaves.
     pub rounds: Option<u32>,
+    /// What may stay.
+    pub allow: &'static [Allow],
     /// What the test is to leave, exactly.
     pub expect: Option<Expect>,
     /// Whether a check with findings runs its body once more.
@@ -49,6 +53,7 @@ impl Options {
         max_allocation_count: None,
         layer: None,
         rounds: None,
+        allow: &[],
         expect: None,
         confirm: None,
         on_leak: None,
@@ -70,6 +75,8 @@ impl Options {
             max_allocation_count: self.max_allocation_count.or(other.max_allocation_count),
             layer: self.layer.or(other.layer),
             rounds: self.rounds.or(other.rounds),
+            // The file's entries are no part of these.
+            allow: self.allow,
             expect: self.expect.or(other.expect),
             confirm: self.confirm.or(other.confirm),
             on_leak: self.on_leak.or(other.on_leak),
@@ -89,6 +96,20 @@ pub enum OnLeak {
     Fail,
     /// The test passes and the report is printed.
     Warn,
+}
+
+/// `allow("fn:pattern*", reason = "…", kind = event, up_to = "1 MiB")`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allow {
+    /// `fn:`, `file:`, `lib:` with a pattern in which `*` and `?` stand for what may vary, or
+    /// `fingerprint:` with one as reports have it.
+    pub pattern: &'static str,
+    /// Why it may stay; told in reports.
+    pub reason: &'static str,
+    /// Only resources of this kind.
+    pub kind: Option<Kind>,
+    /// No more than these bytes, inclusive.
+    pub up_to: Option<u64>,
 }
 
 /// `expect(count = 2, bytes = "1 MiB")`.

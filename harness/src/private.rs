@@ -7,7 +7,8 @@ pub use crate::case::{Case, Origin, ShouldPanic};
 #[cfg(feature = "main")]
 pub use crate::check::main;
 pub use crate::check::{run_program, run_test as run};
-pub use crate::options::{Expect, OnLeak, Options, UncheckedIf};
+pub use crate::ledger::Kind;
+pub use crate::options::{Allow, Expect, OnLeak, Options, UncheckedIf};
 pub use crate::origin;
 pub use crate::probe::RegisteredProbe;
 pub use crate::registry::{Registered, RegisteredWarmup, Warmup};

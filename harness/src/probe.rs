@@ -14,6 +14,10 @@ use crate::ledger::Place;
 /// allocate GPU memory.
 pub trait Probe: Sync {
     /// The allocator's name, the same as its [`Source`](crate::observe::Source)'s if it has one.
+    ///
+    /// Some caching allocators are known to keep memory, and a check in which they do is
+    /// inconclusive until they have a probe. By that they are known: `cubecl`, `c10`, `rmm`,
+    /// `bfc`, `onnxruntime`, `ggml`.
     fn name(&self) -> &'static str;
 
     /// Where it holds anything at present.

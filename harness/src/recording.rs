@@ -17,8 +17,8 @@ use std::io;
 use std::path::Path;
 
 pub use crate::capture::recording::Header;
-use crate::check;
 use crate::report::model::Report;
+use crate::{check, config};
 
 /// What a recording comes to.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,12 +35,25 @@ pub struct Replay {
     pub torn: bool,
 }
 
-/// Judges every check in the recording at `path`.
+/// Judges every check in the recording at `path`. What an attribute or a configuration file allowed
+/// at the time is not recorded: nothing may stay.
 ///
 /// # Errors
 ///
 /// When the file cannot be read, was written by a release with a later schema, or is no recording:
 /// with its name and the line.
 pub fn replay(path: impl AsRef<Path>) -> io::Result<Replay> {
-    check::replay(path.as_ref())
+    check::replay(path.as_ref(), &[])
+}
+
+/// As [`replay`], where what the `[[allow]]` entries of the configuration file at `file` name may
+/// stay.
+///
+/// # Errors
+///
+/// As [`replay`], and when the configuration file is wrong: with its name and the line.
+pub fn replay_allowing(path: impl AsRef<Path>, file: impl AsRef<Path>) -> io::Result<Replay> {
+    let allowed = config::allowed_by(file.as_ref());
+    let allowed = allowed.map_err(|what| io::Error::new(io::ErrorKind::InvalidData, what))?;
+    check::replay(path.as_ref(), &allowed)
 }

@@ -8,6 +8,7 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, ExprLit, Lit, LitBool, LitStr, Path, Token, parenthesized};
 
+use crate::allow::Allow;
 use crate::inherit;
 use crate::paths::Paths;
 
@@ -18,6 +19,8 @@ pub(crate) struct Args {
     pub(crate) library: Option<Path>,
     /// The options, as written.
     pub(crate) options: Vec<(&'static str, Value)>,
+    /// What may stay, each as the fields of `Allow`.
+    pub(crate) allow: Vec<Allow>,
 }
 
 /// The value of one option.
@@ -149,6 +152,7 @@ const KNOWN: [Known; 15] = [
 ];
 
 const LIBRARY: &str = "crate";
+const ALLOW: &str = "allow";
 
 impl Args {
     /// Reads all arguments; the error holds every mistake among them.
@@ -186,6 +190,7 @@ impl Args {
     /// Takes over what is not said here.
     fn fill_from(&mut self, inherited: Self) {
         self.library = self.library.take().or(inherited.library);
+        self.allow.extend(inherited.allow);
         for (name, value) in inherited.options {
             if !self.has(name) {
                 self.options.push((name, value));
@@ -200,6 +205,10 @@ impl Args {
 
     fn read_one(&mut self, input: ParseStream<'_>, seen: &mut Vec<Ident>) -> syn::Result<()> {
         let name = Ident::parse_any(input)?;
+        if name == ALLOW {
+            self.allow.push(Allow::parse(&name, input)?);
+            return behind(&name, input);
+        }
         if seen.contains(&name) {
             return Err(syn::Error::new(
                 name.span(),
@@ -220,10 +229,7 @@ impl Args {
         } else {
             return Err(unknown(&name));
         }
-        if is_alone(input) {
-            return Ok(());
-        }
-        Err(input.error(format!("expected a comma behind `{name}`")))
+        behind(&name, input)
     }
 
     /// The fields of the library's `Options` that the attribute sets.
@@ -236,7 +242,13 @@ impl Args {
                 let value = value.fact(paths);
                 quote!(#name: #some(#value))
             })
+            .chain(self.allowed(paths))
             .collect()
+    }
+
+    fn allowed(&self, paths: &Paths) -> Option<TokenStream> {
+        let entries: Vec<_> = self.allow.iter().map(|allow| allow.fact(paths)).collect();
+        (!entries.is_empty()).then(|| quote!(allow: &[#(#entries),*]))
     }
 }
 
@@ -277,7 +289,7 @@ impl Value {
     }
 }
 
-fn bytes(input: ParseStream<'_>) -> syn::Result<Value> {
+pub(crate) fn bytes(input: ParseStream<'_>) -> syn::Result<Value> {
     let value = assigned(input)?;
     let Expr::Lit(ExprLit { lit, .. }) = &value else {
         return Ok(Value::Number(value.into_token_stream()));
@@ -440,6 +452,14 @@ fn library(input: ParseStream<'_>) -> syn::Result<Path> {
     }
 }
 
+/// An argument ends where it should.
+fn behind(name: &Ident, input: ParseStream<'_>) -> syn::Result<()> {
+    if is_alone(input) {
+        return Ok(());
+    }
+    Err(input.error(format!("expected a comma behind `{name}`")))
+}
+
 /// Whether nothing stands behind the name.
 fn is_alone(input: ParseStream<'_>) -> bool {
     input.is_empty() || input.peek(Token![,])
@@ -462,7 +482,7 @@ fn quoted(input: ParseStream<'_>, mistake: &str) -> syn::Result<LitStr> {
 
 fn unknown(name: &Ident) -> syn::Error {
     let written = name.unraw().to_string();
-    let names = || KNOWN.iter().map(|known| known.name).chain([LIBRARY]);
+    let names = || KNOWN.iter().map(|known| known.name).chain([ALLOW, LIBRARY]);
     let nearest = names()
         .map(|known| (distance(&written, known), known))
         .min()

@@ -2,6 +2,7 @@
 //!
 //! This file is the only one that names `proc_macro`, so that everything else runs in unit tests.
 
+mod allow;
 mod args;
 mod attributes;
 mod expand;

@@ -96,6 +96,8 @@ fn a_process_that_exits_inside_a_test_is_an_aborted_test_by_name() {
     let checked = run("exits");
     assert!(checked.reports.is_empty(), "{}", checked.story());
     assert_eq!(checked.aborted, ["boundary::endings::exits"]);
+    let last = "gpu-leak-check: 1 checked: 1 aborted\n  aborted: boundary::endings::exits\n";
+    assert!(checked.child.stderr.contains(last), "{}", checked.story());
 }
 
 #[gpu_leak_check]

@@ -7,7 +7,7 @@ use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::{Control, Fake};
 
 use super::driver::{allocate, allocate_async, context, free, free_async, keep_reserve};
-use super::{assert_clean_with_note, only_finding};
+use super::{assert_clean_with_note, assert_noted, only_finding};
 
 const HERE: &str = "boundary::failures::";
 
@@ -24,7 +24,7 @@ fn run_with(fault: &str, test: &str) -> Checked {
 fn running_out_of_memory_inside_is_no_finding() {
     assert_clean_with_note(
         &run("asks_for_too_much"),
-        "1 creating call failed inside the test",
+        "1 × CUDA_ERROR_OUT_OF_MEMORY: 64.0 TiB of linear memory, asked for at tests/boundary/",
     );
 }
 
@@ -164,6 +164,12 @@ fn a_context_broken_inside_is_named_by_the_checks_after_it() {
         finding.failed.as_ref().expect("the error").code,
         700,
         "{story}"
+    );
+    assert_noted(finding, "the context is broken");
+    let again = "the second run of the body";
+    assert!(
+        !checked.child.stderr.contains(again),
+        "it could only fail\n{story}"
     );
     let reason = second.reason.as_ref().expect("a reason");
     assert_eq!(

@@ -5,8 +5,11 @@ mod blind;
 mod contexts;
 mod driver;
 mod endings;
+mod facts;
 mod failures;
+mod libraries;
 mod owners;
+mod whole;
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::model::{Finding, Report, Verdict};
@@ -16,12 +19,7 @@ use gpu_leak_tests::checked::Checked;
 #[track_caller]
 fn assert_clean_with_note(checked: &Checked, part: &str) {
     checked.assert_clean();
-    let notes = &checked.report().notes;
-    assert!(
-        notes.iter().any(|note| note.contains(part)),
-        "no note with `{part}` in {notes:?}\n{}",
-        checked.story()
-    );
+    assert_noted_report(checked.report(), part);
 }
 
 /// The one finding of the last check of a process that failed for it.
@@ -49,6 +47,15 @@ fn only_finding<'a>(report: &'a Report, story: &str) -> &'a Finding {
         panic!("{} findings\n{story}", report.findings.len());
     };
     finding
+}
+
+#[track_caller]
+fn assert_noted_report(report: &Report, part: &str) {
+    assert!(
+        report.notes.iter().any(|note| note.contains(part)),
+        "no note with `{part}` in {:?}",
+        report.notes
+    );
 }
 
 #[track_caller]

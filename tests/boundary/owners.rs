@@ -143,7 +143,7 @@ fn leaks_on_a_thread() {
 }
 
 /// A thread that was there before every check and does what it is told.
-fn old_thread() -> &'static mpsc::Sender<mpsc::Sender<()>> {
+pub(super) fn old_thread() -> &'static mpsc::Sender<mpsc::Sender<()>> {
     static THREAD: OnceLock<mpsc::Sender<mpsc::Sender<()>>> = OnceLock::new();
     THREAD.get_or_init(|| {
         let (jobs, inbox) = mpsc::channel::<mpsc::Sender<()>>();

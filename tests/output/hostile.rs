@@ -2,7 +2,7 @@
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::headline;
-use gpu_leak_check::report::model::{Finding, Report, Site, Verdict};
+use gpu_leak_check::report::model::{Finding, Known, Library, Report, Site, Verdict};
 use insta::assert_snapshot;
 
 use super::sample::{self, MIB, device, leak, rendered, report, with};
@@ -25,6 +25,17 @@ fn hostile(name: &str) -> Report {
             ],
             user: Some(0),
             fingerprint: name.to_owned(),
+            library: Some(Library {
+                name: name.to_owned(),
+                function: Some(name.to_owned()),
+                file: Some(name.to_owned()),
+                called_by: Some(name.to_owned()),
+                known: Some(Known {
+                    table: 1,
+                    row: name.to_owned(),
+                    says: name.to_owned(),
+                }),
+            }),
         },
         foreign_thread: Some(name.to_owned()),
         notes: vec![name.to_owned()],

@@ -74,6 +74,7 @@ pub(crate) fn finding(verdict: Verdict, kind: Kind, count: u64, each: u64) -> Fi
         site: site(),
         taken: count,
         given_back: 0,
+        when: None,
         confirmed: None,
         failed: None,
         rounds: Vec::new(),
@@ -116,6 +117,7 @@ pub(crate) fn site() -> Site {
             ),
         ],
         user: Some(1),
+        library: None,
     }
 }
 
@@ -158,5 +160,6 @@ pub(crate) fn device() -> DeviceTable {
             },
             row("handles", Figure::Handles, 5, 5, Some(7)),
         ],
+        whole: None,
     }
 }

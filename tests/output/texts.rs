@@ -3,8 +3,8 @@
 use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::Style;
 use gpu_leak_check::report::model::{
-    Confirmation, DeviceTable, FailedRelease, Figure, Finding, Frame, Owner, Report, Row, Site,
-    Verdict,
+    Confirmation, DeviceTable, FailedRelease, Figure, Finding, Frame, Known, Library, Owner, Part,
+    Purpose, Report, Row, Site, Verdict, When, WholeDevice,
 };
 use insta::assert_snapshot;
 
@@ -32,6 +32,69 @@ fn colours_change_nothing_but_colours() {
         rest = escape.split_once('m').unwrap().1;
     }
     assert_eq!(plain + rest, rendered(&report));
+}
+
+#[test]
+fn a_finding_is_told_with_its_holder_and_its_age() {
+    let known = Known {
+        table: 1,
+        row: "cublas-handle".to_owned(),
+        says: "cuBLAS keeps it until cublasDestroy: drop the handle".to_owned(),
+    };
+    let library = Library {
+        name: "cuBLAS".to_owned(),
+        function: Some("cublasCreate_v2".to_owned()),
+        file: Some("libcublas.so.13.0.0.19".to_owned()),
+        called_by: Some("libtorch".to_owned()),
+        known: Some(known),
+    };
+    let when = |first, last, of| Some(When { first, last, of });
+    let held = Finding {
+        site: Site {
+            library: Some(library),
+            ..sample::site()
+        },
+        when: when(3, 3, 12),
+        ..leak(Kind::Linear, 1, 64 * MIB)
+    };
+    let spread = Finding {
+        when: when(3, 9_970, 10_000),
+        ..leak(Kind::Linear, 100, 4)
+    };
+    let nothing_else = Finding {
+        when: when(1, 2, 2),
+        ..leak(Kind::Linear, 2, 4)
+    };
+    let report = Report {
+        findings: vec![held, spread, nothing_else],
+        ..report(Verdict::Leaked)
+    };
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn callers_that_repeat_are_told_once() {
+    let frame = |function, line| sample::frame(function, "src/tree.rs", line, 5);
+    let closure = |column| sample::frame("{closure#0}", "src/tree.rs", 40, column);
+    let report = with(Finding {
+        site: Site {
+            frames: vec![
+                frame("tree::grow", 3),
+                frame("tree::visit", 9),
+                frame("tree::visit", 9),
+                frame("tree::visit", 9),
+                frame("tree::plant", 21),
+                closure(5),
+                sample::frame("train::training_frees_everything", "src/tree.rs", 40, 3),
+            ],
+            user: Some(0),
+            ..sample::site()
+        },
+        ..leak(Kind::Linear, 1, MIB)
+    });
+    let text = rendered(&report);
+    let callers = "called by  tree::visit (src/tree.rs:9) 3 times ← tree::plant (src/tree.rs:21) ← src/tree.rs:40\n";
+    assert!(text.contains(callers), "{text}");
 }
 
 #[test]
@@ -154,6 +217,7 @@ fn several_devices_share_their_columns() {
             peak: None,
             remark: None,
         }],
+        whole: None,
     };
     let elsewhere = Finding {
         place: Place::cuda(1),
@@ -163,6 +227,45 @@ fn several_devices_share_their_columns() {
         devices: vec![device(), second],
         findings: vec![leak(Kind::Linear, 1, MIB), elsewhere],
         ..report(Verdict::Leaked)
+    };
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn the_whole_device_is_told_below_its_layers_with_what_is_known_of_it() {
+    let part = |purpose, bytes| Part { purpose, bytes };
+    let whole = |baseline, after, parts: &[Part], unexplained, hints: &[&str]| DeviceTable {
+        whole: Some(WholeDevice {
+            second_run: baseline == 0,
+            baseline,
+            after,
+            parts: parts.to_vec(),
+            unexplained,
+            hints: hints.iter().map(|hint| (*hint).to_owned()).collect(),
+        }),
+        ..device()
+    };
+    let known = [
+        part(Purpose::Driver, 1 << 20),
+        part(Purpose::PoolReserve, 31 << 20),
+    ];
+    let back = [part(Purpose::Driver, -4 << 20)];
+    let report = Report {
+        devices: vec![
+            whole(500 * MIB, 532 * MIB, &known, 0, &[]),
+            whole(
+                500 * MIB,
+                680 * MIB,
+                &known,
+                148 << 20,
+                &["2 modules more loaded"],
+            ),
+            whole(500 * MIB, 496 * MIB, &back, 0, &[]),
+            whole(0, 32 * MIB, &known, 0, &[]),
+            whole(500 * MIB, 510 * MIB, &[], 10 << 20, &[]),
+            whole(500 * MIB, 500 * MIB, &[], 0, &[]),
+        ],
+        ..report(Verdict::Clean)
     };
     assert_snapshot!(rendered(&report));
 }

@@ -6,32 +6,6 @@ use gpu_leak_check::report::model::Verdict;
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::gpu;
 
-macro_rules! stays_quiet {
-    ($($name:ident)*) => {
-        $(#[test]
-        fn $name() {
-            let checked =
-                checked::run(concat!("detects::planted::", stringify!($name), "::stays_quiet"));
-            // A hundred nested checks and the one around them.
-            assert_eq!(checked.reports.len(), 101, "{}", checked.story());
-            checked.assert_clean();
-        })*
-    };
-}
-
-stays_quiet! {
-    linear
-    stream_ordered_400_bytes
-    stream_ordered_1_mib
-    pitched
-    managed
-    pinned
-    registered
-    a_stream
-    an_event
-    a_pool
-}
-
 /// Fails unless the test passed and all its checks were clean; one of them may tell what is made
 /// once and kept.
 #[track_caller]
@@ -44,13 +18,6 @@ fn assert_quiet_but_for_first_use(checked: &Checked, checks: usize) {
     };
     let (clean, told) = (count(Verdict::Clean), count(Verdict::FirstUse));
     assert!(told <= 1 && clean + told == checks, "{story}");
-}
-
-/// The pool that it takes from is made once and kept.
-#[test]
-fn from_an_explicit_pool() {
-    let checked = checked::run("detects::planted::from_an_explicit_pool::stays_quiet");
-    assert_quiet_but_for_first_use(&checked, 101);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use gpu_leak_tests::gpu;
 use tempfile::TempDir;
 
 use super::programs::{ALL, GPU_ONLY};
+use crate::kinds;
 
 /// A checked test in a process of its own, and the recording that it made.
 pub(super) struct Recorded {
@@ -27,13 +28,19 @@ pub(super) struct Recorded {
 impl Recorded {
     /// Runs a test on this machine's GPU, else on the stand-in.
     pub(super) fn run(test: &str) -> Self {
+        Self::run_with(test, &[])
+    }
+
+    /// As [`Self::run`], with these variables.
+    fn run_with(test: &str, variables: &[(&str, &str)]) -> Self {
         let fake = Fake::new();
         let run = if gpu::is_present() {
             Run::of(test)
         } else {
             fake.run(test).env("RECORD_ON", "embedded")
         };
-        Self::finish(run)
+        let with = |run: Run, (name, value): &(&str, &str)| run.env(name, value);
+        Self::finish(variables.iter().fold(run, with))
     }
 
     fn finish(run: Run) -> Self {
@@ -102,6 +109,12 @@ fn every_program_is_judged_again_as_it_was() {
     }
 }
 
+/// Tests whose attribute says what may stay.
+const ALLOWING: [&str; 2] = [
+    "settings::allowed::keeps_its_table",
+    "settings::allowed::keeps_more_than_its_table",
+];
+
 /// The bodies of this claim's tests: leaks, failing calls, broken contexts, strangers, nested checks.
 fn assert_bodies_are_judged_alike(claim: &str, at_least: usize) {
     let program = std::env::current_exe().expect("the path of this program");
@@ -111,7 +124,9 @@ fn assert_bodies_are_judged_alike(claim: &str, at_least: usize) {
         .expect("a list of tests");
     let list = String::from_utf8(list.stdout).expect("names");
     let mut judged = 0;
-    for test in list.lines().filter_map(|line| line.strip_suffix(": test")) {
+    let tests = list.lines().filter_map(|line| line.strip_suffix(": test"));
+    // What an attribute allows is not recorded.
+    for test in tests.filter(|test| !ALLOWING.contains(test)) {
         let recorded = Recorded::run(test);
         // Some run no check on this machine.
         if recorded.path.exists() {
@@ -129,7 +144,23 @@ fn every_body_of_the_boundary_is_judged_again_as_it_was() {
 
 #[test]
 fn every_planted_leak_is_judged_again_as_it_was() {
-    assert_bodies_are_judged_alike("detects::planted::", 20);
+    assert_bodies_are_judged_alike("detects::planted::", 3);
+    assert_bodies_are_judged_alike("regressions::memory::", 4);
+    assert_bodies_are_judged_alike("regressions::allocators::", 2);
+}
+
+/// A leak of every kind: graph memory, physical memory, what has counted references.
+#[test]
+fn a_leak_of_every_kind_is_judged_again_as_it_was() {
+    for kind in kinds::names() {
+        let row = [(kinds::ROW, kind)];
+        let recorded = Recorded::run_with("kinds::child_that_leaks", &row);
+        // A GPU cannot do everything.
+        assert!(gpu::is_present() || recorded.path.exists(), "{kind}");
+        if recorded.path.exists() {
+            assert_judged_alike(&recorded);
+        }
+    }
 }
 
 #[test]
@@ -141,6 +172,30 @@ fn every_budget_growth_and_expectation_is_judged_again_as_it_was() {
 #[test]
 fn every_allocator_s_program_is_judged_again_as_it_was() {
     assert_bodies_are_judged_alike("conformance::watched::", 5);
+}
+
+#[test]
+fn what_may_stay_is_what_the_caller_of_the_replay_says() {
+    let recorded = Recorded::run(ALLOWING[0]);
+    assert_eq!(recorded.checked.report().verdict, Verdict::Allowed);
+    let by_default = recorded.replay();
+    assert_eq!(by_default.reports[0].verdict, Verdict::Leaked);
+
+    let file = recorded.path.with_extension("toml");
+    let text = "[[allow]]\nfn = '*lookup_table'\nreason = 'shared by all models'";
+    fs::write(&file, text).expect("a file beside the recording");
+    let replay = recording::replay_allowing(&recorded.path, &file).expect("a recording");
+    let [finding] = &replay.reports[0].findings[..] else {
+        panic!("{:?}", replay.reports)
+    };
+    assert_eq!((finding.verdict, finding.bytes), (Verdict::Allowed, 100));
+    let note = format!("allowed by {}:1: shared by all models", file.display());
+    assert_eq!(finding.notes, [note]);
+
+    fs::write(&file, "[[allow]]\nfn = 3").expect("the same file");
+    let error = recording::replay_allowing(&recorded.path, &file).expect_err("a bad file");
+    let place = format!("{}:2:6: ", file.display());
+    assert!(error.to_string().starts_with(&place), "{error}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::shelf::take;
 use super::{headline, run_with};
 
 /// Runs a test with a configuration file that says `text`.
-fn configured(test: &str, text: &str) -> Checked {
+pub(super) fn configured(test: &str, text: &str) -> Checked {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gpu.toml");
     fs::write(&file, text).unwrap();

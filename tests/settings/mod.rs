@@ -1,5 +1,6 @@
 //! What a test may say about itself, and a run about all its tests.
 
+mod allowed;
 mod budgets;
 mod expected;
 mod file;

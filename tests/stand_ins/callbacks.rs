@@ -319,6 +319,27 @@ fn a_lost_subscription_is_silent_and_only_its_state_tells() {
 }
 
 #[test]
+fn a_tracer_that_another_tool_shuts_down_is_silent_and_refuses_everything() {
+    Fake::new().here(|control| {
+        let subscriber = subscribe_to(&MEMORY);
+        let _context = CudaContext::new(0).expect("a context");
+        let address = allocate(8);
+        assert_eq!(heartbeat(subscriber), Ok(true));
+        control.set_fault("cupti:finalized@0");
+        free(address);
+        assert_eq!(
+            seen(),
+            [enter("cuMemAlloc_v2", 8), exit("cuMemAlloc_v2", 0, 8)]
+        );
+        assert_eq!(
+            heartbeat(subscriber),
+            Err(CUptiResult::CUPTI_ERROR_INVALID_PARAMETER)
+        );
+        assert_eq!(subscribe(), Err(CUptiResult::CUPTI_ERROR_NOT_INITIALIZED));
+    });
+}
+
+#[test]
 fn a_fatal_error_is_told_once_and_ends_everything() {
     Fake::new().fault("cupti:fatal@1").here(|_| {
         let subscriber = subscribe_to(&MEMORY);

@@ -2,7 +2,9 @@
 
 #![expect(unsafe_code, reason = "calls of the driver's C interface")]
 
+use std::ffi::c_void;
 use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use cudarc::driver::sys::{self, CUresult};
 use gpu_leak_tests::fake::Fake;
@@ -101,5 +103,31 @@ fn a_destroyed_stream_ends_its_capture() {
             let _: u64 = answer(|out| sys::cuMemAlloc_v2(out, 1));
         }
         assert_eq!(control.live("graph").0, 0);
+    });
+}
+
+static CALLED: AtomicU32 = AtomicU32::new(0);
+
+unsafe extern "C" fn count(_: *mut c_void) {
+    CALLED.fetch_add(1, Ordering::Relaxed);
+}
+
+#[test]
+fn a_captured_function_runs_with_each_launch() {
+    Fake::new().here(|_| {
+        context();
+        // SAFETY: valid out pointers, live handles and a function of this program, here and below.
+        unsafe {
+            let stream = answer(|out| sys::cuStreamCreate(out, 1));
+            let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+            ok(sys::cuStreamBeginCapture_v2(stream, mode));
+            ok(sys::cuLaunchHostFunc(stream, Some(count), ptr::null_mut()));
+            let graph = answer(|out| sys::cuStreamEndCapture(stream, out));
+            let exec = instantiate(graph, 0);
+            assert_eq!(CALLED.load(Ordering::Relaxed), 0);
+            ok(launch(exec));
+            ok(launch(exec));
+        }
+        assert_eq!(CALLED.load(Ordering::Relaxed), 2);
     });
 }

@@ -16,7 +16,10 @@ const DESTROYING: u32 = 2;
 #[test]
 fn a_created_context_ends_with_its_last_detach() {
     Fake::new().here(|control| {
-        result::init().expect("a driver");
+        let primary = context();
+        // SAFETY: a live context.
+        let detached = unsafe { sys::cuCtxDetach(primary) };
+        assert_eq!(detached, CUresult::CUDA_ERROR_INVALID_CONTEXT);
         // SAFETY: valid out pointers and live handles, here and below.
         unsafe {
             let context = answer(|out| sys::cuCtxCreate_v4(out, ptr::null_mut(), 0, 0));
@@ -25,12 +28,12 @@ fn a_created_context_ends_with_its_last_detach() {
             ok(sys::cuCtxDetach(context));
             assert_eq!(
                 (control.live("context").0, control.live("linear").0),
-                (1, 1)
+                (2, 1)
             );
             ok(sys::cuCtxDetach(context));
             assert_eq!(
                 (control.live("context").0, control.live("linear").0),
-                (0, 0)
+                (1, 0)
             );
             assert_eq!(
                 sys::cuCtxDetach(context),

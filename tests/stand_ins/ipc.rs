@@ -6,7 +6,7 @@ use cudarc::cupti::sys as cupti;
 use cudarc::driver::sys::{self, CUresult};
 use gpu_leak_tests::fake::Fake;
 
-use super::calls::{answer, context, heard, listen, ok, pair, refusal};
+use super::calls::{answer, context, free_bytes, heard, listen, ok, pair, refusal};
 
 const OPEN: u32 = 567;
 const CLOSE: u32 = 330;
@@ -65,6 +65,32 @@ fn an_opened_handle_is_one_mapping_until_its_last_close() {
             assert_eq!(events[2..4], pair(OPEN, 0, opened));
             assert_eq!(events[4..6], pair(CLOSE, opened, opened));
             assert_eq!(events.len(), 10);
+        }
+    });
+}
+
+#[test]
+fn memory_of_another_process_takes_nothing_of_this_one_s_device() {
+    Fake::new().here(|control| {
+        context();
+        // SAFETY: valid out pointers and live handles, here and below.
+        unsafe {
+            let source: u64 = answer(|out| sys::cuMemAlloc_v2(out, 100));
+            let mut handle = answer(|out| sys::cuIpcGetMemHandle(out, source));
+            let mut broken = handle;
+            broken.reserved[0] ^= 1;
+            assert_eq!(
+                refusal(|out| sys::cuIpcOpenMemHandle_v2(out, broken, LAZY)),
+                CUresult::CUDA_ERROR_INVALID_VALUE
+            );
+            // The second word says which process made it.
+            handle.reserved[8] ^= 1;
+            ok(sys::cuMemFree_v2(source));
+            let before = free_bytes();
+            let opened: u64 = answer(|out| sys::cuIpcOpenMemHandle_v2(out, handle, LAZY));
+            assert_eq!(control.live("ipc"), (1, 100));
+            assert_eq!(before, free_bytes());
+            ok(sys::cuIpcCloseMemHandle(opened));
         }
     });
 }

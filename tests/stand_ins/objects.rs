@@ -160,19 +160,39 @@ fn live(control: &Control) -> [u64; 9] {
     .map(|kind| control.live(kind).0)
 }
 
+/// The ways in which a context can end.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Destroy,
+    Release,
+    Reset,
+}
+
 #[test]
-fn a_context_takes_its_objects_with_it() {
+fn a_context_takes_its_objects_with_it_however_it_ends() {
     Fake::new().here(|control| {
         context();
         let before = free_bytes();
-        // SAFETY: valid out pointers and live handles, here and below.
-        unsafe {
-            let context = answer(|out| sys::cuCtxCreate_v4(out, ptr::null_mut(), 0, 0));
-            make_one_of_each();
-            assert_eq!(live(control), [1; 9]);
-            ok(sys::cuCtxDestroy_v2(context));
+        // SAFETY: a device that is there.
+        ok(unsafe { sys::cuDevicePrimaryCtxRelease_v2(0) });
+        for end in [End::Destroy, End::Release, End::Reset] {
+            // SAFETY: valid out pointers and live handles, here and below.
+            unsafe {
+                let context = match end {
+                    End::Destroy => answer(|out| sys::cuCtxCreate_v4(out, ptr::null_mut(), 0, 0)),
+                    End::Release | End::Reset => context(),
+                };
+                make_one_of_each();
+                assert_eq!(live(control), [1; 9], "{end:?}");
+                ok(match end {
+                    End::Destroy => sys::cuCtxDestroy_v2(context),
+                    End::Release => sys::cuDevicePrimaryCtxRelease_v2(0),
+                    End::Reset => sys::cuDevicePrimaryCtxReset_v2(0),
+                });
+            }
+            assert_eq!(live(control), [0; 9], "{end:?}");
         }
-        assert_eq!(live(control), [0; 9]);
+        context();
         assert_eq!(before, free_bytes());
     });
 }

@@ -131,3 +131,21 @@ fn a_destroyed_current_pool_makes_room_for_the_default_one() {
         assert_eq!(succeeded(), [607, 609, 598, 608]);
     });
 }
+
+#[test]
+fn a_managed_pool_takes_nothing_of_the_device_before_it_is_used() {
+    Fake::new().here(|control| {
+        context();
+        let before = free_bytes();
+        // SAFETY: a valid out pointer; the properties begin with the type and what handles it has, then comes where
+        // it is: bindings of different CUDA versions name these fields differently.
+        let managed = answer(|out| unsafe {
+            let mut props: sys::CUmemPoolProps = zeroed();
+            (&raw mut props).cast::<[i32; 4]>().write([2, 0, 1, 0]);
+            sys::cuMemPoolCreate(out, &raw const props)
+        });
+        from_pool(managed, 100);
+        assert_eq!(control.live("stream-ordered"), (1, 100));
+        assert_eq!(before, free_bytes());
+    });
+}

@@ -120,3 +120,33 @@ fn a_moved_reference_is_the_graph_s_alone() {
         assert_eq!(counts(control), (0, 1));
     });
 }
+
+#[test]
+fn a_capture_that_nobody_can_end_gives_up_its_graph_s_references() {
+    Fake::new().here(|control| {
+        context();
+        let object = create(1);
+        // SAFETY: valid out pointers and live handles, here and below.
+        unsafe {
+            let stream = answer(|out| sys::cuStreamCreate(out, 1));
+            let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+            ok(sys::cuStreamBeginCapture_v2(stream, mode));
+            let (mut graph, mut status) = (
+                ptr::null_mut(),
+                sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE,
+            );
+            ok(sys::cuStreamGetCaptureInfo_v3(
+                stream,
+                &raw mut status,
+                ptr::null_mut(),
+                &raw mut graph,
+                ptr::null_mut(),
+                ptr::null_mut(),
+                ptr::null_mut(),
+            ));
+            ok(sys::cuGraphRetainUserObject(graph, object, 1, MOVE));
+            ok(sys::cuStreamDestroy_v2(stream));
+        }
+        assert_eq!(counts(control), (0, 1));
+    });
+}

@@ -4,6 +4,7 @@
 
 use std::mem::zeroed;
 use std::os::fd::FromRawFd as _;
+use std::ptr;
 
 use cudarc::driver::sys::{self, CUresult};
 use gpu_leak_tests::fake::Fake;
@@ -168,6 +169,26 @@ fn a_multicast_object_keeps_what_is_bound_to_it() {
             assert_eq!(count(), (0, 0));
         }
         assert_eq!(succeeded(), [706, 549, 708, 550, 550]);
+    });
+}
+
+#[test]
+fn memory_is_mapped_into_a_sparse_array_by_its_handle() {
+    Fake::new().here(|_| {
+        listen(&[584], &[], None);
+        context();
+        let memory = memory_on(0);
+        // `CUarrayMapInfo`: what to do, which is to map, and with which handle.
+        let mut map = [0_u64; 12];
+        (map[7], map[8]) = (1, memory);
+        // SAFETY: the description is as long as the driver reads, and the handles are checked.
+        let map_into = |map: &mut [u64; 12]| unsafe {
+            sys::cuMemMapArrayAsync(ptr::from_mut(map).cast(), 1, ptr::null_mut())
+        };
+        ok(map_into(&mut map));
+        ok(release(memory));
+        assert_eq!(map_into(&mut map), INVALID);
+        assert_eq!(succeeded(), [584]);
     });
 }
 

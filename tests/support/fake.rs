@@ -18,6 +18,9 @@ use crate::child::Run;
 /// The names under which programs look for the driver: its own, and a toolkit's.
 const CUDA_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
+/// The same for cuBLAS, which programs open when they first need it.
+const CUBLAS_NAME: &str = "libcublas.so.13";
+
 /// The same for CUPTI.
 const CUPTI_NAMES: [&str; 2] = ["libcupti.so.13", "libcupti.so"];
 
@@ -55,6 +58,16 @@ impl Fake {
             devices: 1,
             faults: Vec::new(),
         }
+    }
+
+    /// A machine with cuBLAS, which has no more than handles.
+    #[must_use]
+    pub fn with_cublas(self) -> Self {
+        link(
+            &built("libgpu_leak_fake_cublas.so"),
+            &self.folder.path().join(CUBLAS_NAME),
+        );
+        self
     }
 
     /// No CUPTI on this machine.

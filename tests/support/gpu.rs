@@ -8,12 +8,20 @@ use cudarc::driver::{CudaContext, sys};
 /// Whether a CUDA device can be used, and `GPU_TESTS` does not say `fake`.
 #[must_use]
 pub fn is_present() -> bool {
-    static PRESENT: OnceLock<bool> = OnceLock::new();
-    *PRESENT.get_or_init(|| {
+    count() > 0
+}
+
+/// How many CUDA devices can be used; none where `GPU_TESTS` says `fake`.
+#[must_use]
+pub fn count() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    *COUNT.get_or_init(|| {
         // cudarc panics where a function is missing, so ask for the library first.
-        env::var_os("GPU_TESTS").is_none_or(|value| value != "fake")
-            && library_is_present()
-            && CudaContext::device_count().is_ok_and(|count| count > 0)
+        if env::var_os("GPU_TESTS").is_some_and(|value| value == "fake") || !library_is_present() {
+            return 0;
+        }
+        let count = CudaContext::device_count().unwrap_or(0);
+        usize::try_from(count).unwrap_or(0)
     })
 }
 

@@ -1,5 +1,7 @@
 //! What a check could not see. Blind is never clean.
 
+use std::sync::OnceLock;
+
 use crate::capture::cupti::{self, Unavailable};
 use crate::device::contexts;
 use crate::ledger;
@@ -20,6 +22,18 @@ pub(crate) struct Blindness {
 /// Whether this machine has no working driver.
 pub(crate) fn no_gpu() -> bool {
     matches!(cupti::start(), Err(Unavailable::NoDriver { .. }))
+}
+
+/// A wrong setting that no driver is there to stumble over; where there is one, it is the reason
+/// itself.
+pub(crate) fn misled() -> Option<String> {
+    static NOTE: OnceLock<Option<String>> = OnceLock::new();
+    let note = NOTE.get_or_init(|| {
+        // Looking for CUPTI takes a millisecond.
+        let bad = no_gpu().then(cupti::bad_override)??;
+        Some(format!("{}; {}", bad.what(), bad.remedy()))
+    });
+    note.clone()
 }
 
 /// What the check that just ran could not see; `saw_events` says whether any source reported

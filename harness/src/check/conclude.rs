@@ -7,13 +7,15 @@ use super::over;
 use super::rounds::Rounds;
 use super::sites::{Sites, site};
 use super::sources::Poisoned;
-use crate::judge::{self, Confirmed, Held, LevelName, Reading, What, confirm};
+use super::{refused, tables, uncovered};
+use crate::allow::{self, Date, Entry};
+use crate::judge::{self, Confirmed, Held, Reading, What, confirm};
+use crate::ledger::Layer;
 use crate::ledger::event::ContextEnd;
-use crate::ledger::{Layer, Place};
 use crate::report::model::{
-    Confirmation, DeviceTable, FailedRelease, Figure, Finding, Left, Reason, Report, Row, Verdict,
+    Confirmation, FailedRelease, Finding, Left, Reason, Report, Verdict, When,
 };
-use crate::report::units;
+use crate::units;
 
 /// What a check is called and where it stands.
 #[derive(Clone, Debug)]
@@ -23,6 +25,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) line: u32,
     pub(crate) column: u32,
     pub(crate) again: Option<String>,
+    /// What may stay.
+    pub(crate) allowed: Vec<Entry>,
 }
 
 /// Puts the runs of one check together.
@@ -37,7 +41,7 @@ pub(crate) fn conclude(
     let mut findings: Vec<Finding> = compare(first, second, names)
         .iter()
         .filter(|confirmed| !(lost && may_be_gone(&confirmed.held)))
-        .map(|confirmed| finding(confirmed, names))
+        .map(|confirmed| finding(confirmed, first, names))
         .collect();
     let again = second.filter(|second| second.as_expected);
     findings.extend(over::findings(
@@ -46,15 +50,12 @@ pub(crate) fn conclude(
         names,
     ));
     let notes = notes(first, second);
-    report(
-        subject,
-        first,
-        &first.after,
-        findings,
-        notes,
-        blindness,
-        names,
-    )
+    let after = &first.after;
+    let mut report = report(subject, first, after, findings, notes, blindness, names);
+    if let Some(again) = again {
+        tables::complete(&mut report.devices, &again.before, &again.after, names);
+    }
+    report
 }
 
 /// Puts the rounds of one check together.
@@ -79,16 +80,16 @@ pub(crate) fn conclude_rounds(
                 bytes: level.bytes,
             })
             .collect(),
-        ..finding(&unconfirmed(grown.held.clone()), names)
+        // Its calls are those of several rounds.
+        when: None,
+        ..finding(&unconfirmed(grown.held.clone()), &rounds.first, names)
     });
     let last = rounds.last.as_ref().unwrap_or(&rounds.first);
-    let incidents = [&rounds.first]
-        .into_iter()
-        .chain(&rounds.last)
-        .flat_map(|round| &round.held);
-    let incidents = incidents.filter(|held| judge::is_an_incident(held));
     let mut findings: Vec<_> = grown.collect();
-    findings.extend(incidents.map(|held| finding(&unconfirmed(held.clone()), names)));
+    for round in [&rounds.first].into_iter().chain(&rounds.last) {
+        let incidents = round.held.iter().filter(|held| judge::is_an_incident(held));
+        findings.extend(incidents.map(|held| finding(&unconfirmed(held.clone()), round, names)));
+    }
     findings.extend(over::findings(&rounds.first.over, None, names));
     let notes = rounds.first.notes.clone();
     report(
@@ -107,10 +108,11 @@ fn report(
     first: &Measured,
     after: &Reading,
     mut findings: Vec<Finding>,
-    notes: Vec<String>,
+    mut notes: Vec<String>,
     blindness: Option<&Blindness>,
     names: &dyn Names,
 ) -> Report {
+    allow::settle(&subject.allowed, Date::today(), &mut findings);
     findings.sort_by_key(|finding| {
         (
             finding.verdict,
@@ -118,11 +120,22 @@ fn report(
             std::cmp::Reverse(finding.count),
         )
     });
+    notes.extend(refused::notes(&first.refused, names));
+    notes.extend(names.misled());
     let reason = reason(first, blindness, names);
-    let verdict = match (findings.first(), &reason) {
-        (Some(finding), _) => finding.verdict,
-        (None, Some((verdict, _))) => *verdict,
-        (None, None) => Verdict::Clean,
+    let (verdict, reason) = match (findings.first(), reason) {
+        // What is allowed tells nothing of what could not be seen.
+        (Some(finding), Some((verdict, reason))) if finding.verdict == Verdict::Allowed => {
+            (verdict, Some(reason))
+        }
+        // A finding is a finding, whatever else could not be seen.
+        (Some(finding), Some((Verdict::Inconclusive, reason))) => {
+            notes.push(format!("{}; {}", reason.what, reason.remedy));
+            (finding.verdict, None)
+        }
+        (Some(finding), _) => (finding.verdict, None),
+        (None, Some((verdict, reason))) => (verdict, Some(reason)),
+        (None, None) => (Verdict::Clean, None),
     };
     Report {
         test: subject.test.to_owned(),
@@ -130,9 +143,9 @@ fn report(
         line: subject.line,
         column: subject.column,
         verdict,
-        reason: reason.map(|(_, reason)| reason),
+        reason,
         findings,
-        devices: tables(&first.before, after, names),
+        devices: tables::tables(&first.before, after, names),
         notes,
         again: subject.again,
         waited_ms: 0,
@@ -230,7 +243,7 @@ fn name_what_pins(
     }
 }
 
-fn finding(confirmed: &Confirmed, names: &dyn Names) -> Finding {
+fn finding(confirmed: &Confirmed, run: &Measured, names: &dyn Names) -> Finding {
     let held = &confirmed.held;
     let (verdict, kind) = match held.key.what {
         What::Live(kind) | What::EndedWithContext(kind, _) => (Verdict::Leaked, Some(kind)),
@@ -278,6 +291,11 @@ fn finding(confirmed: &Confirmed, names: &dyn Names) -> Finding {
         site: site(held.key.stack, held, names),
         taken: held.taken,
         given_back: held.taken.saturating_sub(held.count),
+        when: held.moments.map(|(first, last)| When {
+            first: run.ordinal(first),
+            last: run.ordinal(last),
+            of: run.events(),
+        }),
         confirmed: if confirmed.first_use {
             None
         } else {
@@ -300,7 +318,10 @@ fn reason(
     if let Some(poisoned) = &first.poisoned_before {
         return Some((Verdict::Inconclusive, poisoned_reason(poisoned, names)));
     }
-    blindness.map(|blindness| (blindness.verdict, blindness.reason.clone()))
+    if let Some(blindness) = blindness {
+        return Some((blindness.verdict, blindness.reason.clone()));
+    }
+    uncovered::reason(&first.uncovered).map(|reason| (Verdict::Inconclusive, reason))
 }
 
 fn poisoned_reason(poisoned: &Poisoned, names: &dyn Names) -> Reason {
@@ -318,74 +339,5 @@ fn poisoned_reason(poisoned: &Poisoned, names: &dyn Names) -> Reason {
         remedy: "mend the test that did it first; a process per test (nextest) keeps the others \
                  apart"
             .into(),
-    }
-}
-
-/// What each device held before and after, the driver first.
-fn tables(before: &Reading, after: &Reading, names: &dyn Names) -> Vec<DeviceTable> {
-    let mut places = before.places();
-    places.extend(after.places());
-    places.sort_unstable_by_key(|place| (*place == Place::HOST, *place));
-    places.dedup();
-    places
-        .into_iter()
-        .map(|place| table(place, before, after, names))
-        .collect()
-}
-
-fn table(place: Place, before: &Reading, after: &Reading, names: &dyn Names) -> DeviceTable {
-    let mut levels: Vec<&LevelName> = Vec::new();
-    for level in before
-        .levels
-        .iter()
-        .chain(&after.levels)
-        .filter(|level| level.place == place)
-    {
-        if !levels.contains(&&level.name) {
-            levels.push(&level.name);
-        }
-    }
-    levels.sort();
-    let mut rows = Vec::new();
-    for name in levels {
-        let (was, is) = (before.level(name, place), after.level(name, place));
-        let row = |figure, baseline, after, peak| Row {
-            layer: name.to_string(),
-            figure,
-            baseline,
-            after,
-            peak,
-            remark: None,
-        };
-        let allocated = |level: Option<&judge::Level>| level.map_or(0, |l| l.allocated);
-        let reserved = |level: Option<&judge::Level>| level.and_then(|l| l.reserved);
-        if !matches!(name, LevelName::Pool(_)) {
-            let peak = is.and_then(|level| level.peak);
-            rows.push(row(Figure::Allocated, allocated(was), allocated(is), peak));
-        }
-        if let (Some(_), _) | (_, Some(_)) = (reserved(was), reserved(is)) {
-            let (was, is) = (reserved(was).unwrap_or(0), reserved(is).unwrap_or(0));
-            if was != 0 || is != 0 {
-                rows.push(row(Figure::Reserved, was, is, None));
-            }
-        }
-    }
-    let (was, is) = (before.handles_at(place), after.handles_at(place));
-    if is.peak != 0 || was.live != 0 {
-        rows.push(Row {
-            layer: "handles".into(),
-            figure: Figure::Handles,
-            baseline: was.live,
-            after: is.live,
-            peak: Some(is.peak),
-            remark: None,
-        });
-    }
-    let identity = names.device(place);
-    DeviceTable {
-        place,
-        name: identity.as_ref().map(|identity| identity.name.clone()),
-        uuid: identity.and_then(|identity| identity.uuid),
-        rows,
     }
 }

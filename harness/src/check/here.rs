@@ -38,6 +38,7 @@ pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, Stri
         line: line!(),
         column: column!(),
         again: None,
+        allowed: Vec::new(),
     };
     let runs = Runs::Once(measured.scope, None);
     let report = recording::concluded(runs, blindness.as_ref(), None, |names| {

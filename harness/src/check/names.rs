@@ -1,16 +1,19 @@
-//! What a report tells beside its figures: whose line a stack is, what things are called.
+//! What a report tells beside its figures: whose line a stack is, what things are called, what else
+//! is known of the machine.
 //!
 //! A check asks this process and its driver; a replayed one asks the recording.
 
 use crate::capture::thread::thread_name;
 use crate::device::contexts::{DeviceName, device_name};
 use crate::device::errors::error_name;
+use crate::device::{memory, neighbours};
 use crate::ledger::event::{CuResult, ThreadNumber};
 use crate::ledger::{self, Kind, Place, StackId};
+use crate::report::allocators::{self, Allocator};
 use crate::report::model::Site;
 use crate::{observe, report};
 
-use super::poison;
+use super::{blind, poison};
 
 /// Whom a check asks.
 pub(crate) trait Names: std::fmt::Debug {
@@ -18,6 +21,8 @@ pub(crate) trait Names: std::fmt::Debug {
     fn site(&self, stack: StackId, kind: Kind) -> Site;
     /// Whether one of CUDA's own libraries made the call, not the program.
     fn is_cudas_own(&self, stack: StackId) -> bool;
+    /// The known caching allocator through which the memory was taken.
+    fn allocator(&self, stack: StackId) -> Option<&'static Allocator>;
     /// The name of a CUDA device.
     fn device(&self, place: Place) -> Option<DeviceName>;
     /// The driver's name of an error.
@@ -26,6 +31,12 @@ pub(crate) trait Names: std::fmt::Debug {
     fn thread(&self, thread: ThreadNumber) -> String;
     /// The test that broke a context.
     fn culprit(&self) -> Option<String>;
+    /// How many threads a device runs at once; 0 where nobody knows.
+    fn resident_threads(&self, place: Place) -> u64;
+    /// Whether another process is seen to use CUDA.
+    fn has_neighbours(&self) -> bool;
+    /// A wrong setting that no driver is there to stumble over.
+    fn misled(&self) -> Option<String>;
 }
 
 /// This process.
@@ -42,6 +53,10 @@ impl Names for Live {
         report::is_cudas_own(ledger::live().stacks().frames(stack))
     }
 
+    fn allocator(&self, stack: StackId) -> Option<&'static Allocator> {
+        allocators::allocator(ledger::live().stacks().frames(stack))
+    }
+
     fn device(&self, place: Place) -> Option<DeviceName> {
         device_name(place)
     }
@@ -56,5 +71,16 @@ impl Names for Live {
 
     fn culprit(&self) -> Option<String> {
         poison::culprit()
+    }
+    fn resident_threads(&self, place: Place) -> u64 {
+        memory::resident_threads(place)
+    }
+
+    fn has_neighbours(&self) -> bool {
+        neighbours::use_cuda()
+    }
+
+    fn misled(&self) -> Option<String> {
+        blind::misled()
     }
 }

@@ -58,6 +58,7 @@ fn finding(over: &Over, again: Option<Option<&Over>>, names: &dyn Names) -> Find
             .unwrap_or_default(),
         taken: 0,
         given_back: 0,
+        when: None,
         confirmed: again.flatten().map(|again| Confirmation {
             count: 1,
             bytes: again.reached,

@@ -9,9 +9,9 @@ use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
 use super::blind::Blindness;
-use super::measure::{Limits, Seen};
 use super::names::{Live, Names};
 use super::sources::Poisoned;
+use super::stretch::{Limits, Seen};
 use crate::capture::record::recorder_of_this_process as recorder;
 use crate::device::contexts::DeviceName;
 use crate::device::quiet::quiet;
@@ -20,6 +20,7 @@ use crate::ledger::event::{CuResult, ThreadNumber};
 use crate::ledger::{self, Kind, Place, ScopeId, StackId};
 use crate::observe;
 use crate::options::Expect;
+use crate::report::allocators::Allocator;
 use crate::report::model::{Frame, Reason, Report, Site, Verdict};
 use crate::report::symbols;
 
@@ -136,6 +137,12 @@ pub(crate) struct Told {
     pub(crate) errors: Vec<(CuResult, String)>,
     pub(crate) threads: Vec<(ThreadNumber, String)>,
     pub(crate) culprit: Option<String>,
+    #[serde(default)]
+    pub(crate) resident_threads: Vec<(Place, u64)>,
+    #[serde(default)]
+    pub(crate) neighbours: bool,
+    #[serde(default)]
+    pub(crate) misled: Option<String>,
 }
 
 /// Whether a recording is being made.
@@ -286,6 +293,10 @@ impl Names for Asked {
         Live.is_cudas_own(stack)
     }
 
+    fn allocator(&self, stack: StackId) -> Option<&'static Allocator> {
+        Live.allocator(stack)
+    }
+
     fn device(&self, place: Place) -> Option<DeviceName> {
         let name = Live.device(place)?;
         self.0.borrow_mut().devices.push((place, name.clone()));
@@ -308,5 +319,22 @@ impl Names for Asked {
         let culprit = Live.culprit();
         self.0.borrow_mut().culprit.clone_from(&culprit);
         culprit
+    }
+    fn resident_threads(&self, place: Place) -> u64 {
+        let threads = Live.resident_threads(place);
+        self.0.borrow_mut().resident_threads.push((place, threads));
+        threads
+    }
+
+    fn has_neighbours(&self) -> bool {
+        let neighbours = Live.has_neighbours();
+        self.0.borrow_mut().neighbours = neighbours;
+        neighbours
+    }
+
+    fn misled(&self) -> Option<String> {
+        let misled = Live.misled();
+        self.0.borrow_mut().misled.clone_from(&misled);
+        misled
     }
 }

@@ -11,24 +11,26 @@ use serde_json::Value;
 use super::blind::Blindness;
 use super::conclude::{Subject, conclude, conclude_rounds};
 use super::expect;
-use super::measure::{Left, Measured, Stretch};
+use super::measure::Measured;
 use super::names::Names;
 use super::recording::{Began, Concluded, Finished, Line, Looked, Runs, Told};
 use super::rounds::Growing;
+use super::stretch::{Ended, Left, Stretch};
+use crate::allow::Entry;
 use crate::capture::replay::{self as events, Wrong};
 use crate::device::contexts::DeviceName;
-use crate::judge::Over;
 use crate::ledger::event::{CuResult, ThreadNumber};
 use crate::ledger::{Kind, Ledger, Place, Returned, ScopeId, StackId};
 use crate::recording::Replay;
 use crate::report;
+use crate::report::allocators::{self, Allocator};
 use crate::report::model::{Frame, Owner, Report, Site};
 use crate::report::symbols::up_to_the_start;
 
-/// Judges every check in the recording at `path`.
-pub(crate) fn replay(path: &Path) -> io::Result<Replay> {
+/// Judges every check in the recording at `path`, where what `allowed` says may stay.
+pub(crate) fn replay(path: &Path, allowed: &[Entry]) -> io::Result<Replay> {
     let recording = fs::read(path)?;
-    judge(&recording).map_err(|Wrong { line, what }| {
+    judge(&recording, allowed).map_err(|Wrong { line, what }| {
         let path = path.display();
         let sentence = match line {
             0 => format!("{path}: {what}"),
@@ -38,9 +40,9 @@ pub(crate) fn replay(path: &Path) -> io::Result<Replay> {
     })
 }
 
-fn judge(recording: &[u8]) -> Result<Replay, Wrong> {
+fn judge(recording: &[u8], allowed: &[Entry]) -> Result<Replay, Wrong> {
     let ledger = Ledger::new();
-    let mut checks = Checks::new(&ledger);
+    let mut checks = Checks::new(&ledger, allowed);
     let source = events::replay(recording, &ledger, |line| checks.line(line))?;
     let unfinished = checks.unfinished();
     Ok(Replay {
@@ -55,6 +57,8 @@ fn judge(recording: &[u8]) -> Result<Replay, Wrong> {
 #[derive(Debug)]
 struct Checks<'ledger> {
     ledger: &'ledger Ledger,
+    /// What may stay.
+    allowed: &'ledger [Entry],
     symbols: HashMap<usize, Vec<Frame>>,
     /// Every scope so far: numbers are not used again.
     scopes: HashSet<ScopeId>,
@@ -70,8 +74,8 @@ struct Checks<'ledger> {
 struct Run<'ledger> {
     test: String,
     stretch: Stretch<'ledger>,
-    /// The limits that its body passed, once that has ended.
-    over: Vec<Over>,
+    /// Once its body has ended.
+    ended: Option<Ended>,
     /// What it left, once that was judged.
     left: Option<Left>,
     /// What its scope gave back of others', once it was closed.
@@ -79,9 +83,10 @@ struct Run<'ledger> {
 }
 
 impl<'ledger> Checks<'ledger> {
-    fn new(ledger: &'ledger Ledger) -> Self {
+    fn new(ledger: &'ledger Ledger, allowed: &'ledger [Entry]) -> Self {
         Self {
             ledger,
+            allowed,
             symbols: HashMap::new(),
             scopes: HashSet::new(),
             open: HashMap::new(),
@@ -100,7 +105,7 @@ impl<'ledger> Checks<'ledger> {
             Line::Began(began) => self.began(began),
             Line::BodyEnded(ended) => {
                 let run = self.run(ended.scope)?;
-                run.over = run.stretch.over(&ended);
+                run.ended = Some(run.stretch.ended(&ended));
                 Ok(())
             }
             Line::Looked(looked) => self.looked(&looked),
@@ -142,7 +147,7 @@ impl<'ledger> Checks<'ledger> {
         let run = Run {
             test: began.test.clone(),
             stretch: Stretch::began(self.ledger, began),
-            over: Vec::new(),
+            ended: None,
             left: None,
             returned: Returned::default(),
         };
@@ -163,15 +168,21 @@ impl<'ledger> Checks<'ledger> {
 
     fn finished(&mut self, finished: Finished) -> Result<(), String> {
         let scope = finished.scope;
-        let left = self.run(scope)?.left.take();
-        let (Some(left), Some(run)) = (left, self.open.remove(&scope)) else {
+        self.run(scope)?;
+        let run = self.open.remove(&scope);
+        let Some(Run {
+            test,
+            stretch,
+            ended: Some(ended),
+            left: Some(left),
+            returned,
+        }) = run
+        else {
             return Err(format!("nobody looked at scope {}", scope.0));
         };
-        let measured = Measured {
-            over: run.over,
-            ..run.stretch.finished(finished, run.returned, left)
-        };
-        self.measured.insert(scope, (run.test, measured));
+        let told = Told::default();
+        let measured = stretch.finished(finished, ended, left, returned, &self.names(&told));
+        self.measured.insert(scope, (test, measured));
         Ok(())
     }
 
@@ -188,6 +199,7 @@ impl<'ledger> Checks<'ledger> {
             line: concluded.line,
             column: concluded.column,
             again: concluded.again.clone(),
+            allowed: self.allowed.to_vec(),
         };
         let mut report = match &concluded.runs {
             Runs::Once(first, second) => {
@@ -272,6 +284,10 @@ impl Names for Recorded<'_> {
         report::is_cudas_own_frames(&self.frames(stack))
     }
 
+    fn allocator(&self, stack: StackId) -> Option<&'static Allocator> {
+        allocators::of(&self.frames(stack))
+    }
+
     fn device(&self, place: Place) -> Option<DeviceName> {
         answer(&self.told.devices, &place)
     }
@@ -286,6 +302,18 @@ impl Names for Recorded<'_> {
 
     fn culprit(&self) -> Option<String> {
         self.told.culprit.clone()
+    }
+
+    fn resident_threads(&self, place: Place) -> u64 {
+        answer(&self.told.resident_threads, &place).unwrap_or(0)
+    }
+
+    fn has_neighbours(&self) -> bool {
+        self.told.neighbours
+    }
+
+    fn misled(&self) -> Option<String> {
+        self.told.misled.clone()
     }
 }
 

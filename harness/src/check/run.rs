@@ -8,9 +8,11 @@ use super::blind::{self, Blindness};
 use super::company::Company;
 use super::conclude::{Subject, conclude, conclude_rounds};
 use super::gate::{Gate, Manner, Turn};
-use super::measure::{Earlier, Measured, is_inside_a_check, measure, run_unmeasured};
+use super::measure::{Earlier, Measured, measure, run_unmeasured};
+use super::open::is_inside_a_check;
 use super::recording::{self, Runs};
-use super::{body, entry, expect, isolate, outcome, poison, rounds, summary, warmup};
+use super::summary::{self, UnderWay};
+use super::{body, entry, expect, isolate, outcome, poison, rounds, warmup};
 use crate::capture::{cupti, record};
 use crate::case::Case;
 use crate::config::{self, Mode, Policy, WithoutGpu};
@@ -132,7 +134,7 @@ pub(super) fn judge(
 ) -> Result<Judged, body::End> {
     let start = Instant::now();
     let company = Company::of(turn);
-    begin(case);
+    let _under_way = begin(case);
     let mut earlier = Earlier::default();
     for _ in 0..policy.warmup {
         let (scope, end) = run_unmeasured(&run);
@@ -233,15 +235,16 @@ fn by_rounds(case: &Case, policy: &Policy, rounds: rounds::Rounds) -> Seen {
 /// Gets everything ready that must be there before the body: the driver's tracer, ears for other
 /// sources, the line in the run file by which a killed test is known, and what the process warms
 /// up once.
-fn begin(case: &Case) {
+fn begin(case: &'static Case) -> UnderWay {
     record_from_here(case);
     observe::listen();
     // Its absence is judged after the body, when it is known whether there was anything to see.
     let _ = cupti::start();
     record::identify();
-    summary::tell_at_exit();
+    let under_way = summary::began(case.name());
     Sink::global().began(case.name(), case.origin.file, case.origin.line);
     warmup::run_hooks(case);
+    under_way
 }
 
 /// Begins the recording, where one is asked for, before anything is watched: it has all events, or
@@ -254,7 +257,9 @@ fn record_from_here(case: &Case) {
 /// Whether the body runs a second time: only what repeats is a leak.
 fn needs_confirmation(first: &Measured, policy: &Policy) -> bool {
     let found = !first.held.is_empty() || !first.over.is_empty();
-    policy.confirm && first.as_expected && found
+    // In a broken context the body could only fail.
+    let broken = first.poisoned_before.is_some() || first.poisoned_inside.is_some();
+    policy.confirm && first.as_expected && found && !broken
 }
 
 fn subject(case: &Case) -> Subject<'_> {
@@ -264,6 +269,8 @@ fn subject(case: &Case) -> Subject<'_> {
         line: case.origin.line,
         column: case.origin.column,
         again: again::command(case),
+        allowed: config::allowed(&case.options, case.origin.manifest_dir)
+            .unwrap_or_else(|error| outcome::fail(case, &error, "")),
     }
 }
 

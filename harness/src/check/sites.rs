@@ -8,7 +8,8 @@ use crate::report::model::{Frame, Owner, Site};
 /// The places of the program met so far, each with the stack that stands for it.
 ///
 /// Stacks that differ only inside CUDA's libraries are one: a library takes many things for one
-/// call, and a first call takes another way through it than later ones.
+/// call, and a first call takes another way through it than later ones. So are those that differ
+/// only in which call of one line they came through: a report would show no difference.
 #[derive(Debug)]
 pub(crate) struct Sites<'names> {
     names: &'names dyn Names,
@@ -65,7 +66,14 @@ impl<'names> Sites<'names> {
         if matches!(held.key.what, What::Reserve(_)) {
             return held.key.stack;
         }
-        let mut frames = site(held.key.stack, held, self.names).frames;
+        let Site {
+            mut frames, user, ..
+        } = site(held.key.stack, held, self.names);
+        for (at, frame) in frames.iter_mut().enumerate() {
+            if Some(at) != user {
+                frame.column = None;
+            }
+        }
         frames.retain(|frame| frame.owner != Owner::Cuda);
         match self.met.iter().find(|(known, _)| *known == frames) {
             Some((_, stack)) => *stack,

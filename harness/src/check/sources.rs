@@ -1,9 +1,9 @@
 //! Reading, emptying and quieting everything that can hold GPU memory.
 
 use crate::capture::cupti;
-use crate::device::{pools, quiesce};
-use crate::judge::{Claims, Level, LevelName, Reading};
-use crate::ledger::{self, Layer, Place, ScopeId};
+use crate::device::{memory, pools, quiesce};
+use crate::judge::{Claims, Level, LevelName, Reading, Whole};
+use crate::ledger::{self, Kind, Layer, Place, ScopeId};
 use crate::probe::{self, Probe};
 
 /// A context in which every call fails from now on.
@@ -70,7 +70,53 @@ pub(crate) fn read() -> Reading {
         .map(|place| (place, counters.handles(place)))
         .filter(|(_, counted)| counted.peak != 0)
         .collect();
+    reading.wholes = wholes();
     reading
+}
+
+/// The whole devices.
+fn wholes() -> Vec<Whole> {
+    if !tracer_stands() {
+        return Vec::new();
+    }
+    let ledger = ledger::live();
+    let live = |kind| ledger.counters().live(kind);
+    let devices = memory::readings().into_iter();
+    devices
+        .map(|device| Whole {
+            place: device.place,
+            context: device.context,
+            used: device.used,
+            limits: device.limits,
+            elsewhere: elsewhere(device.place),
+            contexts: contexts_on(device.place),
+            code: live(Kind::Module) + live(Kind::Library),
+        })
+        .collect()
+}
+
+fn contexts_on(place: Place) -> u64 {
+    let contexts = ledger::live().contexts();
+    contexts
+        .iter()
+        .filter(|context| context.place == place)
+        .count() as u64
+}
+
+/// Bytes of the driver's layer that may lie in the host's memory or another process's, or that a
+/// pool's own figures count.
+fn elsewhere(place: Place) -> u64 {
+    const KINDS: [Kind; 3] = [Kind::Managed, Kind::Imported, Kind::Graph];
+    let ledger = ledger::live();
+    // A search visits every record; most programs have none of these.
+    if KINDS.iter().all(|kind| ledger.counters().live(*kind) == 0) {
+        return 0;
+    }
+    let there = ledger.select(|record| {
+        let made = &record.made;
+        made.layer == Layer::DRIVER && made.place == place && KINDS.contains(&made.kind)
+    });
+    there.iter().map(|record| record.made.bytes).sum()
 }
 
 /// Lets the reserves that [`read_most_reserved`] tells begin anew.
@@ -108,6 +154,7 @@ fn pools_at_rest() -> Vec<pools::PoolReading> {
     }
 }
 
+/// Whether the driver's calls are seen.
 fn tracer_stands() -> bool {
     cupti::start().is_ok_and(|tracer| tracer.heartbeat().is_ok())
 }
@@ -130,6 +177,12 @@ fn level(probe: &dyn Probe, place: Place, peak: Option<u64>) -> Level {
         peak,
         reserved: Some(probe.reserved(place)),
     }
+}
+
+/// The names of the allocators that have a probe.
+pub(crate) fn probed() -> Vec<String> {
+    let probes = probe::all().into_iter();
+    probes.map(|probe| probe.name().to_owned()).collect()
 }
 
 /// What the probed allocators hold from the layer below.

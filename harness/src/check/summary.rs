@@ -3,6 +3,7 @@
 use std::env;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
+use super::isolate;
 use super::measure::Unknown;
 use crate::capture::cupti;
 use crate::capture::record::{Recorder, recorder_of_this_process};
@@ -11,6 +12,33 @@ use crate::report::model::Report;
 use crate::report::{Sink, Summary};
 
 static SUMMARY: Mutex<Option<Summary>> = Mutex::new(None);
+
+/// The checks that have begun and not ended.
+static UNDER_WAY: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+
+fn under_way() -> MutexGuard<'static, Vec<&'static str>> {
+    UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A check that is under way: as long as this lives, the end of the process aborts it.
+#[derive(Debug)]
+pub(crate) struct UnderWay(&'static str);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut under_way = under_way();
+        let this = under_way.iter().rposition(|test| *test == self.0);
+        this.map(|at| under_way.remove(at));
+    }
+}
+
+/// A check begins.
+#[must_use = "the check is over when this is dropped"]
+pub(crate) fn began(test: &'static str) -> UnderWay {
+    under_way().push(test);
+    tell_at_exit();
+    UnderWay(test)
+}
 
 fn lock() -> MutexGuard<'static, Option<Summary>> {
     SUMMARY.lock().unwrap_or_else(PoisonError::into_inner)
@@ -75,9 +103,19 @@ pub(crate) fn tell_at_exit() {
     reason = "the process's last lines; no test captures them"
 )]
 fn tell() {
-    let Some(mut summary) = lock().take() else {
-        return;
+    let all = lock().take();
+    // The parent of an isolated test tells of it.
+    let aborted = match isolate::is_there() {
+        true => Vec::new(),
+        false => std::mem::take(&mut *under_way()),
     };
+    if all.is_none() && aborted.is_empty() {
+        return;
+    }
+    let mut summary = all.unwrap_or_default();
+    for test in aborted {
+        summary.add_aborted(test);
+    }
     note_what_is_missing(&mut summary);
     if let Some(text) = summary.text() {
         eprintln!("\n{text}");

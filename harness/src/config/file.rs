@@ -9,9 +9,12 @@ use gpu_leak_check_units as units;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use toml::Spanned;
+use toml::value::Datetime;
 use wildmatch::WildMatch;
 
 use super::word::{self, FirstUse, Mode, WithoutGpu, Word};
+use crate::allow::{Date, Entry, Pattern};
+use crate::ledger::Kind;
 use crate::options::{OnLeak, Options};
 
 /// A configuration file, read.
@@ -22,6 +25,7 @@ pub(super) struct File {
     check: Facts,
     #[serde(rename = "override")]
     overrides: Vec<Spanned<Facts>>,
+    allow: Vec<Spanned<Allowed>>,
 }
 
 /// `[run]`: how the whole run is treated.
@@ -75,19 +79,40 @@ impl<'de> Deserialize<'de> for Layer {
     }
 }
 
+/// `[[allow]]`: one thing that may stay.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Allowed {
+    #[serde(rename = "fn")]
+    function: Option<String>,
+    file: Option<String>,
+    lib: Option<String>,
+    fingerprint: Option<String>,
+    kind: Option<Kind>,
+    #[serde(default, deserialize_with = "size")]
+    up_to: Option<u64>,
+    #[serde(default)]
+    reason: String,
+    owner: Option<String>,
+    #[serde(default, deserialize_with = "date")]
+    until: Option<Date>,
+}
+
 impl File {
-    /// Reads the file at `path`, which messages call `shown`.
+    /// Reads the file at `path`, which messages call `shown`, and what it says may stay.
     ///
     /// # Errors
     ///
     /// `file:line:column: what is wrong`.
-    pub(super) fn read(path: &Path, shown: &str) -> Result<Self, String> {
+    pub(super) fn read(path: &Path, shown: &str) -> Result<(Self, Vec<Entry>), String> {
         let text =
             fs::read_to_string(path).map_err(|why| format!("{shown} cannot be read: {why}"))?;
-        Self::parse(&text).map_err(|(at, what)| {
+        let file = Self::parse(&text).map_err(|(at, what)| {
             let (line, column) = place(&text, at);
             format!("{shown}:{line}:{column}: {what}")
-        })
+        })?;
+        let allowed = file.allowed(&text, shown);
+        Ok((file, allowed))
     }
 
     /// The error has the offset in the text that it is about.
@@ -100,6 +125,10 @@ impl File {
             let at = text.find("[check]").unwrap_or_default();
             let what = "[check] is about every test: `test` belongs into an [[override]]";
             return Err((at, what.to_owned()));
+        }
+        for allowed in &file.allow {
+            let (at, allowed) = (allowed.span().start, allowed.get_ref());
+            allowed.entry(String::new()).map_err(|what| (at, what))?;
         }
         let nameless = file
             .overrides
@@ -114,6 +143,16 @@ impl File {
         }
     }
 
+    /// What may stay in any test. `shown` is the file's name.
+    fn allowed(&self, text: &str, shown: &str) -> Vec<Entry> {
+        let entry = |allowed: &Spanned<Allowed>| {
+            let (line, _) = place(text, allowed.span().start);
+            // Each has been tried as the file was read.
+            allowed.get_ref().entry(format!("{shown}:{line}")).ok()
+        };
+        self.allow.iter().filter_map(entry).collect()
+    }
+
     /// The facts about one test: each from the first override that states it, else from `[check]`.
     pub(super) fn facts_about(&self, test: &str) -> Options {
         let matching = self.overrides.iter().map(Spanned::get_ref);
@@ -124,6 +163,34 @@ impl File {
         matching
             .chain([&self.check])
             .fold(Options::DEFAULT, |stated, facts| stated.or(facts.options()))
+    }
+}
+
+impl Allowed {
+    fn entry(&self, stands_in: String) -> Result<Entry, String> {
+        let given = [&self.function, &self.file, &self.lib, &self.fingerprint];
+        let given = Pattern::WORDS.into_iter().zip(given);
+        let given: Vec<_> = given
+            .filter_map(|(word, text)| Some((word, text.as_deref()?)))
+            .collect();
+        let [(word, text)] = given[..] else {
+            return Err(format!(
+                "an [[allow]] is about exactly one of {}",
+                Pattern::WORDS.join(", ")
+            ));
+        };
+        if self.reason.trim().is_empty() {
+            return Err("an [[allow]] needs a reason that says something".to_owned());
+        }
+        Ok(Entry {
+            matches: Pattern::new(word, text)?,
+            kind: self.kind,
+            up_to: self.up_to,
+            reason: self.reason.clone(),
+            owner: self.owner.clone(),
+            until: self.until,
+            stands_in,
+        })
     }
 }
 
@@ -164,6 +231,19 @@ fn one_of<'de, D: Deserializer<'de>, T: Word>(from: D) -> Result<Option<T>, D::E
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     let text = String::deserialize(from)?;
     word::duration(&text).map(Some).map_err(de::Error::custom)
+}
+
+/// A date as TOML has it, without quotes.
+fn date<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Date>, D::Error> {
+    let what = "a date is written without quotes and without a time: until = 2026-12-31";
+    match Datetime::deserialize(from) {
+        Ok(Datetime {
+            date: Some(date),
+            time: None,
+            offset: None,
+        }) => Ok(Some(Date::new(date.year, date.month, date.day))),
+        _ => Err(de::Error::custom(what)),
+    }
 }
 
 fn rounds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
@@ -278,6 +358,13 @@ mod tests {
                 "[check]\ntest = 'a'",
                 "[[override]]\ntolerance = 1",
                 "[[override]]\ntest = ''",
+                "[[allow]]\nfn = 'a'",
+                "[[allow]]\nreason = 'b'",
+                "[[allow]]\nfn = 'a'\nlib = 'b'\nreason = 'c'",
+                "[[allow]]\nfn = ''\nreason = 'b'",
+                "[[allow]]\nfn = 'a'\nreason = ' '",
+                "[[allow]]\nfn = 'a'\nreason = 'b'\nkind = 'evnt'",
+                "[[allow]]\nfn = 'a'\nreason = 'b'\nuntil = '2026-12-31'",
                 "[checks]",
                 "[check\n",
             ]
@@ -295,7 +382,14 @@ mod tests {
 1:1: [check] is about every test: `test` belongs into an [[override]]
 1:1: an [[override]] needs the tests that it is about: test = "train::*"
 2:8: an empty pattern matches no test: `*` matches every one
-1:2: unknown field `checks`, expected one of `run`, `check`, `override`
+1:1: an [[allow]] needs a reason that says something
+1:1: an [[allow]] is about exactly one of fn, file, lib, fingerprint
+1:1: an [[allow]] is about exactly one of fn, file, lib, fingerprint
+1:1: an empty `fn` matches nothing
+1:1: an [[allow]] needs a reason that says something
+4:8: unknown variant `evnt`, expected one of `linear`, `pitched`, `managed`, `stream-ordered`, `physical`, `array`, `graph`, `pinned`, `registered`, `imported`, `block`, `stream`, `event`, `module`, `library`, `graph-handle`, `exec-graph`, `pool`, `texture`, `surface`, `link-state`, `external-memory`, `external-semaphore`, `address-range`, `context`, `green-context`, `user-object`, `multicast`
+4:9: a date is written without quotes and without a time: until = 2026-12-31
+1:2: unknown field `checks`, expected one of `run`, `check`, `override`, `allow`
 1:7: unclosed table, expected `]`
 "#
         );

@@ -8,12 +8,14 @@ mod find;
 mod variables;
 mod word;
 
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use self::file::File;
 use self::variables::Variables;
 pub(crate) use self::word::{FirstUse, Mode, WithoutGpu};
+use crate::allow::Entry;
 use crate::judge::Budget;
 use crate::options::{Expect, OnLeak, Options};
 use crate::report::workspace::Workspace;
@@ -44,6 +46,7 @@ struct Found {
     /// As reports show it.
     shown: String,
     file: File,
+    allowed: Vec<Entry>,
 }
 
 impl Policy {
@@ -123,6 +126,32 @@ fn allocator(layer: &'static str) -> Option<&'static str> {
     (name != "driver").then_some(name)
 }
 
+/// What may stay in a test whose attribute says `options`: the attribute's entries, then the file's.
+///
+/// # Errors
+///
+/// What is wrong with a pattern, or with the run's settings.
+pub(crate) fn allowed(options: &Options, manifest_dir: Option<&str>) -> Result<Vec<Entry>, String> {
+    let variables = variables::of_this_process()?;
+    let found = file_of_this_process(variables, manifest_dir)?;
+    let mut entries = Vec::new();
+    for allow in options.allow {
+        entries.push(Entry::of_attribute(allow)?);
+    }
+    entries.extend(found.into_iter().flat_map(|found| &found.allowed).cloned());
+    Ok(entries)
+}
+
+/// What may stay by the configuration file at `path`, whatever file this process uses.
+///
+/// # Errors
+///
+/// What is wrong with the file, and where.
+pub(crate) fn allowed_by(path: &Path) -> Result<Vec<Entry>, String> {
+    let (_, allowed) = File::read(path, &path.to_string_lossy())?;
+    Ok(allowed)
+}
+
 /// The configuration file in use, as reports show it.
 pub(crate) fn file_in_use(manifest_dir: Option<&str>) -> Option<&'static str> {
     let variables = variables::of_this_process().ok()?;
@@ -143,8 +172,12 @@ fn file_of_this_process(
         let shown = Workspace::current()
             .relative(&path.to_string_lossy())
             .to_owned();
-        let file = File::read(&path, &shown)?;
-        Ok(Some(Found { shown, file }))
+        let (file, allowed) = File::read(&path, &shown)?;
+        Ok(Some(Found {
+            shown,
+            file,
+            allowed,
+        }))
     });
     read.as_ref().map(Option::as_ref).map_err(Clone::clone)
 }

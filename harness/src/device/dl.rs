@@ -112,11 +112,32 @@ pub(crate) fn modules() -> Vec<PathBuf> {
     list
 }
 
+/// The exported function that the code at `address` belongs to, by its name.
+pub(crate) fn exported(address: usize) -> Option<String> {
+    let mut info = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    // SAFETY: the address is only compared with those of the libraries in the process; `info` is
+    // writable.
+    let found = unsafe { libc::dladdr(std::ptr::without_provenance(address), &raw mut info) };
+    if found == 0 || info.dli_sname.is_null() {
+        return None;
+    }
+    // SAFETY: a name in the symbol table of a library. It ends with a zero byte, and is there as
+    // long as the library is; who looks a stack up while the library in it is being closed has
+    // lost the stack as well, and CUDA's libraries are not closed while they are in use.
+    let name = unsafe { CStr::from_ptr(info.dli_sname) };
+    Some(name.to_string_lossy().into_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use super::{Library, modules};
+    use super::{Library, exported, modules};
 
     #[test]
     fn the_c_library_is_found_in_the_process_and_has_functions() {
@@ -130,6 +151,14 @@ mod tests {
         // SAFETY: as above; it has no conditions.
         let pid = unsafe { getpid.unwrap()() };
         assert_eq!(u32::try_from(pid).unwrap(), std::process::id());
+    }
+
+    #[test]
+    fn an_exported_function_is_known_by_an_address_inside_it() {
+        let getpid = libc::getpid as *const () as usize;
+        let name = exported(getpid + 1).expect("the C library exports it");
+        assert!(name.contains("getpid"), "{name}");
+        assert_eq!(exported(1), None);
     }
 
     #[test]

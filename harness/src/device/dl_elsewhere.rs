@@ -34,6 +34,11 @@ impl Library {
     }
 }
 
+/// No function is known.
+pub(crate) fn exported(_address: usize) -> Option<String> {
+    None
+}
+
 /// No shared library matters here.
 pub(crate) fn modules() -> Vec<PathBuf> {
     Vec::new()

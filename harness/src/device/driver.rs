@@ -59,6 +59,9 @@ functions! {
     trim_pool: c"cuMemPoolTrimTo", fn(*mut c_void, usize);
     graph_attribute: c"cuDeviceGetGraphMemAttribute", fn(c_int, c_int, *mut c_void);
     trim_graphs: c"cuDeviceGraphMemTrim", fn(c_int);
+    memory_info: c"cuMemGetInfo_v2", fn(*mut usize, *mut usize);
+    limit: c"cuCtxGetLimit", fn(*mut usize, c_int);
+    device_attribute: c"cuDeviceGetAttribute", fn(*mut c_int, c_int, c_int);
 }
 
 /// The driver in this process.
@@ -124,6 +127,27 @@ pub(crate) enum GraphAttribute {
     Used = 0,
     /// `CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT`
     Reserved = 2,
+}
+
+/// A size that a context has set apart on its device: `CUlimit`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit {
+    /// `CU_LIMIT_STACK_SIZE`: local memory of one thread. The driver raises it by itself when a
+    /// kernel needs more, and never lowers it.
+    Stack = 0,
+    /// `CU_LIMIT_PRINTF_FIFO_SIZE`
+    Printf = 1,
+    /// `CU_LIMIT_MALLOC_HEAP_SIZE`
+    Heap = 2,
+}
+
+/// What a device is like: `CUdevice_attribute`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum DeviceAttribute {
+    /// `CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT`
+    Multiprocessors = 16,
+    /// `CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR`
+    ThreadsPerMultiprocessor = 39,
 }
 
 /// A `CUdevice`.
@@ -220,6 +244,14 @@ impl Driver {
         Ok(active != 0)
     }
 
+    /// One of the device's properties; 0 where the driver does not tell.
+    pub(crate) fn device_attribute(&self, device: usize, attribute: DeviceAttribute) -> u64 {
+        let mut value = 0;
+        let asked =
+            call!(self.device_attribute(&raw mut value, attribute as c_int, device_handle(device)));
+        asked.map_or(0, |()| u64::try_from(value).unwrap_or(0))
+    }
+
     /// Runs `body` with a context current to this thread; afterwards the one before is again.
     ///
     /// # Safety
@@ -228,10 +260,10 @@ impl Driver {
     pub(crate) unsafe fn in_context<T>(
         &self,
         context: u64,
-        body: impl FnOnce() -> Result<T, CuResult>,
+        body: impl FnOnce(Current<'_>) -> Result<T, CuResult>,
     ) -> Result<T, CuResult> {
         call!(self.push_context(pointer(context)))?;
-        let outcome = body();
+        let outcome = body(Current(self));
         let mut popped = std::ptr::null_mut();
         call!(self.pop_context(&raw mut popped)).and(outcome)
     }
@@ -333,5 +365,28 @@ impl Driver {
     /// Gives back the device's graph memory that no graph uses.
     pub(crate) fn trim_graphs(&self, device: usize) -> Result<(), CuResult> {
         call!(self.trim_graphs(device_handle(device)))
+    }
+}
+
+/// A live context is current to this thread. [`Driver::in_context`] alone hands one out, so that
+/// what is asked of a context never needs one to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Current<'driver>(&'driver Driver);
+
+impl Current<'_> {
+    /// The bytes of the whole device that are free, and all it has.
+    pub(crate) fn memory_info(self) -> Result<(u64, u64), CuResult> {
+        let Self(driver) = self;
+        let (mut free, mut total) = (0, 0);
+        call!(driver.memory_info(&raw mut free, &raw mut total))?;
+        Ok((free as u64, total as u64))
+    }
+
+    /// A size that the context has set apart, in bytes; 0 where the driver does not tell.
+    pub(crate) fn limit(self, limit: Limit) -> u64 {
+        let Self(driver) = self;
+        let mut value = 0;
+        let asked = call!(driver.limit(&raw mut value, limit as c_int));
+        asked.map_or(0, |()| value as u64)
     }
 }

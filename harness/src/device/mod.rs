@@ -12,6 +12,8 @@ pub(crate) mod driver;
 pub(crate) mod errors;
 pub(crate) mod exclusion;
 pub(crate) mod exit;
+pub(crate) mod memory;
+pub(crate) mod neighbours;
 pub(crate) mod pools;
 pub(crate) mod quiesce;
 pub(crate) mod quiet;

@@ -12,6 +12,7 @@ use super::contexts::devices_in_use;
 use super::driver::{self, Driver, GraphAttribute, PoolAttribute};
 use super::exclusion::{CONTEXTS_AND_POOLS, Reading};
 use super::quiet::quiet;
+use crate::judge::GRAPH_POOL;
 use crate::ledger::event::{CuResult, Key, Space};
 use crate::ledger::{self, Kind, Place};
 
@@ -34,7 +35,7 @@ impl fmt::Display for PoolName {
         match self {
             Self::Default => out.write_str("pool 0"),
             Self::Explicit(handle) | Self::Current(handle) => write!(out, "pool {handle:#x}"),
-            Self::Graph => out.write_str("graph pool"),
+            Self::Graph => out.write_str(GRAPH_POOL),
         }
     }
 }

@@ -1,8 +1,17 @@
 //! What a second run of the body says of the findings of the first.
 
-use crate::report::model::Confirmation;
+use serde::{Deserialize, Serialize};
 
 use super::held::Held;
+
+/// What the second run of the body showed of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirmation {
+    /// How many more were left.
+    pub count: u64,
+    /// How many more bytes.
+    pub bytes: u64,
+}
 
 /// A finding of the first run in the light of the second.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -64,6 +64,8 @@ pub(crate) struct Held {
     pub(crate) each: Option<u64>,
     /// How often this place took one during the run.
     pub(crate) taken: u64,
+    /// The sequence numbers of the first and the last, where they are known.
+    pub(crate) moments: Option<(u64, u64)>,
     /// The thread outside every scope that took them.
     pub(crate) foreign_thread: Option<ThreadNumber>,
     /// More about it.
@@ -79,6 +81,7 @@ impl Held {
             bytes: 0,
             each: None,
             taken: 0,
+            moments: None,
             foreign_thread: None,
             notes: Vec::new(),
         }
@@ -90,8 +93,18 @@ impl Held {
         self.count = self.count.saturating_add(other.count);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.taken = self.taken.saturating_add(other.taken);
+        if let Some((first, last)) = other.moments {
+            self.at(first);
+            self.at(last);
+        }
         self.foreign_thread = self.foreign_thread.or(other.foreign_thread);
         self.notes.extend(other.notes);
+    }
+
+    /// One was made at this moment.
+    pub(crate) fn at(&mut self, sequence: u64) {
+        let (first, last) = self.moments.unwrap_or((sequence, sequence));
+        self.moments = Some((first.min(sequence), last.max(sequence)));
     }
 
     /// One more of `bytes`.
@@ -115,6 +128,7 @@ pub(crate) fn group(
         let key = HeldKey::of(&record, what);
         let held = groups.entry(key.clone()).or_insert_with(|| Held::new(key));
         held.add(record.made.bytes);
+        held.at(record.sequence);
         held.foreign_thread = foreign_thread.or(held.foreign_thread);
     }
     groups.into_values().collect()

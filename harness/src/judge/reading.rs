@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ledger::event::ContextUid;
 use crate::ledger::{Counted, Layer, Place};
 
 /// What each layer holds at one moment.
@@ -11,6 +12,42 @@ pub(crate) struct Reading {
     pub(crate) levels: Vec<Level>,
     /// Handles by place.
     pub(crate) handles: Vec<(Place, Counted)>,
+    /// Whole devices, where they could be read.
+    #[serde(default)]
+    pub(crate) wholes: Vec<Whole>,
+}
+
+/// What the pool of graphs' memory is called.
+pub(crate) const GRAPH_POOL: &str = "graph pool";
+
+/// A whole device: what all that use it hold of its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Whole {
+    /// The device.
+    pub(crate) place: Place,
+    /// The context in which it was asked for.
+    pub(crate) context: ContextUid,
+    /// Bytes in use.
+    pub(crate) used: u64,
+    /// What that context has set apart.
+    pub(crate) limits: Limits,
+    /// Bytes in the driver's layer that need not lie in this device's own memory.
+    pub(crate) elsewhere: u64,
+    /// How many contexts live on it.
+    pub(crate) contexts: u64,
+    /// How many modules and libraries are loaded, on whatever device.
+    pub(crate) code: u64,
+}
+
+/// Sizes that a context has set apart on its device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Limits {
+    /// Local memory of one thread.
+    pub(crate) stack: u64,
+    /// The buffer of `printf`.
+    pub(crate) printf: u64,
+    /// What kernels allocate from.
+    pub(crate) heap: u64,
 }
 
 /// Which figures a level shows.
@@ -56,6 +93,11 @@ impl Reading {
         self.levels
             .iter()
             .find(|level| level.name == *name && level.place == place)
+    }
+
+    /// The whole device at `place`.
+    pub(crate) fn whole(&self, place: Place) -> Option<&Whole> {
+        self.wholes.iter().find(|whole| whole.place == place)
     }
 
     /// The handles at `place`.

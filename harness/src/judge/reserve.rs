@@ -1,10 +1,10 @@
 //! Which allocators hold more of the layer below than at the baseline.
 
 use crate::ledger::{Kind, Layer, StackId};
-use crate::report::units::exact_size;
+use crate::units::exact_size;
 
 use super::held::{Held, HeldKey, What};
-use super::reading::{Level, LevelName, Reading};
+use super::reading::{GRAPH_POOL, Level, LevelName, Reading};
 
 /// The levels whose reserve rose by more than `tolerance` bytes, each as a finding of its own.
 pub(crate) fn risen(before: &Reading, after: &Reading, tolerance: u64) -> Vec<Held> {
@@ -35,6 +35,11 @@ fn rise(before: &Reading, level: &Level, tolerance: u64) -> Option<Held> {
     };
     let mut held = Held::new(key);
     held.add(more);
+    if tolerance != 0 {
+        let allowed = exact_size(tolerance);
+        held.notes
+            .push(format!("more than the reserved_tolerance of {allowed}"));
+    }
     Some(held)
 }
 
@@ -59,13 +64,19 @@ pub(crate) fn unexplained(reserves: Vec<Held>, held: &mut [Held]) -> Vec<Held> {
 /// Whether what is held can be the reason of this reserve: it lies in the same allocator.
 pub(crate) fn pins(held: &Held, reserve: &Held) -> bool {
     let here = held.key.layer == reserve.key.layer && held.key.place == reserve.key.place;
+    let What::Reserve(name) = &reserve.key.what else {
+        return false;
+    };
     let in_pool = match held.key.what {
         What::Live(kind)
         | What::FailedFree {
             kind: Some(kind), ..
-        } => {
-            matches!(kind, Kind::StreamOrdered | Kind::Graph | Kind::Block)
-        }
+        } => match kind {
+            // The memory of graphs has a pool of its own.
+            Kind::Graph => name == GRAPH_POOL,
+            Kind::StreamOrdered => name != GRAPH_POOL,
+            kind => kind == Kind::Block,
+        },
         _ => false,
     };
     here && in_pool
@@ -73,7 +84,10 @@ pub(crate) fn pins(held: &Held, reserve: &Held) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Level, LevelName, Reading, risen};
+    use super::{
+        GRAPH_POOL, Held, HeldKey, Kind, Layer, Level, LevelName, Reading, StackId, What, risen,
+        unexplained,
+    };
     use crate::ledger::Place;
 
     fn pool(reserved: u64) -> Reading {
@@ -87,6 +101,33 @@ mod tests {
         Reading {
             levels: vec![level],
             ..Reading::default()
+        }
+    }
+
+    #[test]
+    fn a_reserve_is_explained_by_what_lies_in_its_own_pool() {
+        for (kind, pool, is_explained) in [
+            (Kind::Graph, GRAPH_POOL, true),
+            (Kind::Graph, "pool 0", false),
+            (Kind::StreamOrdered, "pool 0", true),
+            (Kind::StreamOrdered, GRAPH_POOL, false),
+            (Kind::Linear, GRAPH_POOL, false),
+        ] {
+            let held = |what, bytes| {
+                let mut held = Held::new(HeldKey {
+                    layer: Layer::DRIVER,
+                    place: Place::cuda(0),
+                    what,
+                    stack: StackId::default(),
+                });
+                held.add(bytes);
+                held
+            };
+            let mut live = [held(What::Live(kind), 64)];
+            let reserve = held(What::Reserve(pool.to_owned()), 32 << 20);
+            let alone = unexplained(vec![reserve], &mut live);
+            assert_eq!(alone.is_empty(), is_explained, "{kind:?} in {pool}");
+            assert_eq!(live[0].notes.len(), usize::from(is_explained));
         }
     }
 

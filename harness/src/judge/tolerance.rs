@@ -1,8 +1,9 @@
 //! Bytes that may stay.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::held::Held;
+use crate::ledger::{Layer, Place};
 
 /// Takes out, and returns, the findings of each layer and place whose bytes are at most `tolerance`
 /// in all. Handles have no bytes and stay.
@@ -17,9 +18,24 @@ pub(crate) fn tolerate(tolerance: u64, held: &mut Vec<Held>) -> Vec<Held> {
     held.extract_if(.., within).collect()
 }
 
+/// What is more than a tolerance that the test states: layer, place and bytes.
+pub(crate) fn exceeding(tolerance: u64, held: &[Held]) -> Vec<(Layer, Place, u64)> {
+    if tolerance == 0 {
+        return Vec::new();
+    }
+    let mut totals = BTreeMap::new();
+    for held in held {
+        let total: &mut u64 = totals.entry((held.key.layer, held.key.place)).or_default();
+        *total = total.saturating_add(held.bytes);
+    }
+    let over = totals.into_iter().filter(|(_, bytes)| *bytes > tolerance);
+    over.map(|((layer, place), bytes)| (layer, place, bytes))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Held, tolerate};
+    use super::{Held, exceeding, tolerate};
     use crate::judge::{HeldKey, What};
     use crate::ledger::{Kind, Layer, Place, StackId};
 
@@ -49,5 +65,18 @@ mod tests {
         let mut left = all.to_vec();
         assert!(tolerate(99, &mut left).is_empty());
         assert_eq!(left, all);
+    }
+
+    #[test]
+    fn a_stated_tolerance_that_was_not_enough_is_told() {
+        let all = [
+            held(Kind::Linear, Place::cuda(0), 60),
+            held(Kind::Pitched, Place::cuda(0), 41),
+            held(Kind::Linear, Place::cuda(1), 100),
+        ];
+        let over = (Layer::DRIVER, Place::cuda(0), 101);
+        assert_eq!(exceeding(100, &all), [over]);
+        assert!(exceeding(101, &all).is_empty());
+        assert!(exceeding(0, &all).is_empty(), "nobody stated one");
     }
 }

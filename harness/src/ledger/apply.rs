@@ -1,11 +1,11 @@
 //! From events to records: the one door of the ledger.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use super::anomaly::{Anomalies, Anomaly, Mark};
+use super::anomaly::{Anomalies, Anomaly};
 use super::contexts::{ContextEntry, Contexts};
 use super::counters::Counters;
 use super::event::{
@@ -15,8 +15,8 @@ use super::event::{
 use super::flights::{Flight, Flights, moment};
 use super::kind::Kind;
 use super::lifetime::dies_with_context;
-use super::meter::{Meters, Taken};
-use super::name::{Layer, Place};
+use super::meter::Meters;
+use super::name::Place;
 use super::record::Record;
 use super::scopes::ScopeCounts;
 use super::shared::Shared;
@@ -45,6 +45,8 @@ pub struct Ledger {
     /// release of them may be in flight, with the moment: see [`Self::put_back`].
     freed_unknown: Mutex<FxHashMap<Key, u64>>,
     shared: Shared,
+    /// Whether any graph has to do with memory: launches are frequent, and few do.
+    knows_graph_memory: AtomicBool,
     unknown_releases: AtomicU64,
     /// How many records were made outside every open scope.
     unowned: Apart,
@@ -78,6 +80,7 @@ impl Ledger {
             flights: Flights::default(),
             freed_unknown: Mutex::default(),
             shared: Shared::default(),
+            knows_graph_memory: AtomicBool::new(false),
             unknown_releases: AtomicU64::new(0),
             unowned: Apart(AtomicU64::new(0)),
             returned: Mutex::default(),
@@ -137,7 +140,20 @@ impl Ledger {
                 count,
                 moved,
             } => self.graph_retained(graph, key, count, moved),
-            Event::GraphCopied { from, to, .. } => self.graph_copied(from, to),
+            Event::GraphCopied {
+                from,
+                to,
+                auto_free,
+            } => self.graph_copied(from, to, auto_free),
+            Event::GraphAllocates { graph, made } => self.graph_allocates(graph, made),
+            Event::GraphFrees { graph, address } => self.graph_frees(graph, address),
+            Event::CaptureEnded {
+                stream,
+                graph,
+                is_last,
+            } => self.capture_ended(stream, graph, is_last),
+            Event::LaunchBegan { exec, caller } => return self.launch_began(exec, caller),
+            Event::LaunchEnded { ticket, error } => self.launch_ended(ticket, error),
             Event::GraphUpdated { exec, graph } => self.graph_updated(exec, graph),
             Event::HandleRetained { handle, address } => self.handle_retained(handle, address),
             Event::Mapped {
@@ -379,121 +395,6 @@ fn was_freed_since(freed: &FxHashMap<Key, u64>, ticket: Ticket, key: &Key) -> bo
     freed.get(key).is_some_and(|freed| *freed > moment(ticket))
 }
 
-/// What the judgement reads.
-impl Ledger {
-    /// Begins to count for `scope`; false when its place is taken by a scope that has been open
-    /// for thousands of numbers.
-    pub fn open_scope(&self, scope: ScopeId) -> bool {
-        self.scopes.open(scope)
-    }
-
-    /// Ends the count; what is still live keeps the scope's number.
-    pub fn close_scope(&self, scope: ScopeId) -> Returned {
-        self.scopes.close(scope);
-        let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
-        returned.remove(&scope).unwrap_or_default()
-    }
-
-    /// Begins to meter what the open `scope` takes in `layer`, until [`Self::metered`].
-    pub fn meter(&self, scope: ScopeId, layer: Layer) {
-        self.meters.begin(scope, layer);
-    }
-
-    /// What `inner` takes counts for the meter of `outer` as well.
-    pub fn nest(&self, inner: ScopeId, outer: ScopeId) {
-        self.meters.nest(inner, outer);
-    }
-
-    /// Ends the meter of `scope`: what it took, by place. Nothing where it has none.
-    pub fn metered(&self, scope: ScopeId) -> Vec<Taken> {
-        self.meters.end(scope)
-    }
-
-    /// How many records of an open scope are live.
-    #[must_use]
-    pub fn live_in(&self, scope: ScopeId) -> u32 {
-        self.scopes.live(scope).unwrap_or(0)
-    }
-
-    /// Whether `scope` is open.
-    #[must_use]
-    pub fn is_open(&self, scope: ScopeId) -> bool {
-        self.scopes.is_open(scope)
-    }
-
-    /// Whether a release has begun and not ended.
-    #[must_use]
-    pub fn releases_in_flight(&self) -> bool {
-        !self.flights.is_empty()
-    }
-
-    /// How many records were ever made outside every open scope.
-    #[must_use]
-    pub fn unowned(&self) -> u64 {
-        self.unowned.0.load(Ordering::Relaxed)
-    }
-
-    /// The moment that the next event will have.
-    #[must_use]
-    pub fn now(&self) -> u64 {
-        self.sequence.0.load(Ordering::Relaxed)
-    }
-
-    /// Copies of the live records that `wanted` likes, oldest first.
-    #[must_use]
-    pub fn select(&self, wanted: impl FnMut(&Record) -> bool) -> Vec<Record> {
-        self.table.select(wanted)
-    }
-
-    /// The live record under `key`.
-    #[must_use]
-    pub fn get(&self, key: &Key) -> Option<Record> {
-        self.table.get(key)
-    }
-
-    /// The number of frees of addresses the ledger did not know.
-    #[must_use]
-    pub fn unknown_releases(&self) -> u64 {
-        self.unknown_releases.load(Ordering::Relaxed)
-    }
-
-    /// The figures.
-    #[must_use]
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// The stacks.
-    #[must_use]
-    pub fn stacks(&self) -> &Stacks {
-        &self.stacks
-    }
-
-    /// The live contexts, oldest first.
-    #[must_use]
-    pub fn contexts(&self) -> Vec<ContextEntry> {
-        self.contexts.all()
-    }
-
-    /// The end of the list of anomalies.
-    #[must_use]
-    pub fn mark(&self) -> Mark {
-        self.anomalies.mark()
-    }
-
-    /// The anomalies after `mark`.
-    #[must_use]
-    pub fn anomalies_since(&self, mark: Mark) -> Vec<Anomaly> {
-        self.anomalies.since(mark)
-    }
-
-    /// Why the live source can no longer be trusted.
-    #[must_use]
-    pub fn lost(&self) -> Option<SourceLoss> {
-        self.lost.get().copied()
-    }
-}
-
 impl Default for Ledger {
     fn default() -> Self {
         Self::new()
@@ -501,6 +402,7 @@ impl Default for Ledger {
 }
 
 mod graphs;
+mod reading;
 mod shared;
 
 #[cfg(test)]

@@ -217,6 +217,43 @@ pub enum Event {
         /// Its launches free the memory that the launch before left.
         auto_free: bool,
     },
+    /// A node that allocates was added to a graph. Nothing is live before a launch.
+    GraphAllocates {
+        /// The graph; the captured stream, where the graph has no name yet.
+        graph: Key,
+        /// What each launch makes, and who made the node.
+        made: Creation,
+    },
+    /// A node that frees was added to a graph. Nothing is freed before a launch.
+    GraphFrees {
+        /// As for [`Self::GraphAllocates`].
+        graph: Key,
+        /// What each launch frees.
+        address: u64,
+    },
+    /// The capture of a stream ended.
+    CaptureEnded {
+        /// The stream where it began.
+        stream: Key,
+        /// Its graph; none if it came to nothing.
+        graph: Option<Key>,
+        /// No other capture is going on.
+        is_last: bool,
+    },
+    /// The launch of an executable graph began. Answers with a ticket if it has to do with memory.
+    LaunchBegan {
+        /// The executable graph.
+        exec: Key,
+        /// Who launches it.
+        caller: Caller,
+    },
+    /// That launch is on its way, or has failed.
+    LaunchEnded {
+        /// What the ledger answered to the beginning.
+        ticket: Ticket,
+        /// The driver's answer.
+        error: CuResult,
+    },
     /// An executable graph does what `graph` says from now on, and refers to what that refers to.
     GraphUpdated {
         /// The executable graph.

@@ -1,10 +1,16 @@
-//! What graphs and executable graphs hold beside their own handles: references to user objects.
+//! What graphs and executable graphs hold beside their own handles: references to user objects, and
+//! the memory of their nodes.
+//!
+//! An alloc node's memory comes into being with a launch and lives until something frees it: a free
+//! node of the same or of another graph, or a plain free. Neither the graph's end nor the
+//! executable graph's frees it. So a graph keeps what a launch will take and give back, and hands
+//! it on to what is made from it.
 
 use rustc_hash::FxHashMap;
 
-use super::event::Key;
+use super::event::{Creation, Key};
 
-/// Graphs and executable graphs.
+/// Graphs, executable graphs, and streams whose capture has no graph with a name yet.
 #[derive(Debug, Default)]
 pub(super) struct Graphs(FxHashMap<Key, Graph>);
 
@@ -13,6 +19,23 @@ pub(super) struct Graphs(FxHashMap<Key, Graph>);
 pub(super) struct Graph {
     /// How many references it has to each user object.
     objects: FxHashMap<Key, u64>,
+    /// What its nodes allocate and do not free.
+    allocations: Vec<Creation>,
+    /// The addresses that its nodes free and do not allocate.
+    frees: Vec<u64>,
+    /// A launch frees what the launch before it left.
+    auto_free: bool,
+}
+
+/// What a launch does to memory.
+#[derive(Clone, Debug)]
+pub(super) struct Launch {
+    /// What it takes and leaves.
+    pub(super) allocations: Vec<Creation>,
+    /// The addresses that it frees.
+    pub(super) frees: Vec<u64>,
+    /// It frees what the launch before it left.
+    pub(super) auto_free: bool,
 }
 
 impl Graph {
@@ -26,7 +49,8 @@ impl Graphs {
     /// `graph` has so many references more.
     pub(super) fn retained(&mut self, graph: Key, object: Key, count: u64) {
         let graph = self.0.entry(graph).or_default();
-        *graph.objects.entry(object).or_default() += count;
+        let references = graph.objects.entry(object).or_default();
+        *references = references.saturating_add(count);
     }
 
     /// `graph` gives back so many references, or as many as it has. Answers how many.
@@ -40,6 +64,34 @@ impl Graphs {
         count
     }
 
+    /// A node of `graph` allocates.
+    pub(super) fn allocates(&mut self, graph: Key, made: Creation) {
+        self.0.entry(graph).or_default().allocations.push(made);
+    }
+
+    /// A node of `graph` frees.
+    pub(super) fn frees(&mut self, graph: Key, address: u64) {
+        let graph = self.0.entry(graph).or_default();
+        let is_own = |made: &Creation| made.key.value == address;
+        match graph.allocations.iter().rposition(is_own) {
+            Some(own) => {
+                graph.allocations.remove(own);
+            }
+            None => graph.frees.push(address),
+        }
+    }
+
+    /// What the launch of an executable graph does to memory; none if it has no such nodes.
+    pub(super) fn launch(&self, exec: &Key) -> Option<Launch> {
+        let graph = self.0.get(exec)?;
+        let has_memory = !(graph.allocations.is_empty() && graph.frees.is_empty());
+        has_memory.then(|| Launch {
+            allocations: graph.allocations.clone(),
+            frees: graph.frees.clone(),
+            auto_free: graph.auto_free,
+        })
+    }
+
     /// What `graph` holds.
     pub(super) fn get(&self, graph: &Key) -> Option<&Graph> {
         self.0.get(graph)
@@ -47,20 +99,38 @@ impl Graphs {
 
     /// `to` was made from `from` and holds the same. Answers what it held before, under a name of
     /// something that ended unseen.
-    pub(super) fn copied(&mut self, from: &Key, to: Key) -> Option<Graph> {
+    pub(super) fn copied(&mut self, from: &Key, to: Key, auto_free: bool) -> Option<Graph> {
         let Some(graph) = self.0.get(from).cloned() else {
             return self.0.remove(&to);
         };
-        self.0.insert(to, graph)
+        self.0.insert(to, Graph { auto_free, ..graph })
     }
 
     /// The executable graph's nodes are those of `graph` now. Answers what it referred to before.
+    /// Memory stays: an update may not change it.
     pub(super) fn updated(&mut self, exec: Key, graph: &Key) -> Graph {
         let objects = self.0.get(graph).map(|graph| graph.objects.clone());
         let exec = self.0.entry(exec).or_default();
         Graph {
             objects: std::mem::replace(&mut exec.objects, objects.unwrap_or_default()),
+            ..Graph::default()
         }
+    }
+
+    /// A capture's nodes are those of `graph` now, which had no name before.
+    pub(super) fn named(&mut self, capture: &Key, graph: Key) {
+        if let Some(mut captured) = self.0.remove(capture) {
+            let graph = self.0.entry(graph).or_default();
+            graph.allocations.append(&mut captured.allocations);
+            for address in captured.frees {
+                graph.frees.push(address);
+            }
+        }
+    }
+
+    /// Keeps only those that `is_wanted` likes.
+    pub(super) fn retain(&mut self, is_wanted: impl Fn(&Key) -> bool) {
+        self.0.retain(|graph, _| is_wanted(graph));
     }
 
     /// Takes everything that `graph` holds.

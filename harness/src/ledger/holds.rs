@@ -3,6 +3,8 @@
 //! Such an object has one record, however many hold it. Pure bookkeeping; what comes and goes in
 //! the table is told as [`Change`]s.
 
+use std::mem;
+
 use rustc_hash::FxHashMap;
 
 use super::event::Key;
@@ -27,7 +29,13 @@ pub(super) struct Holds(FxHashMap<Key, Object>);
 
 #[derive(Debug)]
 struct Object {
+    /// Of the call that made it, or of the last one that was answered with it again: a test that opens what
+    /// is open already, and does not close it, is to blame as if it had been the first.
     record: Record,
+    /// What stood there before, oldest first.
+    earlier: Vec<Record>,
+    /// The sequence of its first record, which tells it from a later object under its key.
+    first: u64,
     /// How much holds it.
     count: u64,
     /// How many calls are giving some of its holds back.
@@ -37,9 +45,13 @@ struct Object {
 /// Holds that a call gives back, until it ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
-    /// The object's record, whose sequence tells it from a later one under its key.
+    /// The object's record.
     pub(super) record: Record,
+    /// The sequence of the object's first record.
+    first: u64,
     count: u64,
+    /// Whether an earlier record stands there now.
+    is_replaced: bool,
 }
 
 impl Taken {
@@ -54,6 +66,8 @@ impl Holds {
     pub(super) fn enter(&mut self, record: Record, changes: &mut Vec<Change>) {
         let object = Object {
             record,
+            earlier: Vec::new(),
+            first: record.sequence,
             count: 1,
             in_flight: 0,
         };
@@ -76,12 +90,25 @@ impl Holds {
         (object.count != 0 && object.record.sequence < moment).then_some(object.record)
     }
 
+    /// A call was answered with what is there already, and holds it once more.
+    pub(super) fn enter_again(&mut self, record: Record, changes: &mut Vec<Change>) {
+        if let Some(object) = self.0.get_mut(&record.key()) {
+            changes.push(Change::Vanished(object.record));
+            object
+                .earlier
+                .push(mem::replace(&mut object.record, record));
+            object.count += 1;
+            changes.push(Change::Appeared(record));
+        }
+    }
+
     /// `count` holds more of what is held already; nothing where it is not.
     pub(super) fn add(&mut self, key: &Key, count: u64) {
         if let Some(object) = self.0.get_mut(key)
             && object.count != 0
         {
-            object.count += count;
+            // A recording may name any number.
+            object.count = object.count.saturating_add(count);
         }
     }
 
@@ -97,19 +124,42 @@ impl Holds {
         let count = count.min(object.count);
         object.count -= count;
         object.in_flight += 1;
+        let mut is_replaced = false;
         if object.count == 0 {
             changes.push(Change::Vanished(record));
+        } else if object.earlier.len() as u64 >= object.count {
+            // The last to open is taken for the first to close.
+            object.earlier.truncate(object.count as usize);
+            if let Some(earlier) = object.earlier.pop() {
+                object.record = earlier;
+                is_replaced = true;
+                changes.push(Change::Vanished(record));
+                changes.push(Change::Reappeared(earlier));
+            }
         }
-        Some(Taken { record, count })
+        let first = object.first;
+        Some(Taken {
+            record,
+            first,
+            count,
+            is_replaced,
+        })
     }
 
     /// That call has failed.
     pub(super) fn put_back(&mut self, taken: Taken, changes: &mut Vec<Change>) {
         if let Some(object) = self.of(&taken) {
             if object.count == 0 {
-                changes.push(Change::Reappeared(object.record));
+                object.record = taken.record;
+                object.earlier.clear();
+                changes.push(Change::Reappeared(taken.record));
+            } else if taken.is_replaced {
+                changes.push(Change::Vanished(object.record));
+                let earlier = mem::replace(&mut object.record, taken.record);
+                object.earlier.push(earlier);
+                changes.push(Change::Reappeared(taken.record));
             }
-            object.count += taken.count;
+            object.count = object.count.saturating_add(taken.count);
             object.in_flight -= 1;
         }
     }
@@ -141,6 +191,6 @@ impl Holds {
 
     fn of(&mut self, taken: &Taken) -> Option<&mut Object> {
         let object = self.0.get_mut(&taken.record.key())?;
-        (object.record.sequence == taken.record.sequence).then_some(object)
+        (object.first == taken.first).then_some(object)
     }
 }

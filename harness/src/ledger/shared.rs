@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::event::{Key, Space, Ticket};
 use super::flights::moment;
-use super::graphs::{Graph, Graphs};
+use super::graphs::{Graph, Graphs, Launch};
 use super::holds::{Change, Holds, Taken};
 use super::physical::{Dropped, Physical};
 use super::record::Record;
@@ -38,6 +38,8 @@ enum InFlight {
     OfGraph(Key, Option<Taken>),
     /// Everything that a graph holds.
     Graph(Key, Graph, Vec<Taken>),
+    /// What a launch does, and what its free nodes take out of the table.
+    Launch(Launch, Vec<Record>),
 }
 
 /// What became of a call that gave something back.
@@ -62,7 +64,7 @@ impl State {
         if key.space == Space::PhysicalHandle {
             self.physical.created(record, changes);
         } else if key.space == Space::IpcPointer && self.counted.is_held(&key) {
-            self.counted.add(&key, 1);
+            self.counted.enter_again(record, changes);
         } else {
             self.counted.enter(record, changes);
         }
@@ -158,8 +160,14 @@ impl State {
     }
 
     /// `to` was made from `from` and holds the same.
-    pub(super) fn graph_copied(&mut self, from: &Key, to: Key, changes: &mut Vec<Change>) {
-        let before = self.graphs.copied(from, to);
+    pub(super) fn graph_copied(
+        &mut self,
+        from: &Key,
+        to: Key,
+        auto_free: bool,
+        changes: &mut Vec<Change>,
+    ) {
+        let before = self.graphs.copied(from, to, auto_free);
         self.refer_instead(&to, before, changes);
     }
 
@@ -181,6 +189,20 @@ impl State {
         }
     }
 
+    /// The launch with this ticket begins; it frees what these records are of.
+    pub(super) fn launch_began(&mut self, ticket: Ticket, launch: Launch, freed: Vec<Record>) {
+        self.in_flight
+            .insert(ticket, InFlight::Launch(launch, freed));
+    }
+
+    /// The launch with this ticket has ended.
+    pub(super) fn launch_ended(&mut self, ticket: Ticket) -> Option<(Launch, Vec<Record>)> {
+        match self.in_flight.remove(&ticket)? {
+            InFlight::Launch(launch, freed) => Some((launch, freed)),
+            _ => None,
+        }
+    }
+
     /// The call with this ticket has succeeded.
     pub(super) fn commit(&mut self, ticket: Ticket) -> Outcome {
         let mut outcome = Outcome::default();
@@ -198,7 +220,7 @@ impl State {
             Some(InFlight::Counted(taken)) => vec![taken],
             Some(InFlight::OfGraph(_, taken)) => taken.into_iter().collect(),
             Some(InFlight::Graph(_, _, taken)) => taken,
-            None => Vec::new(),
+            Some(InFlight::Launch(..)) | None => Vec::new(),
         };
         for taken in counted {
             let is_gone = self.counted.commit(taken);
@@ -232,7 +254,7 @@ impl State {
                 self.graphs.put_back(key, graph);
                 taken
             }
-            None => Vec::new(),
+            Some(InFlight::Launch(..)) | None => Vec::new(),
         };
         for taken in counted {
             self.counted.put_back(taken, changes);

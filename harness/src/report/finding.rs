@@ -4,10 +4,10 @@ use std::fmt::{self, Write};
 
 use super::escape;
 use super::excerpt;
-use super::model::{Budget, FailedRelease, Finding, Report, Share, Site, Verdict};
+use super::model::{Budget, FailedRelease, Finding, Library, Report, Share, Site, Verdict, When};
 use super::text::Rendering;
-use super::units::{count, exact_size, noun, quantity};
 use crate::ledger::{Kind, Layer, Place};
+use crate::units::{count, exact_size, noun, quantity};
 
 /// Writes `finding` of `report`.
 pub(super) fn write(
@@ -40,11 +40,18 @@ pub(super) fn write(
             out,
         )?;
     }
+    if let Some(library) = &site.library {
+        detail("held by", &held_by(library), how, out)?;
+    }
     if let Some(callers) = site.callers(&report.test) {
         detail("called by", &callers, how, out)?;
     }
     if finding.failed.is_some() && finding.site.user_frame().is_some() {
-        detail("taken at", &finding.site.location(), how, out)?;
+        let mut taken_at = finding.site.location();
+        if let Some(callers) = finding.site.callers(&report.test) {
+            taken_at += &format!(" ← {callers}");
+        }
+        detail("taken at", &taken_at, how, out)?;
     }
     for also in finding
         .budget
@@ -63,16 +70,43 @@ pub(super) fn write(
             out,
         )?;
     }
+    if let Some(when) = when(finding) {
+        detail("when", &when, how, out)?;
+    }
     if let Some(rounds) = rounds(finding) {
         detail("rounds", &rounds, how, out)?;
     }
     if let Some(second) = second_run(finding) {
         detail("confirmed", &second, how, out)?;
     }
+    if let Some(known) = site
+        .library
+        .as_ref()
+        .and_then(|library| library.known.as_ref())
+    {
+        detail("known", &escape::sentence(&known.says), how, out)?;
+    }
     for note in &finding.notes {
         detail("note", &escape::sentence(note), how, out)?;
     }
     Ok(())
+}
+
+/// `cuBLAS: cublasCreate_v2 in libcublas.so.13.0.0.19, called by libtorch`
+fn held_by(library: &Library) -> String {
+    let mut text = escape::name(&library.name);
+    match (&library.function, &library.file) {
+        (Some(function), Some(file)) => {
+            text += &format!(": {} in {}", escape::name(function), escape::name(file));
+        }
+        (Some(function), None) => text += &format!(": {}", escape::name(function)),
+        (None, Some(file)) => text += &format!(", in {}", escape::name(file)),
+        (None, None) => {}
+    }
+    if let Some(caller) = &library.called_by {
+        text += &format!(", called by {}", escape::name(caller));
+    }
+    text
 }
 
 fn detail(label: &str, text: &str, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
@@ -172,6 +206,24 @@ fn taken(finding: &Finding) -> String {
         (taken, 0) => format!("{here} {}, never given back", times(taken)),
         (taken, back) => format!("{here} {}, given back {}", times(taken), times(back)),
     }
+}
+
+/// `calls 3 to 97 of the 100 that allocated or freed during the test`; none where there were no
+/// other calls.
+fn when(finding: &Finding) -> Option<String> {
+    let When { first, last, of } = finding.when?;
+    if of <= finding.count {
+        return None;
+    }
+    let calls = if first == last {
+        format!("call {}", count(first))
+    } else {
+        format!("calls {} to {}", count(first), count(last))
+    };
+    let of = count(of);
+    Some(format!(
+        "{calls} of the {of} that allocated or freed during the test"
+    ))
 }
 
 fn times(number: u64) -> String {

@@ -2,8 +2,8 @@
 
 use super::escape;
 use super::model::{Finding, Report, Verdict};
-use super::units::{exact_size, noun, quantity};
 use crate::ledger::{Kind, Place};
+use crate::units::{exact_size, noun, quantity};
 
 /// `gpu leak: 2 allocations, 1.00 MiB on cuda:0, taken at src/optim.rs:88`
 ///

@@ -1,7 +1,8 @@
 //! What to do about each verdict.
 
+use super::escape;
 use super::model::{Finding, Report, Verdict};
-use super::units::count;
+use crate::units::count;
 
 /// One sentence or two for each sort of finding in `report`, worst first.
 pub(super) fn help(report: &Report) -> Vec<String> {
@@ -28,14 +29,10 @@ pub(super) fn help(report: &Report) -> Vec<String> {
 fn remedy(verdict: Verdict, report: &Report) -> Option<String> {
     let text = match verdict {
         Verdict::Leaked => {
-            let mut text = "free it before the test ends".to_owned();
-            if let Some(bytes) = largest_sum(report, verdict) {
-                text += &format!(
-                    "; if it is meant to stay: #[gpu_leak_check(tolerance = {})]",
-                    literal(bytes)
-                );
-            }
-            text
+            let option = meant_to_stay(report).map_or_else(String::new, |option| {
+                format!("; if it is meant to stay: #[gpu_leak_check({option})]")
+            });
+            format!("free it before the test ends{option}")
         }
         Verdict::FailedFree => {
             "a free that fails frees nothing. Check that the resource was not freed before and \
@@ -83,6 +80,26 @@ fn remedy(verdict: Verdict, report: &Report) -> Option<String> {
         | Verdict::Clean => return None,
     };
     Some(text)
+}
+
+/// The option that lets what has leaked pass: the function, where there is one for all.
+fn meant_to_stay(report: &Report) -> Option<String> {
+    let verdict = Verdict::Leaked;
+    let leaked = report
+        .findings
+        .iter()
+        .filter(|finding| finding.verdict == verdict);
+    let mut functions: Vec<_> = leaked
+        .map(|finding| finding.site.user_frame()?.function.as_deref())
+        .collect();
+    functions.dedup();
+    match functions[..] {
+        // Longer, or with anything that must be escaped, it is no line to copy.
+        [Some(function)] if function.len() <= 80 && escape::name(function) == function => {
+            Some(format!("allow(\"fn:{function}\", reason = \"…\")"))
+        }
+        _ => largest_sum(report, verdict).map(|bytes| format!("tolerance = {}", literal(bytes))),
+    }
 }
 
 /// A tolerance holds per device and layer: the smallest that lets all findings of `verdict` pass.

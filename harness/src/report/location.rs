@@ -35,17 +35,29 @@ impl Site {
     /// Frames of the test itself go without its name.
     pub(super) fn callers(&self, test: &str) -> Option<String> {
         let outer = self.frames.get(self.user? + 1..)?;
-        let users: Vec<_> = outer
-            .iter()
-            .filter(|frame| frame.owner == Owner::User)
+        let users = outer.iter().filter(|frame| frame.owner == Owner::User);
+        let mut named: Vec<(String, usize)> = Vec::new();
+        let mut before = None;
+        for frame in users {
+            let name = caller(frame, test);
+            match named.last_mut().filter(|(last, _)| *last == name) {
+                // Recursion is counted; a closure on its function's line is the same place.
+                Some((_, times)) => *times += usize::from(before == frame.function.as_ref()),
+                None => named.push((name, 1)),
+            }
+            before = frame.function.as_ref();
+        }
+        let more = named.len().saturating_sub(CALLERS);
+        named.truncate(CALLERS);
+        let mut callers: Vec<_> = named
+            .into_iter()
+            .map(|(name, times)| match times {
+                1 => name,
+                times => format!("{name} {times} times"),
+            })
             .collect();
-        let mut callers: Vec<_> = users
-            .iter()
-            .take(CALLERS)
-            .map(|f| caller(f, test))
-            .collect();
-        if users.len() > CALLERS {
-            callers.push(format!("{} more", users.len() - CALLERS));
+        if more > 0 {
+            callers.push(format!("{more} more"));
         }
         (!callers.is_empty()).then(|| callers.join(" ← "))
     }

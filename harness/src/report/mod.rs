@@ -4,12 +4,15 @@
 //! stacks. The renderers write into any [`fmt::Write`](std::fmt::Write).
 
 pub(crate) mod again;
+pub(crate) mod allocators;
 mod escape;
 mod excerpt;
 mod finding;
 mod headline;
 mod help;
+mod holder;
 pub mod json;
+mod libraries;
 mod location;
 pub mod model;
 mod modules;
@@ -22,7 +25,6 @@ mod summary;
 pub(crate) mod symbols;
 mod table;
 pub mod text;
-pub mod units;
 pub mod workspace;
 
 pub use excerpt::Sources;

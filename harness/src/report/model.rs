@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::judge::{Confirmation, Part, Purpose};
 use crate::ledger::{Kind, Layer, Place};
 
 /// The result of one check.
@@ -141,6 +142,9 @@ pub struct Finding {
     pub taken: u64,
     /// How often one taken here was given back during the check.
     pub given_back: u64,
+    /// When they were taken; none where nobody knows.
+    #[serde(default)]
+    pub when: Option<When>,
     /// What the second run showed; none where there was none.
     pub confirmed: Option<Confirmation>,
     /// The free that failed, for [`Verdict::FailedFree`].
@@ -155,6 +159,18 @@ pub struct Finding {
     pub foreign_thread: Option<String>,
     /// More about it, a sentence each.
     pub notes: Vec<String>,
+}
+
+/// The age of what is held, in allocating and freeing calls of the process while the test ran: a
+/// clock would cost as much as all the rest of such a call, and no two runs would agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct When {
+    /// The call that took the first of them, from 1.
+    pub first: u64,
+    /// The call that took the last.
+    pub last: u64,
+    /// How many calls there were.
+    pub of: u64,
 }
 
 /// A free or destroy call that returned an error.
@@ -202,15 +218,6 @@ pub struct Share {
     pub at: String,
 }
 
-/// What the second run of the body showed of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Confirmation {
-    /// How many more were left.
-    pub count: u64,
-    /// How many more bytes.
-    pub bytes: u64,
-}
-
 /// A distinct stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Site {
@@ -222,6 +229,35 @@ pub struct Site {
     pub frames: Vec<Frame>,
     /// Which of them is the user's line.
     pub user: Option<usize>,
+    /// The library that took it, where not the user's code or a crate did.
+    #[serde(default)]
+    pub library: Option<Library>,
+}
+
+/// A library that takes GPU memory or objects for itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Library {
+    /// What its users call it: `cuBLAS`.
+    pub name: String,
+    /// The function by which it was entered: `cublasCreate_v2`.
+    pub function: Option<String>,
+    /// Its file, which mostly has its version: `libcublas.so.13.0.0.19`.
+    pub file: Option<String>,
+    /// The framework that called it: `libtorch`.
+    pub called_by: Option<String>,
+    /// What it is known to keep.
+    pub known: Option<Known>,
+}
+
+/// A row of the table of what libraries keep.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    /// The table's version.
+    pub table: u32,
+    /// The row: `cublas-handle`.
+    pub row: String,
+    /// What is kept, until when, and what to do; a sentence.
+    pub says: String,
 }
 
 /// One frame of a stack.
@@ -273,6 +309,28 @@ pub struct DeviceTable {
     pub uuid: Option<String>,
     /// Its rows, the driver first.
     pub rows: Vec<Row>,
+    /// The whole device; none where it was not read, or where other processes use it.
+    #[serde(default)]
+    pub whole: Option<WholeDevice>,
+}
+
+/// What all that use a device hold of its memory, and what is known of the difference. Advice:
+/// no verdict comes from it, for the driver and other processes hold memory as well.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WholeDevice {
+    /// Whether this is about the second run of the body, for the first one began without a context
+    /// on the device.
+    pub second_run: bool,
+    /// Bytes in use before the body.
+    pub baseline: u64,
+    /// Bytes in use after it.
+    pub after: u64,
+    /// What is accounted for of the difference.
+    pub parts: Vec<Part>,
+    /// The rest of it, as far as this process knows.
+    pub unexplained: i64,
+    /// What may be behind the rest: `2 modules were loaded`.
+    pub hints: Vec<String>,
 }
 
 /// One row of such a table.

@@ -3,28 +3,9 @@
 //! The file decides where there is one; without line tables the module and the symbol's first
 //! words are all there is.
 
+use super::libraries::{self, Sort};
 use super::model::Owner;
 use super::modules::Module;
-
-/// NVIDIA's user-mode libraries, by the beginning of their names.
-const CUDA_LIBRARIES: &[&str] = &[
-    "libcuda.so",
-    "libcudadebugger.so",
-    "libcudart.so",
-    "libcupti.so",
-    "libcublas.so",
-    "libcublasLt.so",
-    "libcudnn",
-    "libcufft",
-    "libcufile.so",
-    "libcurand.so",
-    "libcusolver",
-    "libcusparse",
-    "libnccl.so",
-    "libnvJitLink.so",
-    "libnvidia-",
-    "libnvrtc",
-];
 
 /// What is known of a frame.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,7 +34,7 @@ pub(super) fn owner(evidence: Evidence<'_>) -> Owner {
 
 /// Whether a library of this name is NVIDIA's.
 pub(super) fn is_cuda_library(name: &str) -> bool {
-    CUDA_LIBRARIES.iter().any(|known| name.starts_with(known))
+    libraries::of_file(name).is_some_and(|library| library.sort != Sort::Other)
 }
 
 fn of_file(file: &str, module: Option<&Module>) -> Owner {
@@ -129,13 +110,14 @@ fn of_symbol(function: &str) -> Owner {
     }
 }
 
-/// The driver's and the runtime's functions, where the runtime is linked into the program:
-/// `cudaMalloc`, `cuMemAlloc_v2`, `__cudart812`.
+/// Functions of NVIDIA's libraries, where they are linked into the program: `cudaMalloc`,
+/// `cuMemAlloc_v2`, `__cudart812`, `cublasCreate_v2`.
 fn is_cuda_function(function: &str) -> bool {
     let name = function
         .strip_prefix("cuda")
         .or_else(|| function.strip_prefix("cu"));
     function.starts_with("__cuda")
+        || libraries::of_function(function).is_some()
         || name.is_some_and(|name| name.starts_with(|first: char| first.is_ascii_uppercase()))
 }
 

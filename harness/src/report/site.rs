@@ -1,7 +1,7 @@
 //! A raw stack cut down to what concerns its reader.
 
 use super::model::{Frame, Owner, Site};
-use super::symbols;
+use super::{holder, symbols};
 use crate::ledger::Kind;
 
 /// The site of the return addresses `raw`, innermost first, at which something of `kind` was
@@ -15,8 +15,10 @@ pub fn site(raw: &[usize], kind: Kind, own_sources: &[&str]) -> Site {
 
 /// The site of a stack whose frames are known.
 pub(crate) fn site_of(frames: Vec<Frame>, kind: Kind) -> Site {
+    let library = holder::library(&frames[machinery(&frames)..]);
     let frames = trimmed(frames);
     Site {
+        library,
         fingerprint: fingerprint(kind, &frames),
         user: user(&frames),
         frames,

@@ -67,6 +67,11 @@ impl Style {
         self.on(AnsiColor::Red.on_default().effects(Effects::BOLD))
     }
 
+    /// What is told by the way.
+    pub(super) fn dim(self) -> anstyle::Style {
+        self.on(anstyle::Style::new().effects(Effects::DIMMED))
+    }
+
     /// `help:` and `again:`.
     pub(super) fn help(self) -> anstyle::Style {
         self.on(AnsiColor::Cyan.on_default().effects(Effects::BOLD))

@@ -6,17 +6,22 @@ use serde::{Deserialize, Serialize};
 
 use super::escape;
 use super::model::{Reason, Report, Verdict};
-use super::units::{count, exact_size, quantity};
+use crate::units::{count, exact_size, quantity};
 
 /// Counts of verdicts, and what else there is to know.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     verdicts: BTreeMap<Verdict, u64>,
+    /// The tests with a finding, or without an end.
+    named: BTreeMap<Verdict, Vec<String>>,
     /// Why some checks came to no result of their own, each once.
     reasons: Vec<(Verdict, Reason)>,
     unowned: Unowned,
     notes: Vec<(String, u64)>,
 }
+
+/// So many tests of a verdict are named.
+const NAMED: usize = 20;
 
 /// What was taken by threads outside every check.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -29,6 +34,16 @@ impl Summary {
     /// Counts a finished check.
     pub fn add(&mut self, report: &Report) {
         *self.verdicts.entry(report.verdict).or_default() += 1;
+        if matches!(
+            report.verdict,
+            Verdict::Leaked
+                | Verdict::FailedFree
+                | Verdict::Retained
+                | Verdict::Grew
+                | Verdict::OverBudget
+        ) {
+            self.name(report.verdict, &report.test);
+        }
         if let Some(reason) = &report.reason {
             self.add_reason(report.verdict, reason);
         }
@@ -52,6 +67,11 @@ impl Summary {
         for (verdict, number) in &other.verdicts {
             *self.verdicts.entry(*verdict).or_default() += number;
         }
+        for (verdict, tests) in &other.named {
+            for test in tests {
+                self.name(*verdict, test);
+            }
+        }
         for (verdict, reason) in &other.reasons {
             self.add_reason(*verdict, reason);
         }
@@ -60,6 +80,19 @@ impl Summary {
             for _ in 0..*times {
                 self.note(note);
             }
+        }
+    }
+
+    /// Counts a check that began and will not end, for the process does.
+    pub fn add_aborted(&mut self, test: &str) {
+        *self.verdicts.entry(Verdict::Aborted).or_default() += 1;
+        self.name(Verdict::Aborted, test);
+    }
+
+    fn name(&mut self, verdict: Verdict, test: &str) {
+        let tests = self.named.entry(verdict).or_default();
+        if !tests.iter().any(|known| known == test) {
+            tests.push(test.to_owned());
         }
     }
 
@@ -81,12 +114,13 @@ impl Summary {
     ///
     /// ```text
     /// gpu-leak-check: 12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)
+    ///   leaked: optim::adam_frees_everything
     ///   no GPU: this process loaded no CUDA driver; run it on a machine with a GPU
     ///   3 allocations, 1.00 MiB by threads outside every check
     /// ```
     #[must_use]
     pub fn text(&self) -> Option<String> {
-        let mut lines = Vec::new();
+        let mut lines: Vec<_> = self.named.iter().map(named).collect();
         for (_, reason) in &self.reasons {
             let told = format!("{}; {}", reason.what, reason.remedy);
             lines.push(format!(
@@ -159,6 +193,20 @@ impl Summary {
         }
         format!(" ({})", words.join(", "))
     }
+}
+
+/// `leaked: optim::adam, train::step and 3 more`
+fn named((verdict, tests): (&Verdict, &Vec<String>)) -> String {
+    let shown: Vec<_> = tests
+        .iter()
+        .take(NAMED)
+        .map(|test| escape::name(test))
+        .collect();
+    let more = match tests.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {} more", count(more as u64)),
+    };
+    format!("{}: {}{more}", verdict.name(), shown.join(", "))
 }
 
 /// `CUPTI too old` of `cupti-too-old`.

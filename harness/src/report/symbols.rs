@@ -13,6 +13,7 @@ use super::model::{Frame, Owner};
 use super::modules::{Module, Modules};
 use super::owner::{self, Evidence};
 use super::workspace::Workspace;
+use crate::device::dl;
 
 /// The frames of the return addresses `raw`, innermost first, inlined ones included, up to the
 /// one from which on the runtime was starting a thread or a test.
@@ -111,9 +112,14 @@ fn look_up(address: usize, call: usize, module: Option<&Module>) -> Vec<Frame> {
         }),
         ..Frame::default()
     };
-    // Large, stripped, left out of every report: not worth opening.
+    // Large and stripped: not worth opening. What they export, the loader knows.
     if nameless.owner == Owner::Cuda {
-        return vec![nameless];
+        let function = dl::exported(call);
+        return vec![Frame {
+            offset: nameless.offset.filter(|_| function.is_none()),
+            function,
+            ..nameless
+        }];
     }
     let mut frames = Vec::new();
     // Takes a return address and goes back to the call by itself.

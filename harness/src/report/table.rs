@@ -3,9 +3,9 @@
 use std::fmt::{self, Write};
 
 use super::escape;
-use super::model::{DeviceTable, Figure, Row};
+use super::model::{DeviceTable, Figure, Row, WholeDevice};
 use super::style::Style;
-use super::units::{count, count_change, size, size_change};
+use crate::units::{count, count_change, signed_size, size, size_change};
 
 const HEADERS: [&str; 4] = ["baseline", "after", "difference", "peak"];
 /// Between two columns at least.
@@ -52,8 +52,49 @@ pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) 
             }
             writeln!(out, "{}", line.trim_end())?;
         }
+        let dim = style.dim();
+        for line in device.whole.iter().flat_map(whole_lines) {
+            writeln!(out, "  {dim}{line}{dim:#}")?;
+        }
     }
     Ok(())
+}
+
+/// `device used +34.0 MiB, of which 34.0 MiB accounted for: driver +2.00 MiB, pool reserve +32.0 MiB`,
+/// and what is not; nothing where nothing changed.
+fn whole_lines(whole: &WholeDevice) -> Vec<String> {
+    if whole.after == whole.baseline && whole.unexplained == 0 {
+        return Vec::new();
+    }
+    let difference = size_change(whole.baseline, whole.after);
+    let known: i64 = whole.parts.iter().map(|part| part.bytes).sum();
+    let known = signed_size(known);
+    let parts: Vec<_> = whole
+        .parts
+        .iter()
+        .map(|part| format!("{} {}", part.purpose.name(), signed_size(part.bytes)))
+        .collect();
+    let known = match known.trim_start_matches('+') {
+        _ if parts.is_empty() => "none accounted for".to_owned(),
+        known => format!("{known} accounted for: {}", parts.join(", ")),
+    };
+    let run = if whole.second_run {
+        " in the second run"
+    } else {
+        ""
+    };
+    let mut lines = vec![format!("device used {difference}{run}, of which {known}")];
+    if whole.unexplained != 0 {
+        let hints = match whole.hints.join(", ") {
+            none if none.is_empty() => none,
+            hints => format!(" ({})", escape::sentence(&hints)),
+        };
+        lines.push(format!(
+            "unexplained {}, as far as this process knows{hints}",
+            signed_size(whole.unexplained)
+        ));
+    }
+    lines
 }
 
 /// `cuda:0 NVIDIA H200 GPU-5f2c0d4e`: the first part of the UUID tells devices apart.

@@ -6,8 +6,8 @@ use super::escape;
 use super::excerpt::Sources;
 use super::model::{Report, Verdict};
 use super::style::Style;
-use super::units::{exact_size, quantity};
 use super::{finding, help, table};
+use crate::units::{exact_size, quantity};
 
 /// How many findings are told one by one.
 const TOLD: usize = 10;

@@ -37,6 +37,10 @@ pub(super) enum Call {
         count: Value,
         flags: Value,
     },
+    /// Adds a node to a graph that may have to do with memory.
+    AddsNode { graph: Value, node: AddedNode },
+    /// Launches an executable graph.
+    Launches { exec: Value },
     /// An executable graph follows another graph.
     UpdatesExec { exec: Value, graph: Value },
     /// Maps physical memory.
@@ -153,6 +157,17 @@ pub(super) enum At {
     PoolProperties(usize),
 }
 
+/// Where a node's parameters are found.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AddedNode {
+    /// In the `CUDA_MEM_ALLOC_NODE_PARAMS` at this offset's address.
+    Allocates(usize),
+    /// It frees this address.
+    Frees(Value),
+    /// In the `CUgraphNodeParams` at this offset's address, which also says what the node does.
+    Any(usize),
+}
+
 /// A call that adds references.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Retains {
@@ -168,6 +183,8 @@ pub(super) struct Releases {
     pub(super) space: Space,
     pub(super) identity: Value,
     pub(super) share: Share,
+    /// The stream that orders it.
+    pub(super) stream: Option<Value>,
     /// In a stream capture the call adds a node to a graph and frees nothing.
     pub(super) capturable: bool,
 }
@@ -241,6 +258,7 @@ impl Watched {
                 space,
                 identity,
                 share: Share::Whole,
+                stream: None,
                 capturable: false,
             }),
         }
@@ -265,10 +283,13 @@ impl Watched {
 
     /// Ordered by a stream.
     pub(super) const fn on_stream(self, stream: Value) -> Self {
-        self.creating(Creates {
-            stream: Some(stream),
-            ..self.creation()
-        })
+        let stream = Some(stream);
+        let call = match self.call {
+            Call::Creates(call) => Call::Creates(Creates { stream, ..call }),
+            Call::Releases(call) => Call::Releases(Releases { stream, ..call }),
+            _ => panic!("only allocations and frees are ordered by a stream"),
+        };
+        Self { call, ..self }
     }
 
     /// From an explicit pool.

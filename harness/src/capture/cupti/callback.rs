@@ -30,7 +30,7 @@ use crate::device::exclusion::{CONTEXTS_AND_POOLS, Exclusion, STREAMS};
 use crate::device::quiet::quiet_if_heard;
 use crate::device::{captures, exit};
 use crate::ledger::event::{
-    ContextEnd, ContextUid, CuResult, Event, SourceLoss, Space, StackId, Ticket,
+    ContextEnd, ContextUid, CuResult, Event, Key, SourceLoss, Space, StackId, Ticket,
 };
 use crate::ledger::{self, Kind, Ledger, Place};
 
@@ -50,8 +50,6 @@ const NO_TICKET: u64 = 0;
 static BROKEN: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// A graph node was created during the call in progress: the call is being captured.
-    static NODE_CREATED: Cell<bool> = const { Cell::new(false) };
     /// Where the call in progress creates a context.
     static CREATING_ON: Cell<Place> = const { Cell::new(Place::UNKNOWN) };
     /// How the call in progress ends a context.
@@ -89,7 +87,7 @@ pub(super) unsafe extern "C" fn entry(
         match domain {
             // SAFETY: in this domain `data` is a `CallbackData` of the watched call `id`.
             ffi::DOMAIN_DRIVER_API => unsafe { driver_call(ledger, id, &*data.cast()) },
-            // SAFETY: in this domain, for the enabled ids about contexts, it is `ResourceData`.
+            // SAFETY: in this domain, for the enabled ids, it is `ResourceData`.
             ffi::DOMAIN_RESOURCE => unsafe { resource(ledger, id, data.cast()) },
             ffi::DOMAIN_STATE if id == ffi::FATAL_ERROR => {
                 let why = SourceLoss::CuptiFatal;
@@ -131,7 +129,7 @@ unsafe fn driver_call(ledger: &Ledger, id: u32, data: &CallbackData) {
 ///
 /// `block` and `data` are those of `call`, at its beginning.
 unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData) {
-    NODE_CREATED.set(false);
+    graphs::call_began();
     match call {
         Call::Creates(create) if create.creates_context() => {
             // SAFETY: the caller's promise.
@@ -149,6 +147,12 @@ unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData)
             // SAFETY: the caller's promise.
             unsafe { write_slot(data, Some(NO_TICKET)) };
             CONTEXTS_AND_POOLS.destruction_began();
+        }
+        Call::Launches { exec } => {
+            // SAFETY: the caller's promise.
+            let ticket = unsafe { graphs::launch_began(ledger, block.value(*exec)) };
+            // SAFETY: the caller's promise.
+            unsafe { write_slot(data, ticket.map(|ticket| ticket.0)) };
         }
         // The rest is told at its end.
         _ => {}
@@ -175,8 +179,14 @@ unsafe fn ended(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData,
                 CONTEXTS_AND_POOLS.destruction_ended();
             }
         }
+        Call::Launches { .. } => {
+            // SAFETY: the caller's promise.
+            if let Some(ticket) = unsafe { read_slot(data) }.map(Ticket) {
+                ledger.apply(&Event::LaunchEnded { ticket, error });
+            }
+        }
         // SAFETY: the caller's promise.
-        _ if error == 0 => unsafe { success::told(ledger, call, block) },
+        _ if error == 0 => unsafe { success::told(ledger, call, block, data) },
         _ => {}
     }
 }
@@ -195,9 +205,11 @@ unsafe fn creation_ended(
     if create.creates_context() {
         CREATING_ON.set(Place::UNKNOWN);
     }
-    let captured_into = match create.ends_capture {
+    let adds_to = match create.ends_capture {
         // SAFETY: the caller's promise.
-        Some(stream) if error != WRONG_THREAD => captures::ended(unsafe { block.value(stream) }),
+        Some(stream) if error != WRONG_THREAD => unsafe {
+            graphs::capture_ended(ledger, create, stream, block, error)
+        },
         _ => 0,
     };
     if error != 0 {
@@ -206,22 +218,29 @@ unsafe fn creation_ended(
         ledger.apply(&failed);
         return;
     }
-    if create.capturable && NODE_CREATED.get() {
-        // It belongs to the graph, which is judged itself.
-        return;
-    }
     // SAFETY: the caller's promise, and the call has returned success.
     let Some(key) = (unsafe { decode::created_key(create, block) }) else {
         return;
     };
+    if create.capturable && graphs::is_captured() {
+        // SAFETY: as above.
+        let (made, graph) = unsafe {
+            (
+                decode::created(create, block, key, current, caller()),
+                graphs::captured_into(create.stream, block),
+            )
+        };
+        ledger.apply(&Event::GraphAllocates { graph, made });
+        return;
+    }
     let key = numbered::created(key, data.context_uid);
-    if captured_into == key.value {
+    if adds_to == key.value {
         // The capture added to a graph that was there before and has its record.
         return;
     }
     // SAFETY: as above.
     let made = unsafe { decode::created(create, block, key, current, caller()) };
-    ledger.apply(&made);
+    ledger.apply(&Event::Created(made));
     // SAFETY: as above.
     if let Some(references) = unsafe { decode::more_references(create, block, key) } {
         ledger.apply(&references);
@@ -271,7 +290,7 @@ unsafe fn release_ended(
     let Some(ticket) = (unsafe { read_slot(data) }).map(Ticket) else {
         return;
     };
-    let captured = release.capturable && error == 0 && NODE_CREATED.get();
+    let captured = release.capturable && error == 0 && graphs::is_captured();
     ledger.apply(&match error {
         _ if captured => Event::ReleaseCaptured { ticket },
         0 => Event::ReleaseEnded {
@@ -285,6 +304,16 @@ unsafe fn release_ended(
             stack: stack(),
         },
     });
+    if captured {
+        // SAFETY: the caller's promise.
+        let (graph, address) = unsafe {
+            (
+                graphs::captured_into(release.stream, block),
+                block.value(release.identity),
+            )
+        };
+        ledger.apply(&Event::GraphFrees { graph, address });
+    }
     match release.space {
         Space::Handle(Kind::Context) => context_ended(ledger, error),
         Space::Handle(Kind::GreenContext) if error == 0 => {
@@ -337,10 +366,11 @@ fn context_destroyed(ledger: &Ledger, context: ContextUid, cause: ContextEnd) {
 
 /// # Safety
 ///
-/// For the ids about contexts `data` points to a [`ResourceData`].
+/// `data` points to a [`ResourceData`].
 unsafe fn resource(ledger: &Ledger, id: u32, data: *const ResourceData) {
     match id {
-        ffi::GRAPH_NODE_CREATED => NODE_CREATED.set(true),
+        // SAFETY: the caller's promise; not null, by `entry`.
+        ffi::GRAPH_NODE_CREATED => unsafe { graphs::node_created(&*data) },
         ffi::CONTEXT_CREATED => {
             let place = CREATING_ON.get();
             // One that no watched call creates is asked for its device when it is first seen.
@@ -412,6 +442,7 @@ unsafe fn read_slot(data: &CallbackData) -> Option<u64> {
     (value & SLOT_MASK == IN_SLOT).then_some(value & !SLOT_MASK)
 }
 
+mod graphs;
 mod success;
 
 #[cfg(all(test, target_pointer_width = "64"))]

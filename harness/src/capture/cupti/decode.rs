@@ -8,15 +8,21 @@
 
 use super::array::Array;
 use super::call::{
-    At, Bytes, Copies, Creates, Descriptor, GraphFlags, Identity, Releases, Retains, Share,
+    AddedNode, At, Bytes, Copies, Creates, Descriptor, GraphFlags, Identity, Releases, Retains,
+    Share,
 };
 use super::field::Block;
 use super::params::{
-    ArrayDescriptor, ArrayDescriptor3D, ArrayDescriptor3DV1, ArrayDescriptorV1, ExternalBuffer,
-    ExternalMipmapped, PoolProperties,
+    AllocationNode, ArrayDescriptor, ArrayDescriptor3D, ArrayDescriptor3DV1, ArrayDescriptorV1,
+    ExternalBuffer, ExternalMipmapped, FreeNode, NodeOf, PoolProperties,
 };
 use crate::ledger::event::{Caller, ContextUid, Creation, CuResult, Event, Key, Space};
 use crate::ledger::{Kind, Layer, Place};
+
+/// `CU_GRAPH_NODE_TYPE_MEM_ALLOC`
+const ALLOCATES: u32 = 10;
+/// `CU_GRAPH_NODE_TYPE_MEM_FREE`
+const FREES: u32 = 11;
 
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`
 const AUTO_FREE: u64 = 1;
@@ -112,6 +118,56 @@ pub(super) unsafe fn graph_copied(copies: &Copies, block: Block, to: Key) -> Eve
     }
 }
 
+/// What a node that was added to `graph` does to memory; none if nothing, as most do. `context` is
+/// who added it, and where.
+///
+/// # Safety
+///
+/// `block` belongs to the call that `node` describes, which has returned success.
+pub(super) unsafe fn node(
+    node: AddedNode,
+    block: Block,
+    graph: Key,
+    context: impl FnOnce() -> (Current, Caller),
+) -> Option<Event> {
+    let frees = |address| Some(Event::GraphFrees { graph, address });
+    let allocates = |params: AllocationNode| {
+        let place = pool_place(&params.properties);
+        let is_anywhere = place == Place::UNKNOWN;
+        let (current, caller) = context();
+        let made = Creation {
+            key: key(Space::DevicePointer, params.pointer)?,
+            kind: Kind::Graph,
+            layer: Layer::DRIVER,
+            place: if is_anywhere { current.place } else { place },
+            bytes: params.bytes,
+            context: current.uid,
+            stream: 0,
+            pool: 0,
+            caller,
+        };
+        Some(Event::GraphAllocates { graph, made })
+    };
+    // SAFETY: the caller's promise: each field is, or points to, what its variant says, and the
+    // driver has read it. The type of a node says which parameters stand behind it.
+    unsafe {
+        match node {
+            AddedNode::Allocates(offset) => allocates(block.pointee(offset)?),
+            AddedNode::Frees(address) => frees(block.value(address)),
+            AddedNode::Any(offset) => match block.pointee::<u32>(offset)? {
+                ALLOCATES => allocates(block.pointee::<NodeOf<AllocationNode>>(offset)?.parameters),
+                FREES => frees(
+                    block
+                        .pointee::<NodeOf<FreeNode>>(offset)?
+                        .parameters
+                        .pointer,
+                ),
+                _ => None,
+            },
+        }
+    }
+}
+
 /// A graph by its handle.
 pub(super) fn graph(value: u64) -> Key {
     let space = Space::Handle(Kind::GraphHandle);
@@ -129,7 +185,7 @@ pub(super) unsafe fn created(
     key: Key,
     current: Current,
     caller: Caller,
-) -> Event {
+) -> Creation {
     // SAFETY: the caller's promise, for all four; the table names the fields of this call's block.
     let (bytes, place, stream, pool) = unsafe {
         (
@@ -144,7 +200,7 @@ pub(super) unsafe fn created(
     let is_another = create.kind == Kind::Context && current.handle != key.value;
     // What comes from an explicit pool is where the pool is, which the ledger knows.
     let is_in_context = place == Place::UNKNOWN && pool == 0;
-    Event::Created(Creation {
+    Creation {
         key,
         kind: create.kind,
         layer: Layer::DRIVER,
@@ -158,7 +214,7 @@ pub(super) unsafe fn created(
         stream,
         pool,
         caller,
-    })
+    }
 }
 
 /// A creation that failed with `error`.

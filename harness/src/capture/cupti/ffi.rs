@@ -61,13 +61,20 @@ pub(super) struct CallbackData {
     pub(super) correlation_id: u32,
 }
 
-/// `CUpti_ResourceData`: what the resource domain's callbacks about contexts get.
+/// `CUpti_ResourceData`: what the resource domain's callbacks get.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct ResourceData {
     pub(super) context: *const c_void,
     pub(super) resource_handle: *const c_void,
     pub(super) resource_descriptor: *const c_void,
+}
+
+/// `CUpti_GraphData`, up to the graph: what a [`ResourceData`] about graphs describes.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct GraphData {
+    pub(super) graph: *const c_void,
 }
 
 /// `CUpti_SubscriberParams` of CUPTI 13.2 and later; 13.0 and 13.1 know only the first four fields.

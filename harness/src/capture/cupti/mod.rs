@@ -28,7 +28,7 @@ mod tests;
 
 use std::sync::OnceLock;
 
-pub(crate) use subscriber::{Tracer, candidates, watched};
+pub(crate) use subscriber::{Tracer, bad_override, candidates, watched};
 pub(crate) use unavailable::Unavailable;
 
 static TRACER: OnceLock<Result<Tracer, Unavailable>> = OnceLock::new();

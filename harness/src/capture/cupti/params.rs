@@ -140,6 +140,79 @@ pub(super) struct ExecUpdate {
     pub(super) graph: u64,
 }
 
+/// `cuMemFreeAsync`
+#[repr(C)]
+pub(super) struct FreeOrdered {
+    pub(super) pointer: u64,
+    pub(super) stream: u64,
+}
+
+/// `cuGraphLaunch`
+#[repr(C)]
+pub(super) struct Launch {
+    pub(super) exec: u64,
+    pub(super) stream: u64,
+}
+
+/// `cuGraphAddMemAllocNode`, `cuGraphAddNode`
+#[repr(C)]
+pub(super) struct AddNode {
+    pub(super) node: *const u64,
+    pub(super) graph: u64,
+    pub(super) dependencies: *const u64,
+    pub(super) dependency_count: u64,
+    pub(super) parameters: *const u64,
+}
+
+/// `cuGraphAddMemFreeNode`
+#[repr(C)]
+pub(super) struct AddFreeNode {
+    pub(super) node: *const u64,
+    pub(super) graph: u64,
+    pub(super) dependencies: *const u64,
+    pub(super) dependency_count: u64,
+    pub(super) pointer: u64,
+}
+
+/// `cuGraphAddNode_v2`
+#[repr(C)]
+pub(super) struct AddNodeV2 {
+    pub(super) node: *const u64,
+    pub(super) graph: u64,
+    pub(super) dependencies: *const u64,
+    pub(super) dependency_data: *const u64,
+    pub(super) dependency_count: u64,
+    pub(super) parameters: *const u64,
+}
+
+/// `CUDA_MEM_ALLOC_NODE_PARAMS`
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct AllocationNode {
+    pub(super) properties: PoolProperties,
+    pub(super) rest_of_properties: [u64; 9],
+    pub(super) access: u64,
+    pub(super) access_count: u64,
+    pub(super) bytes: u64,
+    pub(super) pointer: u64,
+}
+
+/// `CUDA_MEM_FREE_NODE_PARAMS`
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct FreeNode {
+    pub(super) pointer: u64,
+}
+
+/// `CUgraphNodeParams`, up to the end of those of one type of node.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct NodeOf<T> {
+    pub(super) node_type: u32,
+    pub(super) reserved: [u32; 3],
+    pub(super) parameters: T,
+}
+
 /// `CUmemPoolProps` and `CUmemAllocationProp`, up to their location.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -344,4 +417,23 @@ pub(super) struct ArrayDescriptor3DV1 {
 pub(super) struct AllocateHostV1 {
     pub(super) pointer: *const u64,
     pub(super) bytes: u32,
+}
+
+#[cfg(all(test, target_pointer_width = "64"))]
+mod tests {
+    use std::mem::{offset_of, size_of};
+
+    use super::{AllocationNode, FreeNode, NodeOf};
+
+    /// Printed by a C compiler from `cuda.h` of 11.8, 12.8 and 13.5.
+    #[test]
+    fn the_parameters_of_nodes_are_where_the_header_has_them() {
+        assert_eq!(size_of::<AllocationNode>(), 120);
+        assert_eq!(offset_of!(AllocationNode, bytes), 104);
+        assert_eq!(offset_of!(AllocationNode, pointer), 112);
+        type Allocation = NodeOf<AllocationNode>;
+        assert_eq!(offset_of!(Allocation, parameters.bytes), 120);
+        assert_eq!(offset_of!(Allocation, parameters.pointer), 128);
+        assert_eq!(offset_of!(NodeOf<FreeNode>, parameters.pointer), 16);
+    }
 }

@@ -113,6 +113,11 @@ pub(crate) fn candidates() -> Result<Vec<PathBuf>, Unavailable> {
     surroundings()?.1.candidates()
 }
 
+/// What is wrong with `GPU_LEAK_CHECK_CUPTI`, also where there is no driver to use it with.
+pub(crate) fn bad_override() -> Option<Unavailable> {
+    Surroundings::here(CudaVersion(0)).candidates().err()
+}
+
 fn surroundings() -> Result<(&'static Driver, Surroundings), Unavailable> {
     let driver = driver::load().map_err(|why| Unavailable::NoDriver {
         why: why.to_owned(),

@@ -8,15 +8,17 @@
 
 use std::mem::offset_of;
 
-use super::call::{At, Bytes, Call, Descriptor, GraphFlags, Identity, Retains, Share, Watched};
+use super::call::{
+    AddedNode, At, Bytes, Call, Descriptor, GraphFlags, Identity, Retains, Share, Watched,
+};
 use super::field::{Answer, Value, answer, value};
 use super::params::{
-    Allocate, AllocateFromPool, AllocateHostV1, AllocatePitch, AllocatePitchV1, AllocateV1,
-    Answers, ArrayCreate, CaptureToGraph, ContextCreate, ContextCreateV3, ContextCreateV4,
-    ConvertGreen, EndCapture, ExecUpdate, FreeV1, GraphCopy, GraphReferences, GreenContextCreate,
-    ImportPointer, Instantiate, LinkCreate, Map, MapExternal, Names, PhysicalCreate, PoolCreate,
-    PrimaryRetain, RecaptureToGraph, Register, RetainMapped, Unmap, UserObjectCreate,
-    UserObjectReferences,
+    AddFreeNode, AddNode, AddNodeV2, Allocate, AllocateFromPool, AllocateHostV1, AllocatePitch,
+    AllocatePitchV1, AllocateV1, Answers, ArrayCreate, CaptureToGraph, ContextCreate,
+    ContextCreateV3, ContextCreateV4, ConvertGreen, EndCapture, ExecUpdate, FreeOrdered, FreeV1,
+    GraphCopy, GraphReferences, GreenContextCreate, ImportPointer, Instantiate, Launch, LinkCreate,
+    Map, MapExternal, Names, PhysicalCreate, PoolCreate, PrimaryRetain, RecaptureToGraph, Register,
+    RetainMapped, Unmap, UserObjectCreate, UserObjectReferences,
 };
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, Space};
@@ -94,6 +96,12 @@ const fn pool_ordered(id: u32, name: &'static str) -> Watched {
         .capturable()
 }
 
+const fn freed_in_order(id: u32, name: &'static str) -> Watched {
+    Watched::releases(id, name, Space::DevicePointer, value!(FreeOrdered.pointer))
+        .on_stream(value!(FreeOrdered.stream))
+        .capturable()
+}
+
 const fn context(id: u32, name: &'static str, answer: Answer, device: Value) -> Watched {
     handle(id, name, Kind::Context, answer).at(At::Device(device))
 }
@@ -105,6 +113,11 @@ const fn primary_ends(id: u32, name: &'static str, cause: ContextEnd) -> Watched
 const fn copied(id: u32, name: &'static str, kind: Kind, flags: GraphFlags) -> Watched {
     handle(id, name, kind, FIRST).copying(value!(GraphCopy.graph), flags)
 }
+
+const ADDS_NODE: Call = Call::AddsNode {
+    graph: value!(AddNodeV2.graph),
+    node: AddedNode::Any(offset_of!(AddNodeV2, parameters)),
+};
 
 const UPDATES: Call = Call::UpdatesExec {
     exec: value!(ExecUpdate.exec),
@@ -157,8 +170,8 @@ pub(super) static TABLE: &[Watched] = &[
     stream_ordered(599, "cuMemAllocAsync_ptsz"),
     pool_ordered(611, "cuMemAllocFromPoolAsync"),
     pool_ordered(612, "cuMemAllocFromPoolAsync_ptsz"),
-    Watched::releases(600, "cuMemFreeAsync", Space::DevicePointer, value!(Names.handle)).capturable(),
-    Watched::releases(601, "cuMemFreeAsync_ptsz", Space::DevicePointer, value!(Names.handle)).capturable(),
+    freed_in_order(600, "cuMemFreeAsync"),
+    freed_in_order(601, "cuMemFreeAsync_ptsz"),
     // A destroyed pool's outstanding allocations live on, until each is freed.
     handle(607, "cuMemPoolCreate", Kind::Pool, answer!(PoolCreate.pool))
         .at(At::PoolProperties(offset_of!(PoolCreate, properties))),
@@ -286,6 +299,20 @@ pub(super) static TABLE: &[Watched] = &[
     copied(643, "cuGraphInstantiateWithFlags", Kind::ExecGraph, GraphFlags::Given(value!(GraphCopy.flags))),
     copied(656, "cuGraphInstantiateWithParams", Kind::ExecGraph, GraphFlags::Parameters(offset_of!(Instantiate, parameters))),
     copied(657, "cuGraphInstantiateWithParams_ptsz", Kind::ExecGraph, GraphFlags::Parameters(offset_of!(Instantiate, parameters))),
+    // Nodes that allocate and free: the memory comes and goes with launches.
+    other(638, "cuGraphAddMemAllocNode", Call::AddsNode {
+        graph: value!(AddNode.graph), node: AddedNode::Allocates(offset_of!(AddNode, parameters)),
+    }),
+    other(639, "cuGraphAddMemFreeNode", Call::AddsNode {
+        graph: value!(AddFreeNode.graph), node: AddedNode::Frees(value!(AddFreeNode.pointer)),
+    }),
+    other(712, "cuGraphAddNode", Call::AddsNode {
+        graph: value!(AddNode.graph), node: AddedNode::Any(offset_of!(AddNode, parameters)),
+    }),
+    other(723, "cuGraphAddNode_v2", ADDS_NODE),
+    other(863, "cuGraphAddNode_v3", ADDS_NODE),
+    other(514, "cuGraphLaunch", Call::Launches { exec: value!(Launch.exec) }),
+    other(515, "cuGraphLaunch_ptsz", Call::Launches { exec: value!(Launch.exec) }),
     other(561, "cuGraphExecUpdate", UPDATES),
     other(696, "cuGraphExecUpdate_v2", UPDATES),
     destroys(516, "cuGraphExecDestroy", Kind::ExecGraph),

@@ -35,8 +35,40 @@ fn verdicts_are_counted_the_usual_first_then_the_worst() {
     ];
     assert_eq!(
         summary(verdicts.map(Report::bare)).text().unwrap(),
-        "gpu-leak-check: 4 checked: 2 clean, 1 leaked, 1 first-use",
+        "gpu-leak-check: 4 checked: 2 clean, 1 leaked, 1 first-use\n  leaked: a",
     );
+}
+
+#[test]
+fn tests_with_findings_and_those_without_an_end_are_named() {
+    let test = |verdict, name: &str| Report {
+        test: name.to_owned(),
+        ..Report::bare(verdict)
+    };
+    let mut summary = summary([
+        test(Verdict::Retained, "c"),
+        test(Verdict::Leaked, "a\x1b"),
+        test(Verdict::Leaked, "b"),
+        test(Verdict::Clean, "d"),
+    ]);
+    summary.add_aborted("e");
+    assert_eq!(
+        summary.text().unwrap(),
+        "gpu-leak-check: 5 checked: 1 clean, 2 leaked, 1 retained, 1 aborted\n  \
+         leaked: a\\u{1b}, b\n  \
+         retained: c\n  \
+         aborted: e",
+    );
+}
+
+#[test]
+fn many_tests_of_a_verdict_are_named_up_to_a_number() {
+    let leak = |number: usize| Report {
+        test: format!("t{number}"),
+        ..Report::bare(Verdict::Leaked)
+    };
+    let text = summary((0..25).map(leak)).text().unwrap();
+    assert!(text.ends_with("t18, t19 and 5 more"), "{text}");
 }
 
 #[test]

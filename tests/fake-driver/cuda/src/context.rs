@@ -7,6 +7,7 @@ use crate::dispatch::{self, In, Out, api, resource};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::state::{Driver, driver, state};
+use crate::user_object;
 
 /// A context; a primary one stays in the table when it is reset, so that its handle stays the same.
 #[derive(Debug)]
@@ -20,8 +21,8 @@ pub(crate) struct Context {
     /// Retains of a primary context, attaches of a created one.
     pub(crate) references: u32,
     pub(crate) flags: u32,
-    cache_config: u32,
-    limits: HashMap<u32, usize>,
+    pub(crate) cache_config: u32,
+    pub(crate) limits: HashMap<u32, usize>,
     /// For a green context's handle the primary context that it is a view of.
     base: Option<Handle>,
     /// What the first launch in it has made it grow by; none before that.
@@ -220,6 +221,7 @@ pub(crate) fn destroy(handle: Handle) {
         std::ptr::null(),
     );
     state().tear_down(handle);
+    user_object::run_destructors();
 }
 
 fn create(context_out: Out<Handle>, flags: u32, device: i32) -> Result<(), Error> {
@@ -267,14 +269,6 @@ fn destroy_created(handle: Handle) -> Result<(), Error> {
     Ok(())
 }
 
-/// `CUlimit`: stack, printf buffer, heap, …; the sizes a fresh context has.
-fn default_limit(limit: u32) -> Result<usize, Error> {
-    [1024, 8_650_752, 8 << 20, 2, 2048, 64, 0]
-        .get(limit as usize)
-        .copied()
-        .ok_or(Error::UNSUPPORTED_LIMIT)
-}
-
 api! {
     cuCtxCreate = 10, cuCtxCreate_v2 = 235 fn(context: Out<Handle>, flags: u32, device: i32) {
         create(context, flags, device)
@@ -302,7 +296,9 @@ api! {
     cuCtxDetach = 13 fn(context: Handle) {
         let last = {
             let mut driver = driver()?;
-            driver.context(context)?;
+            if driver.context(context)?.primary {
+                return Err(Error::INVALID_CONTEXT);
+            }
             let found = driver.contexts.get_mut(context).expect("it was just found");
             found.references -= 1;
             found.references == 0
@@ -359,48 +355,5 @@ api! {
         let driver = driver()?;
         let context = driver.context(if context == 0 { top() } else { context })?;
         id.put(u64::from(context.uid))
-    }
-
-    cuCtxGetFlags = 391 fn(flags: Out<u32>) {
-        flags.put(driver()?.current()?.flags)
-    }
-
-    cuCtxSetFlags = 705 fn(flags: u32) {
-        let mut driver = driver()?;
-        let handle = driver.current_handle()?;
-        driver.contexts.get_mut(handle).expect("it is current").flags = flags;
-        Ok(())
-    }
-
-    cuCtxGetLimit = 137 fn(value: Out<usize>, limit: u32) {
-        let driver = driver()?;
-        let set = driver.current()?.limits.get(&limit).copied();
-        value.put(set.map_or_else(|| default_limit(limit), Ok)?)
-    }
-
-    cuCtxSetLimit = 136 fn(limit: u32, value: usize) {
-        let mut driver = driver()?;
-        let handle = driver.current_handle()?;
-        default_limit(limit)?;
-        driver.contexts.get_mut(handle).expect("it is current").limits.insert(limit, value);
-        Ok(())
-    }
-
-    cuCtxGetCacheConfig = 299 fn(config: Out<u32>) {
-        config.put(driver()?.current()?.cache_config)
-    }
-
-    cuCtxSetCacheConfig = 300 fn(config: u32) {
-        let mut driver = driver()?;
-        let handle = driver.current_handle()?;
-        driver.contexts.get_mut(handle).expect("it is current").cache_config = config;
-        Ok(())
-    }
-
-    cuCtxGetStreamPriorityRange = 370 fn(least: Out<i32>, greatest: Out<i32>) {
-        driver()?.current()?;
-        least.offer(0);
-        greatest.offer(-5);
-        Ok(())
     }
 }

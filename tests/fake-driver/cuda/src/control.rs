@@ -16,20 +16,29 @@ use crate::memory::Kind;
 use crate::object::Class;
 use crate::state::{self, Driver};
 
-/// `CUhostFn`: called where a stream reaches it.
+/// `CUhostFn`.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostFunction(Option<unsafe extern "C" fn(u64)>);
 
-impl HostFunction {
+/// `CUDA_HOST_NODE_PARAMS`: a function and what it is called with.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostCall {
+    pub(crate) function: HostFunction,
+    pub(crate) data: u64,
+}
+
+impl HostCall {
     pub(crate) fn is_there(self) -> bool {
-        self.0.is_some()
+        self.function.0.is_some()
     }
 
-    pub(crate) fn run(self, data: u64) {
-        if let Some(function) = self.0 {
-            // SAFETY: the caller of `cuLaunchHostFunc` vouches for the function and its data.
-            unsafe { function(data) };
+    /// Calls it. The state must not be locked.
+    pub(crate) fn run(self) {
+        if let Some(function) = self.function.0 {
+            // SAFETY: whoever handed the function to the driver vouches for it and its data.
+            unsafe { function(self.data) };
         }
     }
 }
@@ -170,6 +179,7 @@ pub(crate) struct TracerFaults {
     /// Callbacks before the fault; the largest number for never.
     fatal_after: u64,
     lost_after: u64,
+    finalized_after: u64,
 }
 
 /// # Safety
@@ -196,6 +206,7 @@ unsafe extern "C" fn fake_cuda_tracer_faults(faults: *mut TracerFaults) {
         taken_by,
         fatal_after: tracer.fatal_after.unwrap_or(u64::MAX),
         lost_after: tracer.lost_after.unwrap_or(u64::MAX),
+        finalized_after: tracer.finalized_after.unwrap_or(u64::MAX),
     };
     // SAFETY: what this function's caller promises.
     unsafe { faults.write(answer) };
@@ -227,6 +238,14 @@ extern "C" fn fake_cuda_poison(context: Handle) -> u32 {
 }
 
 /// How many objects of a kind live, and their bytes. An unknown kind ends the process.
+///
+/// | | kinds |
+/// | --- | --- |
+/// | contexts | `context`, `green-context` |
+/// | ranges | `linear`, `pitched`, `managed`, `stream-ordered`, `pinned`, `registered`, `graph-memory`, `mapped`, `ipc`, `pool-import`, `external-buffer` |
+/// | virtual memory | `address-range`, `physical`, `multicast`, `memory-handle` |
+/// | objects | `array`, `mipmapped-array`, `array-part`, `texture`, `surface`, `texture-reference`, `link`, `external-memory`, `external-semaphore` |
+/// | handles | `stream`, `event`, `module`, `library`, `graph`, `exec`, `user-object`, `pool` |
 ///
 /// # Safety
 ///

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::control::HostCall;
 use crate::dispatch::{Out, api};
 use crate::error::Error;
 use crate::graph::Node;
@@ -91,7 +92,9 @@ impl Driver {
         })
     }
 
-    fn launch(&mut self, exec: Handle) -> Result<(), Error> {
+    /// Runs a graph; what it calls on the host is answered, to be called without the lock.
+    fn launch(&mut self, exec: Handle) -> Result<Vec<HostCall>, Error> {
+        let mut calls = Vec::new();
         let exec = self.execs.get(exec).ok_or(Error::INVALID_VALUE)?;
         if !self.can_launch(exec) {
             return Err(Error::INVALID_VALUE);
@@ -117,11 +120,22 @@ impl Driver {
                 }
                 Node::Free(address) => self.release(address, true),
                 Node::Transfer(transfer) => self.run(transfer)?,
-                Node::Empty | Node::Kernel | Node::Host | Node::Child(_) => {}
+                Node::Host(call) => calls.push(call),
+                Node::Empty | Node::Kernel | Node::Child(_) => {}
             }
         }
-        Ok(())
+        Ok(calls)
     }
+}
+
+fn launch(exec: Handle, stream: Handle) -> Result<(), Error> {
+    let calls = {
+        let mut driver = driver()?;
+        driver.context_of_stream(stream)?;
+        driver.launch(exec)?
+    };
+    calls.into_iter().for_each(HostCall::run);
+    Ok(())
 }
 
 fn instantiate(exec: Out<Handle>, graph: Handle, flags: u64) -> Result<(), Error> {
@@ -172,9 +186,7 @@ api! {
     }
 
     cuGraphLaunch = 514, cuGraphLaunch_ptsz = 515 fn(exec: Handle, stream: Handle) {
-        let mut driver = driver()?;
-        driver.context_of_stream(stream)?;
-        driver.launch(exec)
+        launch(exec, stream)
     }
 
     cuGraphUpload = 580, cuGraphUpload_ptsz = 581 fn(exec: Handle, stream: Handle) {

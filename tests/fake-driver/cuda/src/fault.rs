@@ -14,6 +14,7 @@
 //! | `cupti:version=N` | what `cuptiGetVersion` says |
 //! | `cupti:fatal@N` | after N callbacks CUPTI tells a fatal error and shuts itself down |
 //! | `cupti:lost@N` | after N callbacks they stop, and nobody is told |
+//! | `cupti:finalized@N` | after N callbacks another tool has shut CUPTI down: they stop, nobody is told, and every call of it fails |
 //!
 //! A word that is none of these ends the process: a test with a misspelt fault would test nothing.
 
@@ -34,6 +35,7 @@ pub(crate) struct Tracer {
     pub(crate) version: Option<u32>,
     pub(crate) fatal_after: Option<u64>,
     pub(crate) lost_after: Option<u64>,
+    pub(crate) finalized_after: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,6 +196,7 @@ impl Tracer {
             (("version", version), None) => self.version = Some(number(version, word)?),
             (("fatal", ""), Some(at)) => self.fatal_after = Some(at),
             (("lost", ""), Some(at)) => self.lost_after = Some(at),
+            (("finalized", ""), Some(at)) => self.finalized_after = Some(at),
             _ => return Err(format!("`{word}` is no fault of the tracer")),
         }
         Ok(())
@@ -272,7 +275,8 @@ mod tests {
     fn every_word_of_the_table_is_understood() {
         let plan = parsed(
             "fail:cuMemFree_v2=1@3, fail:cuMemAlloc_v2=2,oom_after:4096,launch_grows:1,no_pools,version:12040,delay:cuMemFree_v2,poison,\
-             poison:cuMemcpyHtoD_v2@2,cupti:taken=nsys,cupti:too_old,cupti:version=24,cupti:fatal@5,cupti:lost@0",
+             poison:cuMemcpyHtoD_v2@2,cupti:taken=nsys,cupti:too_old,cupti:version=24,cupti:fatal@5,cupti:lost@0,\
+             cupti:finalized@9",
         )
         .unwrap();
         assert_eq!(plan.rules.len(), 5);
@@ -289,6 +293,7 @@ mod tests {
             version: Some(24),
             fatal_after: Some(5),
             lost_after: Some(0),
+            finalized_after: Some(9),
         };
         assert_eq!(plan.tracer, tracer);
     }

@@ -1,5 +1,6 @@
 //! Graphs and their nodes.
 
+use crate::control::HostCall;
 use crate::copy::Transfer;
 use crate::dispatch::{self, Out, api, resource};
 use crate::error::Error;
@@ -12,7 +13,7 @@ use crate::user_object::{self, References};
 pub(crate) enum Node {
     Empty,
     Kernel,
-    Host,
+    Host(HostCall),
     Transfer(Transfer),
     Allocate {
         address: u64,

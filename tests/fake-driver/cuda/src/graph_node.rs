@@ -1,5 +1,6 @@
-//! The calls that add one node to a graph. Kernels and functions do nothing, so their parameters are not read.
+//! The calls that add one node to a graph. Kernels do nothing, so their parameters are not read.
 
+use crate::control::HostCall;
 use crate::dispatch::{In, Out, api};
 use crate::error::Error;
 use crate::graph::{Node, add_allocation, add_child, add_free, add_node};
@@ -55,6 +56,13 @@ fn add_allocation_of(graph: Handle, params: Out<AllocationParams>) -> Result<Han
     Ok(added)
 }
 
+fn add_host(graph: Handle, call: HostCall) -> Result<Handle, Error> {
+    if !call.is_there() {
+        return Err(Error::INVALID_VALUE);
+    }
+    add_node(graph, |_| Ok(Node::Host(call)))
+}
+
 /// Adds a node of any kind, by its number in `CUgraphNodeType`.
 fn add(node: Out<Handle>, graph: Handle, params: Out<NodeParams>) -> Result<(), Error> {
     if node.is_null() {
@@ -64,7 +72,7 @@ fn add(node: Out<Handle>, graph: Handle, params: Out<NodeParams>) -> Result<(), 
     let of_kind = params.cast::<u8>().at(OF_KIND);
     node.put(match kind {
         0 => add_node(graph, |_| Ok(Node::Kernel))?,
-        3 => add_node(graph, |_| Ok(Node::Host))?,
+        3 => add_host(graph, of_kind.cast::<HostCall>().value()?)?,
         4 => {
             let ChildParams {
                 graph: child,
@@ -116,9 +124,9 @@ api! {
     }
 
     cuGraphAddHostNode = 530 fn(
-        node: Out<Handle>, graph: Handle, _dependencies: In<Handle>, _count: usize, _params: In<u64>,
+        node: Out<Handle>, graph: Handle, _dependencies: In<Handle>, _count: usize, params: In<HostCall>,
     ) {
-        node.put(add_node(graph, |_| Ok(Node::Host))?)
+        node.put(add_host(graph, params.get()?)?)
     }
 
     cuGraphAddKernelNode = 502, cuGraphAddKernelNode_v2 = 689 fn(

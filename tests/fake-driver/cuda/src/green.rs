@@ -10,6 +10,7 @@ use crate::handle::Handle;
 use crate::primary;
 use crate::state::{Driver, driver};
 use crate::stream;
+use crate::user_object;
 
 /// A green context.
 #[derive(Debug)]
@@ -139,6 +140,7 @@ api! {
 
     cuGreenCtxDestroy = 744 fn(green: Handle) {
         let device = driver()?.destroy_green(green)?;
+        user_object::run_destructors();
         primary::release(device as i32)
     }
 

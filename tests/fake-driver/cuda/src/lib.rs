@@ -12,6 +12,7 @@ mod arena;
 mod array;
 mod capture;
 mod context;
+mod context_settings;
 mod control;
 mod copy;
 mod device;
@@ -52,6 +53,7 @@ fn entries() -> impl Iterator<Item = dispatch::Entry> {
         array::ENTRIES,
         capture::ENTRIES,
         context::ENTRIES,
+        context_settings::ENTRIES,
         copy::ENTRIES,
         device::ENTRIES,
         event::ENTRIES,

@@ -12,10 +12,13 @@ use crate::vmm::Location;
 /// A pool takes memory from its device in blocks of this many bytes, as measured on an H200.
 pub(crate) const BLOCK: u64 = 32 << 20;
 
+/// `CU_MEM_ALLOCATION_TYPE_MANAGED`.
+const MANAGED: u32 = 2;
+
 /// A stream-ordered pool.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// `None` for a pool in host memory.
+    /// Whose memory it takes: nobody's for a pool in host or managed memory.
     pub(crate) device: Option<usize>,
     pub(crate) arena: Arena,
     pub(crate) used: u64,
@@ -282,6 +285,7 @@ api! {
         let props = props.get()?;
         let mut driver = driver()?;
         let device = located(&driver, props.location_type, props.location_id)?;
+        let device = device.filter(|_| props.allocation_type != MANAGED);
         let is_shareable = props.handle_types & FILE_DESCRIPTOR != 0;
         pool.put(driver.pools.insert(Pool { is_shareable, ..Pool::new(device) }))
     }

@@ -7,6 +7,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use crate::arena::Arena;
 use crate::capture::Capture;
 use crate::context::Context;
+use crate::control::HostCall;
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
@@ -22,7 +23,7 @@ use crate::object::Objects;
 use crate::physical::{MemoryHandle, Physical};
 use crate::pool::Pool;
 use crate::stream::Stream;
-use crate::user_object::{Destructor, UserObject};
+use crate::user_object::UserObject;
 
 const MIB: u64 = 1 << 20;
 
@@ -43,7 +44,7 @@ pub(crate) struct Driver {
     pub(crate) execs: Table<Exec>,
     pub(crate) user_objects: Table<UserObject>,
     /// Ends of user objects that have not run yet.
-    pub(crate) ended: Vec<Destructor>,
+    pub(crate) ended: Vec<HostCall>,
     /// Captures under way, by their ids.
     pub(crate) captures: BTreeMap<u64, Capture>,
     pub(crate) pools: Table<Pool>,

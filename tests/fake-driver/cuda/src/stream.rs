@@ -3,11 +3,13 @@
 use std::time::Instant;
 
 use crate::capture;
+use crate::control::{HostCall, HostFunction};
 use crate::dispatch::{self, Out, api, resource};
 use crate::error::Error;
 use crate::graph::Node;
 use crate::handle::Handle;
 use crate::state::{Driver, driver};
+use crate::user_object;
 
 /// A created stream; the default ones, handles 0 to 2, have no object.
 #[derive(Debug)]
@@ -99,11 +101,14 @@ fn destroy(stream: Handle) -> Result<(), Error> {
         stream,
         std::ptr::null(),
     );
-    let mut driver = driver()?;
-    let destroyed = driver.streams.remove(stream).ok_or(Error::INVALID_HANDLE)?;
-    if let Some(capture) = destroyed.capture {
-        driver.abandon(capture, stream);
+    {
+        let mut driver = driver()?;
+        let destroyed = driver.streams.remove(stream).ok_or(Error::INVALID_HANDLE)?;
+        if let Some(capture) = destroyed.capture {
+            driver.abandon(capture, stream);
+        }
     }
+    user_object::run_destructors();
     Ok(())
 }
 
@@ -183,10 +188,11 @@ api! {
         record(event, stream)
     }
 
-    cuLaunchHostFunc = 527, cuLaunchHostFunc_ptsz = 528 fn(stream: Handle, function: crate::control::HostFunction, data: u64) {
+    cuLaunchHostFunc = 527, cuLaunchHostFunc_ptsz = 528 fn(stream: Handle, function: HostFunction, data: u64) {
         driver()?.context_of_stream(stream)?;
-        if !capture::add(stream, Node::Host)? {
-            function.run(data);
+        let call = HostCall { function, data };
+        if !capture::add(stream, Node::Host(call))? {
+            call.run();
         }
         Ok(())
     }

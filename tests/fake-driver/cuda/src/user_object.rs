@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::control::HostFunction;
+use crate::control::{HostCall, HostFunction};
 use crate::dispatch::{Out, api};
 use crate::error::Error;
 use crate::handle::Handle;
@@ -17,17 +17,10 @@ const MOVE: u32 = 1;
 /// A user object.
 #[derive(Debug)]
 pub(crate) struct UserObject {
-    destructor: Destructor,
+    destructor: HostCall,
     /// References of callers, and of graphs of both kinds.
     callers: u32,
     graphs: u32,
-}
-
-/// The end of a user object.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Destructor {
-    function: HostFunction,
-    data: u64,
 }
 
 /// The references that one graph holds.
@@ -138,9 +131,7 @@ pub(crate) fn run_destructors() {
         return;
     }
     let run = move || {
-        for Destructor { function, data } in due {
-            function.run(data);
-        }
+        due.into_iter().for_each(HostCall::run);
     };
     // A destructor that panics ends the process at the C boundary.
     let _ = std::thread::spawn(run).join();
@@ -155,11 +146,12 @@ fn release(object: Handle, count: u32) -> Result<(), Error> {
 api! {
     cuUserObjectCreate = 633 fn(object: Out<Handle>, data: u64, destructor: HostFunction, count: u32, flags: u32) {
         let mut driver = driver()?;
+        let destructor = HostCall { function: destructor, data };
         if object.is_null() || !destructor.is_there() || count == 0 || flags != NO_DESTRUCTOR_SYNC {
             return Err(Error::INVALID_VALUE);
         }
         object.put(driver.user_objects.insert(UserObject {
-            destructor: Destructor { function: destructor, data },
+            destructor,
             callers: count,
             graphs: 0,
         }))

@@ -21,6 +21,7 @@ pub(crate) struct Faults {
     pub(crate) taken_by: [u8; 62],
     pub(crate) fatal_after: u64,
     pub(crate) lost_after: u64,
+    pub(crate) finalized_after: u64,
 }
 
 /// The doors of libcuda that CUPTI uses.
@@ -95,6 +96,7 @@ impl Cuda {
             taken_by: [0; 62],
             fatal_after: u64::MAX,
             lost_after: u64::MAX,
+            finalized_after: u64::MAX,
         };
         // SAFETY: the out pointer is a local of the layout both libraries agree on.
         unsafe { (self.tracer_faults)(&raw mut faults) };

@@ -117,7 +117,7 @@ impl Subscriber {
 #[derive(Debug, Default)]
 struct Tracer {
     subscribers: Vec<Arc<Subscriber>>,
-    /// After a fatal error CUPTI is shut down; nothing works any more.
+    /// CUPTI is shut down, after a fatal error or by another tool; nothing works any more.
     finalized: bool,
 }
 
@@ -195,7 +195,10 @@ pub(crate) fn unsubscribe(handle: usize) -> bool {
 
 /// A tool by its handle. `None` once CUPTI has shut down.
 pub(crate) fn find(handle: usize) -> Option<Arc<Subscriber>> {
-    let tracer = tracer();
+    let is_due = |faults: Faults| TOLD.load(Ordering::Relaxed) >= faults.finalized_after;
+    let is_finalized = faults().is_some_and(is_due);
+    let mut tracer = tracer();
+    tracer.finalized |= is_finalized;
     if tracer.finalized {
         return None;
     }
@@ -230,6 +233,10 @@ unsafe extern "C" fn on_event(domain: u32, cbid: u32, data: *const c_void) {
         }
     };
     if TOLD.load(Ordering::Relaxed) >= faults.lost_after {
+        return;
+    }
+    if TOLD.load(Ordering::Relaxed) >= faults.finalized_after {
+        tracer().finalized = true;
         return;
     }
     if TOLD.load(Ordering::Relaxed) >= faults.fatal_after {

@@ -1,7 +1,9 @@
 //! Calls that change something only when they succeed, and that end nothing.
 
-use super::{Block, CONTEXTS, Call, Event, Kind, Ledger, Space, captures, decode};
-use crate::ledger::event::Key;
+use super::{
+    Block, CONTEXTS, Call, CallbackData, Event, Key, Kind, Ledger, Space, caller, captures,
+    current, decode,
+};
 
 /// `CU_GRAPH_USER_OBJECT_MOVE`
 const MOVE: u64 = 1;
@@ -10,8 +12,8 @@ const MOVE: u64 = 1;
 ///
 /// # Safety
 ///
-/// `block` is that of `call`, which has returned success.
-pub(super) unsafe fn told(ledger: &Ledger, call: &Call, block: Block) {
+/// `block` and `data` are those of `call`, which has returned success.
+pub(super) unsafe fn told(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData) {
     match call {
         Call::ConvertsGreen { context, green } => {
             // SAFETY: the caller's promise.
@@ -44,6 +46,17 @@ pub(super) unsafe fn told(ledger: &Ledger, call: &Call, block: Block) {
                     moved: block.value(*flags) & MOVE != 0,
                 }
             });
+        }
+        Call::AddsNode { graph, node } => {
+            let context = || (current(ledger, data), caller());
+            // SAFETY: the caller's promise.
+            let node = unsafe {
+                let graph = decode::graph(block.value(*graph));
+                decode::node(*node, block, graph, context)
+            };
+            if let Some(node) = node {
+                ledger.apply(&node);
+            }
         }
         Call::UpdatesExec { exec, graph } => {
             // SAFETY: the caller's promise.
@@ -91,6 +104,7 @@ pub(super) unsafe fn told(ledger: &Ledger, call: &Call, block: Block) {
         Call::Creates(_)
         | Call::Releases(_)
         | Call::RetainsPrimary { .. }
-        | Call::ReleasesPrimary { .. } => {}
+        | Call::ReleasesPrimary { .. }
+        | Call::Launches { .. } => {}
     }
 }

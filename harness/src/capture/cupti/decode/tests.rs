@@ -45,13 +45,15 @@ fn block<T>(params: &T) -> Block {
 fn made<T>(id: u32, params: &T) -> Option<Creation> {
     let create = creates(id);
     // SAFETY: each test below passes the block of the call it names, with answers written.
-    let event = unsafe {
+    unsafe {
         let key = super::created_key(create, block(params))?;
-        super::created(create, block(params), key, context(), CALLER)
-    };
-    match event {
-        Event::Created(made) => Some(made),
-        other => panic!("{other:?}"),
+        Some(super::created(
+            create,
+            block(params),
+            key,
+            context(),
+            CALLER,
+        ))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Readings of the device through the driver.
 
 use super::{allocate, start, summary, watched_context, with_driver};
-use crate::device::{contexts, pools, quiesce};
+use crate::device::{contexts, memory, pools, quiesce};
 use crate::ledger::Place;
 
 #[test]
@@ -37,6 +37,27 @@ fn pools_are_read_and_emptied() {
         assert_eq!(cuda!(cuMemPoolDestroy(pool => u64)), 0);
         assert_eq!(pools::readings().len(), 2);
         assert_eq!(summary(), []);
+    });
+}
+
+#[test]
+fn a_whole_device_is_read_only_where_the_program_has_a_context() {
+    with_driver("", || {
+        start().unwrap();
+        assert_eq!(cuda!(cuInit(0 => u32)), 0);
+        assert_eq!(memory::readings(), []);
+        assert_eq!(cuda!(fake_cuda_contexts_made()), 0);
+        watched_context();
+        // Its first call makes a context known.
+        allocate(64);
+        let [before] = memory::readings()[..] else {
+            panic!("one of the two devices has a context");
+        };
+        assert_eq!(before.place, Place::cuda(0));
+        assert!(before.used > 0 && before.limits.heap > 0, "{before:?}");
+        allocate(4 << 20);
+        assert_eq!(memory::readings()[0].used, before.used + (4 << 20));
+        assert_eq!(memory::resident_threads(Place::cuda(0)), 132 * 2048);
     });
 }
 

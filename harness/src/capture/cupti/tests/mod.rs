@@ -75,6 +75,7 @@ macro_rules! made {
 mod availability;
 mod contexts;
 mod device;
+mod graphs;
 mod memory;
 mod physical;
 

@@ -447,6 +447,36 @@ fn memory_opened_twice_is_closed_twice() {
 }
 
 #[test]
+fn what_is_opened_again_is_the_later_scope_s_until_it_is_closed_once() {
+    let world = World::new();
+    let open = |scope| {
+        let made = shared(Space::IpcPointer, Kind::Imported, ADDRESS, 0);
+        world.0.apply(&Event::Created(Creation {
+            caller: caller(scope),
+            ..made
+        }));
+    };
+    let owners = || {
+        let records = world.records();
+        let owners = records.iter().map(|record| record.made.caller.scope);
+        owners.collect::<Vec<_>>()
+    };
+    let later = ScopeId(SCOPE.0 + 1);
+    open(SCOPE);
+    open(later);
+    assert_eq!(owners(), [later]);
+    assert_eq!(world.0.live_in(SCOPE), 0);
+    let close = world.begin_give_back(ipc(ADDRESS), 1);
+    assert_eq!(owners(), [SCOPE]);
+    world.end_free(close, FAILED);
+    assert_eq!(owners(), [later], "the close failed");
+    world.give_back(ipc(ADDRESS), 1);
+    assert_eq!((owners(), world.0.live_in(later)), (vec![SCOPE], 0));
+    world.give_back(ipc(ADDRESS), 1);
+    assert!(world.is_empty());
+}
+
+#[test]
 fn of_two_closes_at_once_each_counts_for_itself() {
     for (first, second) in [(0, 0), (0, FAILED), (FAILED, 0), (FAILED, FAILED)] {
         let world = World::new();

@@ -181,10 +181,6 @@ const CALLS: &[(u32, &str)] = &[
 /// Those that are not watched, and why.
 const NOT_WATCHED: &[(&str, &[u32])] = &[
     (
-        "planned: memory that nodes of a graph take",
-        &[514, 515, 638, 639, 712, 723, 863],
-    ),
-    (
         "planned: memory that only a sparse array keeps",
         &[584, 585],
     ),

@@ -29,6 +29,16 @@ pub fn size_change(before: u64, after: u64) -> String {
     signed(before, after, size)
 }
 
+/// A change by itself: `+1.00 MiB`, `-512 B`, `0 B`.
+#[must_use]
+pub fn signed_size(change: i64) -> String {
+    if change < 0 {
+        size_change(change.unsigned_abs(), 0)
+    } else {
+        size_change(0, change.unsigned_abs())
+    }
+}
+
 /// The change of a count: `+2`, `-1,024`, `0`.
 #[must_use]
 pub fn count_change(before: u64, after: u64) -> String {
@@ -112,7 +122,7 @@ fn rounded(bytes: u64) -> (String, bool) {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, count_change, exact_size, quantity, size, size_change};
+    use super::{count, count_change, exact_size, quantity, signed_size, size, size_change};
 
     const KIB: u64 = 1024;
     const MIB: u64 = 1024 * KIB;
@@ -152,6 +162,9 @@ mod tests {
         assert_eq!(size_change(64 * MIB, 65 * MIB), "+1.00 MiB");
         assert_eq!(size_change(64 * MIB + 1, 64 * MIB), "-1 B");
         assert_eq!(size_change(5, 5), "0 B");
+        assert_eq!(signed_size(1 << 20), "+1.00 MiB");
+        assert_eq!(signed_size(-1), "-1 B");
+        assert_eq!(signed_size(0), "0 B");
         assert_eq!(count_change(5, 2_005), "+2,000");
     }
 

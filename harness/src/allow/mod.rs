@@ -1,0 +1,162 @@
+//! What may stay: entries of the attribute and of the configuration file, and what they match.
+
+mod date;
+
+use wildmatch::WildMatch;
+
+pub(crate) use self::date::Date;
+use crate::judge;
+use crate::ledger::Kind;
+use crate::options::Allow;
+use crate::report::model::{Finding, Frame, Site, Verdict};
+use crate::units::exact_size;
+
+/// One thing that may stay.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) matches: Pattern,
+    /// Only resources of this kind.
+    pub(crate) kind: Option<Kind>,
+    /// No more than these bytes in one test, inclusive.
+    pub(crate) up_to: Option<u64>,
+    pub(crate) reason: String,
+    /// Who is to be asked.
+    pub(crate) owner: Option<String>,
+    /// The last day on which nobody need look at it again.
+    pub(crate) until: Option<Date>,
+    /// Where it stands, for messages: `the attribute`, `gpu-leak-check.toml:12`.
+    pub(crate) stands_in: String,
+}
+
+/// What an entry is about.
+#[derive(Clone, Debug)]
+pub(crate) enum Pattern {
+    /// A function of the stack.
+    Function(WildMatch),
+    /// A source file of the stack.
+    File(WildMatch),
+    /// A library of the stack, by its file or by its name.
+    Library(WildMatch),
+    /// The whole stack.
+    Fingerprint(String),
+}
+
+impl Pattern {
+    /// Every sort of pattern by its word.
+    pub(crate) const WORDS: [&str; 4] = ["fn", "file", "lib", "fingerprint"];
+
+    /// The pattern `text` of the sort that `word` names.
+    ///
+    /// # Errors
+    ///
+    /// The sorts there are.
+    pub(crate) fn new(word: &str, text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() {
+            return Err(format!("an empty `{word}` matches nothing"));
+        }
+        match word {
+            "fn" => Ok(Self::Function(WildMatch::new(text))),
+            "file" => Ok(Self::File(WildMatch::new(text))),
+            "lib" => Ok(Self::Library(WildMatch::new(text))),
+            "fingerprint" => Ok(Self::Fingerprint(text.to_owned())),
+            _ => Err(format!(
+                "a pattern begins with one of {}: `fn:optim::Adam::*`",
+                Self::WORDS.join(", ")
+            )),
+        }
+    }
+
+    fn matches(&self, site: &Site) -> bool {
+        let any = |pattern: &WildMatch, of: fn(&Frame) -> Option<&String>| {
+            let mut names = site.frames.iter().filter_map(of);
+            names.any(|name| pattern.matches(name))
+        };
+        match self {
+            Self::Function(pattern) => any(pattern, |frame| frame.function.as_ref()),
+            Self::File(pattern) => any(pattern, |frame| frame.file.as_ref()),
+            Self::Library(pattern) => {
+                let library = site.library.iter();
+                let mut names =
+                    library.flat_map(|library| [Some(&library.name), library.file.as_ref()]);
+                names.any(|name| name.is_some_and(|name| pattern.matches(name)))
+                    || any(pattern, |frame| frame.module.as_ref())
+            }
+            Self::Fingerprint(fingerprint) => site.fingerprint == *fingerprint,
+        }
+    }
+}
+
+impl Entry {
+    /// The entry of an attribute.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with its pattern.
+    pub(crate) fn of_attribute(allow: &Allow) -> Result<Self, String> {
+        let (word, text) = allow.pattern.split_once(':').unwrap_or(("", allow.pattern));
+        Ok(Self {
+            matches: Pattern::new(word, text)?,
+            kind: allow.kind,
+            up_to: allow.up_to,
+            reason: allow.reason.to_owned(),
+            owner: None,
+            until: None,
+            stands_in: "the attribute".to_owned(),
+        })
+    }
+
+    fn is_about(&self, finding: &Finding) -> bool {
+        // A free that fails is a mistake whoever makes it, and a budget has its own figure.
+        let may_stay = matches!(
+            finding.verdict,
+            Verdict::Leaked | Verdict::Grew | Verdict::FirstUse
+        );
+        may_stay
+            && finding.budget.is_none()
+            && self.kind.is_none_or(|kind| finding.kind == Some(kind))
+            && self.matches.matches(&finding.site)
+    }
+
+    fn note(&self, today: Date) -> String {
+        let owner = self
+            .owner
+            .as_ref()
+            .map_or_else(String::new, |owner| format!(", {owner}"));
+        let expired = match self.until {
+            Some(until) if until < today => format!("; this entry expired on {until}"),
+            _ => String::new(),
+        };
+        format!(
+            "allowed by {}: {}{owner}{expired}",
+            self.stands_in, self.reason
+        )
+    }
+}
+
+/// Turns every finding that an entry allows into one that is [allowed](Verdict::Allowed). The first
+/// entry that is about a finding counts.
+pub(crate) fn settle(entries: &[Entry], today: Date, findings: &mut [Finding]) {
+    for entry in entries {
+        let about = |finding: &&mut Finding| entry.is_about(finding);
+        let bytes = findings.iter_mut().filter(about);
+        let bytes = judge::total(bytes.map(|finding| finding.bytes));
+        let too_much = entry.up_to.filter(|limit| bytes > *limit);
+        for finding in findings.iter_mut().filter(about) {
+            match too_much {
+                None => {
+                    finding.verdict = Verdict::Allowed;
+                    finding.notes.push(entry.note(today));
+                }
+                Some(limit) => finding.notes.push(format!(
+                    "{} allows up to {}, and these are {}",
+                    entry.stands_in,
+                    exact_size(limit),
+                    exact_size(bytes)
+                )),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

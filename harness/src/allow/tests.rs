@@ -1,0 +1,150 @@
+use super::{Date, Entry, Finding, Pattern, Verdict, settle};
+use crate::ledger::{Kind, Layer, Place};
+use crate::report::model::{Frame, Library, Site};
+
+const TODAY: Date = Date::new(2026, 6, 1);
+
+fn leak(bytes: u64) -> Finding {
+    let frame = |function: &str, file: &str, module: &str| Frame {
+        function: Some(function.into()),
+        file: Some(file.into()),
+        module: Some(module.into()),
+        ..Frame::default()
+    };
+    Finding {
+        verdict: Verdict::Leaked,
+        layer: Layer::DRIVER,
+        kind: Some(Kind::Linear),
+        holder: None,
+        place: Place::cuda(0),
+        count: 1,
+        bytes,
+        each: Some(bytes),
+        site: Site {
+            fingerprint: "1-0123456789abcdef".into(),
+            frames: vec![
+                frame("train::optim::Adam::step", "src/optim.rs", "train-7f"),
+                frame("train::main", "src/main.rs", "train-7f"),
+            ],
+            user: Some(0),
+            library: Some(Library {
+                name: "cuBLAS".into(),
+                file: Some("libcublas.so.13".into()),
+                function: None,
+                called_by: None,
+                known: None,
+            }),
+        },
+        taken: 1,
+        given_back: 0,
+        when: None,
+        confirmed: None,
+        failed: None,
+        rounds: Vec::new(),
+        budget: None,
+        foreign_thread: None,
+        notes: Vec::new(),
+    }
+}
+
+fn entry(word: &str, text: &str) -> Entry {
+    Entry {
+        matches: Pattern::new(word, text).unwrap(),
+        kind: None,
+        up_to: None,
+        reason: "a table for the whole process".into(),
+        owner: None,
+        until: None,
+        stands_in: "gpu.toml:3".into(),
+    }
+}
+
+fn settled(entry: Entry, mut findings: Vec<Finding>) -> Vec<Finding> {
+    settle(&[entry], TODAY, &mut findings);
+    findings
+}
+
+fn is_allowed(entry: Entry) -> bool {
+    settled(entry, vec![leak(10)])[0].verdict == Verdict::Allowed
+}
+
+#[test]
+fn functions_files_libraries_and_fingerprints_are_matched() {
+    for (word, text, matches) in [
+        ("fn", "train::optim::*", true),
+        ("fn", "*::main", true),
+        ("fn", "optim::Adam::step", false),
+        ("file", "src/optim.rs", true),
+        ("file", "src/*", true),
+        ("file", "tests/*", false),
+        ("lib", "libcublas.so*", true),
+        ("lib", "cuBLAS", true),
+        ("lib", "libcudnn*", false),
+        ("fingerprint", "1-0123456789abcdef", true),
+        ("fingerprint", "1-*", false),
+    ] {
+        assert_eq!(is_allowed(entry(word, text)), matches, "{word}:{text}");
+    }
+}
+
+#[test]
+fn an_entry_of_another_kind_does_not_match() {
+    let of = |kind| Entry {
+        kind: Some(kind),
+        ..entry("fn", "*")
+    };
+    assert!(is_allowed(of(Kind::Linear)));
+    assert!(!is_allowed(of(Kind::Event)));
+}
+
+#[test]
+fn the_limit_is_inclusive_and_of_all_that_match_together() {
+    let up_to = |bytes| Entry {
+        up_to: Some(bytes),
+        ..entry("fn", "*")
+    };
+    let both = || vec![leak(10), leak(20)];
+    let all = |findings: Vec<Finding>, verdict| findings.iter().all(|f| f.verdict == verdict);
+    assert!(all(settled(up_to(30), both()), Verdict::Allowed));
+    let refused = settled(up_to(29), both());
+    assert_eq!(
+        refused[0].notes,
+        ["gpu.toml:3 allows up to 29 B, and these are 30 B"]
+    );
+    assert!(all(refused, Verdict::Leaked));
+}
+
+#[test]
+fn an_expired_entry_still_allows_and_says_so() {
+    let expired = Entry {
+        until: Some(Date::new(2026, 5, 31)),
+        owner: Some("the runtime team".into()),
+        ..entry("fn", "*")
+    };
+    let finding = &settled(expired, vec![leak(10)])[0];
+    assert_eq!(finding.verdict, Verdict::Allowed);
+    assert_eq!(
+        finding.notes,
+        [
+            "allowed by gpu.toml:3: a table for the whole process, the runtime team; \
+          this entry expired on 2026-05-31"
+        ]
+    );
+    let today = Entry {
+        until: Some(TODAY),
+        ..entry("fn", "*")
+    };
+    assert!(!settled(today, vec![leak(10)])[0].notes[0].contains("expired"));
+}
+
+#[test]
+fn a_failed_free_is_never_allowed() {
+    let failed = Finding {
+        verdict: Verdict::FailedFree,
+        ..leak(10)
+    };
+    assert_eq!(
+        settled(entry("fn", "*"), vec![failed])[0].verdict,
+        Verdict::FailedFree
+    );
+}

@@ -1,0 +1,51 @@
+//! Sentences about a run that judge nothing.
+
+use super::stretch::Limits;
+use crate::judge::{self, Held, What};
+use crate::units::{exact_size, quantity};
+
+/// What stayed and may, and what stayed beyond that.
+pub(super) fn tolerance(limits: &Limits, tolerated: &[Held], held: &[Held]) -> Vec<String> {
+    let limit = exact_size(limits.tolerance);
+    let mut remarks = Vec::new();
+    let stayed = judge::total(tolerated.iter().map(|held| held.bytes));
+    if stayed != 0 {
+        let stayed = exact_size(stayed);
+        remarks.push(format!("{stayed} stayed, within the tolerance of {limit}"));
+    }
+    // Rounds are judged by what grows.
+    if limits.rounds <= 1 {
+        let exceeding = judge::exceeding(limits.tolerance, held).into_iter();
+        remarks.extend(exceeding.map(|(layer, place, bytes)| {
+            let stayed = exact_size(bytes);
+            format!(
+                "{stayed} of {layer} memory on {place} stayed, more than the tolerance of {limit}"
+            )
+        }));
+    }
+    remarks
+}
+
+/// What was there before and was freed; none where nothing was.
+pub(super) fn returned(count: u64, bytes: u64) -> Option<String> {
+    (count != 0).then(|| {
+        format!(
+            "{}, {}, taken before the test and given back inside it: no credit",
+            quantity(count, "object"),
+            exact_size(bytes)
+        )
+    })
+}
+
+/// That a reserve which rose is nobody's.
+pub(super) fn not_judged(reserve: &Held) -> Option<String> {
+    let What::Reserve(holder) = &reserve.key.what else {
+        return None;
+    };
+    Some(format!(
+        "{} more reserved by {holder} on {}, not judged: threads of no check took memory \
+         meanwhile, and a reserve has no owner",
+        exact_size(reserve.bytes),
+        reserve.key.place
+    ))
+}

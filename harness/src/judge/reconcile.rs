@@ -1,0 +1,295 @@
+//! Where the change of a whole device's memory comes from.
+//!
+//! Advice, never a verdict: the device is shared with the driver itself and with other processes.
+
+use serde::{Deserialize, Serialize};
+
+use super::reading::{GRAPH_POOL, LevelName, Reading, Whole};
+use crate::ledger::{Layer, Place};
+
+/// The driver hands device memory out in pages of this size: 4 bytes can take one.
+const PAGE: u64 = 2 << 20;
+
+/// What a part of a device's memory is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Purpose {
+    /// Allocated through the driver.
+    Driver,
+    /// Held by stream-ordered pools beyond what they have handed out.
+    PoolReserve,
+    /// Held for graphs.
+    GraphReserve,
+    /// Local memory of the threads that can run at once.
+    LocalMemory,
+    /// The buffer of `printf` in kernels.
+    Printf,
+    /// The heap that kernels allocate from.
+    Heap,
+    /// The rest of pages that are partly used.
+    Pages,
+}
+
+impl Purpose {
+    /// What reports call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Driver => "driver",
+            Self::PoolReserve => "pool reserve",
+            Self::GraphReserve => "graph reserve",
+            Self::LocalMemory => "local memory of kernels",
+            Self::Printf => "printf buffer",
+            Self::Heap => "device heap",
+            Self::Pages => "whole pages",
+        }
+    }
+}
+
+/// A part of the change of a device's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// How many bytes more, or less, than before.
+    pub bytes: i64,
+}
+
+/// The change of one device's memory, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reconciled {
+    /// In use before.
+    pub(crate) baseline: u64,
+    /// In use after.
+    pub(crate) after: u64,
+    /// What is known of the difference; nothing that did not change.
+    pub(crate) parts: Vec<Part>,
+    /// The rest of the difference.
+    pub(crate) unexplained: i64,
+    /// How many contexts more there are: each takes some hundred megabytes.
+    pub(crate) contexts: i64,
+    /// How many modules and libraries more are loaded: their code lies on the device.
+    pub(crate) code: i64,
+}
+
+/// Takes the change of the device at `place` apart; none where it was not read at both moments.
+///
+/// `threads` tells how many threads the device runs at once.
+pub(crate) fn reconcile(
+    place: Place,
+    before: &Reading,
+    after: &Reading,
+    threads: impl FnOnce() -> u64,
+) -> Option<Reconciled> {
+    let (was, is) = (before.whole(place)?, after.whole(place)?);
+    let mut parts = Vec::new();
+    let mut part = |purpose, bytes| {
+        if bytes != 0 {
+            parts.push(Part { purpose, bytes });
+        }
+    };
+    let driver = (driver_bytes(before, was), driver_bytes(after, is));
+    part(Purpose::Driver, change(driver.0, driver.1));
+    let (held, holds) = (pool_reserve(before, place), pool_reserve(after, place));
+    part(Purpose::PoolReserve, change(held.pools, holds.pools));
+    part(Purpose::GraphReserve, change(held.graphs, holds.graphs));
+    if was.context == is.context {
+        let (was, is) = (was.limits, is.limits);
+        if was.stack != is.stack {
+            let threads = i64::try_from(threads()).unwrap_or(0);
+            let grown = change(was.stack, is.stack).saturating_mul(threads);
+            part(Purpose::LocalMemory, grown);
+        }
+        part(Purpose::Printf, change(was.printf, is.printf));
+        part(Purpose::Heap, change(was.heap, is.heap));
+    }
+    // Wraps: a recording may name any size.
+    let known = parts
+        .iter()
+        .fold(0_i64, |sum, part| sum.wrapping_add(part.bytes));
+    let mut unexplained = change(was.used, is.used).wrapping_sub(known);
+    if unexplained != 0 && unexplained.unsigned_abs() < PAGE {
+        parts.push(Part {
+            purpose: Purpose::Pages,
+            bytes: std::mem::take(&mut unexplained),
+        });
+    }
+    Some(Reconciled {
+        baseline: was.used,
+        after: is.used,
+        parts,
+        unexplained,
+        contexts: change(was.contexts, is.contexts),
+        code: change(was.code, is.code),
+    })
+}
+
+/// What the driver has handed out of the device's own memory.
+fn driver_bytes(reading: &Reading, whole: &Whole) -> u64 {
+    let level = reading.level(&LevelName::Layer(Layer::DRIVER), whole.place);
+    level.map_or(0, |level| level.allocated.saturating_sub(whole.elsewhere))
+}
+
+/// What a device's pools hold.
+#[derive(Default)]
+struct PoolReserve {
+    /// Those of streams, beyond what they have handed out: that is in the ledger.
+    pools: u64,
+    /// That of graphs, all of it.
+    graphs: u64,
+}
+
+fn pool_reserve(reading: &Reading, place: Place) -> PoolReserve {
+    let mut reserve = PoolReserve::default();
+    for level in reading.levels.iter().filter(|level| level.place == place) {
+        match (&level.name, level.reserved) {
+            (LevelName::Pool(name), Some(reserved)) if name == GRAPH_POOL => {
+                reserve.graphs = reserve.graphs.saturating_add(reserved);
+            }
+            (LevelName::Pool(_), Some(reserved)) => {
+                let cached = reserved.saturating_sub(level.allocated);
+                reserve.pools = reserve.pools.saturating_add(cached);
+            }
+            _ => {}
+        }
+    }
+    reserve
+}
+
+fn change(before: u64, after: u64) -> i64 {
+    after.cast_signed().wrapping_sub(before.cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Part, Purpose, Reading, Reconciled, Whole, reconcile};
+    use crate::judge::{GRAPH_POOL, Level, LevelName, Limits};
+    use crate::ledger::event::ContextUid;
+    use crate::ledger::{Layer, Place};
+
+    const MIB: u64 = 1 << 20;
+
+    fn whole(used: u64) -> Whole {
+        Whole {
+            place: Place::cuda(0),
+            context: ContextUid(1),
+            used,
+            limits: Limits {
+                stack: 1024,
+                printf: MIB,
+                heap: 8 * MIB,
+            },
+            elsewhere: 0,
+            contexts: 1,
+            code: 0,
+        }
+    }
+
+    fn reading(whole: Whole, levels: &[(LevelName, u64, Option<u64>)]) -> Reading {
+        let level = |(name, allocated, reserved): &(LevelName, u64, Option<u64>)| Level {
+            name: name.clone(),
+            place: Place::cuda(0),
+            allocated: *allocated,
+            peak: None,
+            reserved: *reserved,
+        };
+        Reading {
+            levels: levels.iter().map(level).collect(),
+            wholes: vec![whole],
+            ..Reading::default()
+        }
+    }
+
+    fn between(before: &Reading, after: &Reading) -> Reconciled {
+        reconcile(Place::cuda(0), before, after, || 132 * 2048).expect("both were read")
+    }
+
+    fn driver(allocated: u64) -> (LevelName, u64, Option<u64>) {
+        (LevelName::Layer(Layer::DRIVER), allocated, None)
+    }
+
+    fn part(purpose: Purpose, bytes: u64) -> Part {
+        let bytes = bytes.cast_signed();
+        Part { purpose, bytes }
+    }
+
+    #[test]
+    fn what_the_ledger_and_the_pools_know_is_accounted_for() {
+        let pool = |used, reserved| (LevelName::Pool("pool 0".into()), used, Some(reserved));
+        let graphs = |reserved| (LevelName::Pool(GRAPH_POOL.into()), 0, Some(reserved));
+        let before = reading(whole(500 * MIB), &[driver(MIB)]);
+        let after = reading(
+            whole(566 * MIB),
+            // One of the three is in the pool's 32 already.
+            &[driver(4 * MIB), pool(MIB, 32 * MIB), graphs(32 * MIB)],
+        );
+        let told = between(&before, &after);
+        assert_eq!(
+            told.parts,
+            [
+                part(Purpose::Driver, 3 * MIB),
+                part(Purpose::PoolReserve, 31 * MIB),
+                part(Purpose::GraphReserve, 32 * MIB),
+            ]
+        );
+        assert_eq!(told.unexplained, 0);
+    }
+
+    #[test]
+    fn less_than_a_page_is_the_page_s_rest_and_more_is_unexplained() {
+        let before = reading(whole(0), &[]);
+        let told = between(&before, &reading(whole(2 * MIB), &[driver(4)]));
+        let rest = part(Purpose::Pages, 2 * MIB - 4);
+        assert_eq!(told.parts, [part(Purpose::Driver, 4), rest]);
+        assert_eq!(told.unexplained, 0);
+        let told = between(&before, &reading(whole(2 * MIB), &[]));
+        assert_eq!((told.parts.len(), told.unexplained), (0, 2 << 20));
+    }
+
+    #[test]
+    fn a_kernel_s_local_memory_is_known_by_the_context_s_limit() {
+        // As measured on an H200 for one kernel with a local array of 16 KiB.
+        let grown = 4_055_040 * 1024;
+        let mut is = whole(500 * MIB + grown);
+        is.limits.stack = 16 * 1024;
+        let told = between(&reading(whole(500 * MIB), &[]), &reading(is, &[]));
+        assert_eq!(told.parts, [part(Purpose::LocalMemory, grown)]);
+        assert_eq!(told.unexplained, 0);
+        // Another context's limits say nothing of this one's.
+        is.context = ContextUid(2);
+        let told = between(&reading(whole(500 * MIB), &[]), &reading(is, &[]));
+        assert_eq!(
+            (told.parts.len(), told.unexplained),
+            (0, grown.cast_signed())
+        );
+    }
+
+    #[test]
+    fn memory_that_need_not_be_the_device_s_is_not_expected_there() {
+        let mut is = whole(0);
+        is.elsewhere = 64 * MIB;
+        let told = between(&reading(whole(0), &[]), &reading(is, &[driver(64 * MIB)]));
+        assert_eq!((told.parts.len(), told.unexplained), (0, 0));
+    }
+
+    #[test]
+    fn what_was_given_back_is_a_part_below_zero() {
+        let before = reading(whole(4 * MIB), &[driver(4 * MIB)]);
+        let told = between(&before, &reading(whole(0), &[]));
+        let back = Part {
+            purpose: Purpose::Driver,
+            bytes: -4 << 20,
+        };
+        assert_eq!((told.parts, told.unexplained), (vec![back], 0));
+    }
+
+    #[test]
+    fn a_device_that_was_not_read_at_both_moments_is_not_told() {
+        let read = reading(whole(0), &[]);
+        let neither = || unreachable!();
+        let place = Place::cuda(0);
+        assert_eq!(reconcile(place, &Reading::default(), &read, neither), None);
+        assert_eq!(reconcile(place, &read, &Reading::default(), neither), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! `allow("fn:pattern*", reason = "…", kind = event, up_to = "1 MiB")`.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote;
+use syn::parse::ParseStream;
+use syn::{LitStr, Token, parenthesized};
+
+use crate::args::{Value, bytes};
+use crate::paths::Paths;
+
+/// What a pattern may be about.
+const SORTS: [&str; 4] = ["fn:", "file:", "lib:", "fingerprint:"];
+
+const USAGE: &str = "`allow(\"fn:optim::Adam::*\", reason = \"…\")`";
+
+/// One thing that may stay.
+pub(crate) struct Allow {
+    pattern: LitStr,
+    reason: LitStr,
+    kind: Option<Ident>,
+    up_to: Option<TokenStream>,
+}
+
+impl Allow {
+    /// Reads what stands behind `name`.
+    pub(crate) fn parse(name: &Ident, input: ParseStream<'_>) -> syn::Result<Self> {
+        if !input.peek(syn::token::Paren) {
+            return Err(syn::Error::new(
+                name.span(),
+                format!("`allow` needs what may stay, and why: {USAGE}"),
+            ));
+        }
+        let content;
+        let parentheses = parenthesized!(content in input);
+        let pattern: LitStr = content.parse().map_err(|error| {
+            syn::Error::new(error.span(), format!("expected a pattern: {USAGE}"))
+        })?;
+        check(&pattern)?;
+        let (mut reason, mut kind, mut up_to) = (None, None, None);
+        while !content.is_empty() {
+            content.parse::<Token![,]>()?;
+            if content.is_empty() {
+                break;
+            }
+            let key: Ident = content.parse()?;
+            match key.to_string().as_str() {
+                "reason" => {
+                    content.parse::<Token![=]>()?;
+                    reason = Some(content.parse::<LitStr>().map_err(|error| {
+                        syn::Error::new(error.span(), "a reason is a string in quotes")
+                    })?);
+                }
+                "kind" => {
+                    content.parse::<Token![=]>()?;
+                    kind = Some(content.parse()?);
+                }
+                "up_to" => {
+                    if let Value::Number(value) = bytes(&content)? {
+                        up_to = Some(value);
+                    }
+                }
+                _ => {
+                    let what = "expected `reason = \"…\"`, `kind = event` or `up_to = \"1 MiB\"`";
+                    return Err(syn::Error::new(key.span(), what));
+                }
+            }
+        }
+        let Some(reason) = reason.filter(|reason| !reason.value().trim().is_empty()) else {
+            return Err(syn::Error::new(
+                parentheses.span.join(),
+                format!("a reason is missing: {USAGE}"),
+            ));
+        };
+        Ok(Self {
+            pattern,
+            reason,
+            kind,
+            up_to,
+        })
+    }
+
+    /// The library's `Allow`.
+    pub(crate) fn fact(&self, paths: &Paths) -> TokenStream {
+        let [allow, kind, some, none] =
+            ["Allow", "Kind", "Some", "None"].map(|name| paths.private(name));
+        let Self {
+            pattern,
+            reason,
+            kind: of_kind,
+            up_to,
+        } = self;
+        let of_kind = match of_kind {
+            // Its compiler names the kinds there are, at the user's own word.
+            Some(word) => {
+                let variant = variant(word);
+                quote!(#some(#kind::#variant))
+            }
+            None => quote!(#none),
+        };
+        let up_to = match up_to {
+            Some(bytes) => quote!(#some(#bytes)),
+            None => quote!(#none),
+        };
+        quote!(#allow { pattern: #pattern, reason: #reason, kind: #of_kind, up_to: #up_to })
+    }
+}
+
+fn check(pattern: &LitStr) -> syn::Result<()> {
+    let text = pattern.value();
+    match SORTS.iter().find_map(|sort| text.strip_prefix(sort)) {
+        Some(rest) if !rest.trim().is_empty() => Ok(()),
+        Some(_) => Err(syn::Error::new(
+            pattern.span(),
+            "an empty pattern matches nothing",
+        )),
+        None => Err(syn::Error::new(
+            pattern.span(),
+            format!("a pattern begins with one of {}: {USAGE}", SORTS.join(", ")),
+        )),
+    }
+}
+
+/// `StreamOrdered` of `stream_ordered`.
+fn variant(word: &Ident) -> Ident {
+    let mut variant = String::new();
+    for part in word.to_string().split('_') {
+        let mut letters = part.chars();
+        variant.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        variant.push_str(letters.as_str());
+    }
+    let span: Span = word.span();
+    Ident::new(&variant, span)
+}

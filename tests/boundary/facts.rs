@@ -1,0 +1,184 @@
+//! What a report tells beside its findings.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::probe::{Probe, Segment};
+use gpu_leak_check::report::model::{Verdict, When};
+use gpu_leak_check::{Place, gpu_leak_check, probe};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+use gpu_leak_tests::fake::Fake;
+
+use super::driver::{allocate, allocate_async, context, free, free_async, keep_reserve};
+use super::owners::old_thread;
+use super::{assert_noted_report, assert_one_leak, only_finding};
+
+const HERE: &str = "boundary::facts::";
+
+fn run(test: &str) -> Checked {
+    checked::run(&format!("{HERE}{test}"))
+}
+
+#[test]
+fn the_age_of_a_leak_is_told_in_calls() {
+    let checked = run("leaks_by_the_third_of_five_calls");
+    let finding = assert_one_leak(&checked, Kind::Linear, 24);
+    let third = When {
+        first: 3,
+        last: 3,
+        of: 5,
+    };
+    let story = checked.story();
+    assert_eq!(finding.when, Some(third), "{story}");
+    let line = "   when       call 3 of the 5 that allocated or freed during the test\n";
+    assert!(checked.child.stderr.contains(line), "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_by_the_third_of_five_calls() {
+    context();
+    free(allocate(8).unwrap()).unwrap();
+    allocate(24).unwrap();
+    free(allocate(8).unwrap()).unwrap();
+}
+
+#[test]
+fn a_tolerance_that_was_not_enough_is_told() {
+    let checked = run("leaks_more_than_it_may");
+    assert_one_leak(&checked, Kind::Linear, 24);
+    let note = "24 B of driver memory on cuda:0 stayed, more than the tolerance of 23 B";
+    assert_noted_report(checked.report(), note);
+}
+
+#[gpu_leak_check(tolerance = 23)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_more_than_it_may() {
+    context();
+    allocate(24).unwrap();
+}
+
+#[test]
+fn two_calls_on_one_line_are_one_finding() {
+    let checked = run("leaks_twice_on_a_line");
+    let story = checked.story();
+    let finding = only_finding(checked.report(), &story);
+    assert_eq!((finding.count, finding.bytes), (2, 16), "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_twice_on_a_line() {
+    context();
+    let take = || allocate(8).unwrap();
+    let _both = [take(), take()];
+}
+
+#[test]
+fn a_reserve_that_rises_while_strangers_run_is_told_and_not_judged() {
+    let fake = Fake::new().fault("fail:cuMemPoolTrimTo=999");
+    let run = fake.run(&format!("{HERE}has_company_and_keeps_a_reserve"));
+    let checked = checked::finish(run.in_company());
+    let story = checked.story();
+    checked.assert_clean();
+    assert_noted_report(
+        checked.report(),
+        "32.0 MiB more reserved by pool 0 on cuda:0",
+    );
+    assert!(story.contains("not judged"), "{story}");
+}
+
+#[test]
+#[ignore = "run where its pool cannot be emptied"]
+fn has_company_and_keeps_a_reserve() {
+    context();
+    old_thread();
+    keeps_a_reserve();
+}
+
+#[gpu_leak_check]
+#[ignore = "needs the thread that its caller starts"]
+#[test]
+fn keeps_a_reserve() {
+    let (done, answer) = mpsc::channel();
+    old_thread().send(done).unwrap();
+    answer.recv().unwrap();
+    context();
+    keep_reserve();
+    free_async(allocate_async(1));
+}
+
+/// An allocator that is read and never reports.
+struct Hoard(AtomicU64);
+
+static HOARD: Hoard = Hoard(AtomicU64::new(0));
+probe!(&HOARD);
+
+impl Probe for Hoard {
+    fn name(&self) -> &'static str {
+        "hoard"
+    }
+
+    fn places(&self) -> Vec<Place> {
+        match self.reserved(Place::HOST) {
+            0 => Vec::new(),
+            _ => vec![Place::HOST],
+        }
+    }
+
+    fn allocated(&self, _: Place) -> u64 {
+        0
+    }
+
+    fn reserved(&self, _: Place) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn segments(&self, _: Place) -> Vec<Segment> {
+        Vec::new()
+    }
+
+    fn empty_cache(&self, _: Place) {}
+}
+
+#[test]
+fn a_finding_by_a_probe_needs_no_gpu_and_gives_no_reason_for_one() {
+    let fake = Fake::new().devices(0);
+    let checked = checked::on(&fake, &format!("{HERE}hoards"));
+    let (report, story) = (checked.report(), checked.story());
+    assert_eq!(report.verdict, Verdict::Retained, "{story}");
+    assert_eq!(report.reason, None, "{story}");
+    assert!(!story.contains("no GPU"), "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "keeps a reserve on purpose"]
+#[test]
+fn hoards() {
+    HOARD.0.fetch_add(64, Ordering::Relaxed);
+}
+
+#[gpu_leak_check]
+#[ignore = "run on a machine without a GPU"]
+#[test]
+fn uses_no_gpu() {}
+
+#[test]
+fn a_cupti_that_is_not_there_is_told_also_where_no_gpu_asks_for_it() {
+    // Neither without a driver, as this machine may be, nor with one and no device.
+    let test = format!("{HERE}uses_no_gpu");
+    let fake = Fake::new().devices(0);
+    for run in [Run::of(&test), fake.run(&test)] {
+        let run = run.env("GPU_LEAK_CHECK_CUPTI", "/opt/missing/libcupti.so");
+        let checked = checked::finish(run);
+        let story = checked.story();
+        assert!(checked.child.status.success(), "{story}");
+        let note = "GPU_LEAK_CHECK_CUPTI=/opt/missing/libcupti.so: there is no such file or folder";
+        assert!(checked.child.stderr.contains(note), "{story}");
+    }
+}

@@ -1,0 +1,128 @@
+//! What libraries and other people's allocators take.
+
+#![expect(unsafe_code, reason = "a C library's functions")]
+
+use std::sync::OnceLock;
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::fake::Fake;
+
+use super::driver::{allocate, context};
+use super::{assert_noted_report, assert_one_leak, only_finding};
+
+const HERE: &str = "boundary::libraries::";
+
+/// The stand-in for cuBLAS, which stays open: its code is in the stacks.
+fn cublas() -> &'static libloading::Library {
+    static LIBRARY: OnceLock<libloading::Library> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        // SAFETY: the stand-in has no constructors.
+        unsafe { libloading::Library::new("libcublas.so.13") }.expect("the stand-in")
+    })
+}
+
+fn create_cublas_handle() -> u64 {
+    context();
+    let mut handle = 0;
+    // SAFETY: the signature that the stand-in gives it, and a local.
+    let status = unsafe {
+        let create = cublas().get::<unsafe extern "C" fn(*mut u64) -> i32>(b"cublasCreate_v2");
+        create.expect("a function of cuBLAS")(&raw mut handle)
+    };
+    assert_eq!(status, 0);
+    handle
+}
+
+#[test]
+fn what_a_library_holds_is_told_with_its_name_and_how_long_it_keeps_it() {
+    let fake = Fake::new().with_cublas();
+    let checked = checked::on(&fake, &format!("{HERE}keeps_a_cublas_handle"));
+    let finding = assert_one_leak(&checked, Kind::Linear, 64 << 20);
+    let story = checked.story();
+    let library = finding.site.library.as_ref().expect("a library");
+    assert_eq!(
+        (&*library.name, library.function.as_deref()),
+        ("cuBLAS", Some("cublasCreate_v2")),
+        "{story}"
+    );
+    for line in [
+        "   held by    cuBLAS: cublasCreate_v2 in libcublas.so.13\n",
+        "cuBLAS keeps it until cublasDestroy: drop the handle",
+    ] {
+        assert!(checked.child.stderr.contains(line), "{story}");
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn keeps_a_cublas_handle() {
+    create_cublas_handle();
+}
+
+/// Has the names that cubecl's allocator has in a stack.
+mod cubecl_runtime {
+    pub(super) mod memory_management {
+        #[inline(never)]
+        pub(crate) fn reserve(bytes: usize) {
+            super::super::context();
+            super::super::allocate(bytes).expect("memory");
+        }
+    }
+}
+
+fn assert_inconclusive(checked: &Checked) {
+    let (report, story) = (checked.report(), checked.story());
+    assert_eq!(report.verdict, Verdict::Inconclusive, "{story}");
+    assert!(report.findings.is_empty(), "{story}");
+    let reason = report.reason.as_ref().expect("a reason");
+    assert_eq!(reason.code, "no-probe", "{story}");
+    assert!(reason.what.contains("no probe for cubecl"), "{story}");
+    assert!(reason.remedy.contains("probe!"), "{story}");
+    assert!(
+        checked.child.stderr.contains("1 inconclusive (no probe)"),
+        "{story}"
+    );
+}
+
+#[test]
+fn a_known_allocator_without_a_probe_is_inconclusive_and_no_leak_by_segment() {
+    let test = format!("{HERE}reserves_through_cubecl");
+    let checked = checked::run(&test);
+    assert!(checked.child.status.success(), "{}", checked.story());
+    assert_inconclusive(&checked);
+    let fake = Fake::new();
+    let checked = checked::finish(fake.run(&test).env("GPU_LEAK_CHECK", "require"));
+    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert_inconclusive(&checked);
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn reserves_through_cubecl() {
+    cubecl_runtime::memory_management::reserve(2 << 20);
+    cubecl_runtime::memory_management::reserve(4 << 20);
+}
+
+#[test]
+fn a_leak_beside_such_an_allocator_is_a_leak() {
+    let checked = checked::run(&format!("{HERE}reserves_and_leaks"));
+    let story = checked.story();
+    assert!(!checked.child.status.success(), "{story}");
+    let report = checked.report();
+    assert_eq!(only_finding(report, &story).bytes, 24, "{story}");
+    assert_eq!((report.verdict, &report.reason), (Verdict::Leaked, &None));
+    assert_noted_report(report, "no probe for cubecl");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn reserves_and_leaks() {
+    cubecl_runtime::memory_management::reserve(2 << 20);
+    allocate(24).unwrap();
+}

@@ -1,0 +1,189 @@
+//! The whole device's bytes: advice beside the layers, never a verdict, and never a reason to make a
+//! context.
+
+#![expect(unsafe_code, reason = "a kernel is launched")]
+
+use cudarc::driver::{LaunchConfig, PushKernelArg};
+use cudarc::nvrtc::compile_ptx;
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::{Part, Purpose, Verdict};
+use gpu_leak_tests::checked;
+use gpu_leak_tests::fake::{Control, Fake};
+use gpu_leak_tests::gpu;
+
+use super::driver::{allocate, context, free};
+
+const HERE: &str = "boundary::whole::";
+const BYTES: usize = 4 << 20;
+const ONE_THREAD: LaunchConfig = LaunchConfig {
+    grid_dim: (1, 1, 1),
+    block_dim: (1, 1, 1),
+    shared_mem_bytes: 0,
+};
+
+#[test]
+fn what_a_leak_takes_of_the_device_is_accounted_for() {
+    let checked = checked::run(&format!("{HERE}uses_the_device_and_leaks"));
+    let story = checked.story();
+    let [first, second] = &checked.reports[..] else {
+        panic!("{story}")
+    };
+    assert_eq!(first.verdict, Verdict::Clean, "{story}");
+    assert_eq!(first.devices[0].whole, None, "no context before: {story}");
+    let Some(whole) = &second.devices[0].whole else {
+        // A GPU that others use as well.
+        assert!(gpu::is_present(), "{story}");
+        return;
+    };
+    let taken = Part {
+        purpose: Purpose::Driver,
+        bytes: BYTES as i64,
+    };
+    assert!(whole.parts.contains(&taken), "{story}");
+    if !gpu::is_present() {
+        assert_eq!(whole.unexplained, 0, "{story}");
+        let line = "device used +4.00 MiB, of which 4.00 MiB accounted for: driver +4.00 MiB\n";
+        assert!(checked.child.stderr.contains(line), "{story}");
+    }
+}
+
+#[test]
+fn a_test_that_makes_the_context_itself_is_told_of_its_second_run() {
+    let checked = checked::on(&Fake::new(), &format!("{HERE}leaks"));
+    let story = checked.story();
+    let whole = checked.report().devices[0].whole.as_ref().expect("a line");
+    assert!(whole.second_run, "{story}");
+    let line = "device used +4.00 MiB in the second run, of which 4.00 MiB accounted for";
+    assert!(checked.child.stderr.contains(line), "{story}");
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn uses_the_device_and_leaks() {
+    // The context is made inside: its own bytes are nobody's, and nothing was read before.
+    uses_the_device();
+    std::panic::catch_unwind(leaks).expect_err("a leak fails its test");
+}
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller does"]
+#[test]
+fn uses_the_device() {
+    context();
+    free(allocate(BYTES).unwrap()).unwrap();
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks() {
+    context();
+    allocate(BYTES).unwrap();
+}
+
+#[test]
+fn a_device_without_a_context_is_given_none() {
+    let fake = Fake::new().devices(2);
+    checked::on(&fake, &format!("{HERE}uses_one_of_two_devices")).assert_clean();
+}
+
+#[test]
+#[ignore = "run on the stand-in"]
+fn uses_one_of_two_devices() {
+    uses_the_device();
+    uses_the_device();
+    let control = Control::of_this_process().expect("the stand-in");
+    assert_eq!(control.contexts_made(), 1);
+}
+
+#[test]
+fn what_nobody_accounts_for_is_told_as_unexplained_and_fails_nothing() {
+    let fake = Fake::new().fault("launch_grows:8388608");
+    let checked = checked::on(&fake, &format!("{HERE}uses_the_device_and_launches"));
+    checked.assert_clean();
+    let story = checked.story();
+    let whole = checked.reports[1].devices[0].whole.as_ref();
+    let whole = whole.expect("a context before");
+    assert_eq!(
+        (whole.parts.len(), whole.unexplained),
+        (0, 8 << 20),
+        "{story}"
+    );
+}
+
+#[test]
+#[ignore = "run where the first launch takes memory"]
+fn uses_the_device_and_launches() {
+    uses_the_device();
+    launches();
+}
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller does"]
+#[test]
+fn launches() {
+    let context = context();
+    let module = context.load_module("".into()).expect("a module");
+    let kernel = module.load_function("any").expect("a kernel");
+    let stream = context.default_stream();
+    // SAFETY: the stand-in runs nothing.
+    unsafe { stream.launch_builder(&kernel).launch(ONE_THREAD) }.expect("a launch");
+    stream.synchronize().expect("an end");
+}
+
+/// Only a real driver sets local memory apart.
+#[test]
+fn the_local_memory_of_a_kernel_is_accounted_for() {
+    if !gpu::is_present() {
+        return;
+    }
+    let checked = checked::run(&format!("{HERE}uses_the_device_and_its_local_memory"));
+    let story = checked.story();
+    let [_, report] = &checked.reports[..] else {
+        panic!("{story}")
+    };
+    let Some(whole) = &report.devices[0].whole else {
+        // A GPU that others use as well.
+        return;
+    };
+    let local = |part: &&Part| part.purpose == Purpose::LocalMemory;
+    let local = whole.parts.iter().find(local).map_or(0, |part| part.bytes);
+    assert!(local > 0, "{whole:?}\n{story}");
+    assert!(whole.unexplained.abs() < local / 10, "{whole:?}\n{story}");
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn uses_the_device_and_its_local_memory() {
+    uses_the_device();
+    uses_local_memory();
+}
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller does"]
+#[test]
+fn uses_local_memory() {
+    const KERNEL: &str = r#"
+        extern "C" __global__ void fill(int *out, int n) {
+            volatile int local[1024];
+            for (int i = 0; i < 1024; i++) local[i] = i * n;
+            out[0] = local[n];
+        }
+    "#;
+    let context = context();
+    let stream = context.default_stream();
+    let code = compile_ptx(KERNEL).expect("NVRTC");
+    let module = context.load_module(code).expect("a module");
+    let kernel = module.load_function("fill").expect("a kernel");
+    let mut out = stream.alloc_zeros::<i32>(1).expect("memory");
+    // SAFETY: the kernel writes the one element of `out`, which lives until the stream is waited for.
+    unsafe {
+        stream
+            .launch_builder(&kernel)
+            .arg(&mut out)
+            .arg(&7_i32)
+            .launch(ONE_THREAD)
+            .expect("a launch");
+    }
+    stream.synchronize().expect("an end");
+}

@@ -1,0 +1,108 @@
+//! The driver's calls, one line each, on a device of one's choice.
+
+#![expect(unsafe_code, reason = "the driver's own calls")]
+
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::{Arc, OnceLock};
+
+use cudarc::driver::result::{self, mem_pool, stream};
+use cudarc::driver::{CudaContext, sys};
+
+pub(super) type Pointer = sys::CUdeviceptr;
+
+/// The primary context of a device, made once and kept.
+fn context(device: usize) -> &'static Arc<CudaContext> {
+    static CONTEXTS: [OnceLock<Arc<CudaContext>>; 2] = [OnceLock::new(), OnceLock::new()];
+    CONTEXTS[device].get_or_init(|| CudaContext::new(device).expect("a context"))
+}
+
+/// Makes the primary context of a device current to this thread.
+pub(super) fn use_device(device: usize) {
+    context(device).bind_to_thread().expect("a live context");
+}
+
+/// Whether the primary context of a device exists. It does not make one to find out.
+pub(super) fn is_active(device: i32) -> bool {
+    let (mut flags, mut active) = (0, 0);
+    // SAFETY: both are written.
+    let done = unsafe { sys::cuDevicePrimaryCtxGetState(device, &mut flags, &mut active) };
+    done.result().expect("a device");
+    active != 0
+}
+
+pub(super) fn allocate(bytes: usize) -> Pointer {
+    // SAFETY: a context is current.
+    unsafe { result::malloc_sync(bytes) }.expect("memory")
+}
+
+pub(super) fn free(pointer: Pointer) {
+    // SAFETY: the caller took it and uses it no more.
+    unsafe { result::free_sync(pointer) }.expect("a free");
+}
+
+pub(super) fn allocate_async(bytes: usize) -> Pointer {
+    // SAFETY: the null stream always exists.
+    unsafe { result::malloc_async(stream::null(), bytes) }.expect("memory")
+}
+
+/// Says that something lies on a device.
+fn locate(location: &mut sys::CUmemLocation, device: i32) {
+    location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+    let number = (&raw mut *location).cast::<i32>();
+    // SAFETY: the number follows the type; cudarc has it under another name for each version of CUDA.
+    unsafe { number.add(1).write(device) };
+}
+
+pub(super) fn create_pool(device: i32) -> sys::CUmemoryPool {
+    // SAFETY: zero is a valid value of every field.
+    let mut properties: sys::CUmemPoolProps = unsafe { MaybeUninit::zeroed().assume_init() };
+    properties.allocType = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    locate(&mut properties.location, device);
+    let mut pool = ptr::null_mut();
+    // SAFETY: the pool is written and the properties are read.
+    let done = unsafe { sys::cuMemPoolCreate(&mut pool, &raw const properties) };
+    done.result().expect("a pool");
+    pool
+}
+
+pub(super) fn allocate_from(pool: sys::CUmemoryPool, bytes: usize) -> Pointer {
+    // SAFETY: the pool lives, and the null stream always exists.
+    unsafe { mem_pool::alloc_async(pool, bytes, stream::null()) }.expect("memory")
+}
+
+/// 2 MiB of physical memory.
+pub(super) fn create_physical(device: i32) {
+    // SAFETY: zero is a valid value of every field.
+    let mut properties: sys::CUmemAllocationProp = unsafe { MaybeUninit::zeroed().assume_init() };
+    properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    locate(&mut properties.location, device);
+    let mut handle = 0;
+    // SAFETY: the handle is written and the properties are read.
+    let done = unsafe { sys::cuMemCreate(&mut handle, 2 << 20, &raw const properties, 0) };
+    done.result().expect("physical memory");
+}
+
+/// Lets the current context reach a device's memory.
+pub(super) fn enable_peer_access(device: usize) {
+    // SAFETY: the other context is kept.
+    let done = unsafe { sys::cuCtxEnablePeerAccess(context(device).cu_ctx(), 0) };
+    match done {
+        sys::CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
+        done => done.result().expect("devices that reach each other"),
+    }
+}
+
+pub(super) fn disable_peer_access(device: usize) {
+    // SAFETY: the other context is kept.
+    let done = unsafe { sys::cuCtxDisablePeerAccess(context(device).cu_ctx()) };
+    done.result().expect("it was enabled");
+}
+
+/// Both of device 0 and of device 1, and so many bytes long.
+pub(super) fn copy_from_one_to_the_other(from: Pointer, to: Pointer, bytes: usize) {
+    let (source, target) = (context(0).cu_ctx(), context(1).cu_ctx());
+    // SAFETY: the caller's promise.
+    let done = unsafe { sys::cuMemcpyPeer(to, target, from, source, bytes) };
+    done.result().expect("a copy");
+}

@@ -1,0 +1,240 @@
+//! Several devices: what is taken is the device's where it lies, whichever one the test names, and no device is
+//! touched that the test does not use. On the GPUs of a machine that has two, else on two stand-ins.
+
+mod calls;
+
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::report::model::{Figure, Report, Verdict};
+use gpu_leak_check::{Place, gpu_leak_check};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+use gpu_leak_tests::fake::Fake;
+use gpu_leak_tests::gpu;
+
+use calls::{
+    allocate, allocate_async, allocate_from, copy_from_one_to_the_other, create_physical,
+    create_pool, disable_peer_access, enable_peer_access, free, is_active, use_device,
+};
+
+fn run(test: &str) -> Checked {
+    let (test, fake) = (format!("devices::{test}"), Fake::new().devices(2));
+    if gpu::count() >= 2 {
+        checked::finish(Run::of(&test))
+    } else {
+        checked::on(&fake, &test)
+    }
+}
+
+/// The leaks that the last check of a process found: kind, place, bytes.
+#[track_caller]
+fn leaks(checked: &Checked) -> Vec<(Kind, Place, u64)> {
+    assert!(
+        !checked.child.status.success(),
+        "a leak fails its test\n{}",
+        checked.story()
+    );
+    let report = checked.reports.last().expect("a report");
+    let leaks = report.findings.iter().map(|finding| {
+        assert_eq!(finding.verdict, Verdict::Leaked, "{}", checked.story());
+        (finding.kind.expect("a kind"), finding.place, finding.bytes)
+    });
+    let mut leaks: Vec<_> = leaks.collect();
+    leaks.sort_unstable();
+    leaks
+}
+
+/// What a device's driver row says: before and after.
+fn allocated(report: &Report, device: usize) -> (u64, u64) {
+    let tables = report.devices.iter();
+    let mut tables = tables.filter(|table| table.place == Place::cuda(device));
+    let table = tables.next().expect("a table of the device");
+    let is_meant = |layer: &str, figure| layer == "driver" && figure == Figure::Allocated;
+    let mut rows = table
+        .rows
+        .iter()
+        .filter(|row| is_meant(&row.layer, row.figure));
+    let row = rows.next().expect("the driver's row");
+    (row.baseline, row.after)
+}
+
+#[test]
+fn a_leak_on_another_device_than_the_test_names_is_found_there() {
+    let checked = run("names_device_0_only");
+    assert_eq!(
+        leaks(&checked),
+        [(Kind::Linear, Place::cuda(1), 3000)],
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn names_device_0_only() {
+    use_device(0);
+    a_library_with_a_device_of_its_own();
+    free(allocate(100));
+}
+
+fn a_library_with_a_device_of_its_own() {
+    use_device(1);
+    allocate(3000);
+    use_device(0);
+}
+
+#[test]
+fn a_report_has_the_baselines_of_both() {
+    let checked = run("child_with_memory_on_both");
+    let story = checked.story();
+    let report = checked.reports.last().expect("a report");
+    assert_eq!(allocated(report, 0), (1000, 1000), "{story}");
+    assert_eq!(allocated(report, 1), (2000, 2500), "{story}");
+    assert_eq!(
+        leaks(&checked),
+        [(Kind::Linear, Place::cuda(1), 500)],
+        "{story}"
+    );
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn child_with_memory_on_both() {
+    // The first check brings the tracer up.
+    uses_both();
+    for (device, bytes) in [(0, 1000), (1, 2000)] {
+        use_device(device);
+        allocate(bytes);
+    }
+    leaks_on_device_1();
+}
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller does"]
+#[test]
+fn uses_both() {
+    for device in [0, 1] {
+        use_device(device);
+        free(allocate(100));
+    }
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_on_device_1() {
+    use_device(1);
+    allocate(500);
+}
+
+#[test]
+fn memory_is_the_device_s_where_it_lies_and_not_the_current_one_s() {
+    let checked = run("takes_of_device_1_from_device_0");
+    let story = checked.story();
+    let mut wanted = [
+        (Kind::StreamOrdered, Place::cuda(0), 400),
+        (Kind::StreamOrdered, Place::cuda(1), 600),
+        (Kind::StreamOrdered, Place::cuda(1), 800),
+        (Kind::Physical, Place::cuda(1), 2 << 20),
+        (Kind::Pool, Place::cuda(1), 0),
+    ];
+    wanted.sort_unstable();
+    assert_eq!(leaks(&checked), wanted, "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn takes_of_device_1_from_device_0() {
+    use_device(1);
+    allocate_async(600);
+    use_device(0);
+    allocate_async(400);
+    let pool = create_pool(1);
+    allocate_from(pool, 800);
+    create_physical(1);
+}
+
+#[test]
+fn peer_access_that_is_given_is_no_leak_whether_it_is_taken_back_or_not() {
+    for body in ["takes_peer_access_back", "leaves_peer_access"] {
+        run(body).assert_clean();
+    }
+}
+
+fn copies_with_peer_access() {
+    use_device(1);
+    let there = allocate(4096);
+    use_device(0);
+    let here = allocate(4096);
+    enable_peer_access(1);
+    copy_from_one_to_the_other(here, there, 4096);
+    free(here);
+    free(there);
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn takes_peer_access_back() {
+    copies_with_peer_access();
+    disable_peer_access(1);
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn leaves_peer_access() {
+    copies_with_peer_access();
+}
+
+#[test]
+fn a_device_that_the_test_does_not_use_is_given_no_context() {
+    run("child_that_uses_device_0").assert_clean();
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn child_that_uses_device_0() {
+    for _ in 0..2 {
+        uses_device_0();
+    }
+    assert_eq!([is_active(0), is_active(1)], [true, false]);
+}
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller does"]
+#[test]
+fn uses_device_0() {
+    use_device(0);
+    free(allocate(100));
+}
+
+#[test]
+fn a_leak_on_one_device_is_found_while_the_other_has_no_context() {
+    let checked = run("child_that_leaks_on_device_1");
+    assert_eq!(
+        leaks(&checked),
+        [(Kind::Linear, Place::cuda(1), 500)],
+        "{}",
+        checked.story()
+    );
+    assert!(
+        checked.child.stdout.contains(ONLY_DEVICE_1),
+        "{}",
+        checked.story()
+    );
+}
+
+const ONLY_DEVICE_1: &str = "device 0 has no context";
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn child_that_leaks_on_device_1() {
+    use std::io::Write as _;
+    let outcome = std::panic::catch_unwind(leaks_on_device_1);
+    if !is_active(0) {
+        writeln!(std::io::stdout(), "{ONLY_DEVICE_1}").expect("somebody listens");
+    }
+    outcome.expect("a leak fails its test");
+}

@@ -1,0 +1,53 @@
+//! A stand-in for libcublas: handles that take the memory a real one does, and nothing else.
+//!
+//! It exists so that a library stands between the driver and the program in a stack.
+
+#![expect(unsafe_code, reason = "a C library's symbols")]
+
+use std::ffi::{CStr, c_int, c_void};
+
+/// `CUBLAS_STATUS_ALLOC_FAILED`.
+const ALLOC_FAILED: c_int = 3;
+/// What a handle takes at once on an H200.
+const WORKSPACE: usize = 64 << 20;
+
+/// A function of the driver in this process, as a function pointer of type `F`.
+///
+/// # Safety
+///
+/// `F` is the type of the function called `name`.
+unsafe fn driver<F: Copy>(name: &CStr) -> Option<F> {
+    // SAFETY: both names end with a zero byte; the stand-in for the driver may be opened at any
+    // time, and is never closed.
+    let address = unsafe {
+        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
+        libc::dlsym(library, name.as_ptr())
+    };
+    // SAFETY: the caller vouches for the type, which is that of a pointer.
+    (!address.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
+}
+
+/// Takes a workspace; the handle is its address.
+///
+/// # Safety
+///
+/// `handle` must be valid for writes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cublasCreate_v2(handle: *mut u64) -> c_int {
+    // SAFETY: the documented signature.
+    let allocate: Option<unsafe extern "C" fn(*mut u64, usize) -> u32> =
+        unsafe { driver(c"cuMemAlloc_v2") };
+    // SAFETY: the caller's promise.
+    let answer = allocate.map(|allocate| unsafe { allocate(handle, WORKSPACE) });
+    if answer == Some(0) { 0 } else { ALLOC_FAILED }
+}
+
+/// Gives the workspace back.
+#[unsafe(no_mangle)]
+pub extern "C" fn cublasDestroy_v2(handle: u64) -> c_int {
+    // SAFETY: the documented signature.
+    let free: Option<unsafe extern "C" fn(u64) -> u32> = unsafe { driver(c"cuMemFree_v2") };
+    // SAFETY: the driver checks the address.
+    let answer = free.map(|free| unsafe { free(handle) });
+    if answer == Some(0) { 0 } else { ALLOC_FAILED }
+}

@@ -1,0 +1,58 @@
+//! What can be set in a context: flags, limits, the preference between caches. None of it changes anything here.
+
+use crate::dispatch::{Out, api};
+use crate::error::Error;
+use crate::state::driver;
+
+/// `CUlimit`: stack, printf buffer, heap, …; the sizes a fresh context has.
+fn default_limit(limit: u32) -> Result<usize, Error> {
+    [1024, 8_650_752, 8 << 20, 2, 2048, 64, 0]
+        .get(limit as usize)
+        .copied()
+        .ok_or(Error::UNSUPPORTED_LIMIT)
+}
+
+api! {
+    cuCtxGetFlags = 391 fn(flags: Out<u32>) {
+        flags.put(driver()?.current()?.flags)
+    }
+
+    cuCtxSetFlags = 705 fn(flags: u32) {
+        let mut driver = driver()?;
+        let handle = driver.current_handle()?;
+        driver.contexts.get_mut(handle).expect("it is current").flags = flags;
+        Ok(())
+    }
+
+    cuCtxGetLimit = 137 fn(value: Out<usize>, limit: u32) {
+        let driver = driver()?;
+        let set = driver.current()?.limits.get(&limit).copied();
+        value.put(set.map_or_else(|| default_limit(limit), Ok)?)
+    }
+
+    cuCtxSetLimit = 136 fn(limit: u32, value: usize) {
+        let mut driver = driver()?;
+        let handle = driver.current_handle()?;
+        default_limit(limit)?;
+        driver.contexts.get_mut(handle).expect("it is current").limits.insert(limit, value);
+        Ok(())
+    }
+
+    cuCtxGetCacheConfig = 299 fn(config: Out<u32>) {
+        config.put(driver()?.current()?.cache_config)
+    }
+
+    cuCtxSetCacheConfig = 300 fn(config: u32) {
+        let mut driver = driver()?;
+        let handle = driver.current_handle()?;
+        driver.contexts.get_mut(handle).expect("it is current").cache_config = config;
+        Ok(())
+    }
+
+    cuCtxGetStreamPriorityRange = 370 fn(least: Out<i32>, greatest: Out<i32>) {
+        driver()?.current()?;
+        least.offer(0);
+        greatest.offer(-5);
+        Ok(())
+    }
+}

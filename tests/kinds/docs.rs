@@ -1,0 +1,53 @@
+//! The page that tells users what is seen, held to the table.
+
+use gpu_leak_check::ledger::Kind;
+
+use super::row::{AtContextEnd, Row};
+use super::table::ROWS;
+
+const PAGE: &str = include_str!("../../docs/kinds.md");
+
+/// The row's line of the page, up to what was seen on a GPU.
+fn line(row: &Row) -> String {
+    let exact = match row.bytes {
+        _ if row.kind.is_handle() => "1".to_owned(),
+        0 => "1; its size is not told".to_owned(),
+        bytes => format!("1, {bytes} B"),
+    };
+    let end = match row.at_context_end {
+        AtContextEnd::Dies => "found, and marked as freed by it",
+        AtContextEnd::Stays => "found: it outlives it",
+        AtContextEnd::NoContextOfItsOwn => "–",
+    };
+    let Row {
+        name, call, kind, ..
+    } = row;
+    format!(
+        "| {} | `{call}` | {exact} | ✔ | {end} | `kinds::table::{name}` |",
+        kind.name()
+    )
+}
+
+#[test]
+fn the_page_has_each_row_of_the_table_and_no_other() {
+    let told = PAGE.lines().filter(|line| line.contains("`kinds::table::"));
+    let wanted: Vec<_> = ROWS.iter().map(line).collect();
+    let as_wanted = told.clone().count() == wanted.len()
+        && told
+            .zip(&wanted)
+            .all(|(line, wanted)| line.starts_with(wanted));
+    assert!(
+        as_wanted,
+        "docs/kinds.md is to have these lines, with the last column filled in:\n{}",
+        wanted.join("\n")
+    );
+}
+
+#[test]
+fn every_kind_that_the_driver_makes_has_a_row() {
+    let without: Vec<_> = Kind::ALL
+        .into_iter()
+        .filter(|kind| *kind != Kind::Block && ROWS.iter().all(|row| row.kind != *kind))
+        .collect();
+    assert!(without.is_empty(), "no row plants {without:?}");
+}

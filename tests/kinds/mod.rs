@@ -1,0 +1,227 @@
+//! Every kind of resource: the planted leak is found, with its count, exact bytes, place and line; the same
+//! work done properly is clean a hundred times; and what ends with its context is told all the same.
+//!
+//! One table drives all of it, and [`docs/kinds.md`](../../docs/kinds.md) is held to it. On a GPU each test
+//! prints a line for that page.
+
+mod docs;
+pub(crate) mod planted;
+mod row;
+mod table;
+
+use std::io::Write as _;
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::{Finding, Verdict};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+use gpu_leak_tests::fake::Fake;
+use gpu_leak_tests::gpu;
+
+use planted::{context, contexts};
+use row::{AtContextEnd, Row};
+use table::ROWS;
+
+/// Names the row to a child.
+pub(crate) const ROW: &str = "PLANTED_ROW";
+/// Stands before the reason in the output of a child whose machine cannot do it.
+const CANNOT: &str = "cannot here: ";
+
+/// The names of all rows.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.name)
+}
+
+fn row_named(name: &str) -> &'static Row {
+    let row = ROWS.iter().find(|row| row.name == name);
+    row.unwrap_or_else(|| panic!("no row `{name}`"))
+}
+
+/// The row of this child, with what it needs made; none, and a word why, where it cannot be done.
+fn prepared() -> Option<&'static Row> {
+    let row = row_of_this_child();
+    context();
+    if let Some(reason) = (row.obstacle)() {
+        writeln!(std::io::stdout(), "{CANNOT}{reason}").expect("somebody listens");
+        return None;
+    }
+    (row.prepare)();
+    Some(row)
+}
+
+fn row_of_this_child() -> &'static Row {
+    row_named(&std::env::var(ROW).expect("the parent names a row"))
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn child_that_leaks() {
+    if prepared().is_some() {
+        leaks();
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller prepares"]
+#[test]
+fn leaks() {
+    context();
+    (row_of_this_child().leak)();
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn child_that_is_mended() {
+    if prepared().is_some() {
+        for _ in 0..ROUNDS {
+            gives_back();
+        }
+    }
+}
+
+const ROUNDS: usize = 100;
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller prepares"]
+#[test]
+fn gives_back() {
+    context();
+    (row_of_this_child().mended)();
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn child_whose_context_ends() {
+    if prepared().is_some() {
+        leaves_it_to_the_context();
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller prepares"]
+#[test]
+fn leaves_it_to_the_context() {
+    context();
+    let own = contexts::own();
+    (row_of_this_child().leak)();
+    contexts::destroy(own);
+}
+
+/// Runs a child for a row on this machine's GPU where it has one, else on the stand-in. None where the GPU
+/// cannot do it.
+fn run(child: &str, name: &str) -> Option<Checked> {
+    let test = format!("kinds::{child}");
+    let fake = Fake::new();
+    let run = if gpu::is_present() {
+        Run::of(&test)
+    } else {
+        fake.run(&test)
+    };
+    let checked = checked::finish(run.env(ROW, name));
+    if let Some((_, reason)) = checked.child.stdout.split_once(CANNOT) {
+        assert!(
+            gpu::is_present(),
+            "the stand-in can do everything\n{}",
+            checked.story()
+        );
+        tell(name, child, reason.lines().next().unwrap_or_default());
+        return None;
+    }
+    Some(checked)
+}
+
+/// A line for `docs/kinds.md`, where there is a GPU.
+fn tell(name: &str, child: &str, what: &str) {
+    if gpu::is_present() {
+        let line = format!("kinds: {name}: {child}: {what}\n");
+        std::io::stdout()
+            .write_all(line.as_bytes())
+            .expect("somebody listens");
+    }
+}
+
+/// The one finding of a test that failed for it, with what the table says of it.
+fn assert_found<'a>(checked: &'a Checked, row: &Row) -> &'a Finding {
+    let story = checked.story();
+    assert!(
+        !checked.child.status.success(),
+        "a leak fails its test\n{story}"
+    );
+    let report = checked.report();
+    let [finding] = &report.findings[..] else {
+        panic!("{} findings\n{story}", report.findings.len());
+    };
+    assert_eq!(
+        (report.verdict, finding.verdict),
+        (Verdict::Leaked, Verdict::Leaked),
+        "{story}"
+    );
+    assert_eq!(
+        (finding.kind, finding.count),
+        (Some(row.kind), 1),
+        "{story}"
+    );
+    assert_eq!(
+        (finding.bytes, finding.place),
+        (row.bytes, row.place()),
+        "{story}"
+    );
+    let confirmed = finding.confirmed.expect("the second run confirms it");
+    assert_eq!(
+        (confirmed.count, confirmed.bytes),
+        (1, row.bytes),
+        "{story}"
+    );
+    let user = &finding.site.frames[finding.site.user.expect("a line of the user's")];
+    let (file, line) = planted::line_of(row.mark());
+    assert_eq!(
+        (user.file.as_ref(), user.line),
+        (Some(&file), Some(line)),
+        "{story}"
+    );
+    finding
+}
+
+fn is_found(name: &str) {
+    let row = row_named(name);
+    if let Some(checked) = run("child_that_leaks", name) {
+        let finding = assert_found(&checked, row);
+        tell(
+            name,
+            "found",
+            &format!(
+                "{} × {}, {} bytes",
+                finding.count,
+                row.kind.name(),
+                finding.bytes
+            ),
+        );
+    }
+}
+
+fn is_quiet_when_mended(name: &str) {
+    if let Some(checked) = run("child_that_is_mended", name) {
+        assert_eq!(checked.reports.len(), ROUNDS, "{}", checked.story());
+        checked.assert_clean();
+        tell(name, "quiet", &format!("{ROUNDS} checks"));
+    }
+}
+
+fn is_told_when_its_context_ends(name: &str) {
+    let row = row_named(name);
+    if row.at_context_end == AtContextEnd::NoContextOfItsOwn {
+        return;
+    }
+    if let Some(checked) = run("child_whose_context_ends", name) {
+        let finding = assert_found(&checked, row);
+        let mark = "freed only because its context was destroyed";
+        let marked = finding.notes.iter().any(|note| note.contains(mark));
+        let dies = row.at_context_end == AtContextEnd::Dies;
+        assert_eq!(marked, dies, "{}", checked.story());
+        tell(
+            name,
+            "context",
+            if dies { "ends with it" } else { "outlives it" },
+        );
+    }
+}

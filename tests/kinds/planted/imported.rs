@@ -1,0 +1,262 @@
+//! What another process or API made, opened here. Where the driver lets a process import its own exports,
+//! that saves the second process.
+
+use std::ffi::{c_int, c_void};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::process::{Command, Stdio};
+use std::ptr;
+use std::sync::OnceLock;
+
+use cudarc::driver::result::stream;
+use cudarc::driver::sys;
+
+use super::memory::{free_async, pool_properties};
+use super::virtual_memory::{self, SIZE};
+use super::{Pointer, done, made};
+
+const BYTES: usize = SIZE as usize;
+const DESCRIPTOR: sys::CUmemAllocationHandleType =
+    sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+/// The handle of memory that another process of this program holds for as long as this one lives.
+fn foreign_handle() -> sys::CUipcMemHandle {
+    static HANDLE: OnceLock<[u8; 64]> = OnceLock::new();
+    let bytes = *HANDLE.get_or_init(|| {
+        let mut exporter = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "kinds::planted::imported::exports_memory"])
+            .args(["--include-ignored", "--nocapture"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a second process");
+        let mut lines = BufReader::new(exporter.stdout.take().expect("a pipe")).lines();
+        let mut printed = lines.by_ref().map_while(Result::ok);
+        let handle = printed.find_map(|line| Some(line.split_once(MARK)?.1.to_owned()));
+        // It ends when its input does: with this process.
+        std::mem::forget((exporter, lines));
+        let handle = handle.expect("the exporter prints a handle");
+        let byte = |digits: &str| u8::from_str_radix(digits, 16).expect("hexadecimal digits");
+        std::array::from_fn(|at| byte(&handle[2 * at..][..2]))
+    });
+    sys::CUipcMemHandle {
+        reserved: bytes.map(u8::cast_signed),
+    }
+}
+
+/// Stands before the handle in what the exporter prints.
+const MARK: &str = "handle: ";
+
+#[test]
+#[ignore = "the process that another one imports from"]
+fn exports_memory() {
+    super::context();
+    // SAFETY: a context is current, and the handle is written.
+    let handle: sys::CUipcMemHandle = unsafe {
+        let memory = made(|out| sys::cuMemAlloc_v2(out, BYTES));
+        made(|out| sys::cuIpcGetMemHandle(out, memory))
+    };
+    let digits = handle.reserved.iter().map(|byte| format!("{byte:02x}"));
+    let digits: String = digits.collect();
+    let mut out = std::io::stdout();
+    writeln!(out, "{MARK}{digits}")
+        .and_then(|()| out.flush())
+        .expect("somebody listens");
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+/// While it is open, the next call is answered with the same address.
+pub(crate) fn opened() -> Pointer {
+    let handle = foreign_handle();
+    let lazy = sys::CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS as u32;
+    // SAFETY: the handle is another process's, which lives.
+    unsafe { made(|out| sys::cuIpcOpenMemHandle_v2(out, handle, lazy)) } // leak: ipc_memory
+}
+
+pub(crate) fn close(pointer: Pointer) {
+    // SAFETY: the caller opened it and uses it no more.
+    done(unsafe { sys::cuIpcCloseMemHandle(pointer) });
+}
+
+/// Starts the process that exports.
+pub(crate) fn start_exporter() {
+    foreign_handle();
+}
+
+/// A file descriptor for physical memory that only the descriptor holds.
+fn exported() -> c_int {
+    let mut properties = virtual_memory::properties();
+    properties.requestedHandleTypes = DESCRIPTOR;
+    let mut descriptor: c_int = -1;
+    // SAFETY: the properties are read, and the descriptor is written.
+    let handle = unsafe { made(|out| sys::cuMemCreate(out, BYTES, &raw const properties, 0)) };
+    let out = (&raw mut descriptor).cast();
+    // SAFETY: of this type of handle, an integer is written.
+    done(unsafe { sys::cuMemExportToShareableHandle(out, handle, DESCRIPTOR, 0) });
+    virtual_memory::release(handle);
+    descriptor
+}
+
+pub(crate) fn physical() -> virtual_memory::Handle {
+    // SAFETY: a fresh descriptor that nobody else has.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(exported()) };
+    let handle = as_handle(&descriptor);
+    // SAFETY: the handle is the descriptor itself.
+    unsafe { made(|out| sys::cuMemImportFromShareableHandle(out, handle, DESCRIPTOR)) } // leak: physical_imported
+}
+
+/// A descriptor as the driver takes it.
+fn as_handle(descriptor: &OwnedFd) -> *mut c_void {
+    ptr::without_provenance_mut(descriptor.as_raw_fd() as usize)
+}
+
+pub(crate) fn external_memory() -> sys::CUexternalMemory {
+    let mut from = MaybeUninit::<sys::CUDA_EXTERNAL_MEMORY_HANDLE_DESC>::zeroed();
+    // SAFETY: the fields without a valid zero are written; the import owns the descriptor from now on.
+    let from = unsafe {
+        let parts = from.as_mut_ptr();
+        (&raw mut (*parts).type_)
+            .write(sys::CUexternalMemoryHandleType::CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD);
+        (*parts).handle.fd = exported();
+        (*parts).size = SIZE;
+        from.assume_init()
+    };
+    // SAFETY: the description is read.
+    unsafe { made(|out| sys::cuImportExternalMemory(out, &raw const from)) } // leak: external_memory
+}
+
+pub(crate) fn destroy_external_memory(memory: sys::CUexternalMemory) {
+    // SAFETY: the caller took it and uses it no more.
+    done(unsafe { sys::cuDestroyExternalMemory(memory) });
+}
+
+/// Mapped, with its import destroyed: the buffer stays.
+pub(crate) fn mapped_buffer() -> Pointer {
+    let memory = external_memory();
+    let mut part = MaybeUninit::<sys::CUDA_EXTERNAL_MEMORY_BUFFER_DESC>::zeroed();
+    // SAFETY: zero is a valid value of every field.
+    let part = unsafe {
+        (*part.as_mut_ptr()).size = 70_000;
+        part.assume_init()
+    };
+    // SAFETY: the description is read.
+    let buffer =
+        unsafe { made(|out| sys::cuExternalMemoryGetMappedBuffer(out, memory, &raw const part)) }; // leak: mapped_buffer
+    destroy_external_memory(memory);
+    buffer
+}
+
+/// Why memory that this process exported cannot be imported here as another API's.
+pub(crate) fn no_external_memory() -> Option<String> {
+    refusal("cuImportExternalMemory", || {
+        destroy_external_memory(external_memory())
+    })
+}
+
+pub(crate) fn external_semaphore() -> sys::CUexternalSemaphore {
+    let mut from = MaybeUninit::<sys::CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC>::zeroed();
+    // SAFETY: the fields without a valid zero are written.
+    let from = unsafe {
+        let parts = from.as_mut_ptr();
+        (&raw mut (*parts).type_)
+            .write(sys::CUexternalSemaphoreHandleType::CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD);
+        (*parts).handle.fd = 0;
+        from.assume_init()
+    };
+    // SAFETY: the description is read.
+    unsafe { made(|out| sys::cuImportExternalSemaphore(out, &raw const from)) } // leak: external_semaphore
+}
+
+pub(crate) fn destroy_external_semaphore(semaphore: sys::CUexternalSemaphore) {
+    // SAFETY: the caller took it and uses it no more.
+    done(unsafe { sys::cuDestroyExternalSemaphore(semaphore) });
+}
+
+/// Only another API, such as Vulkan, makes a semaphore that a real driver imports.
+pub(crate) fn no_semaphore() -> Option<String> {
+    refusal("cuImportExternalSemaphore of nobody's semaphore", || {
+        destroy_external_semaphore(external_semaphore());
+    })
+}
+
+/// A pool that others may import, made once and kept.
+fn exportable_pool() -> sys::CUmemoryPool {
+    static POOL: OnceLock<usize> = OnceLock::new();
+    let pool = *POOL.get_or_init(|| {
+        let mut properties = pool_properties();
+        properties.handleTypes = DESCRIPTOR;
+        // SAFETY: the properties are read.
+        let pool: sys::CUmemoryPool =
+            unsafe { made(|out| sys::cuMemPoolCreate(out, &raw const properties)) };
+        pool.expose_provenance()
+    });
+    ptr::with_exposed_provenance_mut(pool)
+}
+
+pub(crate) fn imported_pool() -> sys::CUmemoryPool {
+    let mut descriptor: c_int = -1;
+    let out = (&raw mut descriptor).cast();
+    // SAFETY: of this type of handle, an integer is written.
+    done(unsafe { sys::cuMemPoolExportToShareableHandle(out, exportable_pool(), DESCRIPTOR, 0) });
+    // SAFETY: a fresh descriptor that nobody else has.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    let handle = as_handle(&descriptor);
+    // SAFETY: the handle is the descriptor itself.
+    unsafe { made(|out| sys::cuMemPoolImportFromShareableHandle(out, handle, DESCRIPTOR, 0)) } // leak: imported_pool
+}
+
+/// Why a process cannot import a pool of its own.
+pub(crate) fn no_pool_import() -> Option<String> {
+    refusal("cuMemPoolImportFromShareableHandle", || {
+        super::memory::destroy_pool(imported_pool());
+    })
+}
+
+/// An imported pool made once and kept.
+fn shared_import() -> sys::CUmemoryPool {
+    static POOL: OnceLock<usize> = OnceLock::new();
+    let pool = *POOL.get_or_init(|| imported_pool().expose_provenance());
+    ptr::with_exposed_provenance_mut(pool)
+}
+
+/// What the import below is of, made once and kept.
+fn exported_pointer() -> sys::CUmemPoolPtrExportData {
+    static DATA: OnceLock<[u8; 64]> = OnceLock::new();
+    let reserved = *DATA.get_or_init(|| {
+        let pool = exportable_pool();
+        // SAFETY: the pool is kept for ever, and so is the memory.
+        let data: sys::CUmemPoolPtrExportData = unsafe {
+            let memory = made(|out| sys::cuMemAllocFromPoolAsync(out, 9000, pool, stream::null()));
+            made(|out| sys::cuMemPoolExportPointer(out, memory))
+        };
+        data.reserved
+    });
+    sys::CUmemPoolPtrExportData { reserved }
+}
+
+pub(crate) fn imported_pointer() -> Pointer {
+    let (pool, mut data) = (shared_import(), exported_pointer());
+    // SAFETY: the data are read.
+    unsafe { made(|out| sys::cuMemPoolImportPointer(out, pool, &mut data)) } // leak: imported_pointer
+}
+
+/// Why a process cannot import memory from a pool of its own.
+pub(crate) fn no_pointer_import() -> Option<String> {
+    no_pool_import()
+        .or_else(|| refusal("cuMemPoolImportPointer", || free_async(imported_pointer())))
+}
+
+/// Tries something once; why it cannot be done here, if it cannot.
+fn refusal(what: &str, attempt: impl FnOnce()) -> Option<String> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(attempt));
+    std::panic::set_hook(hook);
+    let panic = outcome.err()?;
+    let words = panic
+        .downcast_ref::<String>()
+        .map_or("it fails", String::as_str);
+    Some(format!("{what}: {words}"))
+}

@@ -1,0 +1,92 @@
+//! What the table plants: for each row how to take one, and how to give it back.
+//!
+//! The line that a report must name is marked `// leak: ROW`; the tests find its number here.
+
+#![expect(
+    unsafe_code,
+    reason = "the driver's own calls, so that each leak is one call"
+)]
+
+pub(crate) mod arrays;
+pub(crate) mod code;
+pub(crate) mod contexts;
+pub(crate) mod graphs;
+pub(crate) mod imported;
+pub(crate) mod memory;
+pub(crate) mod streams;
+pub(crate) mod virtual_memory;
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::sync::{Arc, OnceLock};
+
+use cudarc::driver::{CudaContext, sys};
+
+pub(crate) type Pointer = sys::CUdeviceptr;
+
+/// The primary context of device 0, made once, kept, and current to this thread.
+pub(crate) fn context() -> &'static Arc<CudaContext> {
+    static CONTEXT: OnceLock<Arc<CudaContext>> = OnceLock::new();
+    let context = CONTEXT.get_or_init(|| CudaContext::new(0).expect("device 0 has a context"));
+    context.bind_to_thread().expect("a live context");
+    context
+}
+
+/// Never gives it back.
+pub(crate) fn keep<T>(taken: T) {
+    std::mem::forget(taken);
+}
+
+/// What a call writes to its out parameter.
+///
+/// # Safety
+///
+/// The call must be sound with an out parameter that is valid for writes, and write to it if it succeeds.
+unsafe fn made<T>(call: impl FnOnce(*mut T) -> sys::CUresult) -> T {
+    let mut out = MaybeUninit::uninit();
+    call(out.as_mut_ptr())
+        .result()
+        .expect("a call that succeeds");
+    // SAFETY: it succeeded, and the caller promises that it has written.
+    unsafe { out.assume_init() }
+}
+
+/// Fails unless the call succeeded.
+fn done(result: sys::CUresult) {
+    result.result().expect("a call that succeeds");
+}
+
+/// A structure of the driver's with every byte 0.
+///
+/// # Safety
+///
+/// That must be a valid value of each field.
+unsafe fn zeroed<T>() -> T {
+    // SAFETY: the caller's promise.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+fn attribute(attribute: sys::CUdevice_attribute) -> c_int {
+    // SAFETY: it writes an integer.
+    unsafe { made(|out| sys::cuDeviceGetAttribute(out, attribute, 0)) }
+}
+
+/// Where the line with this mark stands: its file as reports name it, and its number from 1.
+pub(super) fn line_of(mark: &str) -> (String, u32) {
+    let ending = format!("// leak: {mark}");
+    for (file, text) in SOURCES {
+        if let Some(line) = text.lines().position(|line| line.ends_with(&ending)) {
+            let line = u32::try_from(line + 1).expect("a short file");
+            return (format!("tests/kinds/planted/{file}"), line);
+        }
+    }
+    panic!("no line ends in `{ending}`");
+}
+
+macro_rules! sources {
+    ($($file:literal)*) => { &[$(($file, include_str!($file))),*] };
+}
+
+static SOURCES: &[(&str, &str)] = sources! {
+    "arrays.rs" "code.rs" "contexts.rs" "graphs.rs" "imported.rs" "memory.rs" "streams.rs" "virtual_memory.rs"
+};

@@ -1,0 +1,147 @@
+//! Physical memory, the addresses it is mapped to, and multicast objects.
+
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cudarc::driver::sys;
+
+use super::{Pointer, attribute, done, made, zeroed};
+
+/// The granularity of every GPU so far.
+pub(crate) const SIZE: u64 = 2 << 20;
+const BYTES: usize = SIZE as usize;
+
+pub(crate) type Handle = sys::CUmemGenericAllocationHandle;
+
+/// Physical memory of device 0.
+pub(super) fn properties() -> sys::CUmemAllocationProp {
+    // SAFETY: zero is a valid value of every field.
+    let mut properties: sys::CUmemAllocationProp = unsafe { zeroed() };
+    properties.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+    properties
+}
+
+pub(crate) fn physical() -> Handle {
+    let properties = properties();
+    // SAFETY: the properties are read.
+    unsafe { made(|out| sys::cuMemCreate(out, BYTES, &raw const properties, 0)) } // leak: physical
+}
+
+pub(crate) fn release(handle: Handle) {
+    // SAFETY: the caller has a reference and uses it no more.
+    done(unsafe { sys::cuMemRelease(handle) });
+}
+
+pub(crate) fn address_range() -> Pointer {
+    // SAFETY: the driver chooses the place.
+    unsafe { made(|out| sys::cuMemAddressReserve(out, BYTES, 0, 0, 0)) } // leak: address_range
+}
+
+pub(crate) fn free_addresses(address: Pointer) {
+    // SAFETY: the caller reserved it, and nothing is mapped there.
+    done(unsafe { sys::cuMemAddressFree(address, BYTES) });
+}
+
+/// Room for one mapping more in a range that is reserved once and kept.
+fn next_room() -> Pointer {
+    const ROOMS: u64 = 512;
+    static RANGE: OnceLock<Pointer> = OnceLock::new();
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let start = *RANGE.get_or_init(|| {
+        let bytes = BYTES * ROOMS as usize;
+        // SAFETY: the driver chooses the place.
+        unsafe { made(|out| sys::cuMemAddressReserve(out, bytes, 0, 0, 0)) }
+    });
+    let room = NEXT.fetch_add(1, Ordering::Relaxed);
+    assert!(room < ROOMS, "more mappings than the range has room for");
+    start + room * SIZE
+}
+
+/// Reserves the range of which the functions below take a piece each.
+pub(crate) fn reserve_rooms() {
+    next_room();
+}
+
+/// Mapped, with its handle released, as most programs do: only the mapping holds the memory.
+pub(crate) fn mapped() -> Pointer {
+    let room = next_room();
+    let properties = properties();
+    // SAFETY: the properties are read.
+    let handle = unsafe { made(|out| sys::cuMemCreate(out, BYTES, &raw const properties, 0)) }; // leak: physical_mapped
+    // SAFETY: a room is as large as the memory.
+    done(unsafe { sys::cuMemMap(room, BYTES, 0, handle, 0) });
+    release(handle);
+    room
+}
+
+pub(crate) fn unmap(address: Pointer) {
+    // SAFETY: the caller mapped it and uses it no more.
+    done(unsafe { sys::cuMemUnmap(address, BYTES) });
+}
+
+/// Mapped and unmapped again, with the handle never released.
+pub(crate) fn mapped_with_its_handle_kept() {
+    let (address, handle) = (address_range(), physical());
+    // SAFETY: the range is as large as the memory.
+    done(unsafe { sys::cuMemMap(address, BYTES, 0, handle, 0) });
+    unmap(address);
+    free_addresses(address);
+}
+
+/// One reference more than is given back.
+pub(crate) fn retained() -> Handle {
+    let room = next_room();
+    let properties = properties();
+    // SAFETY: the properties are read.
+    let handle = unsafe { made(|out| sys::cuMemCreate(out, BYTES, &raw const properties, 0)) }; // leak: physical_retained
+    // SAFETY: a room is as large as the memory.
+    done(unsafe { sys::cuMemMap(room, BYTES, 0, handle, 0) });
+    release(handle);
+    let again = retain(room);
+    unmap(room);
+    again
+}
+
+/// One reference more to what is mapped there.
+pub(crate) fn retain(address: Pointer) -> Handle {
+    let address = ptr::without_provenance_mut(address as usize);
+    // SAFETY: memory is mapped there.
+    unsafe { made(|out| sys::cuMemRetainAllocationHandle(out, address)) }
+}
+
+/// For one device.
+fn multicast_properties() -> sys::CUmulticastObjectProp {
+    // SAFETY: zero is a valid value of every field.
+    let mut properties: sys::CUmulticastObjectProp = unsafe { zeroed() };
+    properties.numDevices = 1;
+    properties.size = BYTES;
+    properties
+}
+
+pub(crate) fn multicast() -> Handle {
+    let properties = multicast_properties();
+    // SAFETY: the properties are read.
+    unsafe { made(|out| sys::cuMulticastCreate(out, &raw const properties)) } // leak: multicast
+}
+
+/// Why there can be no multicast objects here.
+pub(crate) fn no_multicast() -> Option<String> {
+    let supported = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED;
+    if attribute(supported) == 0 {
+        return Some("the device has no multicast".to_owned());
+    }
+    let (properties, mut handle) = (multicast_properties(), 0);
+    // SAFETY: the properties are read and the handle is written.
+    let tried = unsafe { sys::cuMulticastCreate(&mut handle, &raw const properties) };
+    match tried.result() {
+        Ok(()) => {
+            release(handle);
+            None
+        }
+        Err(error) => Some(format!(
+            "cuMulticastCreate for one device answers {error:?}"
+        )),
+    }
+}

@@ -1,0 +1,120 @@
+//! A row of the table: one leak, the same work done properly, and what must be said of the leak.
+
+use gpu_leak_check::Place;
+use gpu_leak_check::ledger::Kind;
+
+/// What the end of the context in which it was made does to a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AtContextEnd {
+    /// It goes too.
+    Dies,
+    /// It stays: it belongs to the device or to the process.
+    Stays,
+    /// It is a context itself, or made in one that is not the thread's.
+    NoContextOfItsOwn,
+}
+
+/// One leak and its twin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    /// The mark of its line, where it is not the name.
+    mark: Option<&'static str>,
+    /// The call that takes it.
+    pub(super) call: &'static str,
+    pub(super) kind: Kind,
+    /// 0 for handles.
+    pub(super) bytes: u64,
+    /// Not of device 0, as all others.
+    pub(super) is_of_host: bool,
+    pub(super) at_context_end: AtContextEnd,
+    /// Makes what both need and the process keeps, before the check.
+    pub(super) prepare: fn(),
+    pub(super) leak: fn(),
+    pub(super) mended: fn(),
+    /// Why this machine cannot do it.
+    pub(super) obstacle: fn() -> Option<String>,
+}
+
+impl Row {
+    /// A resource on device 0 that goes with its context.
+    pub(super) const fn new(
+        call: &'static str,
+        kind: Kind,
+        bytes: u64,
+        leak: fn(),
+        mended: fn(),
+    ) -> Self {
+        Self {
+            name: "",
+            mark: None,
+            call,
+            kind,
+            bytes,
+            is_of_host: false,
+            at_context_end: AtContextEnd::Dies,
+            prepare: || (),
+            leak,
+            mended,
+            obstacle: || None,
+        }
+    }
+
+    pub(super) fn place(&self) -> Place {
+        if self.is_of_host {
+            Place::HOST
+        } else {
+            Place::cuda(0)
+        }
+    }
+
+    /// The mark of its line.
+    pub(super) fn mark(&self) -> &'static str {
+        self.mark.unwrap_or(self.name)
+    }
+
+    pub(super) const fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
+    pub(super) const fn marked(self, mark: &'static str) -> Self {
+        Self {
+            mark: Some(mark),
+            ..self
+        }
+    }
+
+    pub(super) const fn of_host(self) -> Self {
+        let is_of_host = true;
+        Self { is_of_host, ..self }
+    }
+
+    pub(super) const fn stays(self) -> Self {
+        let at_context_end = AtContextEnd::Stays;
+        Self {
+            at_context_end,
+            ..self
+        }
+    }
+
+    pub(super) const fn without_context(self) -> Self {
+        let at_context_end = AtContextEnd::NoContextOfItsOwn;
+        Self {
+            at_context_end,
+            ..self
+        }
+    }
+
+    pub(super) const fn after(self, prepare: fn()) -> Self {
+        Self { prepare, ..self }
+    }
+
+    /// For what has to be given back even when the rest is forgotten.
+    pub(super) const fn leaving(self, leak: fn()) -> Self {
+        Self { leak, ..self }
+    }
+
+    pub(super) const fn unless(self, obstacle: fn() -> Option<String>) -> Self {
+        Self { obstacle, ..self }
+    }
+}

@@ -1,0 +1,143 @@
+//! Threads that pass one address to and fro. The driver may hand an address out again before the call that freed
+//! it has returned; a ledger that takes records out too late loses the new owner's, and one that puts them
+//! back too eagerly invents some.
+
+use std::collections::HashSet;
+use std::sync::mpsc;
+use std::thread;
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::fake::{Control, Fake};
+
+use crate::kinds::planted::memory::{free, free_async};
+use crate::kinds::planted::{Pointer, context};
+
+mod take;
+use take::{linear, stream_ordered};
+
+const THREADS: usize = 4;
+
+/// A million frees over both tests; fewer where a debug build runs on the stand-in, for the time it takes.
+fn rounds() -> usize {
+    let frees = if cfg!(debug_assertions) && Control::of_this_process().is_some() {
+        50_000
+    } else {
+        1_000_000
+    };
+    frees / 2 / THREADS
+}
+
+/// What each thread keeps at its end: no two the same.
+fn kept(thread: usize) -> usize {
+    1000 + thread
+}
+
+fn takes_and_frees(take: fn(usize) -> Pointer, free: fn(Pointer)) {
+    let addresses: Vec<HashSet<Pointer>> = thread::scope(|scope| {
+        let work = |number| {
+            context();
+            let mut addresses = HashSet::new();
+            for _ in 0..rounds() {
+                let pointer = take(256);
+                addresses.insert(pointer);
+                free(pointer);
+            }
+            take(kept(number));
+            addresses
+        };
+        let threads: Vec<_> = (0..THREADS)
+            .map(|number| scope.spawn(move || work(number)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no call fails"))
+            .collect()
+    });
+    let all: usize = addresses.iter().map(HashSet::len).sum();
+    let different: HashSet<_> = addresses.iter().flatten().collect();
+    assert!(
+        different.len() < all,
+        "no address was ever another thread's"
+    );
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn linear_memory() {
+    takes_and_frees(linear, free);
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn stream_ordered_memory() {
+    takes_and_frees(stream_ordered, free_async);
+}
+
+/// Fails unless exactly what was kept is found: a record lost is a leak less, one invented a leak more.
+#[track_caller]
+fn assert_only_what_was_kept(checked: &Checked, kind: Kind, kept: impl Iterator<Item = usize>) {
+    let kept: Vec<_> = kept.collect();
+    let story = checked.story();
+    let [finding] = &checked.report().findings[..] else {
+        panic!("{story}")
+    };
+    let bytes = kept.iter().sum::<usize>() as u64;
+    assert_eq!(
+        (finding.kind, finding.count, finding.bytes),
+        (Some(kind), kept.len() as u64, bytes),
+        "{story}"
+    );
+}
+
+#[test]
+fn a_million_frees_lose_and_invent_nothing() {
+    for (body, kind) in [
+        ("linear_memory", Kind::Linear),
+        ("stream_ordered_memory", Kind::StreamOrdered),
+    ] {
+        let checked = checked::run(&format!("races::{body}"));
+        assert_only_what_was_kept(&checked, kind, (0..THREADS).map(kept));
+    }
+}
+
+const HAND_OVERS: usize = 2000;
+
+/// Two threads by turns: one frees and is held before its call returns, the other is given the address.
+#[gpu_leak_check(confirm = false)]
+#[ignore = "leaks on purpose, on the stand-in"]
+#[test]
+fn hands_one_address_to_and_fro() {
+    let control = Control::of_this_process().expect("the stand-in");
+    context();
+    let mut pointer = linear(256);
+    let (frees, inbox) = mpsc::channel::<Pointer>();
+    let (done, is_done) = mpsc::channel();
+    thread::spawn(move || {
+        context();
+        for pointer in inbox {
+            free(pointer);
+            done.send(()).expect("the body waits");
+        }
+    });
+    for _ in 0..HAND_OVERS {
+        control.clear_faults();
+        control.set_fault("delay:cuMemFree_v2");
+        frees.send(pointer).expect("the thread waits");
+        control.wait_held("cuMemFree_v2");
+        let again = linear(256);
+        assert_eq!(again, pointer, "the same address");
+        control.release("cuMemFree_v2");
+        is_done.recv().expect("the thread lives");
+        pointer = again;
+    }
+}
+
+#[test]
+fn an_address_reused_before_its_free_returns_is_its_new_owner_s() {
+    let checked = checked::on(&Fake::new(), "races::hands_one_address_to_and_fro");
+    assert_only_what_was_kept(&checked, Kind::Linear, [256].into_iter());
+}

@@ -1,0 +1,17 @@
+//! Memory of a given size, by one call.
+
+#![expect(unsafe_code, reason = "the driver's own calls")]
+
+use cudarc::driver::result::{self, stream};
+
+use crate::kinds::planted::Pointer;
+
+pub(super) fn linear(bytes: usize) -> Pointer {
+    // SAFETY: the caller made a context current.
+    unsafe { result::malloc_sync(bytes) }.expect("memory")
+}
+
+pub(super) fn stream_ordered(bytes: usize) -> Pointer {
+    // SAFETY: the null stream always exists.
+    unsafe { result::malloc_async(stream::null(), bytes) }.expect("memory")
+}

@@ -1,0 +1,85 @@
+//! Frees that failed, and nobody looked.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use cudarc::driver::result::stream;
+use cudarc::driver::sys;
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_tests::fake::Fake;
+use gpu_leak_tests::{checked, gpu};
+
+use super::{failed, of_kind, run};
+use crate::kinds::planted::{context, keep, memory};
+
+/// `cuMemHostUnregister` with the device's address: an error that nobody reads, and the range stays pinned.
+/// <https://github.com/dora-rs/dora/pull/2940>
+#[test]
+fn dora_2940_unregistered_by_the_wrong_address() {
+    let checked = run(module_path!(), "unregisters_something_else");
+    let leak = of_kind(&checked, Kind::Registered);
+    assert_eq!(
+        (leak.verdict, leak.bytes),
+        (Verdict::Leaked, 10_000),
+        "{}",
+        checked.story()
+    );
+    let findings = failed(&checked).findings.iter();
+    let errors: Vec<_> = findings
+        .filter_map(|finding| finding.failed.as_ref())
+        .collect();
+    assert_eq!(
+        errors.len(),
+        1,
+        "the failed call is told as well\n{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn unregisters_something_else() {
+    context();
+    keep(memory::registered());
+    let device = memory::linear();
+    // SAFETY: the driver knows no registered range there, and says so.
+    let _ = unsafe { sys::cuMemHostUnregister(ptr::without_provenance_mut(device as usize)) };
+    memory::free(device);
+}
+
+/// `cudaFreeHost` inside a stream's callback is forbidden; unchecked, each call leaves its memory pinned.
+/// <https://github.com/sonots/cumo/pull/176>
+#[test]
+fn cumo_176_freed_in_a_callback() {
+    let checked = if gpu::is_present() {
+        run(module_path!(), "frees_in_a_callback")
+    } else {
+        // The stand-in would allow it.
+        let test = "regressions::failed_calls::frees_in_a_callback";
+        checked::on(&Fake::new().fault("fail:cuMemFreeHost=800"), test)
+    };
+    let finding = of_kind(&checked, Kind::Pinned);
+    // The failed call tells, where the driver shows it: it is made on a thread of the driver's.
+    let told = [Verdict::FailedFree, Verdict::Leaked].contains(&finding.verdict);
+    assert!(told && finding.bytes == 777, "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn frees_in_a_callback() {
+    unsafe extern "C" fn free(pointer: *mut c_void) {
+        // SAFETY: the driver refuses it here.
+        let _ = unsafe { sys::cuMemFreeHost(pointer) };
+    }
+    context();
+    let pinned = memory::pinned();
+    // SAFETY: the function takes any pointer, and the null stream always exists.
+    let done = unsafe { sys::cuLaunchHostFunc(stream::null(), Some(free), pinned) };
+    done.result().expect("a stream takes it");
+    // SAFETY: as above.
+    unsafe { stream::synchronize(stream::null()) }.expect("an end");
+}

@@ -1,0 +1,171 @@
+//! What other checks took for leaks.
+
+use std::sync::{Mutex, OnceLock, mpsc};
+use std::thread;
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_tests::checked;
+use gpu_leak_tests::fake::{Control, Fake};
+
+use super::run;
+use crate::kinds::planted::{Pointer, code, context, memory};
+
+/// Under WSL2 the device's free bytes drop once by gigabytes and stay there, with every pool at 0.
+/// <https://github.com/kekzl/imp/pull/1108>
+#[test]
+fn imp_1108_free_bytes_that_drop_once() {
+    let fake = Fake::new().fault("launch_grows:7516192768");
+    let test = "regressions::false_alarms::child_whose_device_shrinks";
+    checked::on(&fake, test).assert_clean();
+}
+
+#[test]
+#[ignore = "run on the stand-in"]
+fn child_whose_device_shrinks() {
+    let before = free_bytes();
+    launches_for_the_first_time();
+    assert!(before - free_bytes() >= 7 << 30, "the driver took it");
+}
+
+#[gpu_leak_check]
+#[ignore = "needs the stand-in"]
+#[test]
+fn launches_for_the_first_time() {
+    context();
+    let module = code::module();
+    code::launch_nothing(module);
+    code::unload(module);
+}
+
+fn free_bytes() -> usize {
+    context();
+    cudarc::driver::result::mem_get_info().expect("a context").0
+}
+
+/// 1024 bytes fewer at the end than at the start, and nobody found out why: a difference below 0 is no leak.
+/// <https://github.com/pytorch/pytorch/issues/8044>
+#[test]
+fn pytorch_8044_less_than_before() {
+    let checked = run(module_path!(), "child_with_less_than_before");
+    checked.assert_clean();
+    let [_, report] = &checked.reports[..] else {
+        panic!("{}", checked.story())
+    };
+    assert!(report.notes[0].contains("no credit"), "{}", checked.story());
+}
+
+static BEFORE: Mutex<Option<Pointer>> = Mutex::new(None);
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn child_with_less_than_before() {
+    // The first check brings the tracer up.
+    gives_back_what_was_there();
+    context();
+    *BEFORE.lock().unwrap() = Some(memory::linear());
+    gives_back_what_was_there();
+}
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller does"]
+#[test]
+fn gives_back_what_was_there() {
+    context();
+    memory::free(memory::linear());
+    if let Some(before) = BEFORE.lock().unwrap().take() {
+        memory::free(before);
+    }
+}
+
+/// What is still held in the moment after the body, and given back in the next.
+/// <https://github.com/pytorch/pytorch/pull/82607>
+#[test]
+fn pytorch_82607_given_back_right_after_the_body() {
+    run(module_path!(), "gives_back_late").assert_clean();
+}
+
+thread_local! {
+    static DROPPED_WITH_THE_THREAD: std::cell::Cell<Option<mpsc::Sender<()>>> =
+        const { std::cell::Cell::new(None) };
+}
+
+#[gpu_leak_check(settle = "60s")]
+#[ignore = "run in a process of its own"]
+#[test]
+fn gives_back_late() {
+    context();
+    let taken = memory::linear();
+    let (end, ended) = mpsc::channel::<()>();
+    thread::spawn(move || {
+        // Answered when the body's thread drops its end.
+        let _ = ended.recv();
+        context();
+        memory::free(taken);
+    });
+    DROPPED_WITH_THE_THREAD.set(Some(end));
+}
+
+/// A library's workspace, made at its first use and kept: whichever test came first was blamed.
+/// <https://github.com/pytorch/pytorch/pull/86167>
+#[test]
+fn pytorch_86167_a_workspace_made_at_first_use() {
+    let checked = run(module_path!(), "child_with_a_workspace");
+    assert!(checked.child.status.success(), "{}", checked.story());
+    let verdicts: Vec<_> = checked
+        .reports
+        .iter()
+        .map(|report| report.verdict)
+        .collect();
+    assert_eq!(
+        verdicts,
+        [Verdict::FirstUse, Verdict::Clean],
+        "{}",
+        checked.story()
+    );
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn child_with_a_workspace() {
+    multiplies();
+    multiplies();
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn multiplies() {
+    static WORKSPACE: OnceLock<Pointer> = OnceLock::new();
+    context();
+    WORKSPACE.get_or_init(memory::linear);
+}
+
+/// An address that one thread frees and another is given before the first one's call has returned.
+/// <https://github.com/rapidsai/rmm/issues/2303>
+#[test]
+fn rmm_2303_an_address_reused_by_another_thread() {
+    let fake = Fake::new().fault("delay:cuMemFree_v2");
+    checked::on(&fake, "regressions::false_alarms::hands_an_address_over").assert_clean();
+}
+
+#[gpu_leak_check]
+#[ignore = "needs the stand-in"]
+#[test]
+fn hands_an_address_over() {
+    let control = Control::of_this_process().expect("the stand-in");
+    context();
+    let first = memory::linear();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            context();
+            memory::free(first);
+        });
+        // Freed, and its call not yet at an end.
+        control.wait_held("cuMemFree_v2");
+        let second = memory::linear();
+        assert_eq!(second, first, "the same address");
+        control.release("cuMemFree_v2");
+        memory::free(second);
+    });
+}

@@ -1,0 +1,112 @@
+//! Memory that nobody gave back.
+
+use cudarc::driver::sys;
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::Kind;
+
+use super::{assert_only_leak, run};
+use crate::kinds::planted::{Pointer, context, graphs, virtual_memory};
+
+fn allocate(bytes: usize) -> Pointer {
+    let mut pointer = 0;
+    // SAFETY: a context is current, and the address is written.
+    let done = unsafe { sys::cuMemAlloc_v2(&mut pointer, bytes) };
+    done.result().expect("memory");
+    pointer
+}
+
+/// `?` leaves the function between an allocation and the struct that would own it.
+/// <https://github.com/NVlabs/cuda-oxide/pull/92>
+#[test]
+fn cuda_oxide_92_an_error_between_the_allocation_and_its_owner() {
+    assert_only_leak(
+        &run(module_path!(), "fails_to_upload"),
+        Kind::Linear,
+        1,
+        256,
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn fails_to_upload() {
+    struct Owned(#[expect(dead_code, reason = "it is never made")] Pointer);
+    fn upload() -> Result<Owned, cudarc::driver::DriverError> {
+        let pointer = allocate(256);
+        // SAFETY: an address that is nobody's is refused.
+        unsafe { sys::cuMemsetD8_v2(1, 0, 256) }.result()?;
+        Ok(Owned(pointer))
+    }
+    context();
+    assert!(upload().is_err(), "the copy fails");
+}
+
+/// The reference that `cuMemCreate` gives is never released after the memory was mapped: closed, and still held.
+/// <https://github.com/NVIDIA/cuda-python/issues/2882>
+#[test]
+fn cuda_python_2882_the_first_reference_is_never_released() {
+    let checked = run(module_path!(), "maps_and_unmaps");
+    assert_only_leak(&checked, Kind::Physical, 4, 4 * virtual_memory::SIZE);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn maps_and_unmaps() {
+    context();
+    for _ in 0..4 {
+        virtual_memory::mapped_with_its_handle_kept();
+    }
+}
+
+/// Auto-free on launch frees what the launch before took; nothing frees what the last one took.
+/// <https://github.com/NVIDIA/warp/issues/1429>
+#[test]
+fn warp_1429_the_last_launch_of_an_auto_freed_graph() {
+    let checked = run(module_path!(), "launches_with_auto_free");
+    assert_only_leak(&checked, Kind::Graph, 1, graphs::NODE);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn launches_with_auto_free() {
+    context();
+    graphs::auto_freed_memory();
+}
+
+/// Tests of a library that leak a few bytes each, far below what a device's free memory shows.
+/// <https://github.com/NVIDIA/cccl/issues/1895>
+#[test]
+fn cccl_1895_a_leak_of_767_bytes() {
+    assert_only_leak(&run(module_path!(), "leaks_a_little"), Kind::Linear, 1, 767);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_a_little() {
+    context();
+    allocate(767);
+}
+
+/// The largest of that series: one page.
+/// <https://github.com/NVIDIA/cccl/issues/1897>
+#[test]
+fn cccl_1897_a_leak_of_2_mib() {
+    assert_only_leak(
+        &run(module_path!(), "leaks_a_page"),
+        Kind::Linear,
+        1,
+        2 << 20,
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_a_page() {
+    context();
+    allocate(2 << 20);
+}

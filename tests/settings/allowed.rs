@@ -1,0 +1,104 @@
+//! What may stay: by the attribute, and by the file.
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::Verdict;
+
+use super::file::configured;
+use super::run;
+use super::shelf::take;
+
+fn lookup_table() {
+    take(100);
+}
+
+#[test]
+fn what_an_entry_of_the_attribute_names_is_allowed_with_its_reason() {
+    let checked = run("allowed::keeps_its_table");
+    assert!(checked.child.status.success(), "{}", checked.story());
+    let report = checked.report();
+    assert_eq!(report.verdict, Verdict::Allowed, "{}", checked.story());
+    let note = "allowed by the attribute: shared by all models";
+    assert!(
+        report.findings[0].notes.iter().any(|n| n == note),
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check(allow("fn:*lookup_table", reason = "shared by all models", kind = block))]
+#[ignore = "leaks"]
+#[test]
+fn keeps_its_table() {
+    lookup_table();
+}
+
+#[test]
+fn what_no_entry_names_is_a_leak_all_the_same() {
+    let checked = run("allowed::keeps_more_than_its_table");
+    let verdicts: Vec<_> = checked
+        .report()
+        .findings
+        .iter()
+        .map(|f| f.verdict)
+        .collect();
+    assert_eq!(
+        verdicts,
+        [Verdict::Leaked, Verdict::Allowed],
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check(allow("fn:*lookup_table", reason = "shared by all models"))]
+#[ignore = "fails"]
+#[test]
+fn keeps_more_than_its_table() {
+    lookup_table();
+    take(7);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks"]
+#[test]
+fn keeps_a_table() {
+    lookup_table();
+}
+
+#[test]
+fn an_entry_of_the_file_allows_in_every_test() {
+    let text =
+        "[[allow]]\nfile = 'tests/settings/*'\nreason = 'old'\nowner = 'ops'\nup_to = '100 B'";
+    let checked = configured("allowed::keeps_a_table", text);
+    assert!(checked.child.status.success(), "{}", checked.story());
+    let notes = &checked.report().findings[0].notes;
+    let note = notes
+        .iter()
+        .find(|note| note.contains("gpu.toml:1: old, ops"));
+    assert!(note.is_some(), "{}", checked.story());
+}
+
+#[test]
+fn a_leak_above_an_entry_s_limit_is_a_leak() {
+    let text = "[[allow]]\nfn = '*'\nreason = 'old'\nup_to = 99";
+    let checked = configured("allowed::keeps_a_table", text);
+    assert_eq!(
+        checked.report().verdict,
+        Verdict::Leaked,
+        "{}",
+        checked.story()
+    );
+}
+
+#[test]
+fn a_report_s_fingerprint_can_be_allowed() {
+    let leak = run("allowed::keeps_a_table");
+    let fingerprint = &leak.report().findings[0].site.fingerprint;
+    let text = format!("[[allow]]\nfingerprint = '{fingerprint}'\nreason = 'known'");
+    let checked = configured("allowed::keeps_a_table", &text);
+    assert_eq!(
+        checked.report().verdict,
+        Verdict::Allowed,
+        "{}",
+        checked.story()
+    );
+}
