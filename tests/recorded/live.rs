@@ -271,6 +271,43 @@ fn keeps_an_embedded_tensor() -> gpu_leak_kernels::Result<()> {
 }
 
 #[test]
+fn an_isolated_test_leaves_its_parent_s_recording_alone() {
+    let recorded = Recorded::run("recorded::live::calls_an_isolated_test");
+    let folder = recorded.path.parent().expect("a folder");
+    let mut told = Vec::new();
+    for entry in fs::read_dir(folder).expect("the folder") {
+        let replay = recording::replay(entry.expect("an entry").path()).expect("a recording");
+        let tests = replay.reports.iter().map(|report| report.test.clone());
+        told.push((replay.header.pid, tests.collect::<Vec<_>>()));
+    }
+    told.sort_by_key(|(_, tests)| tests.len());
+    let [(child, isolated), (parent, others)] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert_ne!(child, parent);
+    assert_eq!(*isolated, ["recorded::live::is_isolated"]);
+    assert_eq!(*others, ["recorded::live::is_clean"; 2]);
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn calls_an_isolated_test() {
+    is_clean();
+    is_isolated();
+    is_clean();
+}
+
+#[gpu_leak_check]
+#[ignore = "called by another"]
+#[test]
+fn is_clean() {}
+
+#[gpu_leak_check(isolate)]
+#[ignore = "called by another"]
+#[test]
+fn is_isolated() {}
+
+#[test]
 fn a_file_that_cannot_be_written_is_one_note_and_the_check_goes_on() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("a-file");

@@ -19,6 +19,12 @@ use crate::device::quiet::quiet;
 use crate::ledger::event::{Event, Ticket};
 use crate::ledger::{self, Place, StackId, Stacks};
 
+/// The variable that asks for a recording.
+pub(crate) const VARIABLE: &str = "GPU_LEAK_CHECK_RECORD";
+
+/// Stands for the process's number.
+const PID: &str = "%p";
+
 /// The recording of this process, once its first check has begun; none where none was asked for.
 static RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
 
@@ -26,9 +32,7 @@ static RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
 /// started. A relative path begins at `root`.
 pub(crate) fn begin(root: &Path) {
     RECORDER.get_or_init(|| {
-        let asked = env::var_os("GPU_LEAK_CHECK_RECORD").filter(|value| !value.is_empty())?;
-        let name = asked.to_string_lossy();
-        let path = root.join(name.replace("%p", &process::id().to_string()));
+        let path = root.join(asked()?.replace(PID, &process::id().to_string()));
         let recorder = Recorder::begin(create(&path), path);
         ledger::live().listen(Box::new(|ledger, event, answer| {
             if let Some(recorder) = recorder_of_this_process() {
@@ -37,6 +41,33 @@ pub(crate) fn begin(root: &Path) {
         }));
         Some(recorder)
     });
+}
+
+/// What the variable says, if it says anything.
+fn asked() -> Option<String> {
+    let asked = env::var_os(VARIABLE).filter(|value| !value.is_empty())?;
+    Some(asked.to_string_lossy().into_owned())
+}
+
+/// What the variable is to say in a process that this one starts, so that it does not write over
+/// the recording of this one; none where nothing is asked for.
+pub(crate) fn name_for_a_child() -> Option<PathBuf> {
+    asked().map(|name| with_its_number(Path::new(&name)))
+}
+
+/// `gpu-%p.jsonl` of `gpu.jsonl`.
+fn with_its_number(name: &Path) -> PathBuf {
+    let (Some(stem), false) = (name.file_stem(), name.to_string_lossy().contains(PID)) else {
+        return name.to_owned();
+    };
+    let mut file = stem.to_owned();
+    file.push("-");
+    file.push(PID);
+    if let Some(extension) = name.extension() {
+        file.push(".");
+        file.push(extension);
+    }
+    name.with_file_name(file)
 }
 
 /// Writes the first line. To be called when the driver's source was started, or was found not to
@@ -243,4 +274,23 @@ fn why(path: &Path, error: &io::Error) -> String {
          file that can",
         path.display()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::with_its_number;
+
+    #[test]
+    fn a_child_s_recording_has_a_name_of_its_own() {
+        for (name, child) in [
+            ("gpu.jsonl", "gpu-%p.jsonl"),
+            ("made/gpu.one.jsonl", "made/gpu.one-%p.jsonl"),
+            ("/tmp/gpu", "/tmp/gpu-%p"),
+            ("of-%p/gpu.jsonl", "of-%p/gpu.jsonl"),
+        ] {
+            assert_eq!(with_its_number(Path::new(name)), Path::new(child));
+        }
+    }
 }

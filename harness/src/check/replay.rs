@@ -111,9 +111,12 @@ impl<'ledger> Checks<'ledger> {
             Line::Looked(looked) => self.looked(&looked),
             Line::Closed(closed) => {
                 let returned = self.ledger.close_scope(closed.scope);
-                // A warm-up has a scope and no run.
-                if let Some(run) = self.open.get_mut(&closed.scope) {
-                    run.returned = returned;
+                match self.open.get_mut(&closed.scope) {
+                    Some(run) if run.left.is_some() => run.returned = returned,
+                    // Dropped before anybody judged it.
+                    Some(_) => drop(self.open.remove(&closed.scope)),
+                    // A warm-up has a scope and no run.
+                    None => {}
                 }
                 Ok(())
             }

@@ -63,7 +63,7 @@ impl<'names> Sites<'names> {
     }
 
     fn representative(&mut self, held: &Held) -> StackId {
-        if matches!(held.key.what, What::Reserve(_)) {
+        if matches!(held.key.what, What::HandedOut | What::Reserve(_)) {
             return held.key.stack;
         }
         let Site {
@@ -105,8 +105,8 @@ pub(crate) fn site(stack: StackId, held: &Held, names: &dyn Names) -> Site {
             kind: Some(kind), ..
         } => kind,
         What::FailedFree { kind: None, .. } => Kind::Linear,
-        // A reserve has grown by many hands.
-        What::Reserve(_) => return Site::default(),
+        // A sum has grown by many hands.
+        What::HandedOut | What::Reserve(_) => return Site::default(),
     };
     names.site(stack, kind)
 }

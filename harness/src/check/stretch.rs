@@ -15,7 +15,7 @@ use super::open::{Open, current};
 use super::recording::{self, Began, BodyEnded, Finished, Looked};
 use super::remarks;
 use super::sources::{self, Poisoned};
-use super::uncovered::take_uncovered;
+use super::uncovered::{Probes, take_uncovered};
 use crate::config::Policy;
 use crate::judge::{self, Budget, Claims, Held, Over, Reading, Refused, What};
 use crate::ledger::{self, Anomaly, Kind, Ledger, Mark, Record, Returned, ScopeId};
@@ -45,6 +45,15 @@ pub(crate) struct Seen {
     alone: bool,
     /// Whether another check was at work meanwhile.
     met_a_check: bool,
+}
+
+impl Seen {
+    fn probes(&self) -> Probes<'_> {
+        Probes {
+            names: &self.probed,
+            claims: &self.claims,
+        }
+    }
 }
 
 /// A scope between its beginning and its end.
@@ -250,11 +259,12 @@ impl<'ledger> Stretch<'ledger> {
         }
     }
 
-    /// Whether any record can be this check's business.
+    /// Whether any record can be this check's business, live or not.
     fn may_have_left(&self, family: &Family) -> bool {
         self.ledger.live_in(self.scope) != 0
             || !family.is_single()
             || self.ledger.unowned() != self.unowned
+            || !self.ledger.anomalies_since(self.mark).is_empty()
     }
 
     /// Judges what is in the ledger now, and what was seen beside it. Asks nothing else.
@@ -270,6 +280,15 @@ impl<'ledger> Stretch<'ledger> {
         };
         self.live_records(looked, names, &mut left);
         self.anomalies(seen, &mut left);
+        // An allocator's figures have no owner: what strangers did would be taken for the test's.
+        let all_is_the_test_s = !self.strangers_may_run(seen) && left.owner_unknown.count == 0;
+        let unreported = judge::handed_out(&self.before, &seen.after, limits.tolerance);
+        if all_is_the_test_s {
+            left.held.extend(unreported);
+        } else {
+            left.notes
+                .extend(unreported.iter().filter_map(remarks::not_judged));
+        }
         let reserves = judge::risen(&self.before, &seen.after, limits.reserved_tolerance);
         let alone = judge::unexplained(reserves, &mut left.held);
         if seen.met_a_check && !left.held.is_empty() {
@@ -277,13 +296,12 @@ impl<'ledger> Stretch<'ledger> {
                 "other checks ran at the same time: the tables count what they took too".to_owned(),
             );
         }
-        if self.strangers_may_run(seen) || left.owner_unknown.count != 0 {
-            // A reserve has no owner: theirs would be taken for the test's.
+        if all_is_the_test_s {
+            left.held.extend(alone);
+        } else {
             left.notes
                 .extend(alone.iter().filter_map(remarks::not_judged));
-            return left;
         }
-        left.held.extend(alone);
         left
     }
 
@@ -303,7 +321,7 @@ impl<'ledger> Stretch<'ledger> {
             }));
         }
         if ledger.unowned() != self.unowned {
-            let mut strangers = ledger.select(|record| self.is_a_stranger(record, family));
+            let mut strangers = ledger.select(|record| self.is_a_stranger(record, seen));
             if seen.alone {
                 // A thread whose scope has closed may be at an earlier test's work still.
                 let is_of_none = |record: &mut Record| record.made.caller.scope == ScopeId::NONE;
@@ -338,8 +356,8 @@ impl<'ledger> Stretch<'ledger> {
     }
 
     /// Made inside, by a thread of no open scope.
-    fn is_a_stranger(&self, record: &Record, family: &Family) -> bool {
-        record.sequence >= self.began && family.is_a_stranger(record, self.ledger)
+    fn is_a_stranger(&self, record: &Record, seen: &Seen) -> bool {
+        record.sequence >= seen.since && seen.family.is_a_stranger(record, self.ledger)
     }
 
     /// What happened inside beside the coming and going of records.
@@ -378,7 +396,7 @@ impl<'ledger> Stretch<'ledger> {
         names: &dyn Names,
     ) -> Measured {
         let saw_events = self.ledger.now() != self.began;
-        let uncovered = take_uncovered(&mut left.held, &left.seen.probed, names);
+        let uncovered = take_uncovered(&mut left.held, &left.seen.probes(), names);
         let mut notes = left.notes;
         notes.extend(remarks::returned(returned.count, returned.bytes));
         let poisoned_before = self.poisoned_before.into_iter().next();

@@ -1,26 +1,50 @@
 //! Memory that a known caching allocator holds and no probe can tell of.
 
 use super::names::Names;
-use crate::judge::{Held, What};
-use crate::ledger::Layer;
+use crate::judge::{Claims, Held, What};
+use crate::ledger::{Layer, Place};
 use crate::report::allocators::Allocator;
 use crate::report::model::Reason;
 
-/// Takes out what was taken through a caching allocator without a probe, and returns the
-/// allocators; those called `probed` have one.
+/// What is known of the probes of this process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probes<'a> {
+    /// Their allocators' names.
+    pub(crate) names: &'a [String],
+    /// Their segments.
+    pub(crate) claims: &'a Claims,
+}
+
+impl Probes<'_> {
+    fn has(&self, allocator: &Allocator) -> bool {
+        self.names.iter().any(|name| name == allocator.name)
+    }
+
+    fn tell_of_segments(&self, allocator: &Allocator, place: Place) -> bool {
+        self.claims
+            .has_any_of(Layer::allocator(allocator.name), place)
+    }
+}
+
+/// Takes out what was taken through a known caching allocator, and returns those that have no probe.
 ///
-/// Its blocks cannot be judged, and its segments are no leaks: they stay for the next block. Looks
-/// the stacks up, so call it when there is nothing left to wait for.
+/// Its segments are no leaks: they stay for the next block. Looks the stacks up, so call it when
+/// there is nothing left to wait for.
 pub(crate) fn take_uncovered(
     held: &mut Vec<Held>,
-    probed: &[String],
+    probes: &Probes<'_>,
     names: &dyn Names,
 ) -> Vec<&'static Allocator> {
     let mut uncovered: Vec<&'static Allocator> = Vec::new();
     held.retain(|held| {
-        let Some(allocator) = uncovered_allocator(held, probed, names) else {
+        let Some(allocator) = known_allocator(held, names) else {
             return true;
         };
+        if probes.has(allocator) {
+            // Where the probe tells of segments, this is none of them, so it was forgotten. Else
+            // it is one, judged with the allocator's figures.
+            return probes.tell_of_segments(allocator, held.key.place);
+        }
         if !uncovered.contains(&allocator) {
             uncovered.push(allocator);
         }
@@ -29,11 +53,8 @@ pub(crate) fn take_uncovered(
     uncovered
 }
 
-fn uncovered_allocator(
-    held: &Held,
-    probed: &[String],
-    names: &dyn Names,
-) -> Option<&'static Allocator> {
+/// The known allocator that holds this.
+fn known_allocator(held: &Held, names: &dyn Names) -> Option<&'static Allocator> {
     let is_memory = matches!(
         held.key.what,
         What::Live(kind) | What::EndedWithContext(kind, _) if !kind.is_handle()
@@ -41,9 +62,7 @@ fn uncovered_allocator(
     if !is_memory || held.key.layer != Layer::DRIVER {
         return None;
     }
-    let allocator = names.allocator(held.key.stack)?;
-    let has_a_probe = probed.iter().any(|name| name == allocator.name);
-    (!has_a_probe).then_some(allocator)
+    names.allocator(held.key.stack)
 }
 
 /// Why a check cannot speak for such an allocator. The same for every check, so that a run tells

@@ -60,6 +60,12 @@ impl Claims {
         }
     }
 
+    /// Whether `layer` holds anything at `place`.
+    pub(crate) fn has_any_of(&self, layer: Layer, place: Place) -> bool {
+        let mut ranges = self.ranges.iter();
+        ranges.any(|((at, _), (_, holder))| (*at, *holder) == (place, layer))
+    }
+
     /// The allocator whose segment `record` is, or lies in. Physical memory lies where
     /// `holdings` say that it is mapped.
     pub(crate) fn owner(
