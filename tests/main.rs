@@ -13,6 +13,7 @@ mod limits;
 mod output;
 mod quiet;
 mod races;
+mod recorded;
 mod regressions;
 mod settings;
 mod stand_ins;

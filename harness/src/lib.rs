@@ -17,6 +17,7 @@ pub mod ledger;
 pub mod observe;
 pub mod options;
 pub mod probe;
+pub mod recording;
 pub mod registry;
 pub mod report;
 mod sync;

@@ -5,6 +5,7 @@ mod date;
 use wildmatch::WildMatch;
 
 pub(crate) use self::date::Date;
+use crate::judge;
 use crate::ledger::Kind;
 use crate::options::Allow;
 use crate::report::model::{Finding, Frame, Site, Verdict};
@@ -152,11 +153,8 @@ pub(crate) fn settle(entries: &[Entry], today: Date, findings: &mut [Finding]) -
             expired.extend(entry.expired(today));
         }
         let about = |finding: &&mut Finding| entry.is_about(finding);
-        let bytes: u64 = findings
-            .iter_mut()
-            .filter(about)
-            .map(|finding| finding.bytes)
-            .sum();
+        let bytes = findings.iter_mut().filter(about);
+        let bytes = judge::total(bytes.map(|finding| finding.bytes));
         let too_much = entry.up_to.filter(|limit| bytes > *limit);
         for finding in findings.iter_mut().filter(about) {
             match too_much {

@@ -9,11 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use gpu_leak_check_threads as threads;
+use serde::{Deserialize, Serialize};
 
-use crate::ledger::{self, Record, Returned, ScopeId};
+use super::open;
+use crate::ledger::{self, Ledger, Record, Returned, ScopeId};
 
 /// What is known of a scope inside another one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Member {
     outer: ScopeId,
     /// Why what is made in it may stay: it is a part of the outer one, and never judged by itself.
@@ -75,7 +77,7 @@ pub(crate) fn close_parts(outer: ScopeId) -> Returned {
         .iter()
         .filter(|(_, it)| it.is_part_of(outer, &members))
     {
-        let returned = ledger.close_scope(*scope);
+        let returned = open::close(*scope);
         sum.count += returned.count;
         sum.bytes += returned.bytes;
     }
@@ -146,10 +148,30 @@ pub(crate) fn open_scope(mut scope: ScopeId) -> Option<ScopeId> {
 }
 
 /// The scopes that one scope answers for, as they are now.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Family {
     scope: ScopeId,
+    #[serde(with = "in_pairs")]
     members: BTreeMap<ScopeId, Member>,
+}
+
+/// A map whose keys are no texts.
+mod in_pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{Member, ScopeId};
+
+    type Members = BTreeMap<ScopeId, Member>;
+
+    pub(super) fn serialize<S: Serializer>(members: &Members, out: S) -> Result<S::Ok, S::Error> {
+        Vec::from_iter(members).serialize(out)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Members, D::Error> {
+        Vec::deserialize(input).map(Members::from_iter)
+    }
 }
 
 /// That of `scope`.
@@ -171,13 +193,15 @@ impl Family {
 
     /// Whether `scope` is one of the family.
     pub(crate) fn has(&self, mut scope: ScopeId) -> bool {
-        while scope != self.scope {
+        // No way out is longer than there are members: a recording may go in circles.
+        for _ in 0..=self.members.len() {
             match self.members.get(&scope) {
+                _ if scope == self.scope => return true,
                 Some(member) if member.judged.is_none() => scope = member.outer,
                 _ => return false,
             }
         }
-        true
+        false
     }
 
     /// Why what was made in `scope` may stay: for the reason of the innermost part that it lies in,
@@ -203,13 +227,13 @@ impl Family {
 
     /// Whether nobody answers for this record: neither an open scope nor one that has been judged
     /// since, and it was not handed over.
-    pub(crate) fn is_a_stranger(&self, record: &Record) -> bool {
+    pub(crate) fn is_a_stranger(&self, record: &Record, ledger: &Ledger) -> bool {
         let mut scope = record.made.caller.scope;
         if scope == ScopeId::NOBODY || self.has(scope) {
             return false;
         }
         loop {
-            if ledger::live().is_open(scope) {
+            if ledger.is_open(scope) {
                 return false;
             }
             match self.members.get(&scope) {

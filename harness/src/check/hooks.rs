@@ -4,7 +4,7 @@ use gpu_leak_check_threads as threads;
 use gpu_leak_hooks::Hooks;
 
 use super::family;
-use super::measure::{current, new_scope};
+use super::open::{self, current};
 use crate::device::exit;
 use crate::ledger;
 use crate::ledger::event::Event;
@@ -34,10 +34,7 @@ fn begin_allow(reason: &'static str) -> u64 {
     if exit::forked() {
         return NOTHING_BEGUN;
     }
-    let part = current().and_then(|outer| {
-        let open = || new_scope(|scope| ledger::live().open_part(scope, outer));
-        family::part(outer, reason, open)
-    });
+    let part = current().and_then(|outer| family::part(outer, reason, || open::part(outer)));
     part.map_or(NOTHING_BEGUN, |part| threads::set_token(u64::from(part.0)))
 }
 

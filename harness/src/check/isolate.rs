@@ -17,6 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{body, outcome, summary};
+use crate::capture::record;
 use crate::case::Case;
 use crate::device::exit;
 use crate::report::model::{Reason, Report, Verdict};
@@ -101,6 +102,9 @@ fn command(case: &Case, word: &str) -> io::Result<Command> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    if let Some(name) = record::name_for_a_child() {
+        command.env(record::VARIABLE, name);
+    }
     Ok(command)
 }
 

@@ -14,12 +14,16 @@ mod here;
 mod hooks;
 mod isolate;
 mod measure;
+mod names;
+mod open;
 mod outcome;
 mod over;
 mod poison;
 mod program;
+mod recording;
 mod refused;
 mod remarks;
+mod replay;
 mod rounds;
 mod run;
 #[cfg(feature = "main")]
@@ -27,6 +31,7 @@ mod runner;
 mod scope;
 mod sites;
 mod sources;
+mod stretch;
 mod summary;
 mod tables;
 mod token;
@@ -40,6 +45,7 @@ pub use figures::{
 };
 pub(crate) use here::check_here;
 pub use program::run_program;
+pub(crate) use replay::replay;
 pub use run::{run, run_test};
 #[cfg(feature = "main")]
 pub use runner::main;

@@ -1,19 +1,30 @@
 //! Stacks that are one place of the program.
 
+use super::names::Names;
 use crate::judge::{Held, What};
-use crate::ledger::{self, Kind, StackId};
+use crate::ledger::{Kind, StackId};
 use crate::report::model::{Frame, Owner, Site};
-use crate::{observe, report};
 
 /// The places of the program met so far, each with the stack that stands for it.
 ///
 /// Stacks that differ only inside CUDA's libraries are one: a library takes many things for one
 /// call, and a first call takes another way through it than later ones. So are those that differ
 /// only in which call of one line they came through: a report would show no difference.
-#[derive(Debug, Default)]
-pub(crate) struct Sites(Vec<(Vec<Frame>, StackId)>);
+#[derive(Debug)]
+pub(crate) struct Sites<'names> {
+    names: &'names dyn Names,
+    met: Vec<(Vec<Frame>, StackId)>,
+}
 
-impl Sites {
+impl<'names> Sites<'names> {
+    /// None met yet.
+    pub(crate) fn new(names: &'names dyn Names) -> Self {
+        Self {
+            names,
+            met: Vec::new(),
+        }
+    }
+
     /// Puts together what was taken at the same place.
     pub(crate) fn merge(&mut self, all: &[Held]) -> Vec<Held> {
         let mut merged: Vec<Held> = Vec::new();
@@ -31,13 +42,15 @@ impl Sites {
     /// Has what was taken at the same line, but come to by another way, stand in `second` under its
     /// key in `first`. Work that a pool of threads shares out is called from elsewhere each time,
     /// and no less a leak for it.
-    pub(crate) fn align(first: &[Held], second: &mut Vec<Held>) {
+    pub(crate) fn align(&self, first: &[Held], second: &mut Vec<Held>) {
         let has = |all: &[Held], held: &Held| all.iter().any(|other| other.key == held.key);
         let missed: Vec<_> = first.iter().filter(|held| !has(second, held)).collect();
         let mut aligned: Vec<Held> = Vec::new();
         for mut held in std::mem::take(second) {
             if !has(first, &held)
-                && let Some(same) = missed.iter().find(|missed| is_same_line(missed, &held))
+                && let Some(same) = missed
+                    .iter()
+                    .find(|missed| is_same_line(missed, &held, self.names))
             {
                 held.key = same.key.clone();
             }
@@ -55,17 +68,17 @@ impl Sites {
         }
         let Site {
             mut frames, user, ..
-        } = site(held.key.stack, held);
+        } = site(held.key.stack, held, self.names);
         for (at, frame) in frames.iter_mut().enumerate() {
             if Some(at) != user {
                 frame.column = None;
             }
         }
         frames.retain(|frame| frame.owner != Owner::Cuda);
-        match self.0.iter().find(|(known, _)| *known == frames) {
+        match self.met.iter().find(|(known, _)| *known == frames) {
             Some((_, stack)) => *stack,
             None => {
-                self.0.push((frames, held.key.stack));
+                self.met.push((frames, held.key.stack));
                 held.key.stack
             }
         }
@@ -73,9 +86,9 @@ impl Sites {
 }
 
 /// Whether the same kind of thing was taken at the same line of the user's.
-fn is_same_line(one: &Held, other: &Held) -> bool {
+fn is_same_line(one: &Held, other: &Held, names: &dyn Names) -> bool {
     let line = |held: &Held| {
-        let site = site(held.key.stack, held);
+        let site = site(held.key.stack, held, names);
         site.user.map(|user| site.frames[user].clone())
     };
     let (a, b) = (&one.key, &other.key);
@@ -84,7 +97,7 @@ fn is_same_line(one: &Held, other: &Held) -> bool {
 }
 
 /// The site of one of a finding's stacks.
-pub(crate) fn site(stack: StackId, held: &Held) -> Site {
+pub(crate) fn site(stack: StackId, held: &Held, names: &dyn Names) -> Site {
     let kind = match held.key.what {
         What::Live(kind)
         | What::EndedWithContext(kind, _)
@@ -95,11 +108,5 @@ pub(crate) fn site(stack: StackId, held: &Held) -> Site {
         // A sum has grown by many hands.
         What::HandedOut | What::Reserve(_) => return Site::default(),
     };
-    site_of(stack, kind)
-}
-
-/// The site of a stack by which something of `kind` was taken.
-pub(crate) fn site_of(stack: StackId, kind: Kind) -> Site {
-    let frames = ledger::live().stacks().frames(stack);
-    report::site(frames, kind, &observe::own_sources())
+    names.site(stack, kind)
 }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use super::isolate;
 use super::measure::Unknown;
 use crate::capture::cupti;
+use crate::capture::record::{Recorder, recorder_of_this_process};
 use crate::device::exit;
 use crate::report::model::Report;
 use crate::report::{Sink, Summary};
@@ -124,6 +125,9 @@ fn tell() {
 /// Results that are not kept, and calls that are not seen.
 fn note_what_is_missing(summary: &mut Summary) {
     if let Some(note) = Sink::global().note() {
+        summary.note(&note);
+    }
+    if let Some(note) = recorder_of_this_process().and_then(Recorder::note) {
         summary.note(&note);
     }
     if let Some(note) = unseen() {

@@ -8,6 +8,7 @@ mod find;
 mod variables;
 mod word;
 
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -139,6 +140,16 @@ pub(crate) fn allowed(options: &Options, manifest_dir: Option<&str>) -> Result<V
     }
     entries.extend(found.into_iter().flat_map(|found| &found.allowed).cloned());
     Ok(entries)
+}
+
+/// What may stay by the configuration file at `path`, whatever file this process uses.
+///
+/// # Errors
+///
+/// What is wrong with the file, and where.
+pub(crate) fn allowed_by(path: &Path) -> Result<Vec<Entry>, String> {
+    let (_, allowed) = File::read(path, &path.to_string_lossy())?;
+    Ok(allowed)
 }
 
 /// The configuration file in use, as reports show it.

@@ -12,13 +12,14 @@ use crate::options::OnLeak;
 const PREFIX: &str = "GPU_LEAK_CHECK";
 
 /// Every variable, without the prefix.
-const KNOWN: [&str; 10] = [
+const KNOWN: [&str; 11] = [
     "",
     "_CONFIG",
     "_CUPTI",
     "_FIRST_USE",
     "_ON_LEAK",
     "_OUTPUT",
+    "_RECORD",
     "_ROUNDS",
     "_RUN",
     "_SETTLE",
@@ -87,7 +88,7 @@ impl Variables {
             "_ROUNDS" => self.rounds = Some(rounds(name, value)?),
             "_CONFIG" => self.config = Some(PathBuf::from(raw)),
             // Read where they are used.
-            "_CUPTI" | "_OUTPUT" | "_RUN" => {}
+            "_CUPTI" | "_OUTPUT" | "_RECORD" | "_RUN" => {}
             _ => return Err(unknown(name)),
         }
         Ok(())

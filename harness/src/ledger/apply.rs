@@ -20,6 +20,7 @@ use super::scopes::ScopeCounts;
 use super::shared::Shared;
 use super::stack::Stacks;
 use super::table::Table;
+use super::tap::Tap;
 
 /// `CUDA_ERROR_DEINITIALIZED`: the driver is shutting down and frees everything itself.
 const DEINITIALIZED: CuResult = 4;
@@ -56,6 +57,7 @@ pub struct Ledger {
     meters: Meters,
     anomalies: Anomalies,
     lost: OnceLock<SourceLoss>,
+    pub(super) tap: Tap,
 }
 
 /// What a scope freed that was there before it.
@@ -97,12 +99,20 @@ impl Ledger {
             meters: Meters::default(),
             anomalies: Anomalies::default(),
             lost: OnceLock::new(),
+            tap: Tap::default(),
         }
     }
 
     /// Takes one event in. The beginning of a call that gives something back answers with the ticket
     /// that its end names.
     pub fn apply(&self, event: &Event) -> Option<Ticket> {
+        if self.tap.is_on() {
+            return self.apply_and_tell(event);
+        }
+        self.take_in(event)
+    }
+
+    pub(super) fn take_in(&self, event: &Event) -> Option<Ticket> {
         match *event {
             Event::Created(made) => self.created(made),
             Event::CreationFailed {
@@ -366,8 +376,9 @@ impl Ledger {
             let freed = freed.get_mut(&caller.scope);
             // One scope's work may be another's inside it.
             if let Some(freed) = freed.filter(|freed| record.sequence < freed.since) {
-                freed.returned.count += 1;
-                freed.returned.bytes += record.made.bytes;
+                let returned = &mut freed.returned;
+                returned.count += 1;
+                returned.bytes = returned.bytes.saturating_add(record.made.bytes);
             }
         }
     }

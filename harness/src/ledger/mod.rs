@@ -22,6 +22,7 @@ mod shared;
 mod stack;
 mod stripes;
 mod table;
+mod tap;
 
 use std::sync::LazyLock;
 
