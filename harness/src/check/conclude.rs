@@ -4,7 +4,7 @@ use super::blind::Blindness;
 use super::measure::Measured;
 use super::over;
 use super::rounds::Rounds;
-use super::sites::{Sites, site};
+use super::sites::{self, Sites, site};
 use super::sources::Poisoned;
 use super::{blind, refused, tables, uncovered};
 use crate::allow::{self, Date, Entry};
@@ -206,7 +206,8 @@ fn confirmed(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
     let Some(second) = second.filter(|second| second.as_expected) else {
         return first.into_iter().map(unconfirmed).collect();
     };
-    let mut second = judge::gained(&first, sites.merge(&second.held));
+    let both = sites.merge(&second.held);
+    let mut second = judge::gained(&first, both, sites::is_same_line);
     Sites::align(&first, &mut second);
     let fails = |held: &Held| matches!(held.key.what, What::FailedFree { .. });
     let (failed, others) = first.into_iter().partition(fails);
@@ -237,7 +238,7 @@ fn name_what_pins(all: &mut [Confirmed], first: &Measured, second: Option<&Measu
         // Of both runs together, more may be left than is tolerated.
         let second = second.map(|second| second.tolerated.iter().chain(&second.held));
         let second: Vec<_> = second.into_iter().flatten().filter(pins).cloned().collect();
-        let again = judge::gained(&pinning, second);
+        let again = judge::gained(&pinning, second, sites::is_same_line);
         if reserve.first_use && !again.is_empty() {
             reserve.first_use = false;
             reserve.second = Some(Confirmation {

@@ -73,7 +73,7 @@ impl Sites {
 }
 
 /// Whether the same kind of thing was taken at the same line of the user's.
-fn is_same_line(one: &Held, other: &Held) -> bool {
+pub(crate) fn is_same_line(one: &Held, other: &Held) -> bool {
     let line = |held: &Held| {
         let site = site(held.key.stack, held);
         site.user.map(|user| site.frames[user].clone())
