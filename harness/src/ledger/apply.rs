@@ -49,7 +49,8 @@ pub struct Ledger {
     unknown_releases: AtomicU64,
     /// How many records were made outside every open scope.
     unowned: Apart,
-    returned: Mutex<FxHashMap<ScopeId, Returned>>,
+    /// Of each open scope: when it began, and what it freed of before.
+    returned: Mutex<FxHashMap<ScopeId, (u64, Returned)>>,
     counters: Counters,
     stacks: Stacks,
     contexts: Contexts,
@@ -353,9 +354,13 @@ impl Ledger {
     fn returned(&self, record: &Record, caller: Caller) {
         if caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope {
             let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
-            let entry = returned.entry(caller.scope).or_default();
-            entry.count += 1;
-            entry.bytes += record.made.bytes;
+            // What another thread made meanwhile, and not for the scope, was not there before.
+            if let Some((began, sum)) = returned.get_mut(&caller.scope)
+                && record.sequence < *began
+            {
+                sum.count += 1;
+                sum.bytes += record.made.bytes;
+            }
         }
     }
 

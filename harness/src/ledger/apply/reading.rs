@@ -12,14 +12,20 @@ impl Ledger {
     /// Begins to count for `scope`; false when its place is taken by a scope that has been open
     /// for thousands of numbers.
     pub fn open_scope(&self, scope: ScopeId) -> bool {
-        self.scopes.open(scope)
+        let opened = self.scopes.open(scope);
+        if opened {
+            let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
+            returned.insert(scope, (self.now(), Returned::default()));
+        }
+        opened
     }
 
     /// Ends the count; what is still live keeps the scope's number.
     pub fn close_scope(&self, scope: ScopeId) -> Returned {
         self.scopes.close(scope);
         let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
-        returned.remove(&scope).unwrap_or_default()
+        let of_before = returned.remove(&scope);
+        of_before.map_or_else(Returned::default, |(_, sum)| sum)
     }
 
     /// Begins to meter what the open `scope` takes in `layer`, until [`Self::metered`].
