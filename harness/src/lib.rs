@@ -19,6 +19,7 @@ pub mod options;
 pub mod probe;
 pub mod registry;
 pub mod report;
+mod sync;
 pub mod units;
 
 pub use check::{

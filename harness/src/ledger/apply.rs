@@ -1,7 +1,7 @@
 //! From events to records: the one door of the ledger.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -9,12 +9,10 @@ use super::anomaly::{Anomalies, Anomaly};
 use super::contexts::{ContextEntry, Contexts};
 use super::counters::Counters;
 use super::event::{
-    Caller, ContextEnd, ContextUid, Creation, CuResult, Event, Key, ScopeId, SourceLoss, Space,
-    StackId, Ticket,
+    Caller, Creation, CuResult, Event, Key, ScopeId, SourceLoss, Space, StackId, Ticket,
 };
 use super::flights::{Flight, Flights, moment};
 use super::kind::Kind;
-use super::lifetime::dies_with_context;
 use super::meter::Meters;
 use super::name::Place;
 use super::record::Record;
@@ -207,6 +205,7 @@ impl Ledger {
             self.forget(&old);
             self.anomalies.push(Anomaly::Overwritten { record: old });
         }
+        self.end_if_too_late(&record);
         self.stacks.took(made.caller.stack, made.caller.scope);
     }
 
@@ -309,7 +308,7 @@ impl Ledger {
             return None;
         }
         self.insert_again(record);
-        Some(record)
+        (!self.end_if_too_late(&record)).then_some(record)
     }
 
     fn insert_again(&self, record: Record) {
@@ -363,26 +362,6 @@ impl Ledger {
             }
         }
     }
-
-    fn context_destroyed(&self, context: ContextUid, cause: ContextEnd, caller: Caller) {
-        self.contexts.destroyed(context);
-        let ended = self
-            .table
-            .take_all(|record| record.made.context == context && dies_with_context(&record.made));
-        for record in ended {
-            self.forget(&record);
-            self.forget_shared(&record);
-            // What was made before the scope that ends the context is that scope's business
-            // neither way.
-            if self.scopes.is_open(record.made.caller.scope) {
-                self.anomalies.push(Anomaly::EndedWithContext {
-                    record,
-                    cause,
-                    caller,
-                });
-            }
-        }
-    }
 }
 
 /// Whether an unknown `key` was freed after the release with this ticket began.
@@ -396,6 +375,7 @@ impl Default for Ledger {
     }
 }
 
+mod contexts;
 mod graphs;
 mod reading;
 mod shared;

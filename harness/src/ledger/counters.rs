@@ -1,6 +1,6 @@
 //! How much is live and was at most, kept as it happens so that no reading searches the table.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::kind::Kind;
 use super::name::{Layer, Place};

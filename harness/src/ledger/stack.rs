@@ -1,9 +1,9 @@
 //! Stacks, each kept once: a record holds a number instead of its frames.
 
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Mutex, OnceLock, PoisonError};
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 

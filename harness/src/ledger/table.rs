@@ -1,7 +1,7 @@
 //! The live records, in shards so that threads seldom meet.
 
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 use std::hash::BuildHasher;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 

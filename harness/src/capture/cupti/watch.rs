@@ -235,7 +235,7 @@ pub(super) static TABLE: &[Watched] = &[
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html
     handle(124, "cuStreamCreate", Kind::Stream, FIRST),
     handle(367, "cuStreamCreateWithPriority", Kind::Stream, FIRST),
-    // A green context does not take its streams along when it ends, nor does the current one.
+    // Not of the context that is current: it goes with the green one. That end is not followed.
     handle(758, "cuGreenCtxStreamCreate", Kind::Stream, FIRST).outliving_context(),
     destroys(326, "cuStreamDestroy_v2", Kind::Stream),
     destroys(127, "cuStreamDestroy", Kind::Stream),

@@ -1,7 +1,7 @@
 //! What the judgement reads.
 
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use crate::sync::PoisonError;
+use crate::sync::atomic::Ordering;
 
 use super::{Ledger, Returned};
 use crate::ledger::event::{Key, ScopeId, SourceLoss};

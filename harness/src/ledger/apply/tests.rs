@@ -268,6 +268,27 @@ fn what_ends_with_its_context_is_its_maker_s_whoever_ends_the_context() {
     assert_eq!(owners, [SCOPE]);
 }
 
+/// The driver ends the context between a call's work and its return on another thread.
+#[test]
+fn nothing_enters_a_context_that_has_ended() {
+    let world = World::new();
+    let mark = world.0.mark();
+    world.allocate(0x1000, 100);
+    let freed = world.begin_free(0x1000);
+    world.0.apply(&Event::ContextDestroyed {
+        context: ContextUid(1),
+        cause: ContextEnd::Reset,
+        caller: caller(SCOPE),
+    });
+    world.end_free(freed, FAILED);
+    world.allocate(0x2000, 100);
+    assert_eq!(world.live(), []);
+    assert_eq!(world.0.live_in(SCOPE), 0);
+    let ended = world.0.anomalies_since(mark);
+    let is_ended = |a: &&Anomaly| matches!(a, Anomaly::EndedWithContext { .. });
+    assert_eq!(ended.iter().filter(is_ended).count(), 2, "{ended:?}");
+}
+
 #[test]
 fn a_stream_ordered_record_lives_where_its_pool_does() {
     let world = World::new();
