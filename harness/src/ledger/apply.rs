@@ -353,9 +353,9 @@ impl Ledger {
     fn returned(&self, record: &Record, caller: Caller) {
         if caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope {
             let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
-            // What another thread made meanwhile, and not for the scope, was not there before.
+            // What a thread of no scope made meanwhile was not there before.
             if let Some((began, sum)) = returned.get_mut(&caller.scope)
-                && record.sequence < *began
+                && (record.made.caller.scope != ScopeId::NONE || record.sequence < *began)
             {
                 sum.count += 1;
                 sum.bytes += record.made.bytes;

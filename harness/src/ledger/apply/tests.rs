@@ -198,8 +198,11 @@ fn memory_of_before_that_a_scope_frees_is_no_credit_but_is_known() {
     world.allocate(0x1000, 100);
     let inner = ScopeId(2);
     world.0.open_scope(inner);
-    // By somebody else, meanwhile.
-    world.allocate(0x2000, 100);
+    // Meanwhile, by a thread that is nobody's.
+    world.0.apply(&Event::Created(Creation {
+        caller: caller(ScopeId::NONE),
+        ..creation(Kind::Linear, 0x2000, 100)
+    }));
     for address in [0x1000, 0x2000] {
         let began = Event::ReleaseBegan {
             key: key(address),
