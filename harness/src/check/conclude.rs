@@ -5,7 +5,7 @@ use super::measure::Measured;
 use super::names::Names;
 use super::over;
 use super::rounds::Rounds;
-use super::sites::{Sites, site};
+use super::sites::{self, Sites, site};
 use super::sources::Poisoned;
 use super::{refused, tables, uncovered};
 use crate::allow::{self, Date, Entry};
@@ -221,7 +221,9 @@ fn confirmed(first: &Measured, second: Option<&Measured>, names: &dyn Names) -> 
     let Some(second) = second.filter(|second| second.as_expected) else {
         return first.into_iter().map(unconfirmed).collect();
     };
-    let mut second = judge::gained(&first, sites.merge(&second.held));
+    let both = sites.merge(&second.held);
+    let same_line = |one: &Held, other: &Held| sites::is_same_line(one, other, names);
+    let mut second = judge::gained(&first, both, same_line);
     sites.align(&first, &mut second);
     let fails = |held: &Held| matches!(held.key.what, What::FailedFree { .. });
     let (failed, others) = first.into_iter().partition(fails);
@@ -257,7 +259,8 @@ fn name_what_pins(
         // Of both runs together, more may be left than is tolerated.
         let second = second.map(|second| second.tolerated.iter().chain(&second.held));
         let second: Vec<_> = second.into_iter().flatten().filter(pins).cloned().collect();
-        let again = judge::gained(&pinning, second);
+        let same_line = |one: &Held, other: &Held| sites::is_same_line(one, other, names);
+        let again = judge::gained(&pinning, second, same_line);
         if reserve.first_use && !again.is_empty() {
             reserve.first_use = false;
             reserve.second = Some(Confirmation {

@@ -86,7 +86,7 @@ impl<'names> Sites<'names> {
 }
 
 /// Whether the same kind of thing was taken at the same line of the user's.
-fn is_same_line(one: &Held, other: &Held, names: &dyn Names) -> bool {
+pub(crate) fn is_same_line(one: &Held, other: &Held, names: &dyn Names) -> bool {
     let line = |held: &Held| {
         let site = site(held.key.stack, held, names);
         site.user.map(|user| site.frames[user].clone())

@@ -198,15 +198,19 @@ fn memory_of_before_that_a_scope_frees_is_no_credit_but_is_known() {
     world.allocate(0x1000, 100);
     let inner = ScopeId(2);
     world.0.open_scope(inner);
-    let key = key(0x1000);
-    let ticket = world
-        .0
-        .apply(&Event::ReleaseBegan {
-            key,
+    // Meanwhile, by a thread that is nobody's.
+    world.0.apply(&Event::Created(Creation {
+        caller: caller(ScopeId::NONE),
+        ..creation(Kind::Linear, 0x2000, 100)
+    }));
+    for address in [0x1000, 0x2000] {
+        let began = Event::ReleaseBegan {
+            key: key(address),
             caller: caller(inner),
-        })
-        .unwrap();
-    world.end_free(ticket, 0);
+        };
+        let ticket = world.0.apply(&began).unwrap();
+        world.end_free(ticket, 0);
+    }
     assert_eq!(world.0.live_in(inner), 0);
     let returned = world.0.close_scope(inner);
     assert_eq!((returned.count, returned.bytes), (1, 100));
