@@ -1,6 +1,6 @@
 # The project's tasks. `make ci` is what continuous integration runs.
 
-.PHONY: help lessons test lint doc bench bundle ci
+.PHONY: help lessons test lint doc features clients bench bundle ci
 help:          ## lists the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 lessons:       ## the examples that are tests: reports, and what leads to them
@@ -14,6 +14,10 @@ doc:           ## the documentation, warnings refused
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 bench:         ## what the harness costs; needs a GPU
 	cargo bench -p gpu-leak-tests --bench '*'
+features:      ## that checks change nothing of the CUDA layer below candle and burn; builds nothing
+	clients/features
+clients:       ## clients/bundle.tar.xz: tests of projects on candle and burn; builds half an hour
+	clients/bundle
 bundle:        ## bundle.tar.xz: tests, examples and benchmarks for a machine with a GPU and no Rust
 	scripts/bundle
-ci: lint doc lessons test ## all that must hold before a change lands
+ci: lint doc lessons test features ## all that must hold before a change lands

@@ -5,6 +5,7 @@ mod boundary;
 mod conformance;
 mod detects;
 mod devices;
+mod inside;
 mod isolation;
 mod kinds;
 mod limits;

@@ -21,7 +21,11 @@ pub mod registry;
 pub mod report;
 pub mod units;
 
-pub use check::run;
+pub use check::{
+    Check, Entered, Instrument, Instrumented, OpenScope, Scope, Snapshot, assert_no_growth,
+    gpu_available, max_memory_allocated, memory_allocated, memory_reserved, memory_summary, run,
+    snapshot,
+};
 pub use ledger::Place;
 
 /// Writes the `main` of a test target without libtest (`harness = false`): it runs every checked
@@ -112,6 +116,9 @@ pub use gpu_leak_check_macros::warmup;
 /// | [`on_leak`](#on_leak) | `"fail"` | whether a leak fails the test or only warns |
 /// | [`settle`](#settle) | `"250ms"` | how long to wait for frees that are on their way |
 /// | [`unchecked_if`](#unchecked_if) | never | when the body runs without being judged |
+/// | [`parallel`](#parallel-and-isolate) | off | whether it shares the process with other such checks |
+/// | [`isolate`](#parallel-and-isolate) | off | whether it runs in a process of its own |
+/// | [`warmup`](#warmup) | 0 | how often the body runs before it is measured |
 /// | [`crate`](#crate) | `::gpu_leak_check` | where this library is |
 ///
 /// ## `tolerance` and `reserved_tolerance`
@@ -170,6 +177,41 @@ pub use gpu_leak_check_macros::warmup;
 /// fn frees_everything() {}
 /// ```
 ///
+/// ## `parallel` and `isolate`
+///
+/// By default checked tests take turns, whatever libtest does. Those with `parallel` run together,
+/// each judged by what its own threads took; an allocator's reserve, which has no owner, is judged
+/// only where no other check ran meanwhile. Work that reaches threads of an older pool takes its
+/// [`Scope`] along.
+///
+/// With `isolate` the test runs in a process of its own: this program again, told to run that one
+/// test. Its output and its outcome are those of the test; if the process ends inside the test, by a
+/// signal or by `exit`, the test fails and says how. Under nextest, where each test has a process
+/// anyway, and inside another check, it changes nothing.
+///
+/// ```
+/// # use gpu_leak_check::gpu_leak_check;
+/// #[gpu_leak_check(parallel)]
+/// #[test]
+/// fn runs_beside_others() {}
+///
+/// #[gpu_leak_check(isolate)]
+/// #[test]
+/// fn may_break_the_context() {}
+/// ```
+///
+/// ## `warmup`
+///
+/// Runs that are not judged come first. What a whole suite makes once belongs into a function under
+/// [`warmup`](macro@warmup).
+///
+/// ```
+/// # use gpu_leak_check::gpu_leak_check;
+/// #[gpu_leak_check(warmup = 1)]
+/// #[test]
+/// fn fills_its_plan_cache_first() {}
+/// ```
+///
 /// ## `crate`
 ///
 /// For a library that re-exports this one.
@@ -185,11 +227,47 @@ pub use gpu_leak_check_macros::warmup;
 /// # fn main() {}
 /// ```
 ///
+/// # On a module
+///
+/// Every test in an inline module, and in modules inside it, is checked with the module's options;
+/// an attribute of a test's own stands over them option by option. Functions that are no tests are
+/// left alone, and so is what a macro call (`proptest! { … }`) makes. Names in an option's value are
+/// looked up inside the module.
+///
+/// ```
+/// # use gpu_leak_check::gpu_leak_check;
+/// #[gpu_leak_check(reserved_tolerance = "2 MiB")]
+/// mod on_the_gpu {
+///     # use gpu_leak_check::gpu_leak_check;
+///     #[test]
+///     fn trains() {}
+///
+///     #[gpu_leak_check(confirm = false)]
+///     #[test]
+///     fn trains_once() {}
+/// }
+/// ```
+///
+/// # On `main`
+///
+/// The program is one check, named after its binary: the report comes at its end, on the standard
+/// error. The exit code is the program's own where that is a failure, 1 for findings and 2 for wrong
+/// settings. `main` runs on a thread of its own, and once more if something was left, so that what a
+/// program makes once and keeps is no leak: `confirm = false` is for programs that cannot.
+///
+/// ```no_run
+/// # use gpu_leak_check::gpu_leak_check;
+/// #[gpu_leak_check(confirm = false)]
+/// fn main() -> Result<(), String> {
+///     Ok(())
+/// }
+/// ```
+///
 /// # Errors at compile time
 ///
-/// It belongs on a function that can be a test: a method, a module, a generic function, one with
-/// arguments that no other attribute supplies and an async one without a runtime's attribute are
-/// refused.
+/// It belongs on a function that can be a test, on `main` or on a module: a method, a generic
+/// function, one with arguments that no other attribute supplies, an async one without a runtime's
+/// attribute and a module in another file are refused.
 ///
 /// # Panics
 ///

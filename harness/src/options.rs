@@ -87,6 +87,28 @@ impl Options {
     }
 }
 
+/// A number of bytes: a number, or text in B, KiB, MiB or GiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+impl From<u64> for Size {
+    fn from(bytes: u64) -> Self {
+        Self(bytes)
+    }
+}
+
+/// # Panics
+///
+/// When the text is no size, with what may stand there.
+impl From<&str> for Size {
+    fn from(text: &str) -> Self {
+        match gpu_leak_check_units::bytes(text) {
+            Ok(bytes) => Self(bytes),
+            Err(why) => panic!("gpu-leak-check: {why}"),
+        }
+    }
+}
+
 /// What a leak does to the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnLeak {

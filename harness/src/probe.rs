@@ -31,6 +31,9 @@ pub trait Probe: Sync {
 
     /// The ranges it holds at `place` from the layer below. They are its reserve, and no leaks of
     /// the driver's layer.
+    ///
+    /// None, where the allocator tells nobody. What cubecl, c10, RMM and a few more take is known by
+    /// their functions, so a probe called by that name needs none.
     fn segments(&self, place: Place) -> Vec<Segment>;
 
     /// Gives back to the layer below what is cached at `place` and in no use.

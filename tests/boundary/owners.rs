@@ -247,6 +247,27 @@ fn what_is_made_once_and_kept_is_told_and_fails_nothing() {
     assert!(checked.child.stderr.contains("first-use"), "{story}");
 }
 
+/// As a library does that keeps its last result, or its last event, until there is a new one.
+#[test]
+fn what_each_run_only_replaces_is_no_leak() {
+    let checked = run("keeps_its_last_result");
+    let story = checked.story();
+    assert!(checked.child.status.success(), "{story}");
+    assert_eq!(checked.report().verdict, Verdict::FirstUse, "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn keeps_its_last_result() {
+    static LAST: Mutex<Option<Pointer>> = Mutex::new(None);
+    context();
+    let result = allocate(1000).unwrap();
+    if let Some(old) = LAST.lock().unwrap().replace(result) {
+        free(old).unwrap();
+    }
+}
+
 #[test]
 fn what_is_made_once_and_kept_fails_where_the_policy_says_so() {
     let fake = Fake::new();

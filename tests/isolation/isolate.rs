@@ -201,6 +201,29 @@ fn a_process_that_ends_inside_the_test_fails_it_by_name_and_says_how() {
 }
 
 #[gpu_leak_check(isolate)]
+#[ignore = "leaves a process behind"]
+#[test]
+#[expect(clippy::print_stdout, reason = "the test looks for it")]
+fn leaves_a_process() {
+    let left = Command::new("sleep").arg("300").spawn();
+    println!("left: {}", left.expect("a process").id());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_the_test_leaves_behind_holds_nothing_up() {
+    let child = of("leaves_a_process").run();
+    assert!(child.status.success(), "{child:#?}");
+    let mut lines = child.stdout.lines();
+    let left = lines.find_map(|line| line.split_once("left: ").map(|(_, id)| id));
+    let killed = Command::new("kill").arg(left.expect("a number")).status();
+    assert!(
+        killed.expect("`kill` runs").success(),
+        "it was not waited for"
+    );
+}
+
+#[gpu_leak_check(isolate)]
 #[ignore = "hangs on purpose"]
 #[test]
 #[expect(clippy::print_stdout, reason = "the test looks for it")]

@@ -2,6 +2,7 @@
 
 mod isolate;
 mod parallel;
+mod scopes;
 mod waiting;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -225,3 +225,123 @@ fn what_a_check_inside_has_told_of_the_outer_one_does_not_tell_again() {
         checked.story()
     );
 }
+
+/// Every other one leaks, on threads of its own.
+#[gpu_leak_check(parallel, confirm = false)]
+#[ignore = "needs the ones beside it"]
+#[test]
+fn one_of_many() {
+    let number = NEXT.fetch_add(1, Ordering::SeqCst) as u64;
+    ALL_ARE_IN.wait();
+    let mut kept = 0;
+    thread::scope(|scope| {
+        for worker in 0..4 {
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    give_back(take(1000 + number));
+                }
+                if number.is_multiple_of(2) {
+                    take(1 + number);
+                }
+                worker
+            });
+        }
+        kept = take(5000);
+    });
+    give_back(kept);
+}
+
+const MANY: usize = 64;
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+static ALL_ARE_IN: Barrier = Barrier::new(MANY);
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn many_at_once() {
+    let failed = thread::scope(|scope| {
+        let threads: Vec<_> = (0..MANY)
+            .map(|_| as_libtest(scope, module_path!(), "one_of_many", one_of_many))
+            .collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended.filter(Result::is_err).count()
+    });
+    assert_eq!(failed, MANY / 2, "every other one leaks");
+}
+
+#[test]
+fn many_at_once_each_answer_for_their_own() {
+    let checked = in_company("many_at_once");
+    assert!(checked.child.status.success(), "{}", checked.story());
+    assert_eq!(checked.reports.len(), MANY, "{}", checked.story());
+    let mut leaked: Vec<(u64, u64)> = Vec::new();
+    for report in &checked.reports {
+        match &report.findings[..] {
+            [] => assert_eq!(report.verdict, Verdict::Clean, "{}", checked.story()),
+            [finding] => leaked.push((finding.count, finding.bytes)),
+            _ => panic!("{}", checked.story()),
+        }
+    }
+    leaked.sort_unstable();
+    let planted = (0..MANY as u64)
+        .step_by(2)
+        .map(|number| (4, 4 * (1 + number)));
+    assert_eq!(leaked, planted.collect::<Vec<_>>());
+}
+
+#[gpu_leak_check]
+#[ignore = "needs the ones beside it"]
+#[test]
+fn takes_turns_beside_unchecked_work() {
+    give_back(thread::scope(|scope| scope.spawn(|| take(10)).join()).unwrap());
+    thread::yield_now();
+}
+
+#[gpu_leak_check(parallel)]
+#[ignore = "needs the ones beside it"]
+#[test]
+fn shares_beside_unchecked_work() {
+    give_back(thread::scope(|scope| scope.spawn(|| take(20)).join()).unwrap());
+    thread::yield_now();
+}
+
+/// Ten threads take and lose memory all the time, as unchecked tests may; ten checks run beside.
+#[test]
+#[ignore = "run in a process of its own"]
+fn checked_and_unchecked_work_side_by_side() {
+    static DONE: AtomicUsize = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..10 {
+            scope.spawn(|| {
+                while DONE.load(Ordering::Relaxed) < 10 {
+                    give_back(take(1));
+                    take(1);
+                    thread::yield_now();
+                }
+            });
+        }
+        for number in 0..10 {
+            let exclusive = number % 2 == 0;
+            let name = if exclusive {
+                "takes_turns_beside_unchecked_work"
+            } else {
+                "shares_beside_unchecked_work"
+            };
+            as_libtest(scope, module_path!(), name, move || {
+                let ended = if exclusive {
+                    takes_turns_beside_unchecked_work()
+                } else {
+                    shares_beside_unchecked_work()
+                };
+                DONE.fetch_add(1, Ordering::Relaxed);
+                assert_eq!(ended, std::process::ExitCode::SUCCESS);
+            });
+        }
+    });
+}
+
+#[test]
+fn unchecked_work_all_the_time_is_blamed_on_no_check() {
+    let checked = in_company("checked_and_unchecked_work_side_by_side");
+    checked.assert_clean();
+    assert_eq!(checked.reports.len(), 10, "{}", checked.story());
+}

@@ -67,6 +67,19 @@ pub(crate) fn blindness(saw_events: bool) -> Option<Blindness> {
     }
 }
 
+/// Nothing is judged, because the run's settings say so.
+pub(crate) fn switched_off() -> Blindness {
+    Blindness {
+        verdict: Verdict::NotMeasured,
+        reason: Reason {
+            code: "off".into(),
+            what: "checks are switched off".into(),
+            remedy: "unset GPU_LEAK_CHECK".into(),
+        },
+        driver_in_use: false,
+    }
+}
+
 fn lost_reason(why: SourceLoss) -> Reason {
     let what = match why {
         SourceLoss::CuptiFatal => "CUPTI met a fatal error and took its tracing down",

@@ -9,10 +9,12 @@ use super::sources::Poisoned;
 use super::{blind, refused, tables, uncovered};
 use crate::allow::{self, Date, Entry};
 use crate::capture;
+use crate::case::Case;
 use crate::device::errors::error_name;
 use crate::judge::{self, Confirmed, Held, Reading, What, confirm};
-use crate::ledger::Layer;
 use crate::ledger::event::ContextEnd;
+use crate::ledger::{Kind, Layer};
+use crate::report::again;
 use crate::report::model::{
     Confirmation, FailedRelease, Finding, Left, Reason, Report, Verdict, When,
 };
@@ -30,6 +32,20 @@ pub(crate) struct Subject<'a> {
     pub(crate) allowed: Vec<Entry>,
 }
 
+impl<'a> Subject<'a> {
+    /// That of an annotated test.
+    pub(crate) fn of(case: &'a Case) -> Self {
+        Self {
+            test: case.name(),
+            file: case.origin.file,
+            line: case.origin.line,
+            column: case.origin.column,
+            again: again::command(case),
+            allowed: Vec::new(),
+        }
+    }
+}
+
 /// Puts the runs of one check together.
 pub(crate) fn conclude(
     subject: Subject<'_>,
@@ -41,7 +57,7 @@ pub(crate) fn conclude(
     let mut findings: Vec<Finding> = compare(first, second)
         .iter()
         .filter(|confirmed| !(lost && may_be_gone(&confirmed.held)))
-        .map(|confirmed| finding(confirmed, first))
+        .map(|confirmed| finding(confirmed, Some(first)))
         .collect();
     let again = second.filter(|second| second.as_expected);
     findings.extend(over::findings(&first.over, again.map(|again| &*again.over)));
@@ -76,13 +92,13 @@ pub(crate) fn conclude_rounds(
             .collect(),
         // Its calls are those of several rounds.
         when: None,
-        ..finding(&unconfirmed(grown.held.clone()), &rounds.first)
+        ..finding(&unconfirmed(grown.held.clone()), Some(&rounds.first))
     });
     let last = rounds.last.as_ref().unwrap_or(&rounds.first);
     let mut findings: Vec<_> = grown.collect();
     for round in [&rounds.first].into_iter().chain(&rounds.last) {
         let incidents = round.held.iter().filter(|held| judge::is_an_incident(held));
-        findings.extend(incidents.map(|held| finding(&unconfirmed(held.clone()), round)));
+        findings.extend(incidents.map(|held| finding(&unconfirmed(held.clone()), Some(round))));
     }
     findings.extend(over::findings(&rounds.first.over, None));
     let notes = rounds.first.notes.clone();
@@ -116,8 +132,10 @@ fn report(
     notes.extend(blind::misled());
     let reason = reason(first, blindness);
     let (verdict, reason) = match (findings.first(), reason) {
-        // What is allowed tells nothing of what could not be seen.
-        (Some(finding), Some((verdict, reason))) if finding.verdict == Verdict::Allowed => {
+        // What fails nothing tells nothing of what could not be seen.
+        (Some(finding), Some((verdict, reason)))
+            if matches!(finding.verdict, Verdict::Allowed | Verdict::FirstUse) =>
+        {
             (verdict, Some(reason))
         }
         // A finding is a finding, whatever else could not be seen.
@@ -188,7 +206,7 @@ fn confirmed(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
     let Some(second) = second.filter(|second| second.as_expected) else {
         return first.into_iter().map(unconfirmed).collect();
     };
-    let mut second = sites.merge(&second.held);
+    let mut second = judge::gained(&first, sites.merge(&second.held));
     Sites::align(&first, &mut second);
     let fails = |held: &Held| matches!(held.key.what, What::FailedFree { .. });
     let (failed, others) = first.into_iter().partition(fails);
@@ -205,21 +223,21 @@ fn name_what_pins(all: &mut [Confirmed], first: &Measured, second: Option<&Measu
             continue;
         }
         let held = reserve.held.clone();
-        let pins = |measured: &Measured| {
-            let mut pins = measured.tolerated.clone();
-            pins.retain(|pin| judge::pins(pin, &held));
-            pins
-        };
-        let named = pins(first).into_iter().map(|pin| {
+        let pins = |pin: &&Held| judge::pins(pin, &held);
+        let pinning: Vec<_> = first.tolerated.iter().filter(pins).cloned().collect();
+        let named = pinning.iter().map(|pin| {
             format!(
                 "pinned by {}, {}, taken at {}: within the tolerance",
                 units::quantity(pin.count, "block"),
                 units::exact_size(pin.bytes),
-                site(pin.key.stack, &pin).location()
+                site(pin.key.stack, pin).location()
             )
         });
         reserve.held.notes.extend(named);
-        let again = second.map(pins).unwrap_or_default();
+        // Of both runs together, more may be left than is tolerated.
+        let second = second.map(|second| second.tolerated.iter().chain(&second.held));
+        let second: Vec<_> = second.into_iter().flatten().filter(pins).cloned().collect();
+        let again = judge::gained(&pinning, second);
         if reserve.first_use && !again.is_empty() {
             reserve.first_use = false;
             reserve.second = Some(Confirmation {
@@ -230,11 +248,13 @@ fn name_what_pins(all: &mut [Confirmed], first: &Measured, second: Option<&Measu
     }
 }
 
-fn finding(confirmed: &Confirmed, run: &Measured) -> Finding {
+/// One thing to tell, with its place in the events of `run` where there is one.
+pub(super) fn finding(confirmed: &Confirmed, run: Option<&Measured>) -> Finding {
     let held = &confirmed.held;
     let (verdict, kind) = match held.key.what {
         What::Live(kind) | What::EndedWithContext(kind, _) => (Verdict::Leaked, Some(kind)),
         What::FailedFree { kind, .. } => (Verdict::FailedFree, kind),
+        What::HandedOut => (Verdict::Leaked, Some(Kind::Block)),
         What::Reserve(_) => (Verdict::Retained, None),
     };
     let mut notes = held.notes.clone();
@@ -249,7 +269,7 @@ fn finding(confirmed: &Confirmed, run: &Measured) -> Finding {
             }
             .to_owned(),
         ),
-        What::Reserve(_) | What::Live(_) | What::FailedFree { .. } => {}
+        What::HandedOut | What::Reserve(_) | What::Live(_) | What::FailedFree { .. } => {}
     }
     let failed = match held.key.what {
         What::FailedFree { error, at, .. } => Some(FailedRelease {
@@ -278,7 +298,7 @@ fn finding(confirmed: &Confirmed, run: &Measured) -> Finding {
         site: site(held.key.stack, held),
         taken: held.taken,
         given_back: held.taken.saturating_sub(held.count),
-        when: held.moments.map(|(first, last)| When {
+        when: run.zip(held.moments).map(|(run, (first, last))| When {
             first: run.ordinal(first),
             last: run.ordinal(last),
             of: run.events(),

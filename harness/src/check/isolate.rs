@@ -10,7 +10,9 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,8 @@ use crate::report::{Sink, Summary, again, headline};
 const VARIABLE: &str = "__GPU_LEAK_CHECK_ISOLATED";
 /// libtest's code for tests that failed.
 const FAILED: i32 = 101;
+/// How long to wait for errors that are in the pipe when the process has ended.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// What the last line carries.
 #[derive(Debug, Serialize, Deserialize)]
@@ -111,24 +115,34 @@ struct Ran {
 fn follow(mut child: Child, word: &str) -> io::Result<Ran> {
     let stdout = child.stdout.take();
     let stderr = child.stderr.take();
-    let mut between = Between::new(word);
-    thread::scope(|scope| {
-        // A thread that libtest's capture follows to.
-        scope.spawn(|| each_line(stderr, tell_error));
-        each_line(stdout, |line| {
-            if let Some(own) = between.own(line) {
-                tell_output(own);
-            }
+    let (last_word, at_end) = mpsc::channel::<()>();
+    // A thread that libtest's capture follows to.
+    thread::Builder::new().spawn(move || {
+        each_line(stderr, |line| {
+            tell_error(line);
+            true
         });
+        drop(last_word);
+    })?;
+    let mut between = Between::new(word);
+    each_line(stdout, |line| {
+        if let Some(own) = between.own(line) {
+            tell_output(own);
+        }
+        between.ended.is_none()
     });
+    let status = child.wait()?;
+    // What the test has started may outlive it and hold the pipe.
+    let _ = at_end.recv_timeout(LAST_WORDS);
     Ok(Ran {
         began: between.began,
         ended: between.ended,
-        status: child.wait()?,
+        status,
     })
 }
 
-fn each_line(from: Option<impl Read>, mut take: impl FnMut(&str)) {
+/// Hands on each line, until `take` has enough.
+fn each_line(from: Option<impl Read>, mut take: impl FnMut(&str) -> bool) {
     let Some(from) = from else {
         return;
     };
@@ -139,7 +153,9 @@ fn each_line(from: Option<impl Read>, mut take: impl FnMut(&str)) {
         .read_until(b'\n', &mut line)
         .is_ok_and(|length| length != 0)
     {
-        take(&String::from_utf8_lossy(&line));
+        if !take(&String::from_utf8_lossy(&line)) {
+            return;
+        }
         line.clear();
     }
 }

@@ -295,6 +295,15 @@ impl Stretch {
         };
         self.live_records(policy, company, &mut left);
         self.anomalies(company, &mut left);
+        // An allocator's figures have no owner: what strangers did would be taken for the test's.
+        let all_is_the_test_s = !self.strangers_may_run(company) && left.owner_unknown.count == 0;
+        let unreported = judge::handed_out(&self.before, &left.after, policy.tolerance);
+        if all_is_the_test_s {
+            left.held.extend(unreported);
+        } else {
+            left.notes
+                .extend(unreported.iter().filter_map(remarks::not_judged));
+        }
         let reserves = judge::risen(&self.before, &left.after, policy.reserved_tolerance);
         let alone = judge::unexplained(reserves, &mut left.held);
         if company.met_a_check() && !left.held.is_empty() {
@@ -302,13 +311,12 @@ impl Stretch {
                 "other checks ran at the same time: the tables count what they took too".to_owned(),
             );
         }
-        if self.strangers_may_run(company) || left.owner_unknown.count != 0 {
-            // A reserve has no owner: theirs would be taken for the test's.
+        if all_is_the_test_s {
+            left.held.extend(alone);
+        } else {
             left.notes
                 .extend(alone.iter().filter_map(remarks::not_judged));
-            return left;
         }
-        left.held.extend(alone);
         left
     }
 
@@ -364,7 +372,7 @@ impl Stretch {
 
     /// Made inside, by a thread of no open scope.
     fn is_a_stranger(&self, record: &Record, family: &Family) -> bool {
-        record.sequence >= self.began && family.is_a_stranger(record)
+        record.sequence >= self.since && family.is_a_stranger(record)
     }
 
     /// What happened inside beside the coming and going of records.

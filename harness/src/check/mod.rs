@@ -1,12 +1,14 @@
 //! One check, from its beginning to its outcome.
 
 mod blind;
+mod block;
 mod body;
 mod company;
 mod conclude;
 mod entry;
 mod expect;
 mod family;
+mod figures;
 mod gate;
 mod here;
 mod isolate;
@@ -21,6 +23,7 @@ mod rounds;
 mod run;
 #[cfg(feature = "main")]
 mod runner;
+mod scope;
 mod sites;
 mod sources;
 mod summary;
@@ -29,8 +32,14 @@ mod token;
 mod uncovered;
 mod warmup;
 
+pub use block::{Check, assert_no_growth};
+pub use figures::{
+    Snapshot, gpu_available, max_memory_allocated, memory_allocated, memory_reserved,
+    memory_summary, snapshot,
+};
 pub(crate) use here::check_here;
 pub use program::run_program;
 pub use run::{run, run_test};
 #[cfg(feature = "main")]
 pub use runner::main;
+pub use scope::{Entered, Instrument, Instrumented, OpenScope, Scope};

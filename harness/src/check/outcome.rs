@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use super::blind::Blindness;
 use super::body::{self, End};
+use super::conclude::Subject;
 use crate::case::Case;
 use crate::config::{FirstUse, Mode, Policy};
 use crate::options::OnLeak;
@@ -104,20 +105,21 @@ pub(crate) fn tell(text: &str) {
 
 /// The report as the reader of this process's errors gets it.
 pub(crate) fn story(report: &Report) -> String {
-    let mut story = String::new();
-    // A string takes all that is written.
-    let _ = text::render(report, &Rendering::for_stderr(), &mut story);
-    story
+    text::to_string(report, &Rendering::for_stderr())
 }
 
 /// Fails the test as a panic would. The line is written here, not by the panic hook: runners take
 /// the story from what follows the last such line, and the report belongs to it.
 pub(crate) fn fail(case: &Case, headline: &str, story: &str) -> ! {
-    let Case { origin, .. } = case;
-    let at = format!("{}:{}:{}", origin.file, origin.line, origin.column);
+    fail_at(&Subject::of(case), headline, story)
+}
+
+/// As [`fail`], for a block.
+pub(crate) fn fail_at(subject: &Subject<'_>, headline: &str, story: &str) -> ! {
+    let at = format!("{}:{}:{}", subject.file, subject.line, subject.column);
     tell(&format!(
         "\nthread '{}' panicked at {at}: {headline}\n\n{story}",
-        case.name()
+        subject.test
     ));
     resume_unwind(Box::new(headline.to_owned()))
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::body::{self, End};
 use super::company;
 use super::outcome::{self, Outcome};
-use super::run::{is_left_out, is_unchecked, judge};
+use super::run::{Task, is_left_out, is_unchecked, judge};
 use crate::case::Case;
 use crate::config::{Mode, Policy};
 
@@ -38,7 +38,7 @@ pub fn run_program(case: &'static Case) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     company::is_one_program();
-    let judged = match judge(case, &policy, None, |scope| {
+    let judged = match judge(&Task::of(case), &policy, None, |scope| {
         body::run_main(scope, case.body)
     }) {
         Ok(judged) => judged,

@@ -37,15 +37,17 @@ pub(super) fn returned(count: u64, bytes: u64) -> Option<String> {
     })
 }
 
-/// That a reserve which rose is nobody's.
-pub(super) fn not_judged(reserve: &Held) -> Option<String> {
-    let What::Reserve(holder) = &reserve.key.what else {
-        return None;
+/// That an allocator's figure which rose is nobody's.
+pub(super) fn not_judged(held: &Held) -> Option<String> {
+    let (risen, what) = match &held.key.what {
+        What::HandedOut => (format!("handed out by {}", held.key.layer), "a sum"),
+        What::Reserve(holder) => (format!("reserved by {holder}"), "a reserve"),
+        _ => return None,
     };
     Some(format!(
-        "{} more reserved by {holder} on {}, not judged: threads of no check took memory \
-         meanwhile, and a reserve has no owner",
-        exact_size(reserve.bytes),
-        reserve.key.place
+        "{} more {risen} on {}, not judged: threads of no check took memory meanwhile, and {what} \
+         has no owner",
+        exact_size(held.bytes),
+        held.key.place
     ))
 }

@@ -12,12 +12,11 @@ use super::measure::{Earlier, Measured, is_inside_a_check, measure, run_unmeasur
 use super::summary::{self, UnderWay};
 use super::{body, entry, expect, isolate, outcome, poison, rounds, warmup};
 use crate::capture::cupti;
-use crate::case::Case;
+use crate::case::{Case, ShouldPanic};
 use crate::config::{self, Mode, Policy, WithoutGpu};
 use crate::ledger::ScopeId;
 use crate::observe;
 use crate::report::Sink;
-use crate::report::again;
 use crate::report::model::Report;
 use crate::report::workspace::Workspace;
 
@@ -49,7 +48,7 @@ pub fn run_test(case: &'static Case) -> ExitCode {
 
 /// Who calls a check.
 #[derive(Clone, Copy)]
-enum Caller {
+pub(super) enum Caller {
     /// For whom no check waits.
     Runner,
     /// For whom the check inside may wait.
@@ -83,7 +82,7 @@ fn policy(case: &Case) -> Policy {
         .unwrap_or_else(|error| outcome::fail(case, &error, ""))
 }
 
-fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {
+pub(super) fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {
     let manner = if policy.parallel {
         Manner::Parallel
     } else {
@@ -97,7 +96,7 @@ fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {
 
 fn check(case: &'static Case, policy: &Policy, turn: Option<&Turn<'_>>) -> ExitCode {
     let run = |scope| body::run(case.name(), scope, case.body);
-    match judge(case, policy, turn, run) {
+    match judge(&Task::of(case), policy, turn, run) {
         Ok(judged) => {
             let outcome = outcome::weigh(&judged.report, policy, judged.blindness.as_ref());
             if let Some(missed) = judged
@@ -109,6 +108,27 @@ fn check(case: &'static Case, policy: &Policy, turn: Option<&Turn<'_>>) -> ExitC
             outcome::conclude(case, judged.end, &judged.report, outcome)
         }
         Err(end) => outcome::end_unjudged(case, end),
+    }
+}
+
+/// What there is to judge, beside the body.
+pub(super) struct Task<'a> {
+    pub(super) subject: Subject<'a>,
+    pub(super) manifest_dir: Option<&'a str>,
+    pub(super) should_panic: Option<ShouldPanic>,
+}
+
+impl<'a> Task<'a> {
+    /// That of an annotated test.
+    pub(super) fn of(case: &'a Case) -> Self {
+        let subject = Subject::of(case);
+        let allowed = config::allowed(&case.options, case.origin.manifest_dir)
+            .unwrap_or_else(|error| outcome::fail_at(&subject, &error, ""));
+        Self {
+            subject: Subject { allowed, ..subject },
+            manifest_dir: case.origin.manifest_dir,
+            should_panic: case.should_panic,
+        }
     }
 }
 
@@ -124,24 +144,24 @@ pub(super) struct Judged {
 /// Runs a body as often as it takes to judge it; the end of a warm-up that did not end as it
 /// should.
 pub(super) fn judge(
-    case: &'static Case,
+    task: &Task<'_>,
     policy: &Policy,
     turn: Option<&Turn<'_>>,
     run: impl Fn(ScopeId) -> body::End,
 ) -> Result<Judged, body::End> {
     let start = Instant::now();
     let company = Company::of(turn);
-    let _under_way = begin(case);
+    let _under_way = begin(task);
     let mut earlier = Earlier::default();
     for _ in 0..policy.warmup {
         let (scope, end) = run_unmeasured(&run);
-        if !end.as_expected(case.should_panic) {
+        if !end.as_expected(task.should_panic) {
             return Err(end);
         }
         earlier.scopes.push(scope);
     }
     let mut measure = |earlier: &mut Earlier| {
-        let measured = measure(policy, case.should_panic, company, earlier, &run);
+        let measured = measure(policy, task.should_panic, company, earlier, &run);
         earlier.scopes.push(measured.scope);
         measured
     };
@@ -152,15 +172,17 @@ pub(super) fn judge(
         blindness,
     } = if policy.rounds > 1 {
         let rounds = rounds::run(policy.rounds, earlier, &mut measure);
-        by_rounds(case, rounds)
+        by_rounds(task, rounds)
     } else {
         let first = measure(&mut earlier);
+        // Of both runs together, so that what the second one only replaces is no loss.
+        earlier.since = Some(first.began);
         let second = needs_confirmation(&first, policy).then(|| measure(&mut earlier));
-        once(case, first, second)
+        once(task, first, second)
     };
     report.waited_ms = turn.map_or(0, |turn| turn.waited.as_millis() as u64);
     report.overhead_ms = start.elapsed().saturating_sub(body_time).as_secs_f64() * 1e3;
-    if let Some(file) = config::file_in_use(case.origin.manifest_dir) {
+    if let Some(file) = config::file_in_use(task.manifest_dir) {
         report.notes.push(format!("configured by {file}"));
     }
     let missed = match policy.expect {
@@ -168,7 +190,7 @@ pub(super) fn judge(
         Some(expect) if blindness.is_none() => expect::settle(expect, &mut report).err(),
         _ => None,
     };
-    file(case, &report, &ended);
+    file(task, company, &report, &ended);
     Ok(Judged {
         end: ended.end,
         report,
@@ -187,9 +209,14 @@ struct Seen {
 }
 
 /// One run, and the one that confirmed what it left.
-fn once(case: &Case, first: Measured, second: Option<Measured>) -> Seen {
+fn once(task: &Task<'_>, first: Measured, second: Option<Measured>) -> Seen {
     let blindness = blind::blindness(first.saw_events);
-    let report = conclude(subject(case), &first, second.as_ref(), blindness.as_ref());
+    let report = conclude(
+        task.subject.clone(),
+        &first,
+        second.as_ref(),
+        blindness.as_ref(),
+    );
     let again = second.map_or(Duration::ZERO, |second| second.body_time);
     Seen {
         report,
@@ -200,9 +227,9 @@ fn once(case: &Case, first: Measured, second: Option<Measured>) -> Seen {
 }
 
 /// Several, of which only what grows in each is told.
-fn by_rounds(case: &Case, rounds: rounds::Rounds) -> Seen {
+fn by_rounds(task: &Task<'_>, rounds: rounds::Rounds) -> Seen {
     let blindness = blind::blindness(rounds.first.saw_events);
-    let report = conclude_rounds(subject(case), &rounds, blindness.as_ref());
+    let report = conclude_rounds(task.subject.clone(), &rounds, blindness.as_ref());
     let ended = match rounds.last {
         Some(last) if !last.as_expected => last,
         _ => rounds.first,
@@ -218,15 +245,21 @@ fn by_rounds(case: &Case, rounds: rounds::Rounds) -> Seen {
 /// Gets everything ready that must be there before the body: the driver's tracer, ears for other
 /// sources, the line in the run file by which a killed test is known, and what the process warms
 /// up once.
-fn begin(case: &'static Case) -> UnderWay {
-    Workspace::init(case.origin.manifest_dir, case.origin.file);
+fn begin(task: &Task<'_>) -> UnderWay {
+    let subject = &task.subject;
+    listen(task.manifest_dir, subject.file);
+    let under_way = summary::began(subject.test);
+    Sink::global().began(subject.test, subject.file, subject.line);
+    warmup::run_hooks(subject);
+    under_way
+}
+
+/// The driver's tracer, and ears for other sources.
+pub(super) fn listen(manifest_dir: Option<&str>, file: &str) {
+    Workspace::init(manifest_dir, file);
     observe::listen();
     // Its absence is judged after the body, when it is known whether there was anything to see.
     let _ = cupti::start();
-    let under_way = summary::began(case.name());
-    Sink::global().began(case.name(), case.origin.file, case.origin.line);
-    warmup::run_hooks(case);
-    under_way
 }
 
 /// Whether the body runs a second time: only what repeats is a leak.
@@ -237,22 +270,13 @@ fn needs_confirmation(first: &Measured, policy: &Policy) -> bool {
     policy.confirm && first.as_expected && found && !broken
 }
 
-fn subject(case: &Case) -> Subject<'_> {
-    Subject {
-        test: case.name(),
-        file: case.origin.file,
-        line: case.origin.line,
-        column: case.origin.column,
-        again: again::command(case),
-        allowed: config::allowed(&case.options, case.origin.manifest_dir)
-            .unwrap_or_else(|error| outcome::fail(case, &error, "")),
-    }
-}
-
 /// Writes the report down where the run's summary and other programs find it.
-fn file(case: &Case, report: &Report, first: &Measured) {
-    if first.poisoned_inside.is_some() {
-        poison::blame(case.name());
+fn file(task: &Task<'_>, company: Company<'_>, report: &Report, first: &Measured) {
+    let test = task.subject.test;
+    if first.poisoned_inside.is_some() && company.met_a_check() {
+        poison::blame(&format!("{test} or a check that ran beside it"));
+    } else if first.poisoned_inside.is_some() {
+        poison::blame(test);
     }
     summary::add(report, first.owner_unknown);
     Sink::global().finished(report);

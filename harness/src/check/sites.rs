@@ -58,7 +58,7 @@ impl Sites {
     }
 
     fn representative(&mut self, held: &Held) -> StackId {
-        if matches!(held.key.what, What::Reserve(_)) {
+        if matches!(held.key.what, What::HandedOut | What::Reserve(_)) {
             return held.key.stack;
         }
         let Site {
@@ -123,8 +123,8 @@ pub(crate) fn site(stack: StackId, held: &Held) -> Site {
             kind: Some(kind), ..
         } => kind,
         What::FailedFree { kind: None, .. } => Kind::Linear,
-        // A reserve has grown by many hands.
-        What::Reserve(_) => return Site::default(),
+        // A sum has grown by many hands.
+        What::HandedOut | What::Reserve(_) => return Site::default(),
     };
     site_of(stack, kind)
 }

@@ -13,15 +13,15 @@ use crate::report::{Sink, Summary};
 static SUMMARY: Mutex<Option<Summary>> = Mutex::new(None);
 
 /// The checks that have begun and not ended.
-static UNDER_WAY: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+static UNDER_WAY: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-fn under_way() -> MutexGuard<'static, Vec<&'static str>> {
+fn under_way() -> MutexGuard<'static, Vec<String>> {
     UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A check that is under way: as long as this lives, the end of the process aborts it.
 #[derive(Debug)]
-pub(crate) struct UnderWay(&'static str);
+pub(crate) struct UnderWay(String);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
@@ -33,10 +33,10 @@ impl Drop for UnderWay {
 
 /// A check begins.
 #[must_use = "the check is over when this is dropped"]
-pub(crate) fn began(test: &'static str) -> UnderWay {
-    under_way().push(test);
+pub(crate) fn began(test: &str) -> UnderWay {
+    under_way().push(test.to_owned());
     tell_at_exit();
-    UnderWay(test)
+    UnderWay(test.to_owned())
 }
 
 fn lock() -> MutexGuard<'static, Option<Summary>> {
@@ -113,7 +113,7 @@ fn tell() {
     }
     let mut summary = all.unwrap_or_default();
     for test in aborted {
-        summary.add_aborted(test);
+        summary.add_aborted(&test);
     }
     note_what_is_missing(&mut summary);
     if let Some(text) = summary.text() {

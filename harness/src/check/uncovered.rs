@@ -6,26 +6,35 @@ use crate::probe;
 use crate::report::allocators::{self, Allocator};
 use crate::report::model::Reason;
 
-/// Takes out what was taken through a caching allocator without a probe, and returns the
-/// allocators.
+/// Takes out what was taken through a known caching allocator, and returns those that have no probe.
 ///
-/// Its blocks cannot be judged, and its segments are no leaks: they stay for the next block. Looks
-/// the stacks up, so call it when there is nothing left to wait for.
+/// Its segments are no leaks: they stay for the next block. Looks the stacks up, so call it when
+/// there is nothing left to wait for.
 pub(crate) fn take_uncovered(held: &mut Vec<Held>) -> Vec<&'static Allocator> {
     let mut uncovered: Vec<&'static Allocator> = Vec::new();
     held.retain(|held| {
-        let Some(allocator) = uncovered_allocator(held) else {
+        let Some(allocator) = known_allocator(held) else {
             return true;
         };
-        if !uncovered.contains(&allocator) {
-            uncovered.push(allocator);
+        let mut probes = probe::all().into_iter();
+        match probes.find(|probe| probe.name() == allocator.name) {
+            // It is no segment of which the probe tells, so it was forgotten.
+            Some(probe) if !probe.segments(held.key.place).is_empty() => true,
+            // A segment, though the probe cannot tell of any: judged with the allocator's figures.
+            Some(_) => false,
+            None => {
+                if !uncovered.contains(&allocator) {
+                    uncovered.push(allocator);
+                }
+                false
+            }
         }
-        false
     });
     uncovered
 }
 
-fn uncovered_allocator(held: &Held) -> Option<&'static Allocator> {
+/// The known allocator that holds this.
+fn known_allocator(held: &Held) -> Option<&'static Allocator> {
     let is_memory = matches!(
         held.key.what,
         What::Live(kind) | What::EndedWithContext(kind, _) if !kind.is_handle()
@@ -33,12 +42,7 @@ fn uncovered_allocator(held: &Held) -> Option<&'static Allocator> {
     if !is_memory || held.key.layer != Layer::DRIVER {
         return None;
     }
-    let frames = ledger::live().stacks().frames(held.key.stack);
-    let allocator = allocators::allocator(frames)?;
-    let probed = probe::all()
-        .iter()
-        .any(|probe| probe.name() == allocator.name);
-    (!probed).then_some(allocator)
+    allocators::allocator(ledger::live().stacks().frames(held.key.stack))
 }
 
 /// Why a check cannot speak for such an allocator. The same for every check, so that a run tells

@@ -5,8 +5,8 @@ use std::thread;
 
 use gpu_leak_check_threads as threads;
 
+use super::conclude::Subject;
 use super::{body, outcome};
-use crate::case::Case;
 use crate::registry;
 
 /// Runs every hook, the first time it is called; others wait until that is done.
@@ -14,7 +14,7 @@ use crate::registry;
 /// # Panics
 ///
 /// When a hook does: the check at hand fails by it.
-pub(crate) fn run_hooks(case: &Case) {
+pub(crate) fn run_hooks(subject: &Subject<'_>) {
     static DONE: Mutex<bool> = Mutex::new(false);
     let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
     if std::mem::replace(&mut *done, true) {
@@ -38,7 +38,7 @@ pub(crate) fn run_hooks(case: &Case) {
         if let Err(why) = end {
             drop(done);
             let failed = format!("the warm-up {} failed: {why}", hook.path);
-            outcome::fail(case, &failed, "");
+            outcome::fail_at(subject, &failed, "");
         }
     }
 }

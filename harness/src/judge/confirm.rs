@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::held::Held;
+use super::held::{Held, What};
 
 /// What the second run of the body showed of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +24,24 @@ pub(crate) struct Confirmed {
     pub(crate) first_use: bool,
 }
 
+/// What a second run has left more, of `both` runs' leftovers together: a run that gives back what
+/// the first left, and keeps its own instead, loses nothing. What is not live was the second's alone.
+pub(crate) fn gained(first: &[Held], both: Vec<Held>) -> Vec<Held> {
+    let more = |mut held: Held| {
+        let before = first.iter().find(|before| before.key == held.key);
+        if let (What::Live(_), Some(before)) = (&held.key.what, before) {
+            held.count = held.count.saturating_sub(before.count);
+            held.bytes = held.bytes.saturating_sub(before.bytes);
+            // One that was replaced by a larger one.
+            if held.bytes != 0 {
+                held.count = held.count.max(1);
+            }
+        }
+        (held.count != 0).then_some(held)
+    };
+    both.into_iter().filter_map(more).collect()
+}
+
 /// Compares two runs.
 ///
 /// What the second run left again is confirmed. Where it left less, the difference was one-time
@@ -40,9 +58,9 @@ pub(crate) fn confirm(first: Vec<Held>, second: &[Held]) -> Vec<Confirmed> {
                 second,
                 first_use: true,
             });
-        } else if count < held.count && bytes <= held.bytes {
+        } else if fewer(&held, count, bytes) {
             let mut once = held.clone();
-            once.count -= count;
+            once.count = held.count.saturating_sub(count).max(1);
             once.bytes -= bytes;
             let mut each_time = held;
             (each_time.count, each_time.bytes) = (count, bytes);
@@ -67,9 +85,17 @@ pub(crate) fn confirm(first: Vec<Held>, second: &[Held]) -> Vec<Confirmed> {
     results
 }
 
+/// Whether a run that left `count` and `bytes` again left less than `held`. A sum is always one.
+fn fewer(held: &Held, count: u64, bytes: u64) -> bool {
+    match held.key.what {
+        What::HandedOut => bytes < held.bytes,
+        _ => count < held.count && bytes <= held.bytes,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Confirmation, Held, confirm};
+    use super::{Confirmation, Held, confirm, gained};
     use crate::judge::{HeldKey, What};
     use crate::ledger::{Kind, Layer, Place, StackId};
 
@@ -109,6 +135,34 @@ mod tests {
             run(vec![held(1, 3)], vec![held(1, 2)]),
             [(2, false, two), (1, true, None)]
         );
+    }
+
+    #[test]
+    fn what_the_second_run_only_replaces_is_no_gain() {
+        let counts = |all: Vec<Held>| -> Vec<_> {
+            let counts = all.iter().map(|held| (held.key.stack.0, held.count));
+            counts.collect()
+        };
+        let first = [held(1, 2), held(2, 1)];
+        let both = vec![held(1, 2), held(2, 3), held(3, 1)];
+        assert_eq!(counts(gained(&first, both)), [(2, 2), (3, 1)]);
+    }
+
+    #[test]
+    fn of_a_sum_the_bytes_that_do_not_repeat_are_first_use() {
+        let sum = |bytes| {
+            let mut held = held(1, 0);
+            held.key.what = What::HandedOut;
+            held.add(bytes);
+            held
+        };
+        let all = confirm(vec![sum(100)], &[sum(60)]);
+        let split: Vec<_> = all
+            .iter()
+            .map(|it| (it.held.count, it.held.bytes, it.first_use))
+            .collect();
+        assert_eq!(split, [(1, 60, false), (1, 40, true)]);
+        assert_eq!(confirm(vec![sum(60)], &[sum(60)]).len(), 1);
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub(crate) enum What {
     },
     /// Gone only because its context ended.
     EndedWithContext(Kind, ContextEnd),
+    /// What an allocator has handed out, in sum: nobody reports its blocks.
+    HandedOut,
     /// An allocator's reserve.
     Reserve(String),
 }

@@ -5,6 +5,7 @@ mod claims;
 mod confirm;
 mod failure;
 mod growth;
+mod handed_out;
 mod happened;
 mod held;
 mod holding;
@@ -18,8 +19,9 @@ mod tolerance;
 pub(crate) use budget::{Budget, Limit, Over};
 pub(crate) use claims::Claims;
 pub use confirm::Confirmation;
-pub(crate) use confirm::{Confirmed, confirm};
+pub(crate) use confirm::{Confirmed, confirm, gained};
 pub(crate) use growth::{Grown, growth, is_an_incident};
+pub(crate) use handed_out::handed_out;
 pub(crate) use happened::happened;
 #[cfg(test)]
 pub(crate) use held::HeldKey;

@@ -69,6 +69,7 @@ pub(crate) fn pins(held: &Held, reserve: &Held) -> bool {
         return false;
     };
     let in_pool = match held.key.what {
+        What::HandedOut => true,
         What::Live(kind)
         | What::FailedFree {
             kind: Some(kind), ..

@@ -79,6 +79,12 @@ impl Holds {
         changes.push(Change::Appeared(record));
     }
 
+    /// Of what was opened more than once and is still open, the records of the earlier calls.
+    pub(super) fn earlier(&self) -> impl Iterator<Item = &Record> {
+        let held = self.0.values().filter(|object| object.count != 0);
+        held.flat_map(|object| &object.earlier)
+    }
+
     /// Whether anything holds what is under `key`.
     pub(super) fn is_held(&self, key: &Key) -> bool {
         self.0.get(key).is_some_and(|object| object.count != 0)

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::{headline, text};
 pub use crate::judge::{Confirmation, Part, Purpose};
 use crate::ledger::{Kind, Layer, Place};
 
@@ -32,6 +33,26 @@ pub struct Report {
     pub waited_ms: u64,
     /// Milliseconds spent on the check itself, the body's runs excluded.
     pub overhead_ms: f64,
+}
+
+impl Report {
+    /// Fails the test if something was left. What could not be measured fails nothing here: see
+    /// [`Report::verdict`].
+    ///
+    /// # Panics
+    ///
+    /// With the whole report, when it has a finding other than first use.
+    #[track_caller]
+    pub fn assert_clean(&self) {
+        let is_told_only =
+            |finding: &Finding| matches!(finding.verdict, Verdict::FirstUse | Verdict::Allowed);
+        assert!(
+            self.findings.iter().all(is_told_only),
+            "{}\n\n{}",
+            headline(self),
+            text::to_string(self, &text::Rendering::for_stderr())
+        );
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use super::escape;
 use super::excerpt::Sources;
-use super::model::{Report, Verdict};
+use super::model::{DeviceTable, Report, Verdict};
 use super::style::Style;
 use super::{finding, help, table};
 use crate::units::{exact_size, quantity};
@@ -40,6 +40,14 @@ pub fn to_string(report: &Report, how: &Rendering) -> String {
     let mut text = String::new();
     // Only the writer can fail, and a string takes everything.
     let _ = render(report, how, &mut text);
+    text
+}
+
+/// Tables of devices by themselves.
+pub(crate) fn tables(devices: &[DeviceTable], style: Style) -> String {
+    let mut text = String::new();
+    // Only the writer can fail, and a string takes everything.
+    let _ = table::write(devices, style, &mut text);
     text
 }
 

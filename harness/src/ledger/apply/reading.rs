@@ -67,10 +67,15 @@ impl Ledger {
         self.sequence.0.load(Ordering::Relaxed)
     }
 
-    /// Copies of the live records that `wanted` likes, oldest first.
+    /// Copies of the live records that `wanted` likes, oldest first. What was opened more than once
+    /// has one for each call that did.
     #[must_use]
-    pub fn select(&self, wanted: impl FnMut(&Record) -> bool) -> Vec<Record> {
-        self.table.select(wanted)
+    pub fn select(&self, mut wanted: impl FnMut(&Record) -> bool) -> Vec<Record> {
+        let mut found = self.table.select(&mut wanted);
+        let shared = self.shared.lock();
+        found.extend(shared.counted.earlier().filter(|record| wanted(record)));
+        found.sort_unstable_by_key(|record| record.sequence);
+        found
     }
 
     /// The live record under `key`.

@@ -1,0 +1,52 @@
+//! A small project that uses burn on a GPU, as any project does: nothing here knows that it is
+//! checked.
+
+use burn::backend::{Autodiff, Cuda, cuda::CudaDevice};
+use burn::module::Module;
+use burn::nn::loss::{MseLoss, Reduction};
+use burn::nn::{Linear, LinearConfig, Relu};
+use burn::optim::{AdamConfig, GradientsParams, Optimizer};
+use burn::tensor::{Distribution, Tensor, backend::Backend};
+
+/// What everything here computes on.
+pub type Gpu = Cuda<f32, i32>;
+
+/// Two layers.
+#[derive(Module, Debug)]
+struct Model<B: Backend> {
+    first: Linear<B>,
+    activation: Relu,
+    second: Linear<B>,
+}
+
+impl<B: Backend> Model<B> {
+    fn new(device: &B::Device) -> Self {
+        Self {
+            first: LinearConfig::new(32, 64).init(device),
+            activation: Relu::new(),
+            second: LinearConfig::new(64, 8).init(device),
+        }
+    }
+
+    fn forward(&self, input: Tensor<B, 2>) -> Tensor<B, 2> {
+        self.second
+            .forward(self.activation.forward(self.first.forward(input)))
+    }
+}
+
+/// Trains a model on a task of random numbers; the losses of `steps` steps.
+pub fn train(device: &CudaDevice, steps: usize) -> Vec<f32> {
+    let mut model = Model::<Autodiff<Gpu>>::new(device);
+    let mut optimizer = AdamConfig::new().init();
+    let input = Tensor::random([128, 32], Distribution::Normal(0., 1.), device);
+    let target = Tensor::random([128, 8], Distribution::Normal(0., 1.), device);
+    let mut losses = Vec::new();
+    for _ in 0..steps {
+        let output = model.forward(input.clone());
+        let loss = MseLoss::new().forward(output, target.clone(), Reduction::Mean);
+        let gradients = GradientsParams::from_grads(loss.backward(), &model);
+        model = optimizer.step(1e-2, model, gradients);
+        losses.push(loss.into_scalar());
+    }
+    losses
+}

@@ -1,0 +1,74 @@
+//! Training with burn leaves nothing on the GPU, and two ways to leave something are found.
+//!
+//! A thread of cubecl's own does the work of all tests, so they must run one at a time for a check to
+//! know whose work it is: `.cargo/config.toml` says so.
+
+use burn::backend::cuda::CudaDevice;
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::{Kind, Layer};
+use gpu_leak_client_burn::train;
+use gpu_leak_client_support as support;
+
+mod cubecl_probe;
+
+#[gpu_leak_check]
+#[test]
+fn training_frees_everything() {
+    let losses = train(&CudaDevice::new(0), 100);
+    assert!(losses[99] < losses[0], "it learns: {losses:?}");
+}
+
+/// Leaks, each to be run from a test below in a process of its own.
+mod planted {
+    use std::sync::Mutex;
+
+    use burn::backend::cuda::CudaDevice;
+    use burn::tensor::{Distribution, Tensor};
+    use gpu_leak_client_burn::Gpu;
+
+    use super::gpu_leak_check;
+
+    #[gpu_leak_check]
+    #[ignore = "leaks on purpose"]
+    #[test]
+    fn a_forgotten_tensor() {
+        let scores = Tensor::<Gpu, 2>::empty([256, 1024], &CudaDevice::new(0));
+        std::mem::forget(scores);
+    }
+
+    #[gpu_leak_check]
+    #[ignore = "leaks on purpose"]
+    #[test]
+    fn samples_kept_for_a_plot() {
+        static HISTORY: Mutex<Vec<Tensor<Gpu, 2>>> = Mutex::new(Vec::new());
+        for _ in 0..10 {
+            let noise = Distribution::Normal(0., 1.);
+            let samples = Tensor::random([16, 128], noise, &CudaDevice::new(0));
+            HISTORY.lock().unwrap().push(samples);
+        }
+    }
+}
+
+/// The one leak, which must be of cubecl's pools and of `bytes`. It has no line: cubecl takes memory
+/// on its own thread, pages at a time.
+#[track_caller]
+fn assert_found(test: &str, bytes: u64) {
+    let checked = support::run(&format!("planted::{test}"));
+    let leaks = checked.leaks();
+    let [leak] = leaks[..] else {
+        panic!("{} leaks\n{}", leaks.len(), checked.story);
+    };
+    let what = (leak.layer, leak.kind, leak.bytes);
+    let expected = (Layer::allocator("cubecl"), Some(Kind::Block), bytes);
+    assert_eq!(what, expected, "{}", checked.story);
+}
+
+#[test]
+fn a_forgotten_tensor_is_found() {
+    assert_found("a_forgotten_tensor", 256 * 1024 * 4);
+}
+
+#[test]
+fn samples_kept_for_a_plot_are_found() {
+    assert_found("samples_kept_for_a_plot", 10 * 16 * 128 * 4);
+}

@@ -1,0 +1,96 @@
+//! Training with candle leaves nothing on the GPU, and two ways to leave something are found.
+
+use candle_core::{DType, Device, Tensor};
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_client_candle::train;
+use gpu_leak_client_support as support;
+
+#[gpu_leak_check]
+#[test]
+fn training_frees_everything() -> candle_core::Result<()> {
+    let device = Device::new_cuda(0)?;
+    let losses = train(&device, 100)?;
+    assert!(losses[99] < losses[0], "it learns: {losses:?}");
+    Ok(())
+}
+
+/// Leaks, each to be run from a test below in a process of its own.
+mod planted {
+    use std::sync::{Mutex, OnceLock};
+
+    use gpu_leak_client_candle::Training;
+
+    use super::{DType, Device, Tensor, gpu_leak_check};
+
+    /// Kept for the whole process, as the first use of it is: a tensor holds its device, so that a
+    /// leaked tensor would take one of its own along, cuBLAS and all.
+    fn device() -> &'static Device {
+        static DEVICE: OnceLock<Device> = OnceLock::new();
+        DEVICE.get_or_init(|| Device::new_cuda(0).expect("a CUDA device"))
+    }
+
+    #[gpu_leak_check]
+    #[ignore = "leaks on purpose"]
+    #[test]
+    fn a_forgotten_tensor() {
+        let scores = Tensor::zeros((256, 1024), DType::F32, device()).unwrap(); // leak: forgotten
+        std::mem::forget(scores);
+    }
+
+    #[gpu_leak_check]
+    #[ignore = "leaks on purpose"]
+    #[test]
+    fn losses_kept_for_a_plot() -> candle_core::Result<()> {
+        static HISTORY: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());
+        let mut training = Training::new(device())?;
+        for _ in 0..10 {
+            // Without `detach` it would keep all it was computed from.
+            let loss = training.step()?.detach();
+            HISTORY.lock().unwrap().push(loss);
+        }
+        Ok(())
+    }
+}
+
+/// The one leak of memory, which must be `count` pieces of `bytes` in all, and whose site must be
+/// the only one.
+#[track_caller]
+fn assert_found(test: &str, (count, bytes): (u64, u64), line: (&str, u32)) {
+    let checked = support::run(&format!("planted::{test}"));
+    let (memory, handles): (Vec<_>, Vec<_>) = checked
+        .leaks()
+        .into_iter()
+        .partition(|leak| leak.kind == Some(Kind::StreamOrdered));
+    let [memory] = memory[..] else {
+        panic!("{} leaks of memory\n{}", memory.len(), checked.story);
+    };
+    assert_eq!(
+        (memory.count, memory.bytes),
+        (count, bytes),
+        "{}",
+        checked.story
+    );
+    assert_eq!(support::blamed(memory), Some(line), "{}", checked.story);
+    // cudarc makes two events for each slice of memory: who used it last.
+    for handle in &handles {
+        assert_eq!(handle.kind, Some(Kind::Event), "{}", checked.story);
+        assert_eq!(support::blamed(handle), Some(line), "{}", checked.story);
+    }
+    let events: u64 = handles.iter().map(|handle| handle.count).sum();
+    assert_eq!(events, 2 * count, "{}", checked.story);
+}
+
+#[test]
+fn a_forgotten_tensor_is_found() {
+    let line = support::line_of(include_str!("leaks.rs"), "forgotten");
+    let bytes = 256 * 1024 * 4;
+    assert_found("a_forgotten_tensor", (1, bytes), ("tests/leaks.rs", line));
+}
+
+#[test]
+fn losses_kept_for_a_plot_are_found() {
+    let line = support::line_of(include_str!("../src/lib.rs"), "loss");
+    let bytes = 10 * 4;
+    assert_found("losses_kept_for_a_plot", (10, bytes), ("src/lib.rs", line));
+}

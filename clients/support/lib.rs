@@ -1,0 +1,92 @@
+//! What the clients' tests of their tests share: a checked test in a process of its own, and the
+//! report it wrote.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use gpu_leak_check::report::json;
+use gpu_leak_check::report::model::{Finding, Report, Verdict};
+
+/// How a checked test ended and what its check found.
+pub struct Checked {
+    /// Whether the test passed.
+    pub passed: bool,
+    /// What the check said.
+    pub report: Report,
+    /// All that the process printed.
+    pub story: String,
+}
+
+impl Checked {
+    /// The findings of a test that failed because it leaks, those left out that were only made
+    /// once.
+    #[track_caller]
+    pub fn leaks(&self) -> Vec<&Finding> {
+        assert!(!self.passed, "a leak fails its test\n{}", self.story);
+        assert_eq!(self.report.verdict, Verdict::Leaked, "{}", self.story);
+        let findings = self.report.findings.iter();
+        findings
+            .filter(|finding| finding.verdict == Verdict::Leaked)
+            .collect()
+    }
+}
+
+/// Runs the checked test of this name in a process of its own.
+pub fn run(test: &str) -> Checked {
+    let folder = std::env::temp_dir().join(format!("gpu-leak-client-{}", std::process::id()));
+    let folder = folder.join(test.replace("::", "."));
+    let program = std::env::current_exe().expect("the path of this program");
+    let output = Command::new(program)
+        .args(["--exact", test, "--include-ignored", "--nocapture"])
+        .arg("--test-threads=1")
+        // There a check that cannot tell fails its test; what it says is the same.
+        .env_remove("CI")
+        .env("GPU_LEAK_CHECK_OUTPUT", &folder)
+        .output()
+        .expect("a child process");
+    let story = format!(
+        "{}\n{}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let mut reports: Vec<Report> = Vec::new();
+    for file in run_files(&folder) {
+        reports.extend(json::read(&file).expect("a run file").reports);
+    }
+    // What is left behind in a folder for temporary files does no harm.
+    let _ = std::fs::remove_dir_all(&folder);
+    assert_eq!(reports.len(), 1, "one check, one report\n{story}");
+    Checked {
+        passed: output.status.success(),
+        report: reports.remove(0),
+        story,
+    }
+}
+
+/// Every run file below `folder`.
+fn run_files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(run_files(&path));
+        } else if path.extension().is_some_and(|ending| ending == "jsonl") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The file and line that a finding blames.
+pub fn blamed(finding: &Finding) -> Option<(&str, u32)> {
+    let frame = &finding.site.frames[finding.site.user?];
+    Some((frame.file.as_deref()?, frame.line?))
+}
+
+/// The number of the line of `source` that ends in `// leak: mark`.
+pub fn line_of(source: &str, mark: &str) -> u32 {
+    let ending = format!("// leak: {mark}");
+    let line = source.lines().position(|line| line.ends_with(&ending));
+    u32::try_from(line.expect("the mark is in the source") + 1).expect("few lines")
+}

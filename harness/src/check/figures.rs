@@ -1,0 +1,150 @@
+//! What is held right now, for assertions of a test's own.
+
+use super::blind;
+use super::conclude::finding;
+use super::sources;
+use super::tables::tables;
+use crate::judge::{self, Confirmed, LevelName, What};
+use crate::ledger::{self, Layer, Place, Record};
+use crate::probe;
+use crate::report::model::Finding;
+use crate::report::{Style, text};
+
+/// Whether this machine has a GPU that the CUDA driver can use.
+#[must_use]
+pub fn gpu_available() -> bool {
+    !blind::no_gpu()
+}
+
+/// The bytes that are handed out at `place` and not given back: by the driver, and inside caching
+/// allocators that have a [`Probe`](crate::probe::Probe). As every figure here, of what was taken
+/// since the first check of the process began.
+///
+/// ```
+/// use gpu_leak_check::{Place, memory_allocated};
+///
+/// assert_eq!(memory_allocated(Place::cuda(0)), 0);
+/// ```
+#[must_use]
+pub fn memory_allocated(place: Place) -> u64 {
+    let inside: u64 = probes_at(place).map(|probe| probe.allocated(place)).sum();
+    inside + beside_probes(place)
+}
+
+/// The bytes that are held at `place`, handed out or cached.
+#[must_use]
+pub fn memory_reserved(place: Place) -> u64 {
+    let inside: u64 = probes_at(place).map(|probe| probe.reserved(place)).sum();
+    let levels = sources::read().levels;
+    let pools = levels
+        .iter()
+        .filter(|level| level.place == place && matches!(level.name, LevelName::Pool(_)));
+    let cached: u64 = pools
+        .filter_map(|pool| pool.reserved?.checked_sub(pool.allocated))
+        .sum();
+    inside + beside_probes(place) + cached
+}
+
+/// The most bytes that were handed out at `place` at once since the check began: by allocators
+/// with a [`Probe`](crate::probe::Probe) where there are such, else by the driver.
+#[must_use]
+pub fn max_memory_allocated(place: Place) -> u64 {
+    let levels = sources::read().levels;
+    let at_place = || levels.iter().filter(|level| level.place == place);
+    let is_probed = |name: &LevelName| matches!(name, LevelName::Probe(_));
+    let has_probe = at_place().any(|level| is_probed(&level.name));
+    at_place()
+        .filter(|level| is_probed(&level.name) == has_probe)
+        .filter_map(|level| level.peak)
+        .sum()
+}
+
+/// What each device holds, as the table of a report.
+#[must_use]
+pub fn memory_summary() -> String {
+    let now = sources::read();
+    text::tables(&tables(&now, &now), Style::PLAIN)
+}
+
+fn probes_at(place: Place) -> impl Iterator<Item = &'static dyn probe::Probe> {
+    let all = probe::all().into_iter();
+    all.filter(move |probe| probe.places().contains(&place))
+}
+
+/// What no probe speaks for.
+fn unprobed() -> Vec<Record> {
+    let probed: Vec<_> = probe::all()
+        .iter()
+        .map(|probe| Layer::allocator(probe.name()))
+        .collect();
+    let ledger = ledger::live();
+    let claims = sources::claims();
+    let holdings = ledger.holdings();
+    let mut records = ledger.select(|record| !probed.contains(&record.made.layer));
+    records.retain(|record| claims.owner(record, &holdings).is_none());
+    records
+}
+
+fn beside_probes(place: Place) -> u64 {
+    let mut records = unprobed();
+    records.retain(|record| record.made.place == place && !record.made.kind.is_handle());
+    records.iter().map(|record| record.made.bytes).sum()
+}
+
+/// What is live at one moment, one by one.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    live: Vec<Record>,
+}
+
+/// Everything that is live now: allocations, blocks of allocators that report, objects. Segments
+/// of an allocator with a probe are left out.
+///
+/// ```
+/// use gpu_leak_check::snapshot;
+///
+/// let before = snapshot();
+/// // …
+/// let new = snapshot().since(&before);
+/// assert!(new.is_empty());
+/// ```
+#[must_use]
+pub fn snapshot() -> Snapshot {
+    let claims = sources::claims();
+    let ledger = ledger::live();
+    let holdings = ledger.holdings();
+    let mut live = ledger.select(|_| true);
+    live.retain(|record| claims.owner(record, &holdings).is_none());
+    Snapshot { live }
+}
+
+impl Snapshot {
+    /// How many things are live.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.live.len()
+    }
+
+    /// What is live here and was not there in an earlier one, by the line that took it.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Vec<Finding> {
+        let known: std::collections::BTreeSet<u64> =
+            earlier.live.iter().map(|record| record.sequence).collect();
+        let new = self
+            .live
+            .iter()
+            .filter(|record| !known.contains(&record.sequence))
+            .map(|record| (*record, What::Live(record.made.kind), None));
+        let held = judge::group(new);
+        held.into_iter()
+            .map(|held| {
+                let unconfirmed = Confirmed {
+                    held,
+                    second: None,
+                    first_use: false,
+                };
+                finding(&unconfirmed, None)
+            })
+            .collect()
+    }
+}

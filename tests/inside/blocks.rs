@@ -1,0 +1,169 @@
+//! Checks of blocks inside a test.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_check::{Check, assert_no_growth, gpu_leak_check};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+
+use super::{give_back, take};
+
+fn of(test: &str) -> Run {
+    Run::of(&format!("inside::blocks::{test}"))
+}
+
+fn run(test: &str) -> Checked {
+    checked::finish(of(test))
+}
+
+/// The test failed; the report of this block.
+#[track_caller]
+fn failed<'a>(checked: &'a Checked, block: &str) -> &'a Report {
+    assert!(!checked.child.status.success(), "{}", checked.story());
+    let report = checked.reports.iter().find(|report| report.test == block);
+    report.unwrap_or_else(|| panic!("no report of {block}\n{}", checked.story()))
+}
+
+#[test]
+#[ignore = "leaks on purpose"]
+fn leaks() {
+    Check::new("clean step").run(|| give_back(take(1)));
+    Check::new("leaky step").run(|| _ = take(8));
+}
+
+#[test]
+fn a_block_that_leaks_fails_its_test_with_the_report() {
+    let checked = run("leaks");
+    let report = failed(&checked, "leaky step");
+    assert_eq!(report.verdict, Verdict::Leaked, "{}", checked.story());
+    assert!(
+        report.findings[0].confirmed.is_some(),
+        "{}",
+        checked.story()
+    );
+    let told = "thread 'leaky step' panicked at tests/inside/blocks.rs";
+    assert!(checked.child.stderr.contains(told), "{}", checked.story());
+    assert_eq!(checked.reports[0].verdict, Verdict::Clean);
+}
+
+#[gpu_leak_check]
+#[ignore = "run by others"]
+#[test]
+fn goes_on_with_what_its_block_returned() {
+    let taken = Check::new("returns")
+        .tolerance("1 KiB")
+        .confirm(false)
+        .run(|| take(1024));
+    give_back(taken);
+}
+
+#[test]
+fn what_a_block_returns_goes_on_and_is_the_test_s() {
+    let checked = run("goes_on_with_what_its_block_returned");
+    assert!(checked.child.status.success(), "{}", checked.story());
+}
+
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+#[test]
+#[ignore = "counts the runs of its blocks"]
+#[expect(clippy::print_stdout, reason = "the test looks for it")]
+fn fills_a_static() {
+    static TABLE: OnceLock<u64> = OnceLock::new();
+    Check::new("first use").run(|| {
+        RUNS.fetch_add(1, Ordering::Relaxed);
+        TABLE.get_or_init(|| take(16));
+    });
+    println!("{} runs", RUNS.load(Ordering::Relaxed));
+}
+
+#[test]
+fn what_a_block_makes_once_is_told_and_fails_nothing() {
+    let checked = run("fills_a_static");
+    assert!(checked.child.status.success(), "{}", checked.story());
+    assert_eq!(checked.report().verdict, Verdict::FirstUse);
+    assert!(
+        checked.child.stdout.contains("2 runs"),
+        "{}",
+        checked.story()
+    );
+}
+
+#[test]
+fn switched_off_a_block_runs_once_and_is_not_judged() {
+    let checked = checked::finish(of("leaks").env("GPU_LEAK_CHECK", "off"));
+    assert!(checked.child.status.success(), "{}", checked.story());
+    assert!(checked.reports.is_empty(), "{}", checked.story());
+}
+
+#[test]
+#[ignore = "panics on purpose"]
+fn panics() {
+    Check::new("panics").run(|| {
+        take(8);
+        panic!("the block's own panic");
+    })
+}
+
+#[test]
+fn a_block_s_own_panic_stays_the_outcome_and_the_leak_is_told_beside_it() {
+    let checked = run("panics");
+    assert_eq!(failed(&checked, "panics").verdict, Verdict::Leaked);
+    for words in ["the block's own panic", "gpu leak: 1 allocation, 8 B"] {
+        assert!(checked.child.stderr.contains(words), "{}", checked.story());
+    }
+    assert!(checked.aborted.is_empty(), "{}", checked.story());
+}
+
+#[test]
+#[ignore = "passes its limit on purpose"]
+fn takes_too_much() {
+    let limited = || Check::new("limited").layer("inside").max_allocated("1 KiB");
+    limited().run(|| give_back(take(1024)));
+    limited().run(|| give_back(take(1025)));
+}
+
+#[test]
+fn a_block_has_the_limits_of_a_test() {
+    let checked = run("takes_too_much");
+    failed(&checked, "limited");
+    let verdicts: Vec<_> = checked
+        .reports
+        .iter()
+        .map(|report| report.verdict)
+        .collect();
+    assert_eq!(verdicts, [Verdict::Clean, Verdict::OverBudget]);
+}
+
+#[test]
+#[ignore = "grows on purpose"]
+fn grows() {
+    static TABLE: OnceLock<u64> = OnceLock::new();
+    assert_no_growth(4, || _ = TABLE.get_or_init(|| take(16)));
+    assert_no_growth(4, || _ = take(2));
+}
+
+#[test]
+fn what_every_round_leaves_more_of_fails_and_what_one_made_does_not() {
+    let checked = run("grows");
+    failed(&checked, "assert_no_growth");
+    let verdicts: Vec<_> = checked
+        .reports
+        .iter()
+        .map(|report| report.verdict)
+        .collect();
+    assert_eq!(
+        verdicts,
+        [Verdict::Clean, Verdict::Grew],
+        "{}",
+        checked.story()
+    );
+}
+
+#[test]
+#[should_panic(expected = "MiB")]
+fn a_size_that_is_none_says_what_may_stand_there() {
+    let _ = Check::new("wrong").tolerance("1 MB");
+}

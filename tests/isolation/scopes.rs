@@ -1,0 +1,335 @@
+//! Whose work it is: threads, pools, runtimes and tasks, by themselves and with `Scope`.
+
+use std::process::ExitCode;
+use std::sync::OnceLock;
+use std::thread;
+
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::{Instrument, Scope, gpu_leak_check};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+use rayon::prelude::{IntoParallelIterator, ParallelIterator};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use tokio::runtime::{self, Runtime};
+
+use super::{give_back, report, take};
+
+fn run(test: &str) -> Checked {
+    checked::finish(Run::of(&format!("isolation::scopes::{test}")).in_company())
+}
+
+/// The last check of the process found this many bytes leaked.
+#[track_caller]
+fn assert_leaks(test: &str, bytes: u64) {
+    let checked = run(test);
+    let story = checked.story();
+    let report = checked.reports.last().expect("a report");
+    assert_eq!(report.verdict, Verdict::Leaked, "{story}");
+    let found: u64 = report.findings.iter().map(|finding| finding.bytes).sum();
+    assert_eq!(found, bytes, "{story}");
+    assert!(!checked.child.status.success(), "{story}");
+}
+
+/// Every check passed, and the summary tells of so many bytes that are nobody's.
+#[track_caller]
+fn assert_owner_unknown(test: &str, bytes: u64) {
+    let checked = run(test);
+    checked.assert_clean();
+    let told = format!("{bytes} B by threads outside every check");
+    assert!(checked.child.stderr.contains(&told), "{}", checked.story());
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn scoped_threads() {
+    thread::scope(|scope| {
+        scope.spawn(|| take(1));
+        scope.spawn(|| thread::scope(|inner| inner.spawn(|| take(2)).join()));
+    });
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn a_detached_thread() {
+    let (done, ended) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        take(4);
+        done.send(()).unwrap();
+        loop {
+            thread::park();
+        }
+    });
+    ended.recv().unwrap();
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn a_pool_of_its_own() {
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    pool.install(|| (0..8).into_par_iter().for_each(|_| _ = take(8)));
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn the_global_pool_that_it_starts() {
+    (0..8).into_par_iter().for_each(|_| _ = take(16));
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "leaks on purpose"]
+#[tokio::test]
+async fn a_runtime_on_one_thread() {
+    tokio::spawn(async { take(32) }).await.unwrap();
+    tokio::task::spawn_blocking(|| take(32)).await.unwrap();
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "leaks on purpose"]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_runtime_on_many_threads() {
+    let tasks: Vec<_> = (0..8).map(|_| tokio::spawn(async { take(64) })).collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    tokio::task::spawn_blocking(|| take(64)).await.unwrap();
+}
+
+#[test]
+fn what_threads_pools_and_runtimes_of_a_test_take_is_the_test_s() {
+    for (test, bytes) in [
+        ("scoped_threads", 3),
+        ("a_detached_thread", 4),
+        ("a_pool_of_its_own", 64),
+        ("the_global_pool_that_it_starts", 128),
+        ("a_runtime_on_one_thread", 64),
+        ("a_runtime_on_many_threads", 9 * 64),
+    ] {
+        assert_leaks(test, bytes);
+    }
+}
+
+/// One for the whole process.
+fn pool() -> &'static ThreadPool {
+    static POOL: OnceLock<ThreadPool> = OnceLock::new();
+    POOL.get_or_init(|| ThreadPoolBuilder::new().num_threads(2).build().unwrap())
+}
+
+/// One for the whole process.
+fn runtime() -> &'static Runtime {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    RUNTIME.get_or_init(|| {
+        runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .build()
+            .unwrap()
+    })
+}
+
+/// Runs a check in a process that has had both for long.
+fn with_old_pools(check: fn() -> ExitCode) {
+    // The first check brings up ears for what is taken.
+    has_nothing();
+    pool().install(|| ());
+    runtime().block_on(async { tokio::spawn(async {}).await.unwrap() });
+    check();
+}
+
+#[gpu_leak_check]
+#[ignore = "run by others"]
+#[test]
+fn has_nothing() {
+    give_back(take(1));
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "needs the pool of its caller"]
+#[test]
+fn uses_an_old_pool() {
+    pool().install(|| take(100));
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "needs the pool of its caller"]
+#[test]
+fn takes_its_scope_to_an_old_pool() {
+    let scope = Scope::current();
+    pool().install(|| scope.in_scope(|| take(200)));
+    pool().install(|| {
+        let entered = scope.enter();
+        take(200);
+        drop(entered);
+        assert!(Scope::current().is_none(), "the pool's thread has left it");
+    });
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "needs the runtime of its caller"]
+#[test]
+fn uses_an_old_runtime() {
+    let task = runtime().spawn(async { take(300) });
+    runtime().block_on(task).unwrap();
+}
+
+/// Takes memory as it is polled, on whatever thread, and as it is dropped.
+async fn takes_everywhere() {
+    struct TakesAtItsEnd;
+    impl Drop for TakesAtItsEnd {
+        fn drop(&mut self) {
+            take(1);
+        }
+    }
+    let _taken_at_the_end = TakesAtItsEnd;
+    for _ in 0..4 {
+        take(100);
+        tokio::task::yield_now().await;
+    }
+    std::future::pending::<()>().await;
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "needs the runtime of its caller"]
+#[test]
+fn takes_its_scope_to_an_old_runtime() {
+    let task = runtime().spawn(takes_everywhere().instrument(Scope::current()));
+    let other = runtime().spawn(async { take(1000) }.in_current_scope());
+    runtime().block_on(async {
+        other.await.unwrap();
+        // Until it has taken all it takes before it waits for ever.
+        while gpu_leak_check::ledger::live().live_in(scope_of_this_test()) < 5 {
+            tokio::task::yield_now().await;
+        }
+        task.abort();
+        assert!(task.await.unwrap_err().is_cancelled());
+    });
+}
+
+fn scope_of_this_test() -> gpu_leak_check::ledger::ScopeId {
+    let taken = gpu_leak_check::ledger::live().select(|record| record.made.bytes == 1000);
+    taken.first().expect("the other task's").made.caller.scope
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn an_old_pool() {
+    with_old_pools(uses_an_old_pool);
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn an_old_pool_with_a_scope() {
+    with_old_pools(takes_its_scope_to_an_old_pool);
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn an_old_runtime() {
+    with_old_pools(uses_an_old_runtime);
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn an_old_runtime_with_a_scope() {
+    with_old_pools(takes_its_scope_to_an_old_runtime);
+}
+
+#[test]
+fn what_pools_older_than_the_test_take_is_nobody_s() {
+    assert_owner_unknown("an_old_pool", 100);
+    assert_owner_unknown("an_old_runtime", 300);
+}
+
+#[test]
+fn what_pools_older_than_the_test_take_in_its_scope_is_the_test_s() {
+    assert_leaks("an_old_pool_with_a_scope", 400);
+    assert_leaks("an_old_runtime_with_a_scope", 1401);
+}
+
+#[gpu_leak_check(settle = "1ms")]
+#[ignore = "run by others"]
+#[test]
+fn starts_the_pool() {
+    pool().install(|| give_back(take(1)));
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn a_pool_that_outlives_its_scope() {
+    starts_the_pool();
+    uses_an_old_pool();
+}
+
+#[test]
+fn what_a_pool_takes_after_the_test_that_started_it_is_nobody_s() {
+    assert_owner_unknown("a_pool_that_outlives_its_scope", 100);
+}
+
+#[gpu_leak_check]
+#[ignore = "run by others"]
+#[test]
+fn has_stretches() {
+    let clean = Scope::open("clean");
+    clean.in_scope(|| give_back(take(1)));
+    clean.finish().assert_clean();
+
+    let line = line!() + 1;
+    let leaky = Scope::open("leaky");
+    let taken = leaky.in_scope(|| thread::scope(|scope| scope.spawn(|| take(7)).join().unwrap()));
+    take_beside_it();
+    let report = leaky.finish();
+    assert_eq!(report.verdict, Verdict::Leaked);
+    assert_eq!((report.findings.len(), report.findings[0].bytes), (1, 7));
+    assert_eq!((report.test.as_str(), report.line), ("leaky", line));
+    let told = std::panic::catch_unwind(|| report.assert_clean()).expect_err("a leak");
+    let told = told.downcast_ref::<String>().expect("a message");
+    assert!(
+        told.starts_with("gpu leak: 1 allocation, 7 B on isolation:0"),
+        "{told}"
+    );
+    give_back(taken);
+}
+
+fn take_beside_it() {
+    give_back(take(3));
+}
+
+#[test]
+fn a_stretch_tells_what_its_own_work_left() {
+    run("has_stretches").assert_clean();
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn never_finishes_its_stretches() {
+    Scope::open("dropped").in_scope(|| take(20));
+    let open = Scope::open("open to the end");
+    open.in_scope(|| take(2));
+    std::mem::forget(open);
+}
+
+#[test]
+fn what_an_unfinished_stretch_holds_is_the_test_s() {
+    assert_leaks("never_finishes_its_stretches", 22);
+}
+
+#[gpu_leak_check]
+#[ignore = "run by others"]
+#[test]
+fn tells_of_a_stretch_itself() {
+    let stretch = Scope::open("leaky");
+    stretch.in_scope(|| take(5));
+    assert_eq!(stretch.finish().verdict, Verdict::Leaked);
+}
+
+#[test]
+fn what_a_stretch_has_told_the_test_around_it_does_not_tell_again() {
+    let checked = run("tells_of_a_stretch_itself");
+    assert_eq!(
+        report(&checked, "tells_of_a_stretch_itself").verdict,
+        Verdict::Clean
+    );
+}

@@ -1,0 +1,228 @@
+//! Allocators that report none of their blocks: their probes' figures are all there is to judge.
+
+#![expect(unsafe_code, reason = "allocators take memory from the driver")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use cudarc::driver::{CudaContext, result};
+
+use gpu_leak_check::ledger::{Kind, Layer};
+use gpu_leak_check::probe::{Probe, Segment};
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::{Place, gpu_leak_check};
+use gpu_leak_tests::checked;
+
+/// It keeps count and never holds more than it has handed out.
+static HANDED_OUT: AtomicU64 = AtomicU64::new(0);
+
+struct Silent;
+
+static PROBE: Silent = Silent;
+gpu_leak_check::probe!(&PROBE);
+
+impl Probe for Silent {
+    fn name(&self) -> &'static str {
+        "silent"
+    }
+
+    fn places(&self) -> Vec<Place> {
+        vec![Place::named("silent:0")]
+    }
+
+    fn allocated(&self, _: Place) -> u64 {
+        HANDED_OUT.load(Ordering::Relaxed)
+    }
+
+    fn reserved(&self, place: Place) -> u64 {
+        self.allocated(place)
+    }
+
+    fn segments(&self, _: Place) -> Vec<Segment> {
+        Vec::new()
+    }
+
+    fn empty_cache(&self, _: Place) {}
+}
+
+/// Bears the name of a known allocator, and cannot tell its segments.
+struct CubeCl;
+
+static CUBECL: CubeCl = CubeCl;
+gpu_leak_check::probe!(&CUBECL);
+
+impl Probe for CubeCl {
+    fn name(&self) -> &'static str {
+        "cubecl"
+    }
+
+    fn places(&self) -> Vec<Place> {
+        Vec::new()
+    }
+
+    fn allocated(&self, _: Place) -> u64 {
+        0
+    }
+
+    fn reserved(&self, _: Place) -> u64 {
+        0
+    }
+
+    fn segments(&self, _: Place) -> Vec<Segment> {
+        Vec::new()
+    }
+
+    fn empty_cache(&self, _: Place) {}
+}
+
+/// Bears the name of a known allocator, and tells its segments: one that nobody else takes.
+struct Rmm;
+
+static RMM: Rmm = Rmm;
+gpu_leak_check::probe!(&RMM);
+
+impl Probe for Rmm {
+    fn name(&self) -> &'static str {
+        "rmm"
+    }
+
+    fn places(&self) -> Vec<Place> {
+        vec![Place::cuda(0)]
+    }
+
+    fn allocated(&self, _: Place) -> u64 {
+        0
+    }
+
+    fn reserved(&self, _: Place) -> u64 {
+        1
+    }
+
+    fn segments(&self, _: Place) -> Vec<Segment> {
+        vec![Segment {
+            address: 1,
+            bytes: 1,
+        }]
+    }
+
+    fn empty_cache(&self, _: Place) {}
+}
+
+/// Has the names that cubecl's allocator has in a stack.
+mod cubecl_runtime {
+    pub(super) mod memory_management {
+        #[inline(never)]
+        pub(crate) fn reserve() {
+            super::super::allocate();
+        }
+    }
+}
+
+/// Has the names that RMM's has.
+mod rmm {
+    pub(super) mod pool_memory_resource {
+        #[inline(never)]
+        pub(crate) fn reserve() {
+            super::super::allocate();
+        }
+    }
+}
+
+/// Takes 2 MiB from the driver for good.
+fn allocate() {
+    static CONTEXT: OnceLock<Arc<CudaContext>> = OnceLock::new();
+    let context = CONTEXT.get_or_init(|| CudaContext::new(0).expect("a device"));
+    context.bind_to_thread().expect("its context");
+    // SAFETY: the context is current to this thread.
+    unsafe { result::malloc_sync(2 << 20) }.expect("memory");
+}
+
+fn take(bytes: u64) {
+    HANDED_OUT.fetch_add(bytes, Ordering::Relaxed);
+}
+
+fn give_back(bytes: u64) {
+    HANDED_OUT.fetch_sub(bytes, Ordering::Relaxed);
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn keeps_a_block() {
+    take(4096);
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn keeps_a_block_of_its_first_run() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| take(4096));
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn gives_back_what_it_takes() {
+    take(4096);
+    give_back(4096);
+}
+
+#[test]
+fn more_than_before_is_a_leak_of_its_layer() {
+    let checked = checked::run("keeps_a_block");
+    let (report, story) = (checked.report(), checked.story());
+    assert!(!checked.child.status.success(), "{story}");
+    // The reserve that the block keeps is no finding beside it.
+    let [leak] = &report.findings[..] else {
+        panic!("{} findings\n{story}", report.findings.len());
+    };
+    assert_eq!(leak.verdict, Verdict::Leaked, "{story}");
+    assert_eq!(
+        (leak.kind, leak.bytes),
+        (Some(Kind::Block), 4096),
+        "{story}"
+    );
+    assert_eq!(leak.layer, Layer::allocator("silent"), "{story}");
+    let again = leak.confirmed.expect("the second run confirms it");
+    assert_eq!(again.bytes, 4096, "{story}");
+}
+
+#[test]
+fn what_only_the_first_run_kept_is_first_use() {
+    let checked = checked::run("keeps_a_block_of_its_first_run");
+    assert!(checked.child.status.success(), "{}", checked.story());
+    assert_eq!(checked.report().verdict, Verdict::FirstUse);
+}
+
+#[test]
+fn as_much_as_before_is_clean() {
+    checked::run("gives_back_what_it_takes").assert_clean();
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn keeps_a_segment_of_cubecl() {
+    cubecl_runtime::memory_management::reserve();
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn keeps_a_segment_that_rmm_forgot() {
+    rmm::pool_memory_resource::reserve();
+}
+
+#[test]
+fn what_a_known_allocator_takes_is_its_probe_s_to_judge() {
+    checked::run("keeps_a_segment_of_cubecl").assert_clean();
+}
+
+#[test]
+fn what_a_known_allocator_takes_and_its_probe_does_not_tell_of_is_a_leak() {
+    let checked = checked::run("keeps_a_segment_that_rmm_forgot");
+    let (report, story) = (checked.report(), checked.story());
+    assert_eq!(report.verdict, Verdict::Leaked, "{story}");
+    assert_eq!(report.findings[0].kind, Some(Kind::Linear), "{story}");
+}
