@@ -1,10 +1,12 @@
 //! Bodies that do not simply return.
 
+use std::sync::Mutex;
+
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::model::Verdict;
 use gpu_leak_tests::checked::{self, Checked};
 
-use super::driver::{allocate, context};
+use super::driver::{Pointer, allocate, context, free};
 
 fn run(test: &str) -> Checked {
     checked::run(&format!("boundary::endings::{test}"))
@@ -89,6 +91,48 @@ fn the_right_panic_and_a_leak_fail_with_the_report() {
 fn panics_as_it_should() {
     leak();
     panic!("as it should");
+}
+
+#[test]
+fn what_is_freed_after_the_verdict_is_late_and_the_verdict_stays() {
+    let checked = run("frees_after_the_verdict");
+    let report = checked.report();
+    assert_eq!(report.verdict, Verdict::Leaked, "{}", checked.story());
+    let [late] = &checked.late[..] else {
+        panic!("{}", checked.story());
+    };
+    let told = (&late.test, late.count, late.bytes);
+    assert_eq!(told, (&report.test, 2, 128), "{}", checked.story());
+    let summary = format!(
+        "{}: 2 resources, 128 B of the leak freed after the verdict, late by {} ms",
+        report.test, late.late_ms
+    );
+    assert!(
+        checked.child.stderr.contains(&summary),
+        "{}",
+        checked.story()
+    );
+}
+
+/// Both runs of the test leave one.
+static LEFT: Mutex<Vec<Pointer>> = Mutex::new(Vec::new());
+
+#[gpu_leak_check]
+#[ignore = "needs one that frees what it leaves"]
+#[test]
+fn leaves_one_behind() {
+    context();
+    LEFT.lock().unwrap().push(allocate(64).unwrap());
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn frees_after_the_verdict() {
+    assert!(std::panic::catch_unwind(leaves_one_behind).is_err());
+    context();
+    for left in LEFT.lock().unwrap().drain(..) {
+        free(left).unwrap();
+    }
 }
 
 #[test]

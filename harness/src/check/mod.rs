@@ -12,6 +12,7 @@ mod figures;
 mod gate;
 mod here;
 mod isolate;
+mod late;
 mod measure;
 mod outcome;
 mod over;

@@ -10,7 +10,7 @@ use super::conclude::{Subject, conclude, conclude_rounds};
 use super::gate::{Gate, Manner, Turn};
 use super::measure::{Earlier, Measured, is_inside_a_check, measure, run_unmeasured};
 use super::summary::{self, UnderWay};
-use super::{body, entry, expect, isolate, outcome, poison, rounds, warmup};
+use super::{body, entry, expect, isolate, late, outcome, poison, rounds, warmup};
 use crate::capture::cupti;
 use crate::case::{Case, ShouldPanic};
 use crate::config::{self, Mode, Policy, WithoutGpu};
@@ -178,7 +178,7 @@ pub(super) fn judge(
         // Of both runs together, so that what the second one only replaces is no loss.
         earlier.since = Some(first.began);
         let second = needs_confirmation(&first, policy).then(|| measure(&mut earlier));
-        once(task, first, second)
+        once(task, &earlier, first, second)
     };
     report.waited_ms = turn.map_or(0, |turn| turn.waited.as_millis() as u64);
     report.overhead_ms = start.elapsed().saturating_sub(body_time).as_secs_f64() * 1e3;
@@ -209,7 +209,7 @@ struct Seen {
 }
 
 /// One run, and the one that confirmed what it left.
-fn once(task: &Task<'_>, first: Measured, second: Option<Measured>) -> Seen {
+fn once(task: &Task<'_>, runs: &Earlier, first: Measured, second: Option<Measured>) -> Seen {
     let blindness = blind::blindness(first.saw_events);
     let report = conclude(
         task.subject.clone(),
@@ -217,6 +217,7 @@ fn once(task: &Task<'_>, first: Measured, second: Option<Measured>) -> Seen {
         second.as_ref(),
         blindness.as_ref(),
     );
+    late::await_release(&report, &first, &runs.scopes);
     let again = second.map_or(Duration::ZERO, |second| second.body_time);
     Seen {
         report,

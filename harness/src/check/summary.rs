@@ -70,6 +70,11 @@ pub(crate) fn take() -> Summary {
     summary
 }
 
+/// Adds a sentence about the run.
+pub(crate) fn note(sentence: &str) {
+    lock().get_or_insert_default().note(sentence);
+}
+
 /// Adds a test that is not judged here.
 pub(crate) fn unchecked(test: &str, reason: &str) {
     lock()

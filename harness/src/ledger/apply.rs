@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use rustc_hash::FxHashMap;
 
 use super::anomaly::{Anomalies, Anomaly};
+use super::awaited::Awaited;
 use super::contexts::{ContextEntry, Contexts};
 use super::counters::Counters;
 use super::event::{
@@ -56,6 +57,7 @@ pub struct Ledger {
     scopes: ScopeCounts,
     meters: Meters,
     anomalies: Anomalies,
+    awaited: Awaited,
     lost: OnceLock<SourceLoss>,
 }
 
@@ -88,6 +90,7 @@ impl Ledger {
             scopes: ScopeCounts::new(),
             meters: Meters::default(),
             anomalies: Anomalies::default(),
+            awaited: Awaited::default(),
             lost: OnceLock::new(),
         }
     }
@@ -351,6 +354,7 @@ impl Ledger {
     }
 
     fn returned(&self, record: &Record, caller: Caller) {
+        self.awaited.returned(record);
         if caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope {
             let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
             let entry = returned.entry(caller.scope).or_default();

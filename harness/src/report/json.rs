@@ -27,6 +27,8 @@ pub enum Record<'a> {
     Began(Began),
     /// A check is over.
     Verdict(Cow<'a, Report>),
+    /// What a check found was freed after its verdict, which stays.
+    Late(Late),
     /// Something a later release writes.
     #[serde(other)]
     Unknown,
@@ -60,6 +62,23 @@ pub struct Began {
     pub line: u32,
 }
 
+/// What was freed after a verdict.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Late {
+    /// The test's name, as in its report.
+    pub test: String,
+    /// Where the check stands, as in its report.
+    pub file: String,
+    /// The line in that file.
+    pub line: u32,
+    /// How many resources.
+    pub count: u64,
+    /// How many bytes in all.
+    pub bytes: u64,
+    /// How long after the verdict the last of them.
+    pub late_ms: u64,
+}
+
 impl Record<'_> {
     /// The line, with its end.
     ///
@@ -82,6 +101,8 @@ pub struct RunFile {
     pub reports: Vec<Report>,
     /// The checks that did not.
     pub aborted: Vec<Began>,
+    /// What was freed after its check's verdict.
+    pub late: Vec<Late>,
     /// Whether the last line is cut off: the process ended while it wrote.
     pub torn: bool,
     /// How many other lines could not be read.
@@ -129,6 +150,7 @@ fn parse(bytes: &[u8]) -> RunFile {
                 began.map(|at| file.aborted.remove(at));
                 file.reports.push(report.into_owned());
             }
+            Ok(Record::Late(late)) => file.late.push(late),
             Ok(Record::Unknown) => {}
             Err(_) => file.unreadable += 1,
         }

@@ -9,7 +9,7 @@ use std::process;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::json::{Began, Header, Record, SCHEMA};
+use super::json::{Began, Header, Late, Record, SCHEMA};
 use super::model::Report;
 use super::run_folder::{RunFolder, run_name};
 use super::workspace::Workspace;
@@ -68,6 +68,11 @@ impl Sink {
     /// A check is over.
     pub fn finished(&self, report: &Report) {
         self.write(&Record::Verdict(Cow::Borrowed(report)));
+    }
+
+    /// Something was freed after its check's verdict.
+    pub fn late(&self, late: Late) {
+        self.write(&Record::Late(late));
     }
 
     /// Where the file is, once there is one.

@@ -2,6 +2,7 @@
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::{Ledger, Returned};
 use crate::ledger::event::{Key, ScopeId, SourceLoss};
@@ -76,6 +77,17 @@ impl Ledger {
         found.extend(shared.counted.earlier().filter(|record| wanted(record)));
         found.sort_unstable_by_key(|record| record.sequence);
         found
+    }
+
+    /// From now on, notes when these records are given back.
+    pub fn await_release(&self, records: &[Record]) {
+        self.awaited.begin(records);
+    }
+
+    /// When an awaited record was given back.
+    #[must_use]
+    pub fn released_at(&self, record: &Record) -> Option<Instant> {
+        self.awaited.at(record)
     }
 
     /// The live record under `key`.
