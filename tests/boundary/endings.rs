@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::model::Verdict;
 use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
 
 use super::driver::{Pointer, allocate, context, free};
 
@@ -143,6 +144,36 @@ fn a_process_that_exits_inside_a_test_is_an_aborted_test_by_name() {
     let last = "gpu-leak-check: 1 checked: 1 aborted\n  aborted: boundary::endings::exits\n";
     assert!(checked.child.stderr.contains(last), "{}", checked.story());
 }
+
+#[test]
+fn a_test_killed_in_the_middle_is_aborted_by_name_in_the_next_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let next = |test: &str| {
+        let run = Run::of(&format!("boundary::endings::{test}"))
+            .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
+            .env("GPU_LEAK_CHECK_RUN", "one");
+        run.run().stderr
+    };
+    let killed = next("is_killed");
+    assert!(!killed.contains("gpu-leak-check:"), "{killed}");
+    let told = "aborted: boundary::endings::is_killed\n";
+    let first = next("does_nothing");
+    assert!(first.contains(told), "{first}");
+    let second = next("does_nothing");
+    assert!(!second.contains("aborted"), "once is enough: {second}");
+}
+
+#[gpu_leak_check]
+#[ignore = "ends its process"]
+#[test]
+fn is_killed() {
+    std::process::abort();
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn does_nothing() {}
 
 #[gpu_leak_check]
 #[ignore = "ends its process"]

@@ -1,5 +1,6 @@
 //! One check, from its beginning to its outcome.
 
+mod aborted;
 mod blind;
 mod block;
 mod body;

@@ -29,6 +29,8 @@ pub enum Record<'a> {
     Verdict(Cow<'a, Report>),
     /// What a check found was freed after its verdict, which stays.
     Late(Late),
+    /// The summary of this process has told of a check that did not end.
+    Aborted(Aborted),
     /// Something a later release writes.
     #[serde(other)]
     Unknown,
@@ -79,6 +81,15 @@ pub struct Late {
     pub late_ms: u64,
 }
 
+/// A check that took its process down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Aborted {
+    /// The process's number.
+    pub pid: u32,
+    /// The test's name.
+    pub test: String,
+}
+
 impl Record<'_> {
     /// The line, with its end.
     ///
@@ -103,6 +114,8 @@ pub struct RunFile {
     pub aborted: Vec<Began>,
     /// What was freed after its check's verdict.
     pub late: Vec<Late>,
+    /// Checks of this or of another process that did not end, and of which this one has told.
+    pub told: Vec<Aborted>,
     /// Whether the last line is cut off: the process ended while it wrote.
     pub torn: bool,
     /// How many other lines could not be read.
@@ -151,6 +164,7 @@ fn parse(bytes: &[u8]) -> RunFile {
                 file.reports.push(report.into_owned());
             }
             Ok(Record::Late(late)) => file.late.push(late),
+            Ok(Record::Aborted(aborted)) => file.told.push(aborted),
             Ok(Record::Unknown) => {}
             Err(_) => file.unreadable += 1,
         }
