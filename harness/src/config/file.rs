@@ -58,11 +58,13 @@ struct Facts {
     max_allocated: Option<u64>,
     #[serde(deserialize_with = "size")]
     max_reserved: Option<u64>,
+    #[serde(deserialize_with = "number")]
     max_allocation_count: Option<u64>,
     layer: Option<Layer>,
     #[serde(deserialize_with = "rounds")]
     rounds: Option<u32>,
     confirm: Option<bool>,
+    #[serde(deserialize_with = "number")]
     warmup: Option<u32>,
     parallel: Option<bool>,
     isolate: Option<bool>,
@@ -247,7 +249,13 @@ fn place(text: &str, offset: usize) -> (usize, usize) {
 }
 
 fn one_of<'de, D: Deserializer<'de>, T: Word>(from: D) -> Result<Option<T>, D::Error> {
-    let text = String::deserialize(from)?;
+    let text = String::deserialize(from).map_err(|_| {
+        let words: Vec<_> = T::WORDS
+            .iter()
+            .map(|(word, _)| format!("{word:?}"))
+            .collect();
+        de::Error::custom(format!("expected one of {}", words.join(", ")))
+    })?;
     let read = T::read(&text);
     read.map(Some)
         .map_err(|words| de::Error::custom(format!("{text:?} is not one of {words}")))
@@ -270,6 +278,11 @@ fn date<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Date>, D::Error> {
         }) => Ok(Some(Date::new(date.year, date.month, date.day))),
         _ => Err(de::Error::custom(what)),
     }
+}
+
+fn number<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    let what = |_| de::Error::custom("expected a whole number without quotes, such as 3");
+    T::deserialize(from).map(Some).map_err(what)
 }
 
 fn rounds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
