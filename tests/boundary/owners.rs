@@ -417,6 +417,36 @@ fn leaks_by_turns() {
     }
 }
 
+#[test]
+fn what_comes_partly_by_another_way_in_the_second_run_is_no_first_use() {
+    let checked = run("leaks_mostly_by_turns");
+    let findings = &checked.report().findings;
+    let told = |count| {
+        let told = findings.iter().find(|finding| finding.count == count);
+        told.map(|finding| (finding.verdict, finding.bytes))
+    };
+    let story = checked.story();
+    assert_eq!(findings.len(), 2, "{story}");
+    assert_eq!(told(2), Some((Verdict::Leaked, 64)), "{story}");
+    assert_eq!(told(1), Some((Verdict::Leaked, 32)), "{story}");
+}
+
+/// Three in each run: two one way and one the other, then all of them the other.
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_mostly_by_turns() {
+    static IS_SECOND: AtomicBool = AtomicBool::new(false);
+    context();
+    let ways: [fn() -> Pointer; 3] = match IS_SECOND.swap(true, Ordering::Relaxed) {
+        false => [one_way, one_way, other_way],
+        true => [other_way; 3],
+    };
+    for way in ways {
+        let _kept = way();
+    }
+}
+
 #[inline(never)]
 fn one_way() -> Pointer {
     take()

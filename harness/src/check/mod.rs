@@ -1,5 +1,6 @@
 //! One check, from its beginning to its outcome.
 
+mod aborted;
 mod blind;
 mod block;
 mod body;
@@ -13,6 +14,7 @@ mod gate;
 mod here;
 mod hooks;
 mod isolate;
+mod late;
 mod measure;
 mod names;
 mod open;

@@ -12,7 +12,7 @@ use super::measure::{Earlier, Measured, measure, run_unmeasured};
 use super::open::is_inside_a_check;
 use super::recording::{self, Runs};
 use super::summary::{self, UnderWay};
-use super::{body, entry, expect, hooks, isolate, outcome, poison, rounds, warmup};
+use super::{body, entry, expect, hooks, isolate, late, outcome, poison, rounds, warmup};
 use crate::capture::{cupti, record};
 use crate::case::{Case, ShouldPanic};
 use crate::config::{self, Mode, Policy, WithoutGpu};
@@ -182,7 +182,7 @@ pub(super) fn judge(
         // Of both runs together, so that what the second one only replaces is no loss.
         earlier.since = Some(first.began);
         let second = needs_confirmation(&first, policy).then(|| measure(&mut earlier));
-        once(task, policy, first, second)
+        once(task, policy, &earlier, first, second)
     };
     report.waited_ms = turn.map_or(0, |turn| turn.waited.as_millis() as u64);
     report.overhead_ms = start.elapsed().saturating_sub(body_time).as_secs_f64() * 1e3;
@@ -213,13 +213,20 @@ struct Seen {
 }
 
 /// One run, and the one that confirmed what it left.
-fn once(task: &Task<'_>, policy: &Policy, first: Measured, second: Option<Measured>) -> Seen {
+fn once(
+    task: &Task<'_>,
+    policy: &Policy,
+    earlier: &Earlier,
+    first: Measured,
+    second: Option<Measured>,
+) -> Seen {
     let blindness = blind::blindness(first.saw_events);
     let runs = Runs::Once(first.scope, second.as_ref().map(|second| second.scope));
     let report = recording::concluded(runs, blindness.as_ref(), policy.expect, |names| {
         let (subject, second) = (task.subject.clone(), second.as_ref());
         conclude(subject, &first, second, blindness.as_ref(), names)
     });
+    late::await_release(&report, &first, &earlier.scopes);
     let again = second.map_or(Duration::ZERO, |second| second.body_time);
     Seen {
         report,

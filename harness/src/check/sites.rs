@@ -40,26 +40,32 @@ impl<'names> Sites<'names> {
     }
 
     /// Has what was taken at the same line, but come to by another way, stand in `second` under its
-    /// key in `first`. Work that a pool of threads shares out is called from elsewhere each time,
-    /// and no less a leak for it.
+    /// key in `first`, as far as `first` has more of that. Work that a pool of threads shares out is
+    /// called from elsewhere each time, and no less a leak for it.
     pub(crate) fn align(&self, first: &[Held], second: &mut Vec<Held>) {
-        let has = |all: &[Held], held: &Held| all.iter().any(|other| other.key == held.key);
-        let missed: Vec<_> = first.iter().filter(|held| !has(second, held)).collect();
-        let mut aligned: Vec<Held> = Vec::new();
-        for mut held in std::mem::take(second) {
-            if !has(first, &held)
-                && let Some(same) = missed
-                    .iter()
-                    .find(|missed| is_same_line(missed, &held, self.names))
-            {
-                held.key = same.key.clone();
-            }
-            match aligned.iter_mut().find(|known| known.key == held.key) {
-                Some(known) => known.absorb(held),
-                None => aligned.push(held),
+        for wanted in first {
+            let there = find(second, wanted).map_or(0, |held| held.count);
+            let mut missing = wanted.count.saturating_sub(there);
+            for at in 0..second.len() {
+                let held = &second[at];
+                let (usual, usual_bytes) =
+                    find(first, held).map_or((0, 0), |held| (held.count, held.bytes));
+                let spare = held.count.saturating_sub(usual);
+                let count = missing.min(spare);
+                if count == 0 || held.key == wanted.key || !is_same_line(wanted, held, self.names) {
+                    continue;
+                }
+                let spare_bytes = held.bytes.saturating_sub(usual_bytes);
+                // Those of one size are exact; of others nobody knows which came which way.
+                let bytes = match held.each {
+                    Some(each) => each.saturating_mul(count),
+                    None => spare_bytes / spare * count + spare_bytes % spare * count / spare,
+                };
+                missing -= count;
+                move_to(second, at, wanted, count, bytes);
             }
         }
-        *second = aligned;
+        second.retain(|held| held.count != 0);
     }
 
     fn representative(&mut self, held: &Held) -> StackId {
@@ -82,6 +88,29 @@ impl<'names> Sites<'names> {
                 held.key.stack
             }
         }
+    }
+}
+
+/// What stands under the same key.
+fn find<'a>(all: &'a [Held], held: &Held) -> Option<&'a Held> {
+    all.iter().find(|other| other.key == held.key)
+}
+
+/// Has `count` of those at this place stand under the key of `wanted`.
+fn move_to(all: &mut Vec<Held>, at: usize, wanted: &Held, count: u64, bytes: u64) {
+    let from = &mut all[at];
+    let moved = Held {
+        key: wanted.key.clone(),
+        count,
+        bytes,
+        taken: count,
+        ..from.clone()
+    };
+    from.count -= count;
+    from.bytes = from.bytes.saturating_sub(bytes);
+    match all.iter_mut().find(|known| known.key == moved.key) {
+        Some(known) => known.absorb(moved),
+        None => all.push(moved),
     }
 }
 

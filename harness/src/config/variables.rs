@@ -150,6 +150,25 @@ mod tests {
     }
 
     #[test]
+    fn every_wrong_variable_has_its_message() {
+        let told = [
+            ("GPU_LEAK_CHECK", "on"),
+            ("GPU_LEAK_CHECK", "required"),
+            ("GPU_LEAK_CHECK_ON_LEAK", "ignore"),
+            ("GPU_LEAK_CHECK_FIRST_USE", "error"),
+            ("GPU_LEAK_CHECK_WITHOUT_GPU", "fail"),
+            ("GPU_LEAK_CHECK_SETTLE", "5"),
+            ("GPU_LEAK_CHECK_SETTLE", "-5ms"),
+            ("GPU_LEAK_CHECK_SETTLE", "5 minutes"),
+            ("GPU_LEAK_CHECK_ROUNDS", "0"),
+            ("GPU_LEAK_CHECK_ROUNDS", "many"),
+            ("GPU_LEAK_CHECK_TOLERANCE", "1"),
+        ];
+        let told = told.map(|variable| read(&[variable]).unwrap_err());
+        insta::assert_snapshot!(told.join("\n"));
+    }
+
+    #[test]
     fn a_wrong_variable_is_named_with_what_may_stand_there() {
         let wrong = |name, value| read(&[(name, value)]).unwrap_err();
         assert_eq!(

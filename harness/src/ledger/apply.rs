@@ -6,6 +6,7 @@ use crate::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use rustc_hash::FxHashMap;
 
 use super::anomaly::{Anomalies, Anomaly};
+use super::awaited::Awaited;
 use super::contexts::{ContextEntry, Contexts};
 use super::counters::Counters;
 use super::event::{
@@ -56,6 +57,7 @@ pub struct Ledger {
     scopes: ScopeCounts,
     meters: Meters,
     anomalies: Anomalies,
+    awaited: Awaited,
     lost: OnceLock<SourceLoss>,
     pub(super) tap: Tap,
 }
@@ -98,6 +100,7 @@ impl Ledger {
             scopes: ScopeCounts::new(),
             meters: Meters::default(),
             anomalies: Anomalies::default(),
+            awaited: Awaited::default(),
             lost: OnceLock::new(),
             tap: Tap::default(),
         }
@@ -371,6 +374,7 @@ impl Ledger {
     }
 
     fn returned(&self, record: &Record, caller: Caller) {
+        self.awaited.returned(record);
         if caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope {
             let mut freed = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
             let freed = freed.get_mut(&caller.scope);

@@ -5,6 +5,7 @@
 
 mod anomaly;
 mod apply;
+mod awaited;
 mod contexts;
 mod counters;
 pub mod event;

@@ -102,6 +102,13 @@ impl Summary {
         self.name(Verdict::Aborted, test);
     }
 
+    /// Whether a test of this name is among the aborted ones.
+    #[must_use]
+    pub fn has_aborted(&self, test: &str) -> bool {
+        let aborted = self.named.get(&Verdict::Aborted);
+        aborted.is_some_and(|tests| tests.iter().any(|known| known == test))
+    }
+
     fn name(&mut self, verdict: Verdict, test: &str) {
         let tests = self.named.entry(verdict).or_default();
         if !tests.iter().any(|known| known == test) {

@@ -1,5 +1,7 @@
 //! What the judgement reads.
 
+use std::time::Instant;
+
 use crate::sync::atomic::Ordering;
 use crate::sync::{MutexGuard, PoisonError};
 
@@ -116,6 +118,17 @@ impl Ledger {
         found.extend(shared.counted.earlier().filter(|record| wanted(record)));
         found.sort_unstable_by_key(|record| record.sequence);
         found
+    }
+
+    /// From now on, notes when these records are given back.
+    pub fn await_release(&self, records: &[Record]) {
+        self.awaited.begin(records);
+    }
+
+    /// When an awaited record was given back.
+    #[must_use]
+    pub fn released_at(&self, record: &Record) -> Option<Instant> {
+        self.awaited.at(record)
     }
 
     /// The live record under `key`.
