@@ -58,6 +58,9 @@ impl Pattern {
             "fn" => Ok(Self::Function(WildMatch::new(text))),
             "file" => Ok(Self::File(WildMatch::new(text))),
             "lib" => Ok(Self::Library(WildMatch::new(text))),
+            "fingerprint" if !is_fingerprint(text) => Err(format!(
+                "`{text}` is no fingerprint: a run file has them as 1-0123456789abcdef"
+            )),
             "fingerprint" => Ok(Self::Fingerprint(text.to_owned())),
             _ => Err(format!(
                 "a pattern begins with one of {}: `fn:optim::Adam::*`",
@@ -84,6 +87,16 @@ impl Pattern {
             Self::Fingerprint(fingerprint) => site.fingerprint == *fingerprint,
         }
     }
+}
+
+/// Whether it is a version and 16 hexadecimal digits.
+fn is_fingerprint(text: &str) -> bool {
+    text.split_once('-').is_some_and(|(version, digits)| {
+        !version.is_empty()
+            && version.bytes().all(|byte| byte.is_ascii_digit())
+            && digits.len() == 16
+            && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
 }
 
 impl Entry {

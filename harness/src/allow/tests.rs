@@ -81,7 +81,7 @@ fn functions_files_libraries_and_fingerprints_are_matched() {
         ("lib", "cuBLAS", true),
         ("lib", "libcudnn*", false),
         ("fingerprint", "1-0123456789abcdef", true),
-        ("fingerprint", "1-*", false),
+        ("fingerprint", "1-0123456789abcdee", false),
     ] {
         assert_eq!(is_allowed(entry(word, text)), matches, "{word}:{text}");
     }
@@ -156,4 +156,18 @@ fn a_failed_free_is_never_allowed() {
         settled(entry("fn", "*"), vec![failed])[0].verdict,
         Verdict::FailedFree
     );
+}
+
+#[test]
+fn what_is_no_fingerprint_is_refused() {
+    for text in [
+        "1-*",
+        "7-00",
+        "0123456789abcdef",
+        "-0123456789abcdef",
+        "1-0123456789abcdefg",
+    ] {
+        let why = Pattern::new("fingerprint", text).unwrap_err();
+        assert!(why.contains("is no fingerprint"), "{text}: {why}");
+    }
 }
