@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use divan::Bencher;
-use gpu_leak_check::bench::{exact_stack, stack};
+use gpu_leak_check::__bench::{exact_stack, stack};
 use gpu_leak_check::ledger::event::{
     Caller, ContextUid, Creation, Event, Key, Space, ThreadNumber,
 };

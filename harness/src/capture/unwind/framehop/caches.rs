@@ -15,54 +15,69 @@ use crate::capture::thread;
 type Cache = CacheNative<MustNotAllocateDuringUnwind>;
 
 /// A cache has room for some 500 addresses, each in one place only. With one of them, a stack of
-/// 35 frames has a pair that drive each other out more often than not.
-const BANKS: usize = 4;
+/// 35 frames has a pair that drive each other out more often than not, and each of the two costs
+/// as much as all the others.
+const BANKS: usize = 8;
 
 type Caches = [Cache; BANKS];
 
-/// In a cache line of its own, or the neighbours' threads would pay for each other's walks.
+/// In a cache line of its own, or threads would pay for each other's walks.
 #[repr(align(128))]
 struct Place(AtomicPtr<Caches>);
 
-/// Where the caches lie while no one walks, by the thread's number.
+/// Where caches lie while no one walks with them. There are never more of them than there were
+/// walks at once.
 static PLACES: [Place; 64] = [const { Place(AtomicPtr::new(ptr::null_mut())) }; 64];
 
 /// The caches of one walk; they go back at its end.
-pub(super) struct Borrowed {
-    place: &'static Place,
-    caches: ManuallyDrop<Box<Caches>>,
-}
+pub(super) struct Borrowed(ManuallyDrop<Box<Caches>>);
 
-/// The caches that this thread used last, unless another has them: then new ones.
+/// The caches that this thread used last, else those of another, else new ones.
 pub(super) fn borrow() -> Borrowed {
-    let place = &PLACES[thread::number().0 as usize % PLACES.len()];
-    let caches = take(place, ptr::null_mut());
+    let caches = places().find_map(take);
     let caches = caches.unwrap_or_else(|| Box::new(std::array::from_fn(|_| Cache::new_in())));
-    Borrowed {
-        place,
-        caches: ManuallyDrop::new(caches),
-    }
+    Borrowed(ManuallyDrop::new(caches))
 }
 
-/// What lies in this place, in exchange.
-fn take(place: &Place, other: *mut Caches) -> Option<Box<Caches>> {
-    let caches = place.0.swap(other, Ordering::AcqRel);
+/// All places, this thread's first.
+fn places() -> impl Iterator<Item = &'static Place> {
+    let mine = thread::number().0 as usize % PLACES.len();
+    PLACES[mine..].iter().chain(&PLACES[..mine])
+}
+
+/// What lies in this place.
+fn take(place: &Place) -> Option<Box<Caches>> {
+    if place.0.load(Ordering::Relaxed).is_null() {
+        return None;
+    }
+    let caches = place.0.swap(ptr::null_mut(), Ordering::Acquire);
     // SAFETY: null, or what `Borrowed` has put there out of a box; whoever takes it owns it.
     (!caches.is_null()).then(|| unsafe { Box::from_raw(caches) })
 }
 
 impl Borrowed {
-    /// The cache for an address. The low bits choose the place in it.
+    /// The cache for an address.
     pub(super) fn of(&mut self, address: u64) -> &mut Cache {
-        &mut self.caches[(address >> 4) as usize % BANKS]
+        // The golden ratio's: the upper bits of the product depend on all of the address.
+        let hash = address.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        &mut self.0[hash as usize % BANKS]
     }
 }
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
         // SAFETY: taken once, at the end.
-        let caches = unsafe { ManuallyDrop::take(&mut self.caches) };
-        // Another thread of this number may have put its own here: then one is enough.
-        drop(take(self.place, Box::into_raw(caches)));
+        let caches = Box::into_raw(unsafe { ManuallyDrop::take(&mut self.0) });
+        let put = |place: &Place| {
+            let (free, set) = (ptr::null_mut(), Ordering::Release);
+            let put = place
+                .0
+                .compare_exchange(free, caches, set, Ordering::Relaxed);
+            put.is_ok()
+        };
+        if !places().any(put) {
+            // SAFETY: made from a box above, and no place took it.
+            drop(unsafe { Box::from_raw(caches) });
+        }
     }
 }
