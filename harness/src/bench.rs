@@ -1,6 +1,7 @@
 //! What benchmarks need of the inside: the harness at work without a test. Outside SemVer, and
 //! made for this project's own benchmarks alone.
 
+use crate::ledger::StackId;
 use crate::report::model::Verdict;
 use crate::{capture, check, device, observe};
 
@@ -20,6 +21,18 @@ pub fn start() -> Result<(), String> {
 /// Takes no stacks from now on.
 pub fn without_stacks() {
     capture::without_stacks();
+}
+
+/// This thread's stack, as a callback takes it.
+#[must_use]
+pub fn stack() -> StackId {
+    capture::stack()
+}
+
+/// The same from the exact engine alone.
+#[must_use]
+pub fn exact_stack() -> StackId {
+    capture::exact_stack()
 }
 
 /// Reads no whole device from now on.

@@ -2,9 +2,11 @@
 //! `cargo bench -p gpu-leak-tests --bench ledger`. A machine with fewer cores than threads measures
 //! its scheduler instead.
 
+use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use divan::Bencher;
+use gpu_leak_check::__bench::{exact_stack, stack};
 use gpu_leak_check::ledger::event::{
     Caller, ContextUid, Creation, Event, Key, Space, ThreadNumber,
 };
@@ -82,4 +84,88 @@ fn pair_without_stack(bencher: Bencher<'_, '_>) {
 fn pair_with_stack(bencher: Bencher<'_, '_>) {
     let ledger = ledger();
     bencher.bench(|| pair(&ledger, ledger.stacks().intern(&SITE)));
+}
+
+/// What threads and depths a walk is measured with. Stacks of a walk have functions that all
+/// differ, as those of programs have: what an engine remembers, it remembers by return address.
+const WALKS: [usize; 2] = [24, 35];
+const WALK_SAMPLE: u32 = 2_000;
+
+type Step = fn(usize, &mut dyn FnMut());
+
+#[inline(never)]
+fn step<const N: usize>(left: usize, then: &mut dyn FnMut()) {
+    if left == 0 {
+        then();
+    } else {
+        STEPS[left - 1](left - 1, then);
+    }
+    // Each function a different one.
+    black_box(N);
+}
+
+macro_rules! steps {
+    ($($n:literal)*) => { [$(step::<$n>),*] };
+}
+
+static STEPS: [Step; 35] = steps!(
+    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34
+);
+
+/// Calls `then` with a stack of so many frames, those of the benchmark included.
+fn at_depth(depth: usize, then: &mut dyn FnMut()) {
+    let mut outside = 0;
+    step::<35>(0, &mut || {
+        outside = gpu_leak_check::ledger::live()
+            .stacks()
+            .frames(stack())
+            .len()
+    });
+    step::<35>(depth.saturating_sub(outside), then);
+}
+
+fn walks(bencher: Bencher<'_, '_>, depth: usize, stack: fn() -> StackId) {
+    let ledger = gpu_leak_check::ledger::live();
+    ledger.open_scope(SCOPE);
+    bencher.bench(|| {
+        at_depth(depth, &mut || {
+            for _ in 0..WALK_SAMPLE {
+                pair(ledger, stack());
+            }
+        });
+    });
+    ledger.close_scope(SCOPE);
+}
+
+/// Each sample is [`WALK_SAMPLE`] pairs.
+#[divan::bench(threads = THREADS, args = WALKS, sample_size = 1, sample_count = 96)]
+fn pairs_with_a_walk(bencher: Bencher<'_, '_>, depth: usize) {
+    walks(
+        bencher.counter(divan::counter::ItemsCount::new(WALK_SAMPLE)),
+        depth,
+        stack,
+    );
+}
+
+/// The same with the engine that panics use.
+#[divan::bench(threads = THREADS, args = WALKS, sample_size = 1, sample_count = 96)]
+fn pairs_with_an_exact_walk(bencher: Bencher<'_, '_>, depth: usize) {
+    walks(
+        bencher.counter(divan::counter::ItemsCount::new(WALK_SAMPLE)),
+        depth,
+        exact_stack,
+    );
+}
+
+/// The walk alone.
+#[divan::bench(args = WALKS, sample_size = 1, sample_count = 96)]
+fn walk_alone(bencher: Bencher<'_, '_>, depth: usize) {
+    let counted = bencher.counter(divan::counter::ItemsCount::new(WALK_SAMPLE));
+    counted.bench(|| {
+        at_depth(depth, &mut || {
+            for _ in 0..WALK_SAMPLE {
+                black_box(stack());
+            }
+        });
+    });
 }

@@ -49,7 +49,10 @@ pub(crate) fn stack() -> StackId {
     if !STACKS.load(Ordering::Relaxed) {
         return StackId::default();
     }
-    let mut frames = [0; unwind::DEPTH];
-    let count = unwind::capture(&mut frames);
-    ledger::live().stacks().intern(&frames[..count])
+    unwind::stack(ledger::live().stacks())
+}
+
+/// The same from the exact engine alone, for a benchmark to compare with.
+pub(crate) fn exact_stack() -> StackId {
+    unwind::exact_stack(ledger::live().stacks())
 }

@@ -56,7 +56,7 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             numbers: (0..SHARDS).map(|_| Mutex::default()).collect(),
             chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
@@ -71,45 +71,54 @@ impl Stacks {
         if frames.is_empty() {
             return StackId::default();
         }
+        let number = self.look_up(frames, || self.add(frames));
+        number.unwrap_or_default()
+    }
+
+    /// The number of this stack if it was interned before.
+    #[must_use]
+    pub fn find(&self, frames: &[usize]) -> Option<StackId> {
+        self.look_up(frames, || None)
+    }
+
+    /// The number of this stack; if it has none, the one that `add` gives it.
+    fn look_up(&self, frames: &[usize], add: impl Fn() -> Option<StackId>) -> Option<StackId> {
         let mut hasher = FxBuildHasher.build_hasher();
         for frame in frames {
             hasher.write_usize(*frame);
         }
         let hash = hasher.finish();
         let known = known_to_this_thread(hash);
-        if self.frames(known) == frames {
-            return known;
+        if known != StackId::default() && self.frames(known) == frames {
+            return Some(known);
         }
-        let id = self.find_or_add(hash, frames);
-        remember(hash, id);
-        id
-    }
-
-    fn find_or_add(&self, mut hash: u64, frames: &[usize]) -> StackId {
-        loop {
-            let shard = &self.numbers[(hash >> 32) as usize % SHARDS];
+        let mut next = hash;
+        let id = loop {
+            let shard = &self.numbers[(next >> 32) as usize % SHARDS];
             let mut numbers = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            match numbers.get(&hash) {
-                Some(&id) if self.frames(id) == frames => return id,
+            match numbers.get(&next) {
+                Some(&id) if self.frames(id) == frames => break id,
                 // Two stacks with one hash: the next number is the second one's.
-                Some(_) => hash = hash.wrapping_add(1),
+                Some(_) => next = next.wrapping_add(1),
                 None => {
-                    let id = self.add(frames);
-                    numbers.insert(hash, id);
-                    return id;
+                    let id = add()?;
+                    numbers.insert(next, id);
+                    break id;
                 }
             }
-        }
+        };
+        remember(hash, id);
+        Some(id)
     }
 
-    fn add(&self, frames: &[usize]) -> StackId {
+    fn add(&self, frames: &[usize]) -> Option<StackId> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let Some(chunk) = self.chunks.get(number as usize / CHUNK) else {
             self.next.fetch_sub(1, Ordering::Relaxed);
-            return StackId::default();
+            return None;
         };
         self.set(chunk, number, frames);
-        StackId(number)
+        Some(StackId(number))
     }
 
     /// Keeps `frames` under the number that they had in another process; false when that is no

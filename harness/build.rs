@@ -1,0 +1,10 @@
+//! Tells the code whether it is optimised: which way of walking a stack is the quicker one depends
+//! on it.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rustc-check-cfg=cfg(optimised)");
+    if std::env::var_os("OPT_LEVEL").is_some_and(|level| level != "0") {
+        println!("cargo::rustc-cfg=optimised");
+    }
+}

@@ -1,0 +1,138 @@
+//! That this engine and the exact one say the same, wherever a stack may come from.
+
+use std::cell::RefCell;
+use std::ffi::{c_int, c_void};
+use std::hint::black_box;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use super::super::exact;
+use super::{Frames, Here, walk};
+
+/// Fails unless both engines agree on the stack of the caller; answers with its depth.
+#[inline(never)]
+fn compare() -> usize {
+    let here = Here::new();
+    let mut quick = Frames::new();
+    let caller = walk(&here, &mut quick).expect("this thread's stack is known");
+    let mut exact = Frames::new();
+    exact::walk(caller, &mut exact);
+    assert_eq!(quick.as_slice(), exact.as_slice());
+    black_box(quick.count)
+}
+
+/// The first walk learns, the second has learned.
+fn compare_twice() {
+    for _ in 0..2 {
+        assert!(compare() > 3);
+    }
+}
+
+#[inline(never)]
+fn recursion(depth: usize) {
+    if depth == 0 {
+        compare_twice();
+    } else {
+        recursion(depth - 1);
+    }
+    black_box(depth);
+}
+
+#[test]
+fn at_every_depth() {
+    for depth in 0..100 {
+        recursion(depth);
+    }
+}
+
+#[test]
+fn through_the_c_library() {
+    unsafe extern "C" fn order(_: *const c_void, _: *const c_void) -> c_int {
+        compare_twice();
+        0
+    }
+    let mut numbers = [3_u64, 1, 2];
+    // SAFETY: three elements of eight bytes; `order` has the callback's signature.
+    unsafe { libc::qsort(numbers.as_mut_ptr().cast(), 3, 8, Some(order)) };
+}
+
+#[test]
+fn with_frames_of_any_size_and_alignment() {
+    #[repr(align(256))]
+    struct Aligned([u8; 4096]);
+
+    #[inline(never)]
+    fn aligned(then: &dyn Fn()) {
+        let mut block = Aligned([1; 4096]);
+        black_box(&mut block);
+        then();
+        black_box(block.0[7]);
+    }
+
+    #[inline(never)]
+    fn large(then: &dyn Fn()) {
+        let mut block = [1_u8; 300_000];
+        black_box(&mut block);
+        then();
+        black_box(block[7]);
+    }
+
+    large(&|| aligned(&|| large(&compare_twice)));
+}
+
+#[test]
+fn while_a_panic_unwinds() {
+    struct Compares;
+    impl Drop for Compares {
+        fn drop(&mut self) {
+            compare_twice();
+        }
+    }
+    let end = catch_unwind(AssertUnwindSafe(|| {
+        let _compares = Compares;
+        resume_unwind(Box::new(7));
+    }));
+    assert!(end.is_err());
+}
+
+#[test]
+fn while_a_thread_ends() {
+    struct AtTheEnd(std::sync::mpsc::Sender<usize>);
+    impl Drop for AtTheEnd {
+        fn drop(&mut self) {
+            let _ = self.0.send(compare());
+        }
+    }
+    thread_local! {
+        static LAST: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) };
+    }
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || LAST.with(|last| *last.borrow_mut() = Some(AtTheEnd(send))));
+    assert!(receive.recv().expect("both engines agree") > 1);
+}
+
+#[test]
+fn on_a_stack_of_its_own_there_is_no_walk() {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    static ANSWER: AtomicU32 = AtomicU32::new(0);
+
+    extern "C" fn elsewhere() {
+        let walked = walk(&Here::new(), &mut Frames::new()).is_some();
+        ANSWER.store(1 + u32::from(walked), Relaxed);
+    }
+
+    let mut stack = vec![0_u128; 1 << 14];
+    // SAFETY: a zeroed context is what `getcontext` fills in; the new one runs `elsewhere` on a
+    // stack that outlives it and returns here, where `home` was filled in by `swapcontext`.
+    unsafe {
+        let mut home: libc::ucontext_t = std::mem::zeroed();
+        let mut fibre: libc::ucontext_t = std::mem::zeroed();
+        assert_eq!(libc::getcontext(&raw mut fibre), 0);
+        fibre.uc_stack.ss_sp = stack.as_mut_ptr().cast();
+        fibre.uc_stack.ss_size = size_of_val(&*stack);
+        fibre.uc_link = &raw mut home;
+        libc::makecontext(&raw mut fibre, elsewhere, 0);
+        assert_eq!(libc::swapcontext(&raw mut home, &raw const fibre), 0);
+    }
+    assert_eq!(ANSWER.load(Relaxed), 1);
+}

@@ -1,0 +1,42 @@
+//! Where this thread's stack lies.
+
+use std::cell::Cell;
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+thread_local! {
+    /// Lowest and highest address; unknown until they are asked for, empty where the system does
+    /// not tell. Without a destructor, because a callback can come from the destructor of another
+    /// thread-local.
+    static BOUNDS: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
+}
+
+/// What lies between this stack pointer and the end of this thread's stack; none where the pointer
+/// is not on that stack, as in a fibre.
+pub(super) fn stack_from(pointer: usize) -> Option<Range<usize>> {
+    let (low, high) = BOUNDS.get().unwrap_or_else(|| {
+        let bounds = ask().unwrap_or_default();
+        BOUNDS.set(Some(bounds));
+        bounds
+    });
+    (low..high).contains(&pointer).then_some(pointer..high)
+}
+
+fn ask() -> Option<(usize, usize)> {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::uninit();
+    // SAFETY: this thread is alive, and the attributes are writable.
+    let error = unsafe { libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) };
+    if error != 0 {
+        return None;
+    }
+    let mut low = std::ptr::null_mut();
+    let mut size = 0;
+    // SAFETY: the call above has initialised the attributes; they are destroyed once, at the end.
+    let error = unsafe {
+        let error = libc::pthread_attr_getstack(attributes.as_ptr(), &raw mut low, &raw mut size);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        error
+    };
+    let low = low.expose_provenance();
+    (error == 0).then_some((low, low.checked_add(size)?))
+}

@@ -1,0 +1,102 @@
+//! The port to the unwinders: the calling thread's stack, as return addresses.
+//!
+//! Two engines. `exact` is the one that panics use; it costs about 100 ns a frame. `framehop`
+//! remembers what it learned of each return address and is ten times as fast, but guesses where
+//! the unwind tables say something it does not know. So its answer is only a key: a stack that was
+//! not seen before is walked by both, and what `exact` says is kept. Where they differ, the key
+//! finds nothing the next time either, and that stack stays with `exact`. So do all stacks where
+//! the quick engine cannot walk, and in unoptimised builds.
+//!
+//! Nothing is symbolised here, and frames of CUPTI and the driver stay in: a report trims them by
+//! module and function, which no fixed count could.
+
+#![expect(
+    unsafe_code,
+    reason = "a stack is read through raw addresses, and the loader's interface is C"
+)]
+
+mod exact;
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    )),
+    path = "none.rs"
+)]
+mod framehop;
+
+use self::framehop as quick;
+use crate::ledger::Stacks;
+use crate::ledger::event::StackId;
+
+/// The most return addresses that a stack keeps; callers further out are cut off. An unoptimised
+/// build spends twenty on the way from the driver to here, and a framework some thirty on the way
+/// from a line of the user's to the driver.
+const DEPTH: usize = 64;
+
+/// A stack: return addresses, innermost first.
+struct Frames {
+    addresses: [usize; DEPTH],
+    count: usize,
+}
+
+impl Frames {
+    fn new() -> Self {
+        Self {
+            addresses: [0; DEPTH],
+            count: 0,
+        }
+    }
+
+    /// Adds a caller, and says whether there is room for one more.
+    fn push(&mut self, address: usize) -> bool {
+        if let Some(place) = self.addresses.get_mut(self.count) {
+            *place = address;
+            self.count += 1;
+        }
+        self.count < DEPTH
+    }
+
+    fn as_slice(&self) -> &[usize] {
+        &self.addresses[..self.count]
+    }
+}
+
+/// The stack of whoever calls this, interned.
+// A frame of its own, from which both engines begin.
+#[inline(never)]
+pub(super) fn stack(stacks: &Stacks) -> StackId {
+    // Unoptimised, the quick engine is the slower one: 220 ns a frame.
+    if !cfg!(any(optimised, test)) {
+        return exact_stack(stacks);
+    }
+    let here = quick::Here::new();
+    let mut key = Frames::new();
+    let Some(caller) = quick::walk(&here, &mut key) else {
+        return exact_stack(stacks);
+    };
+    let seen = stacks.find(key.as_slice());
+    seen.unwrap_or_else(|| first_sight(stacks, &key, caller))
+}
+
+/// The same from the exact engine alone.
+pub(super) fn exact_stack(stacks: &Stacks) -> StackId {
+    let mut frames = Frames::new();
+    exact::walk(0, &mut frames);
+    stacks.intern(frames.as_slice())
+}
+
+/// What `exact` says of this stack, from the caller whose stack pointer is `caller` on.
+#[cold]
+#[inline(never)]
+fn first_sight(stacks: &Stacks, key: &Frames, caller: usize) -> StackId {
+    let mut frames = Frames::new();
+    exact::walk(caller, &mut frames);
+    if frames.as_slice() != key.as_slice() {
+        quick::differed();
+    }
+    stacks.intern(frames.as_slice())
+}
+
+#[cfg(test)]
+mod tests;

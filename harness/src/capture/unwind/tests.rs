@@ -1,0 +1,63 @@
+use std::hint::black_box;
+
+use super::{DEPTH, stack};
+use crate::ledger::{StackId, Stacks};
+
+#[inline(never)]
+fn at_depth(stacks: &Stacks, depth: usize) -> StackId {
+    if depth > 0 {
+        return black_box(at_depth(stacks, depth - 1));
+    }
+    black_box(stack(stacks))
+}
+
+#[test]
+fn a_stack_names_its_callers() {
+    let stacks = Stacks::new();
+    let stack = at_depth(&stacks, 0);
+    let mut names = Vec::new();
+    for frame in stacks.frames(stack) {
+        backtrace::resolve(*frame as *mut _, |symbol| {
+            names.extend(symbol.name().map(|name| name.to_string()));
+        });
+    }
+    assert!(
+        names
+            .iter()
+            .any(|name| name.contains("a_stack_names_its_callers")),
+        "{names:#?}"
+    );
+}
+
+#[test]
+fn a_deep_stack_is_cut_off_at_its_outer_end() {
+    let stacks = Stacks::new();
+    let stack = at_depth(&stacks, 3 * DEPTH);
+    assert_eq!(stacks.frames(stack).len(), DEPTH);
+}
+
+#[test]
+fn one_way_is_one_stack() {
+    let stacks = Stacks::new();
+    let mut seen = Vec::new();
+    // Unrolled, each round would be a place of its own.
+    for _ in 0..black_box(3) {
+        seen.push(at_depth(&stacks, 8));
+    }
+    assert_eq!(seen, [seen[0]; 3]);
+    assert_ne!(at_depth(&stacks, 8), at_depth(&stacks, 9));
+}
+
+#[test]
+fn threads_may_walk_at_once() {
+    let stacks = Stacks::new();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    assert!(stacks.frames(at_depth(&stacks, 8)).len() > 8);
+                }
+            });
+        }
+    });
+}
