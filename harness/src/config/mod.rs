@@ -141,6 +141,15 @@ pub(crate) fn allowed(options: &Options, manifest_dir: Option<&str>) -> Result<V
     Ok(entries)
 }
 
+/// What the file at `path`, which messages call `shown`, lets stay.
+///
+/// # Errors
+///
+/// What is wrong with it, and where.
+pub(crate) fn entries_of(path: &std::path::Path, shown: &str) -> Result<Vec<Entry>, String> {
+    File::read(path, shown).map(|(_, allowed)| allowed)
+}
+
 /// The configuration file in use, as reports show it.
 pub(crate) fn file_in_use(manifest_dir: Option<&str>) -> Option<&'static str> {
     let variables = variables::of_this_process().ok()?;

@@ -1,0 +1,4 @@
+//! The built command on the files that real checks wrote.
+
+mod report;
+mod support;
