@@ -16,7 +16,7 @@ use crate::run::{self, Run};
 use crate::workspace::{self, Workspace};
 
 /// The file that says what may stay.
-const CONFIG: &str = "gpu-leak-check.toml";
+pub(crate) const CONFIG: &str = "gpu-leak-check.toml";
 
 /// The whole of `report`.
 pub(crate) fn report(asked: &Report) -> Outcome<Exit> {
@@ -79,11 +79,16 @@ pub(crate) fn judge(overview: &Overview<'_>, denied: bool, require_measured: boo
     if overview.has_findings() || denied {
         return Exit::Findings;
     }
-    let blind = overview.finished == 0 || !overview.problems.is_empty();
-    if blind || (require_measured && !overview.unmeasured.is_empty()) {
+    let unread = overview.finished == 0 || !overview.problems.is_empty();
+    if unread || (require_measured && is_blind(overview)) {
         return Exit::Unmeasured;
     }
     Exit::Clean
+}
+
+/// Whether anything was not seen.
+pub(crate) fn is_blind(overview: &Overview<'_>) -> bool {
+    overview.finished == 0 || !overview.problems.is_empty() || !overview.unmeasured.is_empty()
 }
 
 /// What `--deny` finds, a sentence each.

@@ -1,4 +1,7 @@
 //! The built command on the files that real checks wrote.
 
+mod allow;
+mod passing;
 mod report;
 mod support;
+mod words;

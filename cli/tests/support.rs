@@ -56,12 +56,23 @@ fn keep(tensor: Tensor) {
 
 /// Has the planted tests `tests` checked, and gives the folder of that run below `base`.
 pub(crate) fn checked(base: &Path, run: &str, tests: &[&str]) -> PathBuf {
+    checked_with(base, run, tests, None)
+}
+
+/// The same with a configuration file.
+pub(crate) fn checked_with(
+    base: &Path,
+    run: &str,
+    tests: &[&str],
+    config: Option<&Path>,
+) -> PathBuf {
     let tests = tests.iter().map(|test| format!("support::{test}"));
     let output = clean(Command::new(env::current_exe().expect("this program")))
         .args(["--exact", "--ignored", "--test-threads=1"])
         .args(tests)
         .env("GPU_LEAK_CHECK_OUTPUT", base)
         .env("GPU_LEAK_CHECK_RUN", run)
+        .envs(config.map(|path| ("GPU_LEAK_CHECK_CONFIG", path)))
         .output()
         .expect("this program runs");
     let folder = base.join(run);

@@ -56,7 +56,7 @@ pub(crate) fn render(
 }
 
 /// `train::a, train::b and 3 more`, at most so many by name.
-fn names(tests: &[&str], most: usize) -> String {
+pub(crate) fn names(tests: &[&str], most: usize) -> String {
     let shown: Vec<_> = tests
         .iter()
         .take(most)
@@ -67,6 +67,21 @@ fn names(tests: &[&str], most: usize) -> String {
         text += &format!(" and {}", quantity(more as u64, "more test"));
     }
     text
+}
+
+/// `text` in lines of `width` columns, the first one `first` columns in, the others `rest`.
+pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Vec<String> {
+    let (first, rest) = (" ".repeat(first), " ".repeat(rest));
+    let options = textwrap::Options::new(width)
+        .initial_indent(&first)
+        .subsequent_indent(&rest)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let lines = textwrap::wrap(text, options);
+    lines
+        .into_iter()
+        .map(std::borrow::Cow::into_owned)
+        .collect()
 }
 
 /// `leaked: 2 × 512 KiB device memory, stream-ordered`
@@ -90,6 +105,6 @@ fn is_told_only(finding: &Finding) -> bool {
 }
 
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 #[cfg(test)]
 mod tests;

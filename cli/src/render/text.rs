@@ -4,7 +4,7 @@ use gpu_leak_check::report::escape;
 use gpu_leak_check::report::model::{Figure, Finding};
 use gpu_leak_check::units::{count, quantity, size};
 
-use super::{names, title};
+use super::{names, title, wrapped};
 use crate::overview::{Group, Overview, figure_name};
 
 /// How many findings are told one by one.
@@ -142,19 +142,4 @@ fn peaks(overview: &Overview<'_>, width: usize) -> Vec<String> {
 
 fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
-}
-
-/// `text` in lines of `width` columns, the first one `first` columns in, the others `rest`.
-fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Vec<String> {
-    let (first, rest) = (" ".repeat(first), " ".repeat(rest));
-    let options = textwrap::Options::new(width)
-        .initial_indent(&first)
-        .subsequent_indent(&rest)
-        .word_separator(textwrap::WordSeparator::AsciiSpace)
-        .word_splitter(textwrap::WordSplitter::NoHyphenation);
-    let lines = textwrap::wrap(text, options);
-    lines
-        .into_iter()
-        .map(std::borrow::Cow::into_owned)
-        .collect()
 }
