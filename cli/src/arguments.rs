@@ -210,6 +210,8 @@ pub(crate) enum Format {
     Csv,
     /// Folded stacks: input of flame graphs, weighed by bytes
     Folded,
+    /// One page for a browser, with nothing to load
+    Html,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

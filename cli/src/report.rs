@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpu_leak_check::__command::{Told, allow_entries};
+use gpu_leak_check::report::escape;
 use gpu_leak_check::report::model::Verdict;
-use gpu_leak_check::report::{Sources, escape};
 
 use crate::arguments::{Deny, Format, Judging, Report};
 use crate::exit::{Exit, Failure, Outcome, print, say};
@@ -62,7 +62,7 @@ pub(crate) fn write(
             Some(_) => render::WIDTH,
             None => render::width_of_stdout(),
         },
-        sources: Sources::below(workspace::sources()),
+        root: workspace::sources(),
     };
     let text = render::render(format, run, overview, &how)?;
     match out {

@@ -1,10 +1,10 @@
-//! `JUnit`, as CI systems read it: a suite a program, a case a check.
+//! JUnit, as CI systems read it: a suite a program, a case a check.
 
 use std::time::Duration;
 
 use gpu_leak_check::report::model::{Report, Verdict};
 use gpu_leak_check::report::text;
-use gpu_leak_check::report::{Style, headline};
+use gpu_leak_check::report::{Sources, Style, headline};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite, XmlString};
 
 use super::Rendering;
@@ -50,7 +50,7 @@ fn case(report: &Report, binary: &str, how: &Rendering) -> TestCase {
     let told = || {
         let how = text::Rendering {
             style: Style::PLAIN,
-            sources: how.sources.clone(),
+            sources: Sources::below(&how.root),
         };
         XmlString::new(text::to_string(report, &how))
     };

@@ -3,11 +3,13 @@
 mod csv;
 mod folded;
 mod github;
+mod html;
 mod junit;
 mod markdown;
 mod text;
 
-use gpu_leak_check::report::Sources;
+use std::path::PathBuf;
+
 use gpu_leak_check::report::model::{Finding, Verdict};
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::quantity;
@@ -27,8 +29,8 @@ const NARROWEST: usize = 40;
 pub(crate) struct Rendering {
     /// In columns.
     pub(crate) width: usize,
-    /// Where source lines come from.
-    pub(crate) sources: Sources,
+    /// What paths of sources are relative to.
+    pub(crate) root: PathBuf,
 }
 
 /// That of the terminal on the standard output.
@@ -52,6 +54,7 @@ pub(crate) fn render(
         Format::Github => github::render(overview),
         Format::Csv => csv::render(overview)?,
         Format::Folded => folded::render(run),
+        Format::Html => html::render(overview, &how.root)?,
     })
 }
 

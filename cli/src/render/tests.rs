@@ -1,6 +1,5 @@
 //! What people and programs are shown.
 
-use gpu_leak_check::report::Sources;
 use gpu_leak_check::report::model::Verdict;
 use insta::assert_snapshot;
 
@@ -13,7 +12,7 @@ use crate::run::Run;
 fn shown(run: &Run, format: Format, width: usize) -> String {
     let how = Rendering {
         width,
-        sources: Sources::below("/nowhere"),
+        root: "/nowhere".into(),
     };
     render(format, run, &Overview::of(run), &how).expect("a rendering")
 }
@@ -140,6 +139,7 @@ fn a_hostile_name_is_text_in_every_format() {
         Format::Github,
         Format::Csv,
         Format::Folded,
+        Format::Html,
     ] {
         let text = shown(&run, format, 100);
         let commands: Vec<_> = text
