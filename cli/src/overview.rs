@@ -50,6 +50,9 @@ impl<'run> Overview<'run> {
     pub(crate) fn of(run: &'run Run) -> Self {
         let mut summary = Summary::default();
         run.reports().for_each(|report| summary.add(report));
+        for unowned in run.unowned() {
+            summary.add_unowned(unowned.count, unowned.bytes);
+        }
         let mut aborted: Vec<&str> = run.aborted().map(|began| began.test.as_str()).collect();
         for test in &aborted {
             summary.add_aborted(test);

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use gpu_leak_check::report::json::{self, Began, RunFile};
+use gpu_leak_check::report::json::{self, Began, RunFile, Unowned};
 use gpu_leak_check::report::model::{Report, Verdict};
 
 use crate::exit::{Failure, Outcome};
@@ -27,6 +27,8 @@ pub(crate) struct Process {
     pub(crate) reports: Vec<Report>,
     /// The checks that began and did not end.
     pub(crate) aborted: Vec<Began>,
+    /// What threads outside every check took.
+    pub(crate) unowned: Vec<Unowned>,
 }
 
 impl Run {
@@ -66,6 +68,11 @@ impl Run {
         self.processes.iter().flat_map(|process| &process.aborted)
     }
 
+    /// What threads outside every check took.
+    pub(crate) fn unowned(&self) -> impl Iterator<Item = &Unowned> {
+        self.processes.iter().flat_map(|process| &process.unowned)
+    }
+
     fn add(&mut self, path: &Path, file: RunFile) {
         let shown = path.display();
         if file.header.is_none() {
@@ -90,6 +97,7 @@ impl Run {
             binary: binary(path),
             reports: file.reports,
             aborted: file.aborted,
+            unowned: file.unowned,
         });
     }
 

@@ -87,6 +87,20 @@ fn a_test_that_ended_its_process_is_named() {
 }
 
 #[test]
+fn what_no_check_owns_is_counted_and_fails_nothing() {
+    let base = tempfile::tempdir().expect("a folder");
+    let run = checked(
+        base.path(),
+        "r",
+        &["a_thread_is_started", "b_its_thread_allocates"],
+    );
+    let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
+    let line = "1 allocation, 1.00 KiB by threads outside every check";
+    assert!(told.stdout.contains(line), "{told:?}");
+    assert_eq!(told.code, Some(0), "{told:?}");
+}
+
+#[test]
 fn a_torn_line_costs_no_finished_check() {
     let base = tempfile::tempdir().expect("a folder");
     let run = checked(base.path(), "r", &["keeps_a_tensor"]);

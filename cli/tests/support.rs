@@ -6,8 +6,12 @@ use std::fs;
 use std::mem::forget;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::sync::mpsc::{self, Sender};
+use std::thread;
 
-use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::observe::Source;
+use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_kernels::{Device, Result, Tensor};
 
 #[gpu_leak_check]
@@ -48,6 +52,38 @@ fn sees_nothing() {}
 #[test]
 fn ends_the_process() {
     std::process::abort();
+}
+
+/// Allocates a kilobyte at each word it is sent, and answers.
+fn old_thread() -> &'static Sender<Sender<()>> {
+    static POOL: Source = Source::new("old-pool", &[]);
+    static THREAD: OnceLock<Sender<Sender<()>>> = OnceLock::new();
+    THREAD.get_or_init(|| {
+        let (words, inbox) = mpsc::channel::<Sender<()>>();
+        thread::spawn(move || {
+            for (answer, address) in inbox.into_iter().zip(1..) {
+                POOL.allocated(Place::named("embedded:0"), address, 1024);
+                answer.send(()).expect("somebody waits");
+            }
+        });
+        words
+    })
+}
+
+#[gpu_leak_check]
+#[ignore = "planted"]
+#[test]
+fn a_thread_is_started() {
+    old_thread();
+}
+
+#[gpu_leak_check]
+#[ignore = "planted"]
+#[test]
+fn b_its_thread_allocates() {
+    let (answer, answers) = mpsc::channel();
+    old_thread().send(answer).expect("the thread");
+    answers.recv().expect("an answer");
 }
 
 fn keep(tensor: Tensor) {

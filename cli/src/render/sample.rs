@@ -1,7 +1,7 @@
 //! Runs to render.
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
-use gpu_leak_check::report::json::Began;
+use gpu_leak_check::report::json::{Began, Unowned};
 use gpu_leak_check::report::model::{
     DeviceTable, Figure, Finding, Frame, Owner, Reason, Report, Row, Site, Verdict,
 };
@@ -17,6 +17,7 @@ pub(crate) fn run(reports: Vec<Report>) -> Run {
             binary: "train".to_owned(),
             reports,
             aborted: Vec::new(),
+            unowned: Vec::new(),
         }],
         problems: Vec::new(),
     }
@@ -48,6 +49,11 @@ pub(crate) fn mixed() -> Run {
         test: "crashes".to_owned(),
         file: "tests/train.rs".to_owned(),
         line: 90,
+    });
+    run.processes[0].unowned.push(Unowned {
+        test: "trains".to_owned(),
+        count: 3,
+        bytes: MIB,
     });
     run.problems
         .push("the last line of a.jsonl is cut off: the process ended while it wrote".to_owned());

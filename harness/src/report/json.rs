@@ -27,6 +27,8 @@ pub enum Record<'a> {
     Began(Began),
     /// A check is over.
     Verdict(Cow<'a, Report>),
+    /// What threads outside every check took while one ran; only where there was any.
+    Unowned(Unowned),
     /// Something a later release writes.
     #[serde(other)]
     Unknown,
@@ -60,6 +62,17 @@ pub struct Began {
     pub line: u32,
 }
 
+/// What no check owns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unowned {
+    /// The check that ran meanwhile.
+    pub test: String,
+    /// How many allocations.
+    pub count: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
 impl Record<'_> {
     /// The line, with its end.
     ///
@@ -82,6 +95,8 @@ pub struct RunFile {
     pub reports: Vec<Report>,
     /// The checks that did not.
     pub aborted: Vec<Began>,
+    /// What no check owns, by the check that ran meanwhile.
+    pub unowned: Vec<Unowned>,
     /// Whether the last line is cut off: the process ended while it wrote.
     pub torn: bool,
     /// How many other lines could not be read.
@@ -129,6 +144,7 @@ fn parse(bytes: &[u8]) -> RunFile {
                 began.map(|at| file.aborted.remove(at));
                 file.reports.push(report.into_owned());
             }
+            Ok(Record::Unowned(unowned)) => file.unowned.push(unowned),
             Ok(Record::Unknown) => {}
             Err(_) => file.unreadable += 1,
         }
