@@ -1,6 +1,6 @@
 # The project's tasks. `make ci` is what continuous integration runs.
 
-.PHONY: help lessons test lint doc features clients bench bundle ci
+.PHONY: help lessons test lint doc orders features clients bench bundle ci
 help:          ## lists the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 lessons:       ## the examples that are tests: reports, and what leads to them
@@ -12,6 +12,8 @@ lint:          ## formatting, the compiler's and clippy's lints
 	cargo clippy --workspace --all-targets -- -D warnings
 doc:           ## the documentation, warnings refused
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+orders:        ## the ledger and the gate in many orders of their threads' steps; takes minutes
+	INTERLEAVINGS=200 cargo test --release -p gpu-leak-interleavings
 bench:         ## what the harness costs; needs a GPU
 	cargo bench -p gpu-leak-tests --bench '*'
 features:      ## that checks change nothing of the CUDA layer below candle and burn; builds nothing

@@ -39,8 +39,9 @@ pub fn run(test: &str) -> Checked {
     let output = Command::new(program)
         .args(["--exact", test, "--include-ignored", "--nocapture"])
         .arg("--test-threads=1")
-        // There a check that cannot tell fails its test; what it says is the same.
+        // With these a check that cannot tell fails its test; what it says is the same.
         .env_remove("CI")
+        .env_remove("GPU_LEAK_CHECK")
         .env("GPU_LEAK_CHECK_OUTPUT", &folder)
         .output()
         .expect("a child process");

@@ -20,8 +20,10 @@ pub mod ledger;
 pub mod observe;
 pub mod options;
 pub mod probe;
+pub mod recording;
 pub mod registry;
 pub mod report;
+mod sync;
 pub mod units;
 
 pub use check::{
@@ -29,6 +31,8 @@ pub use check::{
     gpu_available, max_memory_allocated, memory_allocated, memory_reserved, memory_summary, run,
     snapshot,
 };
+// For tests' own code; the code under test names the crate itself.
+pub use gpu_leak_hooks::{allow, hand_over};
 pub use ledger::Place;
 
 /// Writes the `main` of a test target without libtest (`harness = false`): it runs every checked

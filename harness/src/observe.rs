@@ -25,7 +25,7 @@
 //! While no check has begun in the process, both cost one relaxed load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use crate::capture;
 use crate::device::exit;
@@ -39,13 +39,10 @@ static LISTENING: AtomicBool = AtomicBool::new(false);
 /// The source folders of every allocator that has reported.
 static OWN_SOURCES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-/// An allocator that reports what it hands out: the layer `allocator:NAME`.
+/// An allocator that reports what it hands out: the layer `allocator:NAME`. The same as
+/// `gpu_leak_hooks::Source`, for code that can name this crate.
 #[derive(Debug)]
-pub struct Source {
-    name: &'static str,
-    own_sources: &'static [&'static str],
-    layer: OnceLock<Layer>,
-}
+pub struct Source(gpu_leak_hooks::Source);
 
 impl Source {
     /// An allocator called `name`.
@@ -55,11 +52,7 @@ impl Source {
     /// comes from a registry, whose files are left out anyway.
     #[must_use]
     pub const fn new(name: &'static str, own_sources: &'static [&'static str]) -> Self {
-        Self {
-            name,
-            own_sources,
-            layer: OnceLock::new(),
-        }
+        Self(gpu_leak_hooks::Source::new(name, own_sources))
     }
 
     /// The layer it reports for.
@@ -68,25 +61,14 @@ impl Source {
     ///
     /// When more than 15 allocators report to one process.
     pub fn layer(&self) -> Layer {
-        *self.layer.get_or_init(|| {
-            let mut all = OWN_SOURCES.lock().unwrap_or_else(PoisonError::into_inner);
-            all.extend(self.own_sources);
-            Layer::allocator(self.name)
-        })
-    }
-
-    fn key(&self, address: u64) -> Key {
-        Key {
-            space: Space::Observed(self.layer()),
-            value: address,
-        }
+        layer(&self.0)
     }
 
     /// It has handed out `bytes` at `address`. Call it after the fact.
     #[inline]
     pub fn allocated(&self, place: Place, address: u64, bytes: u64) {
         if LISTENING.load(Ordering::Relaxed) {
-            self.tell_allocated(place, address, bytes);
+            allocated(&self.0, || place, address, bytes);
         }
     }
 
@@ -94,49 +76,90 @@ impl Source {
     #[inline]
     pub fn freed(&self, address: u64) {
         if LISTENING.load(Ordering::Relaxed) {
-            self.tell_freed(address);
-        }
-    }
-
-    #[cold]
-    fn tell_allocated(&self, place: Place, address: u64, bytes: u64) {
-        let Some(_quiet) = heard() else {
-            return;
-        };
-        ledger::live().apply(&Event::Created(Creation {
-            key: self.key(address),
-            kind: Kind::Block,
-            layer: self.layer(),
-            place,
-            bytes,
-            context: ContextUid::default(),
-            stream: 0,
-            pool: 0,
-            caller: capture::caller(),
-        }));
-    }
-
-    #[cold]
-    fn tell_freed(&self, address: u64) {
-        let Some(_quiet) = heard() else {
-            return;
-        };
-        let ledger = ledger::live();
-        if let Some(ticket) = ledger.apply(&Event::ReleaseBegan {
-            key: self.key(address),
-            caller: capture::caller_without_stack(),
-        }) {
-            ledger.apply(&Event::ReleaseEnded {
-                ticket,
-                error: 0,
-                stack: StackId::default(),
-            });
+            freed(&self.0, address);
         }
     }
 }
 
+/// The layer that an allocator reports for.
+fn layer(source: &gpu_leak_hooks::Source) -> Layer {
+    // Whoever reads a number can use it: what it stands for does not change.
+    let number = source.number.load(Ordering::Relaxed);
+    if let Some(known) = Layer::numbered(number) {
+        return known;
+    }
+    let mut all = OWN_SOURCES.lock().unwrap_or_else(PoisonError::into_inner);
+    let new = source.own_sources.iter();
+    let new: Vec<_> = new.filter(|own| !all.contains(own)).collect();
+    all.extend(new);
+    drop(all);
+    let layer = Layer::allocator(source.name);
+    source.number.store(layer.number(), Ordering::Relaxed);
+    layer
+}
+
+/// Where a place of the hooks is.
+pub(crate) fn place(place: gpu_leak_hooks::Place) -> Place {
+    match place {
+        gpu_leak_hooks::Place::Cuda(ordinal) => Place::cuda(ordinal as usize),
+        gpu_leak_hooks::Place::Host => Place::HOST,
+        gpu_leak_hooks::Place::Named(name) => Place::named(name),
+    }
+}
+
+/// An allocator has handed out `bytes` at `address`.
+#[cold]
+pub(crate) fn allocated(
+    source: &gpu_leak_hooks::Source,
+    place: impl FnOnce() -> Place,
+    address: u64,
+    bytes: u64,
+) {
+    let Some(_quiet) = heard() else {
+        return;
+    };
+    let layer = layer(source);
+    ledger::live().apply(&Event::Created(Creation {
+        key: key(layer, address),
+        kind: Kind::Block,
+        layer,
+        place: place(),
+        bytes,
+        context: ContextUid::default(),
+        stream: 0,
+        pool: 0,
+        caller: capture::caller(),
+    }));
+}
+
+/// An allocator is about to take `address` back.
+#[cold]
+pub(crate) fn freed(source: &gpu_leak_hooks::Source, address: u64) {
+    let Some(_quiet) = heard() else {
+        return;
+    };
+    let ledger = ledger::live();
+    if let Some(ticket) = ledger.apply(&Event::ReleaseBegan {
+        key: key(layer(source), address),
+        caller: capture::caller_without_stack(),
+    }) {
+        ledger.apply(&Event::ReleaseEnded {
+            ticket,
+            error: 0,
+            stack: StackId::default(),
+        });
+    }
+}
+
+fn key(layer: Layer, address: u64) -> Key {
+    Key {
+        space: Space::Observed(layer),
+        value: address,
+    }
+}
+
 /// Marks this thread, unless a report of it is not for the ledger.
-fn heard() -> Option<Quiet> {
+pub(crate) fn heard() -> Option<Quiet> {
     // In a forked child the ledger's locks may be held by threads that no longer exist.
     if exit::forked() {
         return None;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ledger::Kind;
 
 /// The options of `#[gpu_leak_check(…)]`; `None` where the attribute is silent.
@@ -133,7 +135,7 @@ pub struct Allow {
 }
 
 /// `expect(count = 2, bytes = "1 MiB")`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expect {
     /// How many objects and allocations stay.
     pub count: Option<u64>,

@@ -10,6 +10,7 @@ use syn::{Expr, ExprLit, Lit, LitBool, LitStr, Path, Token, parenthesized};
 
 use crate::allow::Allow;
 use crate::inherit;
+use crate::pairs;
 use crate::paths::Paths;
 
 /// What the attribute says.
@@ -176,7 +177,7 @@ impl Args {
                     input.parse::<Token![,]>()?;
                 }
             }
-            if let Some(mistakes) = mistakes {
+            if let Some(mistakes) = mistakes.or_else(|| pairs::check(&args, &seen)) {
                 return Err(mistakes);
             }
             if let Some(inherited) = inherited {
@@ -200,7 +201,13 @@ impl Args {
 
     /// Whether this option is among them.
     pub(crate) fn has(&self, option: &str) -> bool {
-        self.options.iter().any(|(name, _)| *name == option)
+        self.value(option).is_some()
+    }
+
+    /// What is said of this option.
+    pub(crate) fn value(&self, option: &str) -> Option<&Value> {
+        let mut options = self.options.iter();
+        options.find_map(|(name, value)| (*name == option).then_some(value))
     }
 
     fn read_one(&mut self, input: ParseStream<'_>, seen: &mut Vec<Ident>) -> syn::Result<()> {

@@ -11,7 +11,7 @@ use crate::input::{self, Input};
 use crate::paths::{self, Paths};
 use crate::requeue::Requeued;
 use crate::should_panic::ShouldPanic;
-use crate::{attributes, inherit, module};
+use crate::{attributes, inherit, module, pairs};
 
 /// Expands the attribute with `args` on `item`.
 ///
@@ -61,6 +61,7 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
         }
     }
     let args = Args::parse(tokens.clone())?;
+    pairs::check_layer(&args)?;
     let paths = Paths::new(args.library.as_ref());
     // If the test was made above, libtest has read what stands here and judges it.
     let is_made = requeued.has_test && !function.attrs.iter().any(attributes::is_plain_test);

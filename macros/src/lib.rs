@@ -9,6 +9,7 @@ mod expand;
 mod inherit;
 mod input;
 mod module;
+mod pairs;
 mod paths;
 mod requeue;
 mod should_panic;

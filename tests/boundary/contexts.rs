@@ -146,7 +146,8 @@ fn frees_after_the_green_context_ended() {
     let memory = allocate(10).unwrap();
     let stream = create_stream();
     make_current(primary.cu_ctx());
+    // A stream goes with it; what else is made in it is the primary context's.
+    destroy_stream(stream);
     destroy_green(green);
     free(memory).unwrap();
-    destroy_stream(stream);
 }

@@ -1,10 +1,13 @@
 //! Bodies that do not simply return.
 
+use std::sync::Mutex;
+
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::model::Verdict;
 use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
 
-use super::driver::{allocate, context};
+use super::driver::{Pointer, allocate, context, free};
 
 fn run(test: &str) -> Checked {
     checked::run(&format!("boundary::endings::{test}"))
@@ -92,6 +95,48 @@ fn panics_as_it_should() {
 }
 
 #[test]
+fn what_is_freed_after_the_verdict_is_late_and_the_verdict_stays() {
+    let checked = run("frees_after_the_verdict");
+    let report = checked.report();
+    assert_eq!(report.verdict, Verdict::Leaked, "{}", checked.story());
+    let [late] = &checked.late[..] else {
+        panic!("{}", checked.story());
+    };
+    let told = (&late.test, late.count, late.bytes);
+    assert_eq!(told, (&report.test, 2, 128), "{}", checked.story());
+    let summary = format!(
+        "{}: 2 resources, 128 B of the leak freed after the verdict, late by {} ms",
+        report.test, late.late_ms
+    );
+    assert!(
+        checked.child.stderr.contains(&summary),
+        "{}",
+        checked.story()
+    );
+}
+
+/// Both runs of the test leave one.
+static LEFT: Mutex<Vec<Pointer>> = Mutex::new(Vec::new());
+
+#[gpu_leak_check]
+#[ignore = "needs one that frees what it leaves"]
+#[test]
+fn leaves_one_behind() {
+    context();
+    LEFT.lock().unwrap().push(allocate(64).unwrap());
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn frees_after_the_verdict() {
+    assert!(std::panic::catch_unwind(leaves_one_behind).is_err());
+    context();
+    for left in LEFT.lock().unwrap().drain(..) {
+        free(left).unwrap();
+    }
+}
+
+#[test]
 fn a_process_that_exits_inside_a_test_is_an_aborted_test_by_name() {
     let checked = run("exits");
     assert!(checked.reports.is_empty(), "{}", checked.story());
@@ -99,6 +144,36 @@ fn a_process_that_exits_inside_a_test_is_an_aborted_test_by_name() {
     let last = "gpu-leak-check: 1 checked: 1 aborted\n  aborted: boundary::endings::exits\n";
     assert!(checked.child.stderr.contains(last), "{}", checked.story());
 }
+
+#[test]
+fn a_test_killed_in_the_middle_is_aborted_by_name_in_the_next_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let next = |test: &str| {
+        let run = Run::of(&format!("boundary::endings::{test}"))
+            .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
+            .env("GPU_LEAK_CHECK_RUN", "one");
+        run.run().stderr
+    };
+    let killed = next("is_killed");
+    assert!(!killed.contains("gpu-leak-check:"), "{killed}");
+    let told = "aborted: boundary::endings::is_killed\n";
+    let first = next("does_nothing");
+    assert!(first.contains(told), "{first}");
+    let second = next("does_nothing");
+    assert!(!second.contains("aborted"), "once is enough: {second}");
+}
+
+#[gpu_leak_check]
+#[ignore = "ends its process"]
+#[test]
+fn is_killed() {
+    std::process::abort();
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn does_nothing() {}
 
 #[gpu_leak_check]
 #[ignore = "ends its process"]

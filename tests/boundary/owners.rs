@@ -142,23 +142,36 @@ fn leaks_on_a_thread() {
     .unwrap();
 }
 
+/// A thread that does `job` whenever it is told to, and answers.
+type Worker = mpsc::Sender<mpsc::Sender<()>>;
+
+fn worker(name: &str, mut job: impl FnMut() + Send + 'static) -> Worker {
+    let (jobs, inbox) = mpsc::channel::<mpsc::Sender<()>>();
+    let thread = thread::Builder::new().name(name.to_owned());
+    let work = move || {
+        for done in inbox {
+            context();
+            job();
+            done.send(()).unwrap();
+        }
+    };
+    thread.spawn(work).unwrap();
+    jobs
+}
+
+fn have_it_done(worker: &Worker) {
+    let (done, answer) = mpsc::channel();
+    worker.send(done).unwrap();
+    answer.recv().unwrap();
+}
+
 /// A thread that was there before every check and does what it is told.
-pub(super) fn old_thread() -> &'static mpsc::Sender<mpsc::Sender<()>> {
-    static THREAD: OnceLock<mpsc::Sender<mpsc::Sender<()>>> = OnceLock::new();
-    THREAD.get_or_init(|| {
-        let (jobs, inbox) = mpsc::channel::<mpsc::Sender<()>>();
-        let worker = thread::Builder::new().name("old worker".to_owned());
-        worker
-            .spawn(move || {
-                for done in inbox {
-                    context();
-                    allocate(128).unwrap();
-                    done.send(()).unwrap();
-                }
-            })
-            .unwrap();
-        jobs
-    })
+pub(super) fn old_thread() -> &'static Worker {
+    static THREAD: OnceLock<Worker> = OnceLock::new();
+    let take = || {
+        allocate(128).unwrap();
+    };
+    THREAD.get_or_init(|| worker("old worker", take))
 }
 
 #[test]
@@ -185,9 +198,7 @@ fn leaks_on_an_old_thread() {
 #[ignore = "needs the thread that its caller starts"]
 #[test]
 fn has_an_old_thread_leak() {
-    let (done, answer) = mpsc::channel();
-    old_thread().send(done).unwrap();
-    answer.recv().unwrap();
+    have_it_done(old_thread());
 }
 
 #[test]
@@ -268,6 +279,48 @@ fn keeps_its_last_result() {
     }
 }
 
+/// As a library's own thread does, which comes to a line from whatever it works at.
+#[test]
+fn what_an_older_thread_replaces_by_another_way_is_no_leak() {
+    let checked = run("has_a_keeper_s_result");
+    let story = checked.story();
+    assert!(checked.child.status.success(), "{story}");
+    let finding = only_finding(checked.report(), &story);
+    let what = (finding.verdict, finding.foreign_thread.as_deref());
+    assert_eq!(what, (Verdict::FirstUse, Some("keeper")), "{story}");
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn has_a_keeper_s_result() {
+    context();
+    keeper();
+    waits_for_the_keeper();
+}
+
+/// Keeps its last result until it has the next.
+fn keeper() -> &'static Worker {
+    static THREAD: OnceLock<Worker> = OnceLock::new();
+    let mut last = None;
+    let keep = move || {
+        let result = match last {
+            None => one_way(),
+            Some(_) => other_way(),
+        };
+        if let Some(old) = last.replace(result) {
+            free(old).unwrap();
+        }
+    };
+    THREAD.get_or_init(|| worker("keeper", keep))
+}
+
+#[gpu_leak_check]
+#[ignore = "needs the thread that its caller starts"]
+#[test]
+fn waits_for_the_keeper() {
+    have_it_done(keeper());
+}
+
 #[test]
 fn what_is_made_once_and_kept_fails_where_the_policy_says_so() {
     let fake = Fake::new();
@@ -331,28 +384,19 @@ fn runs_beside_a_stranger() {
 }
 
 /// A thread that was there before every check and takes memory of a pool when it is told.
-fn stranger() -> &'static mpsc::Sender<mpsc::Sender<()>> {
-    static THREAD: OnceLock<mpsc::Sender<mpsc::Sender<()>>> = OnceLock::new();
-    THREAD.get_or_init(|| {
-        let (jobs, inbox) = mpsc::channel::<mpsc::Sender<()>>();
-        thread::spawn(move || {
-            for done in inbox {
-                context();
-                allocate_async(64 << 20);
-                done.send(()).unwrap();
-            }
-        });
-        jobs
-    })
+fn stranger() -> &'static Worker {
+    static THREAD: OnceLock<Worker> = OnceLock::new();
+    let take = || {
+        allocate_async(64 << 20);
+    };
+    THREAD.get_or_init(|| worker("stranger", take))
 }
 
 #[gpu_leak_check]
 #[ignore = "needs the thread that its caller starts"]
 #[test]
 fn has_a_stranger_reserve() {
-    let (done, answer) = mpsc::channel();
-    stranger().send(done).unwrap();
-    answer.recv().unwrap();
+    have_it_done(stranger());
 }
 
 #[test]
@@ -373,19 +417,49 @@ fn leaks_by_turns() {
     }
 }
 
-#[inline(never)]
-fn one_way() {
-    leak();
+#[test]
+fn what_comes_partly_by_another_way_in_the_second_run_is_no_first_use() {
+    let checked = run("leaks_mostly_by_turns");
+    let findings = &checked.report().findings;
+    let told = |count| {
+        let told = findings.iter().find(|finding| finding.count == count);
+        told.map(|finding| (finding.verdict, finding.bytes))
+    };
+    let story = checked.story();
+    assert_eq!(findings.len(), 2, "{story}");
+    assert_eq!(told(2), Some((Verdict::Leaked, 64)), "{story}");
+    assert_eq!(told(1), Some((Verdict::Leaked, 32)), "{story}");
+}
+
+/// Three in each run: two one way and one the other, then all of them the other.
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_mostly_by_turns() {
+    static IS_SECOND: AtomicBool = AtomicBool::new(false);
+    context();
+    let ways: [fn() -> Pointer; 3] = match IS_SECOND.swap(true, Ordering::Relaxed) {
+        false => [one_way, one_way, other_way],
+        true => [other_way; 3],
+    };
+    for way in ways {
+        let _kept = way();
+    }
 }
 
 #[inline(never)]
-fn other_way() {
-    leak();
+fn one_way() -> Pointer {
+    take()
 }
 
 #[inline(never)]
-fn leak() {
-    allocate(32).unwrap();
+fn other_way() -> Pointer {
+    take()
+}
+
+#[inline(never)]
+fn take() -> Pointer {
+    allocate(32).unwrap()
 }
 
 #[test]

@@ -5,7 +5,6 @@ mod caching;
 mod device;
 mod figures;
 mod model;
-mod random;
 mod streams;
 mod suite;
 mod threads;

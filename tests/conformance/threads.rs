@@ -6,7 +6,7 @@ use std::thread;
 use gpu_leak_kernels::Device;
 use gpu_leak_kernels::memory::{Buffer, empty_cache};
 
-use super::random::Random;
+use gpu_leak_tests::random::Random;
 
 /// Each thread takes and drops buffers of all sizes, and sends some to its neighbour to be dropped
 /// there. Where the host can reach them, each is marked and looked at again: two owners of one

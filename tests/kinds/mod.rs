@@ -23,9 +23,14 @@ use row::{AtContextEnd, Row};
 use table::ROWS;
 
 /// Names the row to a child.
-const ROW: &str = "PLANTED_ROW";
+pub(crate) const ROW: &str = "PLANTED_ROW";
 /// Stands before the reason in the output of a child whose machine cannot do it.
 const CANNOT: &str = "cannot here: ";
+
+/// The names of all rows.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.name)
+}
 
 fn row_named(name: &str) -> &'static Row {
     let row = ROWS.iter().find(|row| row.name == name);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gpu_leak_check::report::json;
+use gpu_leak_check::report::json::{self, Late};
 use gpu_leak_check::report::model::{Report, Verdict};
 
 use crate::child::{Child, Run};
@@ -16,6 +16,8 @@ pub struct Checked {
     pub child: Child,
     /// What it wrote down, the first check to end first.
     pub reports: Vec<Report>,
+    /// What was freed after its verdict.
+    pub late: Vec<Late>,
     /// The checks that began and did not end.
     pub aborted: Vec<String>,
 }
@@ -84,11 +86,13 @@ pub fn finish(run: Run) -> Checked {
     let mut checked = Checked {
         child,
         reports: Vec::new(),
+        late: Vec::new(),
         aborted: Vec::new(),
     };
     for file in files(folder.path()) {
         let file = json::read(&file).expect("a run file");
         checked.reports.extend(file.reports);
+        checked.late.extend(file.late);
         checked
             .aborted
             .extend(file.aborted.into_iter().map(|began| began.test));

@@ -52,9 +52,32 @@ impl Run {
     /// If this program cannot say where its file is.
     #[must_use]
     pub fn of(test: &str) -> Self {
+        Self::with(
+            test,
+            &["--exact", test, "--include-ignored", "--nocapture"],
+            1,
+        )
+    }
+
+    /// Prepares every ignored test of this module, up to `threads` at once, in the same cleaned
+    /// environment.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::of`].
+    #[must_use]
+    pub fn of_all(module: &str, threads: u32) -> Self {
+        Self::with(
+            module,
+            &[&format!("{module}::"), "--ignored", "--nocapture"],
+            threads,
+        )
+    }
+
+    fn with(test: &str, arguments: &[&str], threads: u32) -> Self {
         let program = std::env::current_exe().expect("the path of this program");
         let mut command = Command::new(program);
-        command.args(["--exact", test, "--include-ignored", "--nocapture"]);
+        command.args(arguments);
         for (name, _) in std::env::vars_os() {
             if AMBIENT
                 .iter()
@@ -65,7 +88,7 @@ impl Run {
         }
         Self {
             test: test.to_owned(),
-            threads: 1,
+            threads,
             command,
         }
     }

@@ -4,3 +4,4 @@ pub mod checked;
 pub mod child;
 pub mod fake;
 pub mod gpu;
+pub mod random;

@@ -30,7 +30,7 @@
 //! [gpu-leak-check]: https://docs.rs/gpu-leak-check
 #![no_std]
 
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// What a harness does with what it is told.
 ///
@@ -86,7 +86,12 @@ pub enum Place {
 
 /// Runs `body`; what it makes on this thread, and on threads that it starts, may stay for `reason`.
 ///
-/// A check counts it with its bytes as `allowed`, and fails nothing by it.
+/// A check counts it with its bytes as `allowed`, and fails nothing by it. What is freed later is
+/// simply gone. Of several reasons around one place the innermost is told.
+///
+/// A budget counts it all the same, for it says how much there may be at once; and a free that fails
+/// inside is a mistake like any other. Outside every check nothing happens: what is there before a
+/// check is its baseline.
 pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
     /// Ends it also when `body` panics.
     struct Ending(Option<(&'static Hooks, u64)>);
@@ -105,14 +110,20 @@ pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
 
 /// What lies at `address` belongs to somebody else from now on: it was handed over on purpose, as
 /// `into_raw` or an export to another framework does. A check that ran when it was made does not
-/// ask for it any more.
+/// ask for it any more, and notes how much it was.
+///
+/// The address is that at which memory begins, on a device or in the host's memory, or the handle of
+/// a stream, an event or another object. Where an allocator's block begins with its segment, the
+/// block is meant. Of virtual memory it is the map that begins there, with its physical memory and,
+/// where that begins there too, the range of addresses. What nobody knows, and a number that is the
+/// handle of two kinds of objects, changes nothing.
 pub fn hand_over(address: u64) {
     if let Some(hooks) = hooks() {
         (hooks.hand_over)(address);
     }
 }
 
-/// An allocator that reports what it hands out.
+/// An allocator that reports what it hands out: the layer `allocator:NAME` of a report.
 #[derive(Debug)]
 pub struct Source {
     /// Its name.
@@ -120,13 +131,19 @@ pub struct Source {
     /// Pieces of the paths of its own source files (`my-pool/src/`): a report points at the first
     /// line outside them, the allocator's user.
     pub own_sources: &'static [&'static str],
+    /// What the harness calls it, so that it need not be looked up each time. 0: they have not met.
+    pub number: AtomicU32,
 }
 
 impl Source {
     /// An allocator called `name`, whose own source files have these pieces in their paths.
     #[must_use]
     pub const fn new(name: &'static str, own_sources: &'static [&'static str]) -> Self {
-        Self { name, own_sources }
+        Self {
+            name,
+            own_sources,
+            number: AtomicU32::new(0),
+        }
     }
 
     /// It has handed out `bytes` at `address`. Call it after the fact.

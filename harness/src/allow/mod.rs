@@ -8,6 +8,7 @@ use wildmatch::WildMatch;
 pub(crate) use self::date::Date;
 pub use self::told::Told;
 use self::told::{ALLOWED_BY, EXPIRED};
+use crate::judge;
 use crate::ledger::Kind;
 use crate::options::Allow;
 use crate::report::model::{Finding, Frame, Site, Verdict};
@@ -119,6 +120,17 @@ impl Entry {
             && self.matches.matches(&finding.site)
     }
 
+    /// That it has to be looked at again; none while it holds.
+    fn expired(&self, today: Date) -> Option<String> {
+        let until = self.until.filter(|until| *until < today)?;
+        let owner = self.owner.as_ref();
+        let ask = owner.map_or_else(String::new, |owner| format!("; ask {owner}"));
+        Some(format!(
+            "{} allows what it names ({}), and expired on {until}{ask}",
+            self.stands_in, self.reason
+        ))
+    }
+
     fn note(&self, today: Date) -> String {
         let owner = self
             .owner
@@ -136,15 +148,16 @@ impl Entry {
 }
 
 /// Turns every finding that an entry allows into one that is [allowed](Verdict::Allowed). The first
-/// entry that is about a finding counts.
-pub(crate) fn settle(entries: &[Entry], today: Date, findings: &mut [Finding]) {
+/// entry that is about a finding counts. Answers what is to be told of entries that have expired.
+pub(crate) fn settle(entries: &[Entry], today: Date, findings: &mut [Finding]) -> Vec<String> {
+    let mut expired = Vec::new();
     for entry in entries {
+        if findings.iter().any(|finding| entry.is_about(finding)) {
+            expired.extend(entry.expired(today));
+        }
         let about = |finding: &&mut Finding| entry.is_about(finding);
-        let bytes: u64 = findings
-            .iter_mut()
-            .filter(about)
-            .map(|finding| finding.bytes)
-            .sum();
+        let bytes = findings.iter_mut().filter(about);
+        let bytes = judge::total(bytes.map(|finding| finding.bytes));
         let too_much = entry.up_to.filter(|limit| bytes > *limit);
         for finding in findings.iter_mut().filter(about) {
             match too_much {
@@ -161,6 +174,7 @@ pub(crate) fn settle(entries: &[Entry], today: Date, findings: &mut [Finding]) {
             }
         }
     }
+    expired
 }
 
 #[cfg(test)]

@@ -121,7 +121,7 @@ fn an_expired_entry_still_allows_and_says_so() {
         owner: Some("the runtime team".into()),
         ..entry("fn", "*")
     };
-    let finding = &settled(expired, vec![leak(10)])[0];
+    let finding = &settled(expired.clone(), vec![leak(10)])[0];
     assert_eq!(finding.verdict, Verdict::Allowed);
     assert_eq!(
         finding.notes,
@@ -134,7 +134,16 @@ fn an_expired_entry_still_allows_and_says_so() {
         until: Some(TODAY),
         ..entry("fn", "*")
     };
-    assert!(!settled(today, vec![leak(10)])[0].notes[0].contains("expired"));
+    assert!(!settled(today.clone(), vec![leak(10)])[0].notes[0].contains("expired"));
+    let told = |entry: Entry| settle(&[entry], TODAY, &mut [leak(10)]);
+    assert_eq!(
+        told(expired),
+        [
+            "gpu.toml:3 allows what it names (a table for the whole process), and expired on \
+             2026-05-31; ask the runtime team"
+        ]
+    );
+    assert!(told(today).is_empty());
 }
 
 #[test]

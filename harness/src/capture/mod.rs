@@ -6,6 +6,9 @@
 //! another.
 
 pub(crate) mod cupti;
+pub(crate) mod record;
+pub(crate) mod recording;
+pub(crate) mod replay;
 pub(crate) mod thread;
 mod unwind;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::body::End;
 use super::conclude::Subject;
-use super::measure::is_inside_a_check;
+use super::open::is_inside_a_check;
 use super::outcome::{self, Outcome};
 use super::run::{Caller, Judged, Task, judge, take_turn};
 use super::token::Token;

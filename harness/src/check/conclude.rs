@@ -2,15 +2,14 @@
 
 use super::blind::Blindness;
 use super::measure::Measured;
+use super::names::Names;
 use super::over;
 use super::rounds::Rounds;
-use super::sites::{Sites, site};
+use super::sites::{self, Sites, site};
 use super::sources::Poisoned;
-use super::{blind, refused, tables, uncovered};
+use super::{refused, tables, uncovered};
 use crate::allow::{self, Date, Entry};
-use crate::capture;
 use crate::case::Case;
-use crate::device::errors::error_name;
 use crate::judge::{self, Confirmed, Held, Reading, What, confirm};
 use crate::ledger::event::ContextEnd;
 use crate::ledger::{Kind, Layer};
@@ -52,19 +51,26 @@ pub(crate) fn conclude(
     first: &Measured,
     second: Option<&Measured>,
     blindness: Option<&Blindness>,
+    names: &dyn Names,
 ) -> Report {
     let lost = is_lost(blindness);
-    let mut findings: Vec<Finding> = compare(first, second)
+    let mut findings: Vec<Finding> = compare(first, second, names)
         .iter()
         .filter(|confirmed| !(lost && may_be_gone(&confirmed.held)))
-        .map(|confirmed| finding(confirmed, Some(first)))
+        .map(|confirmed| finding(confirmed, Some(first), names))
         .collect();
     let again = second.filter(|second| second.as_expected);
-    findings.extend(over::findings(&first.over, again.map(|again| &*again.over)));
+    findings.extend(over::findings(
+        &first.over,
+        again.map(|again| &*again.over),
+        names,
+    ));
+    findings.extend(allowed(first, lost, names));
     let notes = notes(first, second);
-    let mut report = report(subject, first, &first.after, findings, notes, blindness);
+    let after = &first.after;
+    let mut report = report(subject, first, after, findings, notes, blindness, names);
     if let Some(again) = again {
-        tables::complete(&mut report.devices, &again.before, &again.after);
+        tables::complete(&mut report.devices, &again.before, &again.after, names);
     }
     report
 }
@@ -74,6 +80,7 @@ pub(crate) fn conclude_rounds(
     subject: Subject<'_>,
     rounds: &Rounds,
     blindness: Option<&Blindness>,
+    names: &dyn Names,
 ) -> Report {
     let lost = is_lost(blindness);
     let grown = rounds
@@ -92,15 +99,17 @@ pub(crate) fn conclude_rounds(
             .collect(),
         // Its calls are those of several rounds.
         when: None,
-        ..finding(&unconfirmed(grown.held.clone()), Some(&rounds.first))
+        ..finding(&unconfirmed(grown.held.clone()), Some(&rounds.first), names)
     });
     let last = rounds.last.as_ref().unwrap_or(&rounds.first);
     let mut findings: Vec<_> = grown.collect();
     for round in [&rounds.first].into_iter().chain(&rounds.last) {
         let incidents = round.held.iter().filter(|held| judge::is_an_incident(held));
-        findings.extend(incidents.map(|held| finding(&unconfirmed(held.clone()), Some(round))));
+        findings
+            .extend(incidents.map(|held| finding(&unconfirmed(held.clone()), Some(round), names)));
     }
-    findings.extend(over::findings(&rounds.first.over, None));
+    findings.extend(over::findings(&rounds.first.over, None, names));
+    findings.extend(allowed(last, lost, names));
     let notes = rounds.first.notes.clone();
     report(
         subject,
@@ -109,6 +118,7 @@ pub(crate) fn conclude_rounds(
         findings,
         notes,
         blindness,
+        names,
     )
 }
 
@@ -119,8 +129,13 @@ fn report(
     mut findings: Vec<Finding>,
     mut notes: Vec<String>,
     blindness: Option<&Blindness>,
+    names: &dyn Names,
 ) -> Report {
-    allow::settle(&subject.allowed, Date::today(), &mut findings);
+    notes.extend(allow::settle(
+        &subject.allowed,
+        Date::today(),
+        &mut findings,
+    ));
     findings.sort_by_key(|finding| {
         (
             finding.verdict,
@@ -128,9 +143,9 @@ fn report(
             std::cmp::Reverse(finding.count),
         )
     });
-    notes.extend(refused::notes(&first.refused));
-    notes.extend(blind::misled());
-    let reason = reason(first, blindness);
+    notes.extend(refused::notes(&first.refused, names));
+    notes.extend(names.misled());
+    let reason = reason(first, blindness, names);
     let (verdict, reason) = match (findings.first(), reason) {
         // What fails nothing tells nothing of what could not be seen.
         (Some(finding), Some((verdict, reason)))
@@ -155,7 +170,7 @@ fn report(
         verdict,
         reason,
         findings,
-        devices: tables::tables(&first.before, after),
+        devices: tables::tables(&first.before, after, names),
         notes,
         again: subject.again,
         waited_ms: 0,
@@ -186,9 +201,9 @@ fn may_be_gone(held: &Held) -> bool {
 
 /// The findings of the first run in the light of the second. A free that failed is no one-time
 /// set-up, whatever the second run does.
-fn compare(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
-    let mut all = confirmed(first, second);
-    name_what_pins(&mut all, first, second);
+fn compare(first: &Measured, second: Option<&Measured>, names: &dyn Names) -> Vec<Confirmed> {
+    let mut all = confirmed(first, second, names);
+    name_what_pins(&mut all, first, second, names);
     all
 }
 
@@ -200,14 +215,16 @@ fn unconfirmed(held: Held) -> Confirmed {
     }
 }
 
-fn confirmed(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
-    let mut sites = Sites::default();
+fn confirmed(first: &Measured, second: Option<&Measured>, names: &dyn Names) -> Vec<Confirmed> {
+    let mut sites = Sites::new(names);
     let first = sites.merge(&first.held);
     let Some(second) = second.filter(|second| second.as_expected) else {
         return first.into_iter().map(unconfirmed).collect();
     };
-    let mut second = judge::gained(&first, sites.merge(&second.held));
-    Sites::align(&first, &mut second);
+    let both = sites.merge(&second.held);
+    let same_line = |one: &Held, other: &Held| sites::is_same_line(one, other, names);
+    let mut second = judge::gained(&first, both, same_line);
+    sites.align(&first, &mut second);
     let fails = |held: &Held| matches!(held.key.what, What::FailedFree { .. });
     let (failed, others) = first.into_iter().partition(fails);
     let mut all = confirm(others, &second);
@@ -217,7 +234,12 @@ fn confirmed(first: &Measured, second: Option<&Measured>) -> Vec<Confirmed> {
 
 /// A reserve that stands alone is pinned by what was tolerated, if anything. A run that leaves such
 /// a thing again is not set up by it, though the reserve it pins need not grow again.
-fn name_what_pins(all: &mut [Confirmed], first: &Measured, second: Option<&Measured>) {
+fn name_what_pins(
+    all: &mut [Confirmed],
+    first: &Measured,
+    second: Option<&Measured>,
+    names: &dyn Names,
+) {
     for reserve in all {
         if !matches!(reserve.held.key.what, What::Reserve(_)) {
             continue;
@@ -230,26 +252,38 @@ fn name_what_pins(all: &mut [Confirmed], first: &Measured, second: Option<&Measu
                 "pinned by {}, {}, taken at {}: within the tolerance",
                 units::quantity(pin.count, "block"),
                 units::exact_size(pin.bytes),
-                site(pin.key.stack, pin).location()
+                site(pin.key.stack, pin, names).location()
             )
         });
         reserve.held.notes.extend(named);
         // Of both runs together, more may be left than is tolerated.
         let second = second.map(|second| second.tolerated.iter().chain(&second.held));
         let second: Vec<_> = second.into_iter().flatten().filter(pins).cloned().collect();
-        let again = judge::gained(&pinning, second);
+        let same_line = |one: &Held, other: &Held| sites::is_same_line(one, other, names);
+        let again = judge::gained(&pinning, second, same_line);
         if reserve.first_use && !again.is_empty() {
             reserve.first_use = false;
             reserve.second = Some(Confirmation {
                 count: again.iter().map(|pin| pin.count).sum(),
-                bytes: again.iter().map(|pin| pin.bytes).sum(),
+                bytes: judge::total(again.iter().map(|pin| pin.bytes)),
             });
         }
     }
 }
 
+/// What may stay by the word of the code that made it.
+fn allowed(run: &Measured, lost: bool, names: &dyn Names) -> Vec<Finding> {
+    let mut told = Sites::new(names).merge(&run.allowed);
+    told.retain(|held| !(lost && may_be_gone(held)));
+    let finding = |held| Finding {
+        verdict: Verdict::Allowed,
+        ..finding(&unconfirmed(held), Some(run), names)
+    };
+    told.into_iter().map(finding).collect()
+}
+
 /// One thing to tell, with its place in the events of `run` where there is one.
-pub(super) fn finding(confirmed: &Confirmed, run: Option<&Measured>) -> Finding {
+pub(super) fn finding(confirmed: &Confirmed, run: Option<&Measured>, names: &dyn Names) -> Finding {
     let held = &confirmed.held;
     let (verdict, kind) = match held.key.what {
         What::Live(kind) | What::EndedWithContext(kind, _) => (Verdict::Leaked, Some(kind)),
@@ -273,9 +307,9 @@ pub(super) fn finding(confirmed: &Confirmed, run: Option<&Measured>) -> Finding 
     }
     let failed = match held.key.what {
         What::FailedFree { error, at, .. } => Some(FailedRelease {
-            error: error_name(error),
+            error: names.error(error),
             code: error,
-            site: site(at, held),
+            site: site(at, held, names),
         }),
         _ => None,
     };
@@ -295,7 +329,7 @@ pub(super) fn finding(confirmed: &Confirmed, run: Option<&Measured>) -> Finding 
         count: held.count,
         bytes: held.bytes,
         each: held.each,
-        site: site(held.key.stack, held),
+        site: site(held.key.stack, held, names),
         taken: held.taken,
         given_back: held.taken.saturating_sub(held.count),
         when: run.zip(held.moments).map(|(run, (first, last))| When {
@@ -311,15 +345,19 @@ pub(super) fn finding(confirmed: &Confirmed, run: Option<&Measured>) -> Finding 
         failed,
         rounds: Vec::new(),
         budget: None,
-        foreign_thread: held.foreign_thread.map(capture::thread::thread_name),
+        foreign_thread: held.foreign_thread.map(|thread| names.thread(thread)),
         notes,
     }
 }
 
 /// Why there is no verdict of the check's own.
-fn reason(first: &Measured, blindness: Option<&Blindness>) -> Option<(Verdict, Reason)> {
+fn reason(
+    first: &Measured,
+    blindness: Option<&Blindness>,
+    names: &dyn Names,
+) -> Option<(Verdict, Reason)> {
     if let Some(poisoned) = &first.poisoned_before {
-        return Some((Verdict::Inconclusive, poisoned_reason(poisoned)));
+        return Some((Verdict::Inconclusive, poisoned_reason(poisoned, names)));
     }
     if let Some(blindness) = blindness {
         return Some((blindness.verdict, blindness.reason.clone()));
@@ -327,9 +365,9 @@ fn reason(first: &Measured, blindness: Option<&Blindness>) -> Option<(Verdict, R
     uncovered::reason(&first.uncovered).map(|reason| (Verdict::Inconclusive, reason))
 }
 
-fn poisoned_reason(poisoned: &Poisoned) -> Reason {
-    let error = error_name(poisoned.error);
-    let by = super::poison::culprit().map_or_else(
+fn poisoned_reason(poisoned: &Poisoned, names: &dyn Names) -> Reason {
+    let error = names.error(poisoned.error);
+    let by = names.culprit().map_or_else(
         || "before the first check of this process".to_owned(),
         |test| format!("by {test}"),
     );

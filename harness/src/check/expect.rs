@@ -1,5 +1,6 @@
 //! A test that is to leak: whether it left exactly what it says.
 
+use crate::judge;
 use crate::options::Expect;
 use crate::report::model::{Report, Verdict};
 use crate::units::{exact_size, quantity};
@@ -14,8 +15,8 @@ pub(crate) fn settle(expect: Expect, report: &mut Report) -> Result<(), String> 
         .findings
         .iter()
         .filter(|finding| finding.verdict == Verdict::Leaked);
-    let count: u64 = leaked.clone().map(|finding| finding.count).sum();
-    let bytes: u64 = leaked.map(|finding| finding.bytes).sum();
+    let count = judge::total(leaked.clone().map(|finding| finding.count));
+    let bytes = judge::total(leaked.map(|finding| finding.bytes));
     let met = |expected: Option<u64>, left| expected.is_none_or(|expected| expected == left);
     if !(met(expect.count, count) && met(expect.bytes, bytes)) {
         return Err(format!(

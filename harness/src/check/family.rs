@@ -4,15 +4,22 @@
 //! work is the check's all the same. A nested scope that is never finished leaves its records to
 //! the scope around it; one that is finished has told of them, and the outer one is silent.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::ledger::{self, Record, ScopeId};
+use gpu_leak_check_threads as threads;
+use serde::{Deserialize, Serialize};
+
+use super::open;
+use crate::ledger::{self, Ledger, Record, Returned, ScopeId};
 
 /// What is known of a scope inside another one.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Member {
     outer: ScopeId,
+    /// Why what is made in it may stay: it is a part of the outer one, and never judged by itself.
+    reason: Option<Cow<'static, str>>,
     /// When it was judged; none while the outer one answers for it.
     judged: Option<u64>,
 }
@@ -27,9 +34,74 @@ fn members() -> MutexGuard<'static, BTreeMap<ScopeId, Member>> {
 pub(crate) fn join(scope: ScopeId, outer: ScopeId) {
     let member = Member {
         outer,
+        reason: None,
         judged: None,
     };
     members().insert(scope, member);
+}
+
+/// The part of the open scope `outer` in which things may stay for `reason`: as many calls as there
+/// are have one. `open` opens a new one. None where `outer` has just closed.
+pub(crate) fn part(
+    outer: ScopeId,
+    reason: &'static str,
+    open: impl FnOnce() -> ScopeId,
+) -> Option<ScopeId> {
+    let mut members = members();
+    // Closed after this, it closes its parts once it gets the lock.
+    if !ledger::live().is_open(outer) {
+        return None;
+    }
+    let is_it = |member: &Member| member.outer == outer && member.reason.as_deref() == Some(reason);
+    let known = members.iter().find(|(_, member)| is_it(member));
+    if let Some((scope, _)) = known {
+        return Some(*scope);
+    }
+    let scope = open();
+    let member = Member {
+        outer,
+        reason: Some(Cow::Borrowed(reason)),
+        judged: None,
+    };
+    members.insert(scope, member);
+    Some(scope)
+}
+
+/// Closes the parts of `outer`, which is closed; what they freed that was there before it. Their
+/// threads go on to work for whoever answers for `outer`.
+pub(crate) fn close_parts(outer: ScopeId) -> Returned {
+    let ledger = ledger::live();
+    let mut members = members();
+    let mut sum = Returned::default();
+    for (scope, _) in members
+        .iter()
+        .filter(|(_, it)| it.is_part_of(outer, &members))
+    {
+        let returned = open::close(*scope);
+        sum.count += returned.count;
+        sum.bytes += returned.bytes;
+    }
+    let outer_ones: BTreeSet<ScopeId> = members.keys().copied().collect();
+    members.retain(|scope, member| {
+        member.reason.is_none()
+            || ledger.is_open(*scope)
+            || outer_ones.contains(&member.outer)
+            || threads::live(u64::from(scope.0)) != 0
+    });
+    sum
+}
+
+impl Member {
+    fn is_part_of(&self, scope: ScopeId, members: &BTreeMap<ScopeId, Self>) -> bool {
+        let mut member = self;
+        while member.reason.is_some() && member.outer != scope {
+            match members.get(&member.outer) {
+                Some(outer) => member = outer,
+                None => return false,
+            }
+        }
+        member.reason.is_some()
+    }
 }
 
 /// `scope` has told of everything it had.
@@ -42,12 +114,13 @@ pub(crate) fn judged(scope: ScopeId) {
     });
     match outer {
         Some(outer) => {
-            for member in members.values_mut().filter(|member| member.outer == scope) {
+            let inside = |member: &&mut Member| member.outer == scope && member.reason.is_none();
+            for member in members.values_mut().filter(inside) {
                 member.outer = outer;
                 member.judged.get_or_insert(now);
             }
         }
-        None => members.retain(|_, member| member.outer != scope),
+        None => members.retain(|_, member| member.outer != scope || member.reason.is_some()),
     }
 }
 
@@ -55,7 +128,7 @@ pub(crate) fn judged(scope: ScopeId) {
 pub(crate) fn abandoned(scope: ScopeId) {
     let mut members = members();
     if !members.contains_key(&scope) {
-        members.retain(|_, member| member.outer != scope);
+        members.retain(|_, member| member.outer != scope || member.reason.is_some());
     }
 }
 
@@ -75,10 +148,30 @@ pub(crate) fn open_scope(mut scope: ScopeId) -> Option<ScopeId> {
 }
 
 /// The scopes that one scope answers for, as they are now.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Family {
     scope: ScopeId,
+    #[serde(with = "in_pairs")]
     members: BTreeMap<ScopeId, Member>,
+}
+
+/// A map whose keys are no texts.
+mod in_pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{Member, ScopeId};
+
+    type Members = BTreeMap<ScopeId, Member>;
+
+    pub(super) fn serialize<S: Serializer>(members: &Members, out: S) -> Result<S::Ok, S::Error> {
+        Vec::from_iter(members).serialize(out)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Members, D::Error> {
+        Vec::deserialize(input).map(Members::from_iter)
+    }
 }
 
 /// That of `scope`.
@@ -100,25 +193,58 @@ impl Family {
 
     /// Whether `scope` is one of the family.
     pub(crate) fn has(&self, mut scope: ScopeId) -> bool {
-        while scope != self.scope {
+        // No way out is longer than there are members: a recording may go in circles.
+        for _ in 0..=self.members.len() {
             match self.members.get(&scope) {
+                _ if scope == self.scope => return true,
                 Some(member) if member.judged.is_none() => scope = member.outer,
                 _ => return false,
             }
         }
-        true
+        false
+    }
+
+    /// Why what was made in `scope` may stay: for the reason of the innermost part that it lies in,
+    /// inside this scope or around it.
+    pub(crate) fn reason(&self, mut scope: ScopeId) -> Option<&str> {
+        while let Some(member) = self.members.get(&scope) {
+            if let Some(reason) = &member.reason {
+                return Some(reason);
+            }
+            scope = member.outer;
+        }
+        None
+    }
+
+    /// Whether a thread lives that was started in a part of this scope.
+    pub(crate) fn has_live_threads_in_parts(&self) -> bool {
+        let mut parts = self
+            .members
+            .iter()
+            .filter(|(scope, member)| member.reason.is_some() && self.has(**scope));
+        parts.any(|(scope, _)| threads::live(u64::from(scope.0)) != 0)
     }
 
     /// Whether nobody answers for this record: neither an open scope nor one that has been judged
-    /// since.
-    pub(crate) fn is_a_stranger(&self, record: &Record) -> bool {
-        let scope = record.made.caller.scope;
-        if ledger::live().is_open(scope) || self.has(scope) {
+    /// since, and it was not handed over.
+    pub(crate) fn is_a_stranger(&self, record: &Record, ledger: &Ledger) -> bool {
+        let mut scope = record.made.caller.scope;
+        if scope == ScopeId::NOBODY || self.has(scope) {
             return false;
         }
-        match self.members.get(&scope) {
-            Some(member) => member.judged.is_some_and(|at| record.sequence >= at),
-            None => true,
+        loop {
+            if ledger.is_open(scope) {
+                return false;
+            }
+            match self.members.get(&scope) {
+                None => return true,
+                Some(Member {
+                    judged: Some(at), ..
+                }) => return record.sequence >= *at,
+                // A part is never judged by itself.
+                Some(member) if member.reason.is_some() => scope = member.outer,
+                Some(_) => return false,
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::blind;
 use super::conclude::finding;
+use super::names::Live;
 use super::sources;
 use super::tables::tables;
 use crate::judge::{self, Confirmed, LevelName, What};
@@ -63,7 +64,7 @@ pub fn max_memory_allocated(place: Place) -> u64 {
 #[must_use]
 pub fn memory_summary() -> String {
     let now = sources::read();
-    text::tables(&tables(&now, &now), Style::PLAIN)
+    text::tables(&tables(&now, &now, &Live), Style::PLAIN)
 }
 
 fn probes_at(place: Place) -> impl Iterator<Item = &'static dyn probe::Probe> {
@@ -143,7 +144,7 @@ impl Snapshot {
                     second: None,
                     first_use: false,
                 };
-                finding(&unconfirmed, None)
+                finding(&unconfirmed, None, &Live)
             })
             .collect()
     }

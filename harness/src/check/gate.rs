@@ -1,6 +1,6 @@
 //! Who may run now: one exclusive check alone, or parallel ones together, first come first served.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Whose turn it is.

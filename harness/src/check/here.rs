@@ -6,6 +6,7 @@ use super::body::End;
 use super::company::Company;
 use super::conclude::{Subject, conclude};
 use super::measure::{Earlier, measure};
+use super::recording::{self, Runs};
 use super::token::Token;
 use crate::config::Policy;
 use crate::options::Options;
@@ -19,6 +20,7 @@ use crate::report::model::Report;
 pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, String> {
     let policy = Policy::of(name, None, &Options::DEFAULT)?;
     let measured = measure(
+        name,
         &policy,
         None,
         Company::of(None),
@@ -38,5 +40,9 @@ pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, Stri
         again: None,
         allowed: Vec::new(),
     };
-    Ok(conclude(subject, &measured, None, blindness.as_ref()))
+    let runs = Runs::Once(measured.scope, None);
+    let report = recording::concluded(runs, blindness.as_ref(), None, |names| {
+        conclude(subject, &measured, None, blindness.as_ref(), names)
+    });
+    Ok(report)
 }

@@ -17,6 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{body, outcome, summary};
+use crate::capture::record;
 use crate::case::Case;
 use crate::device::exit;
 use crate::report::model::{Reason, Report, Verdict};
@@ -101,6 +102,9 @@ fn command(case: &Case, word: &str) -> io::Result<Command> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    if let Some(name) = record::name_for_a_child() {
+        command.env(record::VARIABLE, name);
+    }
     Ok(command)
 }
 
@@ -329,7 +333,7 @@ mod tests {
     fn what_stands_between_the_two_lines_is_the_test_s_own() {
         let mut between = Between::new("7-1");
         let head = format!("test a ... {}\n", first_line("7-1"));
-        let carried = r#"{"how":"Passed","summary":{"verdicts":{},"named":{},"reasons":[],"unowned":{"count":0,"bytes":0},"notes":[]}}"#;
+        let carried = r#"{"how":"Passed","summary":{"verdicts":{},"named":{},"reasons":[],"unowned":{"count":0,"bytes":0},"allowed":{"count":0,"bytes":0},"notes":[]}}"#;
         let tail = format!("no end of line{}{carried}\n", last_line("7-1"));
         let lines = ["\n", "running 1 test\n", &head, "own\n", &tail, "ok\n"];
         let own: Vec<_> = lines.iter().filter_map(|line| between.own(line)).collect();

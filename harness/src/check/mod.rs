@@ -1,5 +1,6 @@
 //! One check, from its beginning to its outcome.
 
+mod aborted;
 mod blind;
 mod block;
 mod body;
@@ -11,14 +12,20 @@ mod family;
 mod figures;
 mod gate;
 mod here;
+mod hooks;
 mod isolate;
+mod late;
 mod measure;
+mod names;
+mod open;
 mod outcome;
 mod over;
 mod poison;
 mod program;
+mod recording;
 mod refused;
 mod remarks;
+mod replay;
 mod rounds;
 mod run;
 #[cfg(feature = "main")]
@@ -26,6 +33,7 @@ mod runner;
 mod scope;
 mod sites;
 mod sources;
+mod stretch;
 mod summary;
 mod tables;
 mod token;
@@ -39,6 +47,7 @@ pub use figures::{
 };
 pub(crate) use here::check_here;
 pub use program::run_program;
+pub(crate) use replay::replay;
 pub use run::{run, run_test};
 #[cfg(feature = "main")]
 pub use runner::main;

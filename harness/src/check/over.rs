@@ -1,6 +1,6 @@
 //! Limits that a test passed, as findings.
 
-use super::sites::site_of;
+use super::names::Names;
 use crate::judge::{Limit, Over};
 use crate::ledger::Kind;
 use crate::report::model::{Budget, Confirmation, Finding, Share, Site, Verdict};
@@ -10,22 +10,22 @@ const NAMED: usize = 5;
 
 /// The findings of one run, or of two: a limit that the second run keeps was passed by what is set
 /// up once.
-pub(crate) fn findings(first: &[Over], second: Option<&[Over]>) -> Vec<Finding> {
+pub(crate) fn findings(first: &[Over], second: Option<&[Over]>, names: &dyn Names) -> Vec<Finding> {
     let finding = |over: &Over| {
         let again = second.map(|second| second.iter().find(|other| other.is_like(over)));
-        finding(over, again)
+        finding(over, again, names)
     };
     first.iter().map(finding).collect()
 }
 
 /// `again` is what the second run came to, if there was one and it passed the limit too.
-fn finding(over: &Over, again: Option<Option<&Over>>) -> Finding {
+fn finding(over: &Over, again: Option<Option<&Over>>, names: &dyn Names) -> Finding {
     let shares: Vec<(Share, Site)> = over
         .sites
         .iter()
         .take(NAMED)
         .map(|taken| {
-            let site = site_of(taken.stack, Kind::Linear);
+            let site = names.site(taken.stack, Kind::Linear);
             let share = Share {
                 count: taken.count,
                 bytes: taken.bytes,

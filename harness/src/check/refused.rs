@@ -1,18 +1,20 @@
 //! Creating calls that failed: no finding, for nothing is live because of them, but a fact that
 //! explains many a test.
 
-use crate::device::errors::error_name;
+use super::names::Names;
 use crate::judge::Refused;
 use crate::units;
-
-use super::sites;
 
 /// So many are told one by one.
 const TOLD: usize = 5;
 
 /// A sentence for each place whose calls failed.
-pub(crate) fn notes(all: &[Refused]) -> Vec<String> {
-    let mut notes: Vec<_> = all.iter().take(TOLD).map(note).collect();
+pub(crate) fn notes(all: &[Refused], names: &dyn Names) -> Vec<String> {
+    let mut notes: Vec<_> = all
+        .iter()
+        .take(TOLD)
+        .map(|refused| note(refused, names))
+        .collect();
     if let Some(rest @ [_, ..]) = all.get(TOLD..) {
         let calls = rest.iter().map(|refused| refused.count).sum();
         notes.push(format!(
@@ -24,7 +26,7 @@ pub(crate) fn notes(all: &[Refused]) -> Vec<String> {
 }
 
 /// `2 × CUDA_ERROR_OUT_OF_MEMORY: 64.0 TiB of linear memory each, asked for at src/model.rs:40`
-fn note(refused: &Refused) -> String {
+fn note(refused: &Refused, names: &dyn Names) -> String {
     let Refused { kind, count, .. } = *refused;
     let wanted = match refused.each {
         _ if kind.is_handle() => units::noun(kind).to_owned(),
@@ -45,7 +47,7 @@ fn note(refused: &Refused) -> String {
     format!(
         "{} × {}: {wanted}, asked for at {}",
         units::count(count),
-        error_name(refused.error),
-        sites::site_of(refused.stack, kind).location()
+        names.error(refused.error),
+        names.site(refused.stack, kind).location()
     )
 }

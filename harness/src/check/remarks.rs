@@ -1,21 +1,22 @@
 //! Sentences about a run that judge nothing.
 
-use crate::config::Policy;
+use super::stretch::Limits;
 use crate::judge::{self, Held, What};
+use crate::ledger::HandedOver;
 use crate::units::{exact_size, quantity};
 
 /// What stayed and may, and what stayed beyond that.
-pub(super) fn tolerance(policy: &Policy, tolerated: &[Held], held: &[Held]) -> Vec<String> {
-    let limit = exact_size(policy.tolerance);
+pub(super) fn tolerance(limits: &Limits, tolerated: &[Held], held: &[Held]) -> Vec<String> {
+    let limit = exact_size(limits.tolerance);
     let mut remarks = Vec::new();
-    let stayed: u64 = tolerated.iter().map(|held| held.bytes).sum();
+    let stayed = judge::total(tolerated.iter().map(|held| held.bytes));
     if stayed != 0 {
         let stayed = exact_size(stayed);
         remarks.push(format!("{stayed} stayed, within the tolerance of {limit}"));
     }
     // Rounds are judged by what grows.
-    if policy.rounds <= 1 {
-        let exceeding = judge::exceeding(policy.tolerance, held).into_iter();
+    if limits.rounds <= 1 {
+        let exceeding = judge::exceeding(limits.tolerance, held).into_iter();
         remarks.extend(exceeding.map(|(layer, place, bytes)| {
             let stayed = exact_size(bytes);
             format!(
@@ -24,6 +25,20 @@ pub(super) fn tolerance(policy: &Policy, tolerated: &[Held], held: &[Held]) -> V
         }));
     }
     remarks
+}
+
+/// That what stayed may, by the word of the code that made it.
+pub(super) fn allowed(reason: &str) -> String {
+    format!("allowed in the code: {reason}")
+}
+
+/// What the test made and is another's now.
+pub(super) fn handed_over(what: HandedOver) -> String {
+    format!(
+        "{}, {}, handed over inside the test",
+        quantity(what.count, "object"),
+        exact_size(what.bytes)
+    )
 }
 
 /// What was there before and was freed; none where nothing was.

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use super::measure::{Earlier, Measured};
+use super::names::{Live, Names};
 use super::sites::Sites;
 use crate::judge::{Grown, Held, growth};
+use crate::ledger::ScopeId;
 
 /// What the rounds of one check showed.
 #[derive(Debug)]
@@ -15,6 +17,8 @@ pub(crate) struct Rounds {
     pub(crate) last: Option<Measured>,
     /// What has grown in every round.
     pub(crate) grown: Vec<Grown>,
+    /// The scope of each.
+    pub(crate) scopes: Vec<ScopeId>,
     /// How long the bodies ran.
     pub(crate) body_time: Duration,
 }
@@ -26,31 +30,66 @@ pub(crate) fn run(
     mut earlier: Earlier,
     mut measure: impl FnMut(&mut Earlier) -> Measured,
 ) -> Rounds {
-    let mut sites = Sites::default();
     let first = measure(&mut earlier);
     earlier.since = Some(first.began);
-    let mut left: Vec<Vec<Held>> = vec![sites.merge(&first.held)];
-    let mut as_expected = first.as_expected;
-    let mut rounds = Rounds {
-        body_time: first.body_time,
-        first,
-        last: None,
-        grown: Vec::new(),
-    };
-    while as_expected && left.len() < limit as usize && !growth(&left).is_empty() {
-        let round = measure(&mut earlier);
-        as_expected = round.as_expected;
-        let mut held = sites.merge(&round.held);
-        if let Some(before) = left.last() {
-            Sites::align(before, &mut held);
+    let mut rounds = Growing::new(first, &Live);
+    while rounds.may_still_grow() && rounds.left.len() < limit as usize {
+        rounds.add(measure(&mut earlier));
+    }
+    rounds.finish()
+}
+
+/// Rounds, as far as they were run.
+#[derive(Debug)]
+pub(crate) struct Growing<'names> {
+    sites: Sites<'names>,
+    /// What each left.
+    left: Vec<Vec<Held>>,
+    as_expected: bool,
+    so_far: Rounds,
+}
+
+impl<'names> Growing<'names> {
+    /// The first round.
+    pub(crate) fn new(first: Measured, names: &'names dyn Names) -> Self {
+        let mut sites = Sites::new(names);
+        Self {
+            left: vec![sites.merge(&first.held)],
+            sites,
+            as_expected: first.as_expected,
+            so_far: Rounds {
+                scopes: vec![first.scope],
+                body_time: first.body_time,
+                first,
+                last: None,
+                grown: Vec::new(),
+            },
         }
-        left.push(held);
-        rounds.body_time += round.body_time;
-        rounds.last = Some(round);
     }
-    // One that ended early says nothing of what would have grown.
-    if as_expected && left.len() > 1 {
-        rounds.grown = growth(&left);
+
+    fn may_still_grow(&self) -> bool {
+        self.as_expected && !growth(&self.left).is_empty()
     }
-    rounds
+
+    /// One more round.
+    pub(crate) fn add(&mut self, round: Measured) {
+        self.as_expected = round.as_expected;
+        let mut held = self.sites.merge(&round.held);
+        if let Some(before) = self.left.last() {
+            self.sites.align(before, &mut held);
+        }
+        self.left.push(held);
+        self.so_far.scopes.push(round.scope);
+        self.so_far.body_time += round.body_time;
+        self.so_far.last = Some(round);
+    }
+
+    /// What they all come to.
+    pub(crate) fn finish(mut self) -> Rounds {
+        // One that ended early says nothing of what would have grown.
+        if self.as_expected && self.left.len() > 1 {
+            self.so_far.grown = growth(&self.left);
+        }
+        self.so_far
+    }
 }

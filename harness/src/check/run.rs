@@ -8,10 +8,12 @@ use super::blind::{self, Blindness};
 use super::company::Company;
 use super::conclude::{Subject, conclude, conclude_rounds};
 use super::gate::{Gate, Manner, Turn};
-use super::measure::{Earlier, Measured, is_inside_a_check, measure, run_unmeasured};
+use super::measure::{Earlier, Measured, measure, run_unmeasured};
+use super::open::is_inside_a_check;
+use super::recording::{self, Runs};
 use super::summary::{self, UnderWay};
-use super::{body, entry, expect, isolate, outcome, poison, rounds, warmup};
-use crate::capture::cupti;
+use super::{body, entry, expect, hooks, isolate, late, outcome, poison, rounds, warmup};
+use crate::capture::{cupti, record};
 use crate::case::{Case, ShouldPanic};
 use crate::config::{self, Mode, Policy, WithoutGpu};
 use crate::ledger::ScopeId;
@@ -69,6 +71,7 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
             let end = body::run(case.name(), ScopeId::NONE, case.body);
             return outcome::end_unjudged(case, end);
         }
+        record_from_here(case.origin.manifest_dir, case.origin.file);
         if is_left_out(case, &policy) {
             return ExitCode::SUCCESS;
         }
@@ -161,7 +164,8 @@ pub(super) fn judge(
         earlier.scopes.push(scope);
     }
     let mut measure = |earlier: &mut Earlier| {
-        let measured = measure(policy, task.should_panic, company, earlier, &run);
+        let test = task.subject.test;
+        let measured = measure(test, policy, task.should_panic, company, earlier, &run);
         earlier.scopes.push(measured.scope);
         measured
     };
@@ -172,13 +176,13 @@ pub(super) fn judge(
         blindness,
     } = if policy.rounds > 1 {
         let rounds = rounds::run(policy.rounds, earlier, &mut measure);
-        by_rounds(task, rounds)
+        by_rounds(task, policy, rounds)
     } else {
         let first = measure(&mut earlier);
         // Of both runs together, so that what the second one only replaces is no loss.
         earlier.since = Some(first.began);
         let second = needs_confirmation(&first, policy).then(|| measure(&mut earlier));
-        once(task, first, second)
+        once(task, policy, &earlier, first, second)
     };
     report.waited_ms = turn.map_or(0, |turn| turn.waited.as_millis() as u64);
     report.overhead_ms = start.elapsed().saturating_sub(body_time).as_secs_f64() * 1e3;
@@ -209,14 +213,20 @@ struct Seen {
 }
 
 /// One run, and the one that confirmed what it left.
-fn once(task: &Task<'_>, first: Measured, second: Option<Measured>) -> Seen {
+fn once(
+    task: &Task<'_>,
+    policy: &Policy,
+    earlier: &Earlier,
+    first: Measured,
+    second: Option<Measured>,
+) -> Seen {
     let blindness = blind::blindness(first.saw_events);
-    let report = conclude(
-        task.subject.clone(),
-        &first,
-        second.as_ref(),
-        blindness.as_ref(),
-    );
+    let runs = Runs::Once(first.scope, second.as_ref().map(|second| second.scope));
+    let report = recording::concluded(runs, blindness.as_ref(), policy.expect, |names| {
+        let (subject, second) = (task.subject.clone(), second.as_ref());
+        conclude(subject, &first, second, blindness.as_ref(), names)
+    });
+    late::await_release(&report, &first, &earlier.scopes);
     let again = second.map_or(Duration::ZERO, |second| second.body_time);
     Seen {
         report,
@@ -227,9 +237,12 @@ fn once(task: &Task<'_>, first: Measured, second: Option<Measured>) -> Seen {
 }
 
 /// Several, of which only what grows in each is told.
-fn by_rounds(task: &Task<'_>, rounds: rounds::Rounds) -> Seen {
+fn by_rounds(task: &Task<'_>, policy: &Policy, rounds: rounds::Rounds) -> Seen {
     let blindness = blind::blindness(rounds.first.saw_events);
-    let report = conclude_rounds(task.subject.clone(), &rounds, blindness.as_ref());
+    let runs = Runs::Rounds(rounds.scopes.clone());
+    let report = recording::concluded(runs, blindness.as_ref(), policy.expect, |names| {
+        conclude_rounds(task.subject.clone(), &rounds, blindness.as_ref(), names)
+    });
     let ended = match rounds.last {
         Some(last) if !last.as_expected => last,
         _ => rounds.first,
@@ -247,6 +260,7 @@ fn by_rounds(task: &Task<'_>, rounds: rounds::Rounds) -> Seen {
 /// up once.
 fn begin(task: &Task<'_>) -> UnderWay {
     let subject = &task.subject;
+    record_from_here(task.manifest_dir, subject.file);
     listen(task.manifest_dir, subject.file);
     let under_way = summary::began(subject.test);
     Sink::global().began(subject.test, subject.file, subject.line);
@@ -258,8 +272,17 @@ fn begin(task: &Task<'_>) -> UnderWay {
 pub(super) fn listen(manifest_dir: Option<&str>, file: &str) {
     Workspace::init(manifest_dir, file);
     observe::listen();
+    hooks::install();
     // Its absence is judged after the body, when it is known whether there was anything to see.
     let _ = cupti::start();
+    record::identify();
+}
+
+/// Begins the recording, where one is asked for, before anything is watched: it has all events, or
+/// none.
+pub(super) fn record_from_here(manifest_dir: Option<&str>, file: &str) {
+    let workspace = Workspace::init(manifest_dir, file);
+    record::begin(workspace.root());
 }
 
 /// Whether the body runs a second time: only what repeats is a leak.

@@ -7,11 +7,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::blind;
-use super::body::End;
 use super::company::Company;
 use super::conclude::{Subject, conclude};
-use super::measure::{Stretch, current};
-use super::run::listen;
+use super::open::current;
+use super::recording::{self, Runs};
+use super::run::{listen, record_from_here};
+use super::stretch::Stretch;
 use super::token::Token;
 use crate::config::{Mode, Policy};
 use crate::ledger::ScopeId;
@@ -113,7 +114,7 @@ pub struct Entered {
 #[derive(Debug)]
 pub struct OpenScope {
     scope: Scope,
-    stretch: Stretch,
+    stretch: Stretch<'static>,
     policy: Policy,
     name: String,
     at: &'static Location<'static>,
@@ -121,8 +122,11 @@ pub struct OpenScope {
 
 impl OpenScope {
     pub(crate) fn begin(name: String, policy: Policy, at: &'static Location<'static>) -> Self {
+        if policy.mode != Mode::Off {
+            record_from_here(None, at.file());
+        }
         listen(None, at.file());
-        let stretch = Stretch::begin(Company::of(None), policy.budget);
+        let stretch = Stretch::begin(&name, Company::of(None), policy.budget);
         Self {
             scope: Scope {
                 id: stretch.scope(),
@@ -138,11 +142,13 @@ impl OpenScope {
     #[must_use = "the report fails nothing by itself: see `assert_clean`"]
     pub fn finish(self) -> Report {
         let company = Company::of(None);
+        let ended = self.stretch.end_body();
         let left = self.stretch.settle(&self.policy, company);
-        let mut measured = self.stretch.finish(End::Passed, left);
+        let mut measured = self.stretch.finish(true, ended, left);
         let mut blindness = blind::blindness(measured.saw_events);
         if self.policy.mode == Mode::Off {
             measured.held.clear();
+            measured.over.clear();
             blindness = Some(blind::switched_off());
         }
         let subject = Subject {
@@ -153,7 +159,10 @@ impl OpenScope {
             again: None,
             allowed: Vec::new(),
         };
-        conclude(subject, &measured, None, blindness.as_ref())
+        let runs = Runs::Once(measured.scope, None);
+        recording::concluded(runs, blindness.as_ref(), None, |names| {
+            conclude(subject, &measured, None, blindness.as_ref(), names)
+        })
     }
 }
 

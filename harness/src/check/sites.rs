@@ -1,19 +1,30 @@
 //! Stacks that are one place of the program.
 
+use super::names::Names;
 use crate::judge::{Held, What};
-use crate::ledger::{self, Kind, StackId};
+use crate::ledger::{Kind, StackId};
 use crate::report::model::{Frame, Owner, Site};
-use crate::{observe, report};
 
 /// The places of the program met so far, each with the stack that stands for it.
 ///
 /// Stacks that differ only inside CUDA's libraries are one: a library takes many things for one
 /// call, and a first call takes another way through it than later ones. So are those that differ
 /// only in which call of one line they came through: a report would show no difference.
-#[derive(Debug, Default)]
-pub(crate) struct Sites(Vec<(Vec<Frame>, StackId)>);
+#[derive(Debug)]
+pub(crate) struct Sites<'names> {
+    names: &'names dyn Names,
+    met: Vec<(Vec<Frame>, StackId)>,
+}
 
-impl Sites {
+impl<'names> Sites<'names> {
+    /// None met yet.
+    pub(crate) fn new(names: &'names dyn Names) -> Self {
+        Self {
+            names,
+            met: Vec::new(),
+        }
+    }
+
     /// Puts together what was taken at the same place.
     pub(crate) fn merge(&mut self, all: &[Held]) -> Vec<Held> {
         let mut merged: Vec<Held> = Vec::new();
@@ -29,24 +40,32 @@ impl Sites {
     }
 
     /// Has what was taken at the same line, but come to by another way, stand in `second` under its
-    /// key in `first`. Work that a pool of threads shares out is called from elsewhere each time,
-    /// and no less a leak for it.
-    pub(crate) fn align(first: &[Held], second: &mut Vec<Held>) {
-        let has = |all: &[Held], held: &Held| all.iter().any(|other| other.key == held.key);
-        let missed: Vec<_> = first.iter().filter(|held| !has(second, held)).collect();
-        let mut aligned: Vec<Held> = Vec::new();
-        for mut held in std::mem::take(second) {
-            if !has(first, &held)
-                && let Some(same) = missed.iter().find(|missed| is_same_line(missed, &held))
-            {
-                held.key = same.key.clone();
-            }
-            match aligned.iter_mut().find(|known| known.key == held.key) {
-                Some(known) => known.absorb(held),
-                None => aligned.push(held),
+    /// key in `first`, as far as `first` has more of that. Work that a pool of threads shares out is
+    /// called from elsewhere each time, and no less a leak for it.
+    pub(crate) fn align(&self, first: &[Held], second: &mut Vec<Held>) {
+        for wanted in first {
+            let there = find(second, wanted).map_or(0, |held| held.count);
+            let mut missing = wanted.count.saturating_sub(there);
+            for at in 0..second.len() {
+                let held = &second[at];
+                let (usual, usual_bytes) =
+                    find(first, held).map_or((0, 0), |held| (held.count, held.bytes));
+                let spare = held.count.saturating_sub(usual);
+                let count = missing.min(spare);
+                if count == 0 || held.key == wanted.key || !is_same_line(wanted, held, self.names) {
+                    continue;
+                }
+                let spare_bytes = held.bytes.saturating_sub(usual_bytes);
+                // Those of one size are exact; of others nobody knows which came which way.
+                let bytes = match held.each {
+                    Some(each) => each.saturating_mul(count),
+                    None => spare_bytes / spare * count + spare_bytes % spare * count / spare,
+                };
+                missing -= count;
+                move_to(second, at, wanted, count, bytes);
             }
         }
-        *second = aligned;
+        second.retain(|held| held.count != 0);
     }
 
     fn representative(&mut self, held: &Held) -> StackId {
@@ -55,27 +74,50 @@ impl Sites {
         }
         let Site {
             mut frames, user, ..
-        } = site(held.key.stack, held);
+        } = site(held.key.stack, held, self.names);
         for (at, frame) in frames.iter_mut().enumerate() {
             if Some(at) != user {
                 frame.column = None;
             }
         }
         frames.retain(|frame| frame.owner != Owner::Cuda);
-        match self.0.iter().find(|(known, _)| *known == frames) {
+        match self.met.iter().find(|(known, _)| *known == frames) {
             Some((_, stack)) => *stack,
             None => {
-                self.0.push((frames, held.key.stack));
+                self.met.push((frames, held.key.stack));
                 held.key.stack
             }
         }
     }
 }
 
+/// What stands under the same key.
+fn find<'a>(all: &'a [Held], held: &Held) -> Option<&'a Held> {
+    all.iter().find(|other| other.key == held.key)
+}
+
+/// Has `count` of those at this place stand under the key of `wanted`.
+fn move_to(all: &mut Vec<Held>, at: usize, wanted: &Held, count: u64, bytes: u64) {
+    let from = &mut all[at];
+    let moved = Held {
+        key: wanted.key.clone(),
+        count,
+        bytes,
+        taken: count,
+        ..from.clone()
+    };
+    from.count -= count;
+    from.bytes = from.bytes.saturating_sub(bytes);
+    match all.iter_mut().find(|known| known.key == moved.key) {
+        Some(known) => known.absorb(moved),
+        None => all.push(moved),
+    }
+}
+
 /// Whether the same kind of thing was taken at the same line of the user's.
-fn is_same_line(one: &Held, other: &Held) -> bool {
+pub(crate) fn is_same_line(one: &Held, other: &Held, names: &dyn Names) -> bool {
     let line = |held: &Held| {
-        let site = site(held.key.stack, held);
+        let site = site(held.key.stack, held, names);
         site.user.map(|user| site.frames[user].clone())
     };
     let (a, b) = (&one.key, &other.key);
@@ -84,7 +126,7 @@ fn is_same_line(one: &Held, other: &Held) -> bool {
 }
 
 /// The site of one of a finding's stacks.
-pub(crate) fn site(stack: StackId, held: &Held) -> Site {
+pub(crate) fn site(stack: StackId, held: &Held, names: &dyn Names) -> Site {
     let kind = match held.key.what {
         What::Live(kind)
         | What::EndedWithContext(kind, _)
@@ -95,11 +137,5 @@ pub(crate) fn site(stack: StackId, held: &Held) -> Site {
         // A sum has grown by many hands.
         What::HandedOut | What::Reserve(_) => return Site::default(),
     };
-    site_of(stack, kind)
-}
-
-/// The site of a stack by which something of `kind` was taken.
-pub(crate) fn site_of(stack: StackId, kind: Kind) -> Site {
-    let frames = ledger::live().stacks().frames(stack);
-    report::site(frames, kind, &observe::own_sources())
+    names.site(stack, kind)
 }

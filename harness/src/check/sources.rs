@@ -171,12 +171,18 @@ fn pool_level(pool: pools::PoolReading) -> Level {
 
 fn level(probe: &dyn Probe, place: Place, peak: Option<u64>) -> Level {
     Level {
-        name: LevelName::Probe(probe.name()),
+        name: LevelName::Probe(Layer::allocator(probe.name())),
         place,
         allocated: probe.allocated(place),
         peak,
         reserved: Some(probe.reserved(place)),
     }
+}
+
+/// The names of the allocators that have a probe.
+pub(crate) fn probed() -> Vec<String> {
+    let probes = probe::all().into_iter();
+    probes.map(|probe| probe.name().to_owned()).collect()
 }
 
 /// What the probed allocators hold from the layer below.

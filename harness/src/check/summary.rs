@@ -3,10 +3,12 @@
 use std::env;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-use super::isolate;
 use super::measure::Unknown;
+use super::{aborted, isolate};
 use crate::capture::cupti;
+use crate::capture::record::{Recorder, recorder_of_this_process};
 use crate::device::exit;
+use crate::report::json::Aborted;
 use crate::report::model::Report;
 use crate::report::{Sink, Summary};
 
@@ -70,6 +72,11 @@ pub(crate) fn take() -> Summary {
     summary
 }
 
+/// Adds a sentence about the run.
+pub(crate) fn note(sentence: &str) {
+    lock().get_or_insert_default().note(sentence);
+}
+
 /// Adds a test that is not judged here.
 pub(crate) fn unchecked(test: &str, reason: &str) {
     lock()
@@ -114,6 +121,11 @@ fn tell() {
     let mut summary = all.unwrap_or_default();
     for test in aborted {
         summary.add_aborted(&test);
+        let pid = std::process::id();
+        Sink::global().told(Aborted { pid, test });
+    }
+    if !isolate::is_there() {
+        add_those_of_other_processes(&mut summary);
     }
     note_what_is_missing(&mut summary);
     if let Some(text) = summary.text() {
@@ -121,9 +133,23 @@ fn tell() {
     }
 }
 
+/// Those that ended inside a check and could not tell.
+fn add_those_of_other_processes(summary: &mut Summary) {
+    for aborted in aborted::untold() {
+        // An isolated test's end has been told by its parent.
+        if !summary.has_aborted(&aborted.test) {
+            summary.add_aborted(&aborted.test);
+        }
+        Sink::global().told(aborted);
+    }
+}
+
 /// Results that are not kept, and calls that are not seen.
 fn note_what_is_missing(summary: &mut Summary) {
     if let Some(note) = Sink::global().note() {
+        summary.note(&note);
+    }
+    if let Some(note) = recorder_of_this_process().and_then(Recorder::note) {
         summary.note(&note);
     }
     if let Some(note) = unseen() {

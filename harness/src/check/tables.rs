@@ -1,39 +1,38 @@
 //! What each device held, before and after, as a report shows it.
 
-use crate::device::contexts::device_name;
-use crate::device::{memory, neighbours};
+use super::names::Names;
 use crate::judge::{self, LevelName, Reading};
 use crate::ledger::Place;
 use crate::report::model::{DeviceTable, Figure, Row, WholeDevice};
 use crate::units;
 
 /// What each device held before and after, the driver first.
-pub(crate) fn tables(before: &Reading, after: &Reading) -> Vec<DeviceTable> {
+pub(crate) fn tables(before: &Reading, after: &Reading, names: &dyn Names) -> Vec<DeviceTable> {
     let mut places = before.places();
     places.extend(after.places());
     places.sort_unstable_by_key(|place| (*place == Place::HOST, *place));
     places.dedup();
     places
         .into_iter()
-        .map(|place| table(place, before, after))
+        .map(|place| table(place, before, after, names))
         .collect()
 }
 
-fn table(place: Place, before: &Reading, after: &Reading) -> DeviceTable {
-    let mut names: Vec<&LevelName> = Vec::new();
+fn table(place: Place, before: &Reading, after: &Reading, names: &dyn Names) -> DeviceTable {
+    let mut levels: Vec<&LevelName> = Vec::new();
     for level in before
         .levels
         .iter()
         .chain(&after.levels)
         .filter(|level| level.place == place)
     {
-        if !names.contains(&&level.name) {
-            names.push(&level.name);
+        if !levels.contains(&&level.name) {
+            levels.push(&level.name);
         }
     }
-    names.sort();
+    levels.sort();
     let mut rows = Vec::new();
-    for name in names {
+    for name in levels {
         let (was, is) = (before.level(name, place), after.level(name, place));
         let row = |figure, baseline, after, peak| Row {
             layer: name.to_string(),
@@ -67,20 +66,25 @@ fn table(place: Place, before: &Reading, after: &Reading) -> DeviceTable {
             remark: None,
         });
     }
-    let identity = device_name(place);
+    let identity = names.device(place);
     DeviceTable {
         place,
         name: identity.as_ref().map(|identity| identity.name.clone()),
         uuid: identity.and_then(|identity| identity.uuid),
         rows,
-        whole: whole_device(place, before, after),
+        whole: whole_device(place, before, after, names),
     }
 }
 
 /// Adds what only the second run can tell of whole devices: the first one made their contexts.
-pub(crate) fn complete(tables: &mut [DeviceTable], before: &Reading, after: &Reading) {
+pub(crate) fn complete(
+    tables: &mut [DeviceTable],
+    before: &Reading,
+    after: &Reading,
+    names: &dyn Names,
+) {
     for table in tables.iter_mut().filter(|table| table.whole.is_none()) {
-        let whole = whole_device(table.place, before, after);
+        let whole = whole_device(table.place, before, after, names);
         table.whole = whole.map(|whole| WholeDevice {
             second_run: true,
             ..whole
@@ -89,9 +93,14 @@ pub(crate) fn complete(tables: &mut [DeviceTable], before: &Reading, after: &Rea
 }
 
 /// The whole device's change, taken apart. A rest that another process may have made is not told.
-fn whole_device(place: Place, before: &Reading, after: &Reading) -> Option<WholeDevice> {
-    let told = judge::reconcile(place, before, after, || memory::resident_threads(place))?;
-    if told.unexplained != 0 && neighbours::use_cuda() {
+fn whole_device(
+    place: Place,
+    before: &Reading,
+    after: &Reading,
+    names: &dyn Names,
+) -> Option<WholeDevice> {
+    let told = judge::reconcile(place, before, after, || names.resident_threads(place))?;
+    if told.unexplained != 0 && names.has_neighbours() {
         return None;
     }
     let hint = |more: i64, noun, what: &str| {

@@ -1,40 +1,60 @@
 //! Memory that a known caching allocator holds and no probe can tell of.
 
-use crate::judge::{Held, What};
-use crate::ledger::{self, Layer};
-use crate::probe;
-use crate::report::allocators::{self, Allocator};
+use super::names::Names;
+use crate::judge::{Claims, Held, What};
+use crate::ledger::{Layer, Place};
+use crate::report::allocators::Allocator;
 use crate::report::model::Reason;
+
+/// What is known of the probes of this process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probes<'a> {
+    /// Their allocators' names.
+    pub(crate) names: &'a [String],
+    /// Their segments.
+    pub(crate) claims: &'a Claims,
+}
+
+impl Probes<'_> {
+    fn has(&self, allocator: &Allocator) -> bool {
+        self.names.iter().any(|name| name == allocator.name)
+    }
+
+    fn tell_of_segments(&self, allocator: &Allocator, place: Place) -> bool {
+        self.claims
+            .has_any_of(Layer::allocator(allocator.name), place)
+    }
+}
 
 /// Takes out what was taken through a known caching allocator, and returns those that have no probe.
 ///
 /// Its segments are no leaks: they stay for the next block. Looks the stacks up, so call it when
 /// there is nothing left to wait for.
-pub(crate) fn take_uncovered(held: &mut Vec<Held>) -> Vec<&'static Allocator> {
+pub(crate) fn take_uncovered(
+    held: &mut Vec<Held>,
+    probes: &Probes<'_>,
+    names: &dyn Names,
+) -> Vec<&'static Allocator> {
     let mut uncovered: Vec<&'static Allocator> = Vec::new();
     held.retain(|held| {
-        let Some(allocator) = known_allocator(held) else {
+        let Some(allocator) = known_allocator(held, names) else {
             return true;
         };
-        let mut probes = probe::all().into_iter();
-        match probes.find(|probe| probe.name() == allocator.name) {
-            // It is no segment of which the probe tells, so it was forgotten.
-            Some(probe) if !probe.segments(held.key.place).is_empty() => true,
-            // A segment, though the probe cannot tell of any: judged with the allocator's figures.
-            Some(_) => false,
-            None => {
-                if !uncovered.contains(&allocator) {
-                    uncovered.push(allocator);
-                }
-                false
-            }
+        if probes.has(allocator) {
+            // Where the probe tells of segments, this is none of them, so it was forgotten. Else
+            // it is one, judged with the allocator's figures.
+            return probes.tell_of_segments(allocator, held.key.place);
         }
+        if !uncovered.contains(&allocator) {
+            uncovered.push(allocator);
+        }
+        false
     });
     uncovered
 }
 
 /// The known allocator that holds this.
-fn known_allocator(held: &Held) -> Option<&'static Allocator> {
+fn known_allocator(held: &Held, names: &dyn Names) -> Option<&'static Allocator> {
     let is_memory = matches!(
         held.key.what,
         What::Live(kind) | What::EndedWithContext(kind, _) if !kind.is_handle()
@@ -42,7 +62,7 @@ fn known_allocator(held: &Held) -> Option<&'static Allocator> {
     if !is_memory || held.key.layer != Layer::DRIVER {
         return None;
     }
-    allocators::allocator(ledger::live().stacks().frames(held.key.stack))
+    names.allocator(held.key.stack)
 }
 
 /// Why a check cannot speak for such an allocator. The same for every check, so that a run tells

@@ -58,11 +58,13 @@ struct Facts {
     max_allocated: Option<u64>,
     #[serde(deserialize_with = "size")]
     max_reserved: Option<u64>,
+    #[serde(deserialize_with = "number")]
     max_allocation_count: Option<u64>,
     layer: Option<Layer>,
     #[serde(deserialize_with = "rounds")]
     rounds: Option<u32>,
     confirm: Option<bool>,
+    #[serde(deserialize_with = "number")]
     warmup: Option<u32>,
     parallel: Option<bool>,
     isolate: Option<bool>,
@@ -75,6 +77,10 @@ struct Layer(&'static str);
 impl<'de> Deserialize<'de> for Layer {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
+        if text.trim().is_empty() {
+            let what = "a layer is \"driver\" or the name of an allocator: \"allocator:cubecl\"";
+            return Err(de::Error::custom(what));
+        }
         Ok(Self(Box::leak(text.into_boxed_str())))
     }
 }
@@ -125,6 +131,14 @@ impl File {
             let at = text.find("[check]").unwrap_or_default();
             let what = "[check] is about every test: `test` belongs into an [[override]]";
             return Err((at, what.to_owned()));
+        }
+        if let Some(what) = file.check.senseless() {
+            return Err((text.find("[check]").unwrap_or_default(), what.to_owned()));
+        }
+        for facts in &file.overrides {
+            if let Some(what) = facts.get_ref().senseless() {
+                return Err((facts.span().start, what.to_owned()));
+            }
         }
         for allowed in &file.allow {
             let (at, allowed) = (allowed.span().start, allowed.get_ref());
@@ -195,6 +209,19 @@ impl Allowed {
 }
 
 impl Facts {
+    /// What is wrong with two facts that make no sense together.
+    fn senseless(&self) -> Option<&'static str> {
+        let yes = Some(true);
+        if self.parallel == yes && self.isolate == yes {
+            return Some(
+                "`isolate` gives a test a process of its own, where nobody is to be `parallel` \
+                 with: keep one of them",
+            );
+        }
+        (self.rounds.is_some_and(|rounds| rounds > 1) && self.confirm == yes)
+            .then_some("each of the `rounds` confirms the one before: drop `confirm = true`")
+    }
+
     fn options(&self) -> Options {
         Options {
             tolerance: self.tolerance,
@@ -222,14 +249,21 @@ fn place(text: &str, offset: usize) -> (usize, usize) {
 }
 
 fn one_of<'de, D: Deserializer<'de>, T: Word>(from: D) -> Result<Option<T>, D::Error> {
-    let text = String::deserialize(from)?;
+    let text = String::deserialize(from).map_err(|_| {
+        let words: Vec<_> = T::WORDS
+            .iter()
+            .map(|(word, _)| format!("{word:?}"))
+            .collect();
+        de::Error::custom(format!("expected one of {}", words.join(", ")))
+    })?;
     let read = T::read(&text);
     read.map(Some)
         .map_err(|words| de::Error::custom(format!("{text:?} is not one of {words}")))
 }
 
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    let text = String::deserialize(from)?;
+    let what = |_| de::Error::custom("a duration is text in quotes, such as \"250ms\"");
+    let text = String::deserialize(from).map_err(what)?;
     word::duration(&text).map(Some).map_err(de::Error::custom)
 }
 
@@ -244,6 +278,11 @@ fn date<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Date>, D::Error> {
         }) => Ok(Some(Date::new(date.year, date.month, date.day))),
         _ => Err(de::Error::custom(what)),
     }
+}
+
+fn number<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    let what = |_| de::Error::custom("expected a whole number without quotes, such as 3");
+    T::deserialize(from).map(Some).map_err(what)
 }
 
 fn rounds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
@@ -345,53 +384,46 @@ mod tests {
 
     #[test]
     fn every_mistake_is_told_with_its_place_and_what_may_stand_there() {
-        insta::assert_snapshot!(
-            [
-                "[run]\nmode = 'on'",
-                "[run]\nsettle = 250",
-                "[run]\nsettle = '5 min'",
-                "[check]\ntolerence = 1",
-                "[check]\ntolerance = '1 MB'",
-                "[check]\ntolerance = -1",
-                "[check]\ntolerance = 1.5",
-                "[check]\nconfirm = 'no'",
-                "[check]\ntest = 'a'",
-                "[[override]]\ntolerance = 1",
-                "[[override]]\ntest = ''",
-                "[[allow]]\nfn = 'a'",
-                "[[allow]]\nreason = 'b'",
-                "[[allow]]\nfn = 'a'\nlib = 'b'\nreason = 'c'",
-                "[[allow]]\nfn = ''\nreason = 'b'",
-                "[[allow]]\nfn = 'a'\nreason = ' '",
-                "[[allow]]\nfn = 'a'\nreason = 'b'\nkind = 'evnt'",
-                "[[allow]]\nfn = 'a'\nreason = 'b'\nuntil = '2026-12-31'",
-                "[checks]",
-                "[check\n",
-            ]
-            .map(wrong)
-            .join("\n"),
-            @r#"
-2:8: "on" is not one of auto, require, off
-2:10: invalid type: integer `250`, expected a string
-2:10: `5 min` is not a duration: write a number and ms or s, such as "250ms"
-2:1: unknown field `tolerence`, expected one of `test`, `tolerance`, `reserved_tolerance`, `max_allocated`, `max_reserved`, `max_allocation_count`, `layer`, `rounds`, `confirm`, `warmup`, `parallel`, `isolate`
-2:13: `1 MB` has two readings: write "1 MiB" or "1000000 B"
-2:13: -1 bytes: a size is not negative
-2:13: invalid type: floating point `1.5`, expected a whole number of bytes, or a size in quotes such as "1 MiB"
-2:11: invalid type: string "no", expected a boolean
-1:1: [check] is about every test: `test` belongs into an [[override]]
-1:1: an [[override]] needs the tests that it is about: test = "train::*"
-2:8: an empty pattern matches no test: `*` matches every one
-1:1: an [[allow]] needs a reason that says something
-1:1: an [[allow]] is about exactly one of fn, file, lib, fingerprint
-1:1: an [[allow]] is about exactly one of fn, file, lib, fingerprint
-1:1: an empty `fn` matches nothing
-1:1: an [[allow]] needs a reason that says something
-4:8: unknown variant `evnt`, expected one of `linear`, `pitched`, `managed`, `stream-ordered`, `physical`, `array`, `graph`, `pinned`, `registered`, `imported`, `block`, `stream`, `event`, `module`, `library`, `graph-handle`, `exec-graph`, `pool`, `texture`, `surface`, `link-state`, `external-memory`, `external-semaphore`, `address-range`, `context`, `green-context`, `user-object`, `multicast`
-4:9: a date is written without quotes and without a time: until = 2026-12-31
-1:2: unknown field `checks`, expected one of `run`, `check`, `override`, `allow`
-1:7: unclosed table, expected `]`
-"#
-        );
+        let told = [
+            "[run]\nmode = 'on'",
+            "[run]\nsettle = 250",
+            "[run]\nsettle = '5 min'",
+            "[check]\ntolerence = 1",
+            "[check]\ntolerance = '1 MB'",
+            "[check]\ntolerance = -1",
+            "[check]\ntolerance = 1.5",
+            "[check]\nconfirm = 'no'",
+            "[check]\ntest = 'a'",
+            "[[override]]\ntolerance = 1",
+            "[[override]]\ntest = ''",
+            "[[allow]]\nfn = 'a'",
+            "[[allow]]\nreason = 'b'",
+            "[[allow]]\nfn = 'a'\nlib = 'b'\nreason = 'c'",
+            "[[allow]]\nfn = ''\nreason = 'b'",
+            "[[allow]]\nfn = 'a'\nreason = ' '",
+            "[[allow]]\nfn = 'a'\nreason = 'b'\nkind = 'evnt'",
+            "[[allow]]\nfn = 'a'\nreason = 'b'\nuntil = '2026-12-31'",
+            "[checks]",
+            "[check\n",
+            "[run]\nfirst_use = 'ask'",
+            "[run]\non_leak = true",
+            "[run]\nwithout_gpu = 'fail'",
+            "[run]\nsettle = 'soon'",
+            "[run]\nrounds = 5",
+            "[check]\nmax_allocated = '1 GB'",
+            "[check]\nmax_reserved = '64'",
+            "[check]\nmax_allocation_count = '3'",
+            "[check]\nrounds = 0",
+            "[check]\nwarmup = -1",
+            "[check]\ntolerance = 1\ntolerance = 2",
+            "[check]\nparallel = true\nisolate = true",
+            "[[override]]\ntest = 'a'\nrounds = 5\nconfirm = true",
+            "[[override]]\ntest = 'a'\nlayer = ' '",
+            "[[allow]]\nfn = 'a'\nreason = 'b'\nup_to = '1 MB'",
+            "[[allow]]\nfingerprint = ''\nreason = 'b'",
+            "[[allow]]\nfn = 'a'\nreason = 'b'\nuntil = 2026-13-01",
+        ];
+        let told = told.map(|text| format!("{}\n    {}", text.replace('\n', " | "), wrong(text)));
+        insta::assert_snapshot!(told.join("\n"));
     }
 }

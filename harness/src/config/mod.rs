@@ -8,6 +8,7 @@ mod find;
 mod variables;
 mod word;
 
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -146,8 +147,17 @@ pub(crate) fn allowed(options: &Options, manifest_dir: Option<&str>) -> Result<V
 /// # Errors
 ///
 /// What is wrong with it, and where.
-pub(crate) fn entries_of(path: &std::path::Path, shown: &str) -> Result<Vec<Entry>, String> {
+pub(crate) fn entries_of(path: &Path, shown: &str) -> Result<Vec<Entry>, String> {
     File::read(path, shown).map(|(_, allowed)| allowed)
+}
+
+/// What may stay by the configuration file at `path`, whatever file this process uses.
+///
+/// # Errors
+///
+/// What is wrong with the file, and where.
+pub(crate) fn allowed_by(path: &Path) -> Result<Vec<Entry>, String> {
+    entries_of(path, &path.to_string_lossy())
 }
 
 /// The configuration file in use, as reports show it.

@@ -12,13 +12,14 @@ use crate::options::OnLeak;
 const PREFIX: &str = "GPU_LEAK_CHECK";
 
 /// Every variable, without the prefix.
-const KNOWN: [&str; 10] = [
+const KNOWN: [&str; 11] = [
     "",
     "_CONFIG",
     "_CUPTI",
     "_FIRST_USE",
     "_ON_LEAK",
     "_OUTPUT",
+    "_RECORD",
     "_ROUNDS",
     "_RUN",
     "_SETTLE",
@@ -87,7 +88,7 @@ impl Variables {
             "_ROUNDS" => self.rounds = Some(rounds(name, value)?),
             "_CONFIG" => self.config = Some(PathBuf::from(raw)),
             // Read where they are used.
-            "_CUPTI" | "_OUTPUT" | "_RUN" => {}
+            "_CUPTI" | "_OUTPUT" | "_RECORD" | "_RUN" => {}
             _ => return Err(unknown(name)),
         }
         Ok(())
@@ -146,6 +147,25 @@ mod tests {
         assert_eq!(read.mode, Some(Mode::Require));
         assert_eq!(read.settle, Some(Duration::from_millis(500)));
         assert_eq!(read.config.as_deref(), Some(Path::new("ci/gpu.toml")));
+    }
+
+    #[test]
+    fn every_wrong_variable_has_its_message() {
+        let told = [
+            ("GPU_LEAK_CHECK", "on"),
+            ("GPU_LEAK_CHECK", "required"),
+            ("GPU_LEAK_CHECK_ON_LEAK", "ignore"),
+            ("GPU_LEAK_CHECK_FIRST_USE", "error"),
+            ("GPU_LEAK_CHECK_WITHOUT_GPU", "fail"),
+            ("GPU_LEAK_CHECK_SETTLE", "5"),
+            ("GPU_LEAK_CHECK_SETTLE", "-5ms"),
+            ("GPU_LEAK_CHECK_SETTLE", "5 minutes"),
+            ("GPU_LEAK_CHECK_ROUNDS", "0"),
+            ("GPU_LEAK_CHECK_ROUNDS", "many"),
+            ("GPU_LEAK_CHECK_TOLERANCE", "1"),
+        ];
+        let told = told.map(|variable| read(&[variable]).unwrap_err());
+        insta::assert_snapshot!(told.join("\n"));
     }
 
     #[test]

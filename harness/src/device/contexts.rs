@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 use super::driver::{self, Driver};
 use super::quiet::quiet;
 use crate::ledger::{self, Place};
@@ -10,7 +12,7 @@ use crate::ledger::{self, Place};
 static INITIALISED_BY_HARNESS: AtomicBool = AtomicBool::new(false);
 
 /// What a report says of a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeviceName {
     /// `NVIDIA H200`
     pub(crate) name: String,

@@ -6,7 +6,7 @@
 //! calls in progress. It is the one wait that a callback may do, and a short one: a reading calls
 //! the driver and nothing else.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How long a reading waits for destroy calls. One that lasts longer has lost its end: the tracer

@@ -7,6 +7,8 @@
 
 use std::ops::RangeInclusive;
 
+use serde::{Deserialize, Serialize};
+
 use super::captures;
 use super::driver::{self, Current, Driver, NOT_FOUND};
 use super::exclusion::{CONTEXTS_AND_POOLS, STREAMS};
@@ -24,7 +26,7 @@ const CAPTURE_ERRORS: RangeInclusive<CuResult> = 900..=908;
 const GONE: [CuResult; 3] = [4, 201, 709];
 
 /// A context that answers every call with an error: an earlier kernel failed in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Poisoned {
     /// Its device.
     pub(crate) place: Place,

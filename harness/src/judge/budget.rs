@@ -1,5 +1,7 @@
 //! Limits of what a test takes, whether it gives it back or not.
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use super::reading::{LevelName, Reading};
 use crate::ledger::{Layer, Place, SiteTaken, Taken};
 
@@ -14,6 +16,39 @@ pub(crate) struct Budget {
     pub(crate) allocations: Option<u64>,
     /// The allocator that is meant; none for the driver.
     pub(crate) allocator: Option<&'static str>,
+}
+
+/// A [`Budget`] in data: a name there does not live as long as the process, a layer's does.
+#[derive(Serialize, Deserialize)]
+struct Stated {
+    allocated: Option<u64>,
+    reserved: Option<u64>,
+    allocations: Option<u64>,
+    layer: Layer,
+}
+
+impl Serialize for Budget {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let stated = Stated {
+            allocated: self.allocated,
+            reserved: self.reserved,
+            allocations: self.allocations,
+            layer: self.layer(),
+        };
+        stated.serialize(out)
+    }
+}
+
+impl<'de> Deserialize<'de> for Budget {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let stated = Stated::deserialize(input)?;
+        Ok(Self {
+            allocated: stated.allocated,
+            reserved: stated.reserved,
+            allocations: stated.allocations,
+            allocator: stated.layer.allocator_name(),
+        })
+    }
 }
 
 /// Which limit.
@@ -96,7 +131,7 @@ impl Budget {
         };
         let is_meant = |name: &LevelName| match (name, self.allocator) {
             (LevelName::Pool(_), None) => true,
-            (LevelName::Probe(name), Some(allocator)) => *name == allocator,
+            (LevelName::Probe(_), Some(_)) => *name == LevelName::Probe(self.layer()),
             _ => false,
         };
         let meant = at_most.levels.iter().filter(|level| is_meant(&level.name));

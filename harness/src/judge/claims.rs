@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::ledger::event::{Key, Space};
 use crate::ledger::{Holding, Kind, Layer, Place, Record};
@@ -12,10 +13,42 @@ use crate::probe::Segment;
 ///
 /// A record inside one of them is never a finding: its blocks are judged in the allocator's own
 /// layer, and the segment as its reserve.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(into = "Vec<Claim>", from = "Vec<Claim>")]
 pub(crate) struct Claims {
     /// By place and first address: the end, and the layer that claims.
     ranges: BTreeMap<(Place, u64), (u64, Layer)>,
+}
+
+/// One such range, as data.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Claim {
+    layer: Layer,
+    place: Place,
+    address: u64,
+    end: u64,
+}
+
+impl From<Claims> for Vec<Claim> {
+    fn from(claims: Claims) -> Self {
+        let ranges = claims.ranges.into_iter();
+        let claim = |((place, address), (end, layer))| Claim {
+            layer,
+            place,
+            address,
+            end,
+        };
+        ranges.map(claim).collect()
+    }
+}
+
+impl From<Vec<Claim>> for Claims {
+    fn from(claims: Vec<Claim>) -> Self {
+        let range = |claim: Claim| ((claim.place, claim.address), (claim.end, claim.layer));
+        Self {
+            ranges: claims.into_iter().map(range).collect(),
+        }
+    }
 }
 
 impl Claims {
@@ -25,6 +58,12 @@ impl Claims {
             self.ranges
                 .insert((place, *address), (address.saturating_add(*bytes), layer));
         }
+    }
+
+    /// Whether `layer` holds anything at `place`.
+    pub(crate) fn has_any_of(&self, layer: Layer, place: Place) -> bool {
+        let mut ranges = self.ranges.iter();
+        ranges.any(|((at, _), (_, holder))| (*at, *holder) == (place, layer))
     }
 
     /// The allocator whose segment `record` is, or lies in. Physical memory lies where

@@ -25,21 +25,47 @@ pub(crate) struct Confirmed {
 }
 
 /// What a second run has left more, of `both` runs' leftovers together: a run that gives back what
-/// the first left, and keeps its own instead, loses nothing. What is not live was the second's alone.
-pub(crate) fn gained(first: &[Held], both: Vec<Held>) -> Vec<Held> {
-    let more = |mut held: Held| {
-        let before = first.iter().find(|before| before.key == held.key);
-        if let (What::Live(_), Some(before)) = (&held.key.what, before) {
-            held.count = held.count.saturating_sub(before.count);
-            held.bytes = held.bytes.saturating_sub(before.bytes);
-            // One that was replaced by a larger one.
-            if held.bytes != 0 {
-                held.count = held.count.max(1);
+/// the first left, and keeps its own instead, loses nothing, by whichever way it came to the same
+/// line. What is not live was the second's alone.
+pub(crate) fn gained(
+    first: &[Held],
+    both: Vec<Held>,
+    is_same_line: impl Fn(&Held, &Held) -> bool,
+) -> Vec<Held> {
+    let is_live = |held: &&Held| matches!(held.key.what, What::Live(_));
+    let mut before: Vec<Held> = first.iter().filter(is_live).cloned().collect();
+    let mut after = both;
+    // A line is costly to find: only for what is left when each place has met itself.
+    for at_one_line in [false, true] {
+        for old in &mut before {
+            for new in &mut after {
+                if is_something(old)
+                    && is_something(new)
+                    && (old.key == new.key || (at_one_line && is_same_line(old, new)))
+                {
+                    cancel(&mut old.count, &mut new.count);
+                    cancel(&mut old.bytes, &mut new.bytes);
+                }
             }
         }
-        (held.count != 0).then_some(held)
-    };
-    both.into_iter().filter_map(more).collect()
+    }
+    after.retain(is_something);
+    for held in &mut after {
+        // One that was replaced by a larger one.
+        held.count = held.count.max(1);
+    }
+    after
+}
+
+fn is_something(held: &Held) -> bool {
+    held.count != 0 || held.bytes != 0
+}
+
+/// Takes from both what both have.
+fn cancel(one: &mut u64, other: &mut u64) {
+    let common = (*one).min(*other);
+    *one -= common;
+    *other -= common;
 }
 
 /// Compares two runs.
@@ -137,15 +163,34 @@ mod tests {
         );
     }
 
+    /// The stack and count of what is gained, where stacks of one decade are of one line.
+    fn gains(first: &[(u32, u64)], both: &[(u32, u64)]) -> Vec<(u32, u64)> {
+        let line = |held: &Held| held.key.stack.0 / 10;
+        let all = |all: &[(u32, u64)]| -> Vec<Held> {
+            let all = all.iter().map(|&(stack, count)| held(stack, count));
+            all.collect()
+        };
+        let gained = gained(&all(first), all(both), |one, other| {
+            line(one) == line(other)
+        });
+        let gained = gained.iter().map(|held| (held.key.stack.0, held.count));
+        gained.collect()
+    }
+
     #[test]
     fn what_the_second_run_only_replaces_is_no_gain() {
-        let counts = |all: Vec<Held>| -> Vec<_> {
-            let counts = all.iter().map(|held| (held.key.stack.0, held.count));
-            counts.collect()
-        };
-        let first = [held(1, 2), held(2, 1)];
-        let both = vec![held(1, 2), held(2, 3), held(3, 1)];
-        assert_eq!(counts(gained(&first, both)), [(2, 2), (3, 1)]);
+        let gained = gains(&[(10, 2), (20, 1)], &[(10, 2), (20, 3), (30, 1)]);
+        assert_eq!(gained, [(20, 2), (30, 1)]);
+    }
+
+    #[test]
+    fn what_it_replaces_by_another_way_to_the_line_is_no_gain() {
+        assert_eq!(gains(&[(10, 1)], &[(11, 1)]), []);
+        assert_eq!(gains(&[(10, 1), (11, 1)], &[(11, 2)]), []);
+        // And what it leaves beside the first one is.
+        assert_eq!(gains(&[(10, 1)], &[(10, 1), (11, 1)]), [(11, 1)]);
+        assert_eq!(gains(&[(10, 2)], &[(11, 3)]), [(11, 1)]);
+        assert_eq!(gains(&[(10, 1)], &[(20, 1)]), [(20, 1)]);
     }
 
     #[test]

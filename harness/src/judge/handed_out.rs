@@ -3,7 +3,7 @@
 //! An allocator that reports its blocks is judged by them, one by one. Of one that does not, the
 //! sum is all there is: no line, and freeing something old can hide a new leak of the same size.
 
-use crate::ledger::{Layer, StackId};
+use crate::ledger::StackId;
 
 use super::held::{Held, HeldKey, What};
 use super::reading::{Level, LevelName, Reading};
@@ -18,7 +18,7 @@ pub(crate) fn handed_out(before: &Reading, after: &Reading, tolerance: u64) -> V
 }
 
 fn rise(before: &Reading, level: &Level, tolerance: u64) -> Option<Held> {
-    let LevelName::Probe(name) = level.name else {
+    let LevelName::Probe(layer) = level.name else {
         return None;
     };
     if level.peak.is_some() {
@@ -33,12 +33,13 @@ fn rise(before: &Reading, level: &Level, tolerance: u64) -> Option<Held> {
         return None;
     }
     let mut held = Held::new(HeldKey {
-        layer: Layer::allocator(name),
+        layer,
         place: level.place,
         what: What::HandedOut,
         stack: StackId::default(),
     });
     held.add(more);
+    let name = layer.allocator_name().unwrap_or_default();
     held.notes.push(format!(
         "told by the probe of {name}, which knows the sum, and neither lines nor single blocks"
     ));
@@ -48,11 +49,11 @@ fn rise(before: &Reading, level: &Level, tolerance: u64) -> Option<Held> {
 #[cfg(test)]
 mod tests {
     use super::{Level, LevelName, Reading, handed_out};
-    use crate::ledger::Place;
+    use crate::ledger::{Layer, Place};
 
     fn probed(allocated: u64, peak: Option<u64>) -> Reading {
         let level = Level {
-            name: LevelName::Probe("handed-out-test"),
+            name: LevelName::Probe(Layer::allocator("handed-out-test")),
             place: Place::cuda(0),
             allocated,
             peak,

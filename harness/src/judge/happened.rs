@@ -59,8 +59,8 @@ fn put_under_the_failure(held: &mut Vec<Held>) {
     // The record of a failed free is live as well: count what is live, not the calls.
     (failure.count, failure.bytes) = (0, 0);
     for live in held.extract_if(.., |held| matches!(held.key.what, What::Live(_))) {
-        failure.count += live.count;
-        failure.bytes += live.bytes;
+        failure.count = failure.count.saturating_add(live.count);
+        failure.bytes = failure.bytes.saturating_add(live.bytes);
     }
     failure.count = failure.count.max(1);
     failure.notes.push(

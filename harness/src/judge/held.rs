@@ -92,15 +92,18 @@ impl Held {
     /// What `other` counts is counted here.
     pub(crate) fn absorb(&mut self, other: Self) {
         self.each = self.each.filter(|_| self.each == other.each);
-        self.count += other.count;
-        self.bytes += other.bytes;
-        self.taken += other.taken;
+        self.count = self.count.saturating_add(other.count);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.taken = self.taken.saturating_add(other.taken);
         if let Some((first, last)) = other.moments {
             self.at(first);
             self.at(last);
         }
         self.foreign_thread = self.foreign_thread.or(other.foreign_thread);
-        self.notes.extend(other.notes);
+        let known = &mut self.notes;
+        let new = other.notes.into_iter();
+        let new: Vec<_> = new.filter(|note| !known.contains(note)).collect();
+        known.extend(new);
     }
 
     /// One was made at this moment.
@@ -117,7 +120,7 @@ impl Held {
             _ => None,
         };
         self.count += 1;
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 }
 
@@ -134,4 +137,9 @@ pub(crate) fn group(
         held.foreign_thread = foreign_thread.or(held.foreign_thread);
     }
     groups.into_values().collect()
+}
+
+/// A sum of sizes. A recording may name any, so it stays at the end of the numbers.
+pub(crate) fn total(bytes: impl Iterator<Item = u64>) -> u64 {
+    bytes.fold(0, u64::saturating_add)
 }

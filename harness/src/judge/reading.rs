@@ -1,16 +1,19 @@
 //! Every figure at one moment.
 
+use serde::{Deserialize, Serialize};
+
 use crate::ledger::event::ContextUid;
 use crate::ledger::{Counted, Layer, Place};
 
 /// What each layer holds at one moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Reading {
     /// One for each layer at each place.
     pub(crate) levels: Vec<Level>,
     /// Handles by place.
     pub(crate) handles: Vec<(Place, Counted)>,
     /// Whole devices, where they could be read.
+    #[serde(default)]
     pub(crate) wholes: Vec<Whole>,
 }
 
@@ -18,7 +21,7 @@ pub(crate) struct Reading {
 pub(crate) const GRAPH_POOL: &str = "graph pool";
 
 /// A whole device: what all that use it hold of its memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Whole {
     /// The device.
     pub(crate) place: Place,
@@ -37,7 +40,7 @@ pub(crate) struct Whole {
 }
 
 /// Sizes that a context has set apart on its device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Limits {
     /// Local memory of one thread.
     pub(crate) stack: u64,
@@ -48,29 +51,29 @@ pub(crate) struct Limits {
 }
 
 /// Which figures a level shows.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum LevelName {
     /// The ledger's figures of one layer.
     Layer(Layer),
     /// A stream-ordered pool or the graph pool, by its attributes.
     Pool(String),
-    /// A probed allocator, by its probe.
-    Probe(&'static str),
+    /// A probed allocator.
+    Probe(Layer),
 }
 
 /// `driver`, `pool 0`, `allocator:cubecl`.
 impl std::fmt::Display for LevelName {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Layer(layer) => layer.fmt(out),
+            Self::Layer(layer) | Self::Probe(layer) => layer.fmt(out),
             Self::Pool(name) => out.write_str(name),
-            Self::Probe(name) => write!(out, "allocator:{name}"),
         }
     }
 }
 
 /// What one layer holds at one place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Level {
     /// The layer.
     pub(crate) name: LevelName,

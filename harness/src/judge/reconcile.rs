@@ -104,8 +104,11 @@ pub(crate) fn reconcile(
         part(Purpose::Printf, change(was.printf, is.printf));
         part(Purpose::Heap, change(was.heap, is.heap));
     }
-    let known: i64 = parts.iter().map(|part| part.bytes).sum();
-    let mut unexplained = change(was.used, is.used) - known;
+    // Wraps: a recording may name any size.
+    let known = parts
+        .iter()
+        .fold(0_i64, |sum, part| sum.wrapping_add(part.bytes));
+    let mut unexplained = change(was.used, is.used).wrapping_sub(known);
     if unexplained != 0 && unexplained.unsigned_abs() < PAGE {
         parts.push(Part {
             purpose: Purpose::Pages,
@@ -142,10 +145,11 @@ fn pool_reserve(reading: &Reading, place: Place) -> PoolReserve {
     for level in reading.levels.iter().filter(|level| level.place == place) {
         match (&level.name, level.reserved) {
             (LevelName::Pool(name), Some(reserved)) if name == GRAPH_POOL => {
-                reserve.graphs += reserved;
+                reserve.graphs = reserve.graphs.saturating_add(reserved);
             }
             (LevelName::Pool(_), Some(reserved)) => {
-                reserve.pools += reserved.saturating_sub(level.allocated);
+                let cached = reserved.saturating_sub(level.allocated);
+                reserve.pools = reserve.pools.saturating_add(cached);
             }
             _ => {}
         }

@@ -24,9 +24,8 @@ fn rise(before: &Reading, level: &Level, tolerance: u64) -> Option<Held> {
         return None;
     }
     let layer = match &level.name {
-        LevelName::Layer(layer) => *layer,
+        LevelName::Layer(layer) | LevelName::Probe(layer) => *layer,
         LevelName::Pool(_) => Layer::DRIVER,
-        LevelName::Probe(name) => Layer::allocator(name),
     };
     let key = HeldKey {
         layer,

@@ -10,7 +10,8 @@ use crate::ledger::{Layer, Place};
 pub(crate) fn tolerate(tolerance: u64, held: &mut Vec<Held>) -> Vec<Held> {
     let mut totals = HashMap::new();
     for held in held.iter() {
-        *totals.entry((held.key.layer, held.key.place)).or_insert(0) += held.bytes;
+        let total: &mut u64 = totals.entry((held.key.layer, held.key.place)).or_default();
+        *total = total.saturating_add(held.bytes);
     }
     let within =
         |held: &mut Held| held.bytes != 0 && totals[&(held.key.layer, held.key.place)] <= tolerance;
@@ -24,7 +25,8 @@ pub(crate) fn exceeding(tolerance: u64, held: &[Held]) -> Vec<(Layer, Place, u64
     }
     let mut totals = BTreeMap::new();
     for held in held {
-        *totals.entry((held.key.layer, held.key.place)).or_insert(0) += held.bytes;
+        let total: &mut u64 = totals.entry((held.key.layer, held.key.place)).or_default();
+        *total = total.saturating_add(held.bytes);
     }
     let over = totals.into_iter().filter(|(_, bytes)| *bytes > tolerance);
     over.map(|((layer, place), bytes)| (layer, place, bytes))

@@ -1,6 +1,6 @@
 //! What happened beside the plain coming and going of records.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::event::{Caller, ContextEnd, CuResult, Key};
 use super::kind::Kind;

@@ -1,20 +1,19 @@
 //! From events to records: the one door of the ledger.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 
 use super::anomaly::{Anomalies, Anomaly};
+use super::awaited::Awaited;
 use super::contexts::{ContextEntry, Contexts};
 use super::counters::Counters;
 use super::event::{
-    Caller, ContextEnd, ContextUid, Creation, CuResult, Event, Key, ScopeId, SourceLoss, Space,
-    StackId, Ticket,
+    Caller, Creation, CuResult, Event, Key, ScopeId, SourceLoss, Space, StackId, Ticket,
 };
 use super::flights::{Flight, Flights, moment};
 use super::kind::Kind;
-use super::lifetime::dies_with_context;
 use super::meter::Meters;
 use super::name::Place;
 use super::record::Record;
@@ -22,6 +21,7 @@ use super::scopes::ScopeCounts;
 use super::shared::Shared;
 use super::stack::Stacks;
 use super::table::Table;
+use super::tap::Tap;
 
 /// `CUDA_ERROR_DEINITIALIZED`: the driver is shutting down and frees everything itself.
 const DEINITIALIZED: CuResult = 4;
@@ -49,14 +49,17 @@ pub struct Ledger {
     unknown_releases: AtomicU64,
     /// How many records were made outside every open scope.
     unowned: Apart,
-    returned: Mutex<FxHashMap<ScopeId, Returned>>,
+    returned: Mutex<FxHashMap<ScopeId, Freed>>,
+    handed_over: Mutex<FxHashMap<ScopeId, HandedOver>>,
     counters: Counters,
     stacks: Stacks,
     contexts: Contexts,
     scopes: ScopeCounts,
     meters: Meters,
     anomalies: Anomalies,
+    awaited: Awaited,
     lost: OnceLock<SourceLoss>,
+    pub(super) tap: Tap,
 }
 
 /// What a scope freed that was there before it.
@@ -66,6 +69,14 @@ pub struct Returned {
     pub count: u64,
     /// How many bytes.
     pub bytes: u64,
+}
+
+/// What an open scope has freed of what was there before it.
+#[derive(Clone, Copy, Debug)]
+struct Freed {
+    /// When the scope began.
+    since: u64,
+    returned: Returned,
 }
 
 impl Ledger {
@@ -82,19 +93,29 @@ impl Ledger {
             unknown_releases: AtomicU64::new(0),
             unowned: Apart(AtomicU64::new(0)),
             returned: Mutex::default(),
+            handed_over: Mutex::default(),
             counters: Counters::new(),
             stacks: Stacks::new(),
             contexts: Contexts::default(),
             scopes: ScopeCounts::new(),
             meters: Meters::default(),
             anomalies: Anomalies::default(),
+            awaited: Awaited::default(),
             lost: OnceLock::new(),
+            tap: Tap::default(),
         }
     }
 
     /// Takes one event in. The beginning of a call that gives something back answers with the ticket
     /// that its end names.
     pub fn apply(&self, event: &Event) -> Option<Ticket> {
+        if self.tap.is_on() {
+            return self.apply_and_tell(event);
+        }
+        self.take_in(event)
+    }
+
+    pub(super) fn take_in(&self, event: &Event) -> Option<Ticket> {
         match *event {
             Event::Created(made) => self.created(made),
             Event::CreationFailed {
@@ -156,6 +177,7 @@ impl Ledger {
                 bytes,
                 caller,
             } => return Some(self.unmap_began(address, bytes, caller)),
+            Event::HandedOver { address } => self.hand_over(address),
             Event::ContextCreated {
                 context,
                 handle,
@@ -206,6 +228,7 @@ impl Ledger {
             self.forget(&old);
             self.anomalies.push(Anomaly::Overwritten { record: old });
         }
+        self.end_if_too_late(&record);
         self.stacks.took(made.caller.stack, made.caller.scope);
     }
 
@@ -308,7 +331,7 @@ impl Ledger {
             return None;
         }
         self.insert_again(record);
-        Some(record)
+        (!self.end_if_too_late(&record)).then_some(record)
     }
 
     fn insert_again(&self, record: Record) {
@@ -351,30 +374,15 @@ impl Ledger {
     }
 
     fn returned(&self, record: &Record, caller: Caller) {
+        self.awaited.returned(record);
         if caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope {
-            let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
-            let entry = returned.entry(caller.scope).or_default();
-            entry.count += 1;
-            entry.bytes += record.made.bytes;
-        }
-    }
-
-    fn context_destroyed(&self, context: ContextUid, cause: ContextEnd, caller: Caller) {
-        self.contexts.destroyed(context);
-        let ended = self
-            .table
-            .take_all(|record| record.made.context == context && dies_with_context(&record.made));
-        for record in ended {
-            self.forget(&record);
-            self.forget_shared(&record);
-            // What was made before the scope that ends the context is that scope's business
-            // neither way.
-            if self.scopes.is_open(record.made.caller.scope) {
-                self.anomalies.push(Anomaly::EndedWithContext {
-                    record,
-                    cause,
-                    caller,
-                });
+            let mut freed = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
+            let freed = freed.get_mut(&caller.scope);
+            // One scope's work may be another's inside it.
+            if let Some(freed) = freed.filter(|freed| record.sequence < freed.since) {
+                let returned = &mut freed.returned;
+                returned.count += 1;
+                returned.bytes = returned.bytes.saturating_add(record.made.bytes);
             }
         }
     }
@@ -391,9 +399,13 @@ impl Default for Ledger {
     }
 }
 
+mod contexts;
 mod graphs;
+mod handover;
 mod reading;
 mod shared;
+
+pub use handover::HandedOver;
 
 #[cfg(test)]
 mod tests;

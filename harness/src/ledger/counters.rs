@@ -1,6 +1,8 @@
 //! How much is live and was at most, kept as it happens so that no reading searches the table.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+use serde::{Deserialize, Serialize};
 
 use super::kind::Kind;
 use super::name::{Layer, Place};
@@ -18,7 +20,9 @@ struct Counter {
 
 impl Counter {
     fn add(&self, amount: u64) {
-        let live = self.live.fetch_add(amount, Ordering::Relaxed) + amount;
+        // Wraps as the atomic does: a recording may name any size.
+        let before = self.live.fetch_add(amount, Ordering::Relaxed);
+        let live = before.wrapping_add(amount);
         // A peak is passed seldom; look before writing.
         if live > self.peak.load(Ordering::Relaxed) {
             self.peak.fetch_max(live, Ordering::Relaxed);
@@ -38,7 +42,7 @@ impl Counter {
 }
 
 /// What a counter shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Now: bytes, or objects.
     pub live: u64,

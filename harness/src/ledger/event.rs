@@ -72,6 +72,8 @@ pub struct ScopeId(pub u32);
 impl ScopeId {
     /// Outside every scope.
     pub const NONE: Self = Self(0);
+    /// What was handed over: no check answers for it, and none looks for its owner.
+    pub const NOBODY: Self = Self(u32::MAX);
 }
 
 /// A thread of the program, numbered in the order in which they first met the harness.
@@ -287,6 +289,12 @@ pub enum Event {
         bytes: u64,
         /// Who unmaps.
         caller: Caller,
+    },
+    /// The program says that what lies at an address, or has this handle, is another's to free from
+    /// now on.
+    HandedOver {
+        /// The address or handle.
+        address: u64,
     },
     /// A context came into being.
     ContextCreated {

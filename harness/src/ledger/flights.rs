@@ -1,6 +1,6 @@
 //! Releases between their beginning and their end.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::event::{Caller, Key, Ticket};
 use super::record::Record;

@@ -7,7 +7,7 @@ use std::mem;
 
 use rustc_hash::FxHashMap;
 
-use super::event::Key;
+use super::event::{Key, ScopeId};
 use super::record::Record;
 
 /// What happens to the table because of holds that came or went.
@@ -181,6 +181,18 @@ impl Holds {
             self.0.remove(&taken.record.key());
         }
         is_gone
+    }
+
+    /// What is under `key` is another's to give back from now on. Answers its record from before.
+    pub(super) fn hand_over(&mut self, key: &Key, changes: &mut Vec<Change>) -> Option<Record> {
+        let object = self.0.get_mut(key).filter(|object| object.count != 0)?;
+        let before = object.record;
+        for record in object.earlier.iter_mut().chain([&mut object.record]) {
+            record.made.caller.scope = ScopeId::NOBODY;
+        }
+        changes.push(Change::Vanished(before));
+        changes.push(Change::Reappeared(object.record));
+        Some(before)
     }
 
     /// Gives `count` holds back at once.

@@ -2,8 +2,8 @@
 //!
 //! Only such scopes are metered; all others pay for one load.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -109,6 +109,7 @@ impl Meters {
         }
         let mut running = self.lock();
         running.outer.remove(&scope);
+        running.outer.retain(|_, outer| *outer != scope);
         let Some(meter) = running.by_scope.remove(&scope) else {
             return Vec::new();
         };
@@ -163,15 +164,15 @@ impl Flow {
         let (stack, bytes) = (record.made.caller.stack, record.made.bytes);
         let site = self.sites.entry(stack).or_default();
         site.count += 1;
-        site.bytes += bytes;
-        self.live += bytes;
+        site.bytes = site.bytes.saturating_add(bytes);
+        self.live = self.live.saturating_add(bytes);
         if self.live > self.peak {
             self.peak = self.live;
             self.since_peak.clear();
         } else {
             let change = self.since_peak.entry(stack).or_default();
             change.count += 1;
-            change.bytes += bytes.cast_signed();
+            change.bytes = change.bytes.wrapping_add(bytes.cast_signed());
         }
     }
 
@@ -186,7 +187,7 @@ impl Flow {
         self.live = self.live.saturating_sub(bytes);
         let change = self.since_peak.entry(stack).or_default();
         change.count -= 1;
-        change.bytes -= bytes.cast_signed();
+        change.bytes = change.bytes.wrapping_sub(bytes.cast_signed());
     }
 
     fn taken(self, place: Place) -> Taken {
@@ -195,7 +196,7 @@ impl Flow {
         for (stack, site) in self.sites {
             let since = self.since_peak.get(&stack).copied().unwrap_or_default();
             let count = site.count.saturating_add_signed(-since.count);
-            let bytes = site.bytes.saturating_add_signed(-since.bytes);
+            let bytes = site.bytes.saturating_add_signed(since.bytes.wrapping_neg());
             if count != 0 {
                 at_peak.push(SiteTaken {
                     stack,

@@ -5,6 +5,7 @@
 
 mod anomaly;
 mod apply;
+mod awaited;
 mod contexts;
 mod counters;
 pub mod event;
@@ -22,11 +23,12 @@ mod shared;
 mod stack;
 mod stripes;
 mod table;
+mod tap;
 
 use std::sync::LazyLock;
 
 pub use anomaly::{Anomaly, Mark};
-pub use apply::{Ledger, Returned};
+pub use apply::{HandedOver, Ledger, Returned};
 pub use contexts::ContextEntry;
 pub use counters::{Counted, Counters};
 pub use event::{Event, ScopeId, StackId};

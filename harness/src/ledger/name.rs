@@ -63,6 +63,17 @@ impl Layer {
         u8::try_from(number + 1).ok().map(Self)
     }
 
+    /// The allocator with this number; none for 0.
+    pub(crate) fn numbered(number: u32) -> Option<Self> {
+        let number = u8::try_from(number).ok().filter(|number| *number != 0)?;
+        Some(Self(number))
+    }
+
+    /// Its number, never 0 for an allocator.
+    pub(crate) const fn number(self) -> u32 {
+        self.0 as u32
+    }
+
     /// The layer at this index of a table of [`Self::LIMIT`] layers, where it has a name.
     #[must_use]
     pub fn known(index: usize) -> Option<Self> {

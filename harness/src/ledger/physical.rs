@@ -264,6 +264,21 @@ impl Physical {
         holdings
     }
 
+    /// The object that `handle` names.
+    pub(super) fn named(&self, handle: u64) -> Option<Key> {
+        self.handles.get(&handle).map(|known| key_of(known.object))
+    }
+
+    /// The object whose map begins at `address`.
+    pub(super) fn map_begins(&self, address: u64) -> Option<Key> {
+        self.maps.get(&address).map(|map| key_of(map.object))
+    }
+
+    /// An object is another's to give back from now on. Answers its record from before.
+    pub(super) fn hand_over(&mut self, key: &Key, changes: &mut Vec<Change>) -> Option<Record> {
+        self.holds.hand_over(key, changes)
+    }
+
     fn name(&mut self, handle: u64, object: u64, since: u64) {
         let handle_of = Handle {
             object,

@@ -1,6 +1,6 @@
 //! How many records of each scope are live, so that a clean scope ends without a search.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::event::{Caller, ScopeId};
 use super::stripes::{STRIPES, stripe};

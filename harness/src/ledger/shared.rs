@@ -4,7 +4,7 @@
 //! several calls to go. All of it stands behind one lock: these calls are rare, and slow in the
 //! driver.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 

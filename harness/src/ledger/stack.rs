@@ -1,9 +1,9 @@
 //! Stacks, each kept once: a record holds a number instead of its frames.
 
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Mutex, OnceLock, PoisonError};
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
@@ -108,12 +108,35 @@ impl Stacks {
             self.next.fetch_sub(1, Ordering::Relaxed);
             return StackId::default();
         };
+        self.set(chunk, number, frames);
+        StackId(number)
+    }
+
+    /// Keeps `frames` under the number that they had in another process; false when that is no
+    /// number of a stack, or has one already. [`Self::intern`] does not find them.
+    pub(crate) fn restore(&self, id: StackId, frames: &[usize]) -> bool {
+        let Some(chunk) = self.chunks.get(id.0 as usize / CHUNK) else {
+            return false;
+        };
+        if id == StackId::default() || frames.is_empty() || self.entry(id).is_some() {
+            return false;
+        }
+        self.next.fetch_max(id.0 + 1, Ordering::Relaxed);
+        self.set(chunk, id.0, frames);
+        true
+    }
+
+    /// The number after the last one given. The stacks of the last ones may not be there yet.
+    pub(crate) fn end(&self) -> u32 {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, chunk: &OnceLock<Chunk>, number: u32, frames: &[usize]) {
         let chunk = chunk.get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect());
         chunk[number as usize % CHUNK].get_or_init(|| Entry {
             frames: frames.into(),
             taken: AtomicU64::new(0),
         });
-        StackId(number)
     }
 
     fn entry(&self, id: StackId) -> Option<&Entry> {

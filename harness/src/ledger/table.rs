@@ -1,7 +1,7 @@
 //! The live records, in shards so that threads seldom meet.
 
+use crate::sync::{Mutex, MutexGuard, PoisonError};
 use std::hash::BuildHasher;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
@@ -59,6 +59,15 @@ impl Table {
         let mut shard = self.shard(key).lock();
         let liked = shard.get(key).is_some_and(wanted);
         if liked { shard.remove(key) } else { None }
+    }
+
+    /// Changes the record under `key` where it stands, and returns it as it was before.
+    pub(super) fn change(&self, key: &Key, change: impl FnOnce(&mut Record)) -> Option<Record> {
+        let mut shard = self.shard(key).lock();
+        let record = shard.get_mut(key)?;
+        let before = *record;
+        change(record);
+        Some(before)
     }
 
     /// A copy of the record under `key`.

@@ -60,7 +60,8 @@ pub(crate) fn allocator(raw: &[usize]) -> Option<&'static Allocator> {
     of(&symbols::frames(raw, &[]))
 }
 
-fn of(frames: &[Frame]) -> Option<&'static Allocator> {
+/// As [`allocator`], of a stack whose frames are known.
+pub(crate) fn of(frames: &[Frame]) -> Option<&'static Allocator> {
     frames.iter().find_map(|frame| {
         let part = |text: &Option<String>| text.clone().unwrap_or_default();
         let function = part(&frame.function);

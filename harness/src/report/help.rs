@@ -29,7 +29,7 @@ pub(super) fn help(report: &Report) -> Vec<String> {
 fn remedy(verdict: Verdict, report: &Report) -> Option<String> {
     let text = match verdict {
         Verdict::Leaked => {
-            let option = meant_to_stay(report).map_or_else(String::new, |option| {
+            let option = meant_to_stay(report, verdict).map_or_else(String::new, |option| {
                 format!("; if it is meant to stay: #[gpu_leak_check({option})]")
             });
             format!("free it before the test ends{option}")
@@ -69,9 +69,16 @@ fn remedy(verdict: Verdict, report: &Report) -> Option<String> {
             )
         }
         Verdict::FirstUse => {
-            "made once and kept, as a static or a library's workspace is: told, and failed only \
-             by GPU_LEAK_CHECK_FIRST_USE=fail"
-                .to_owned()
+            let entry = meant_to_stay(report, verdict)
+                .filter(|option| option.starts_with("allow"))
+                .map_or_else(String::new, |option| {
+                    format!(", or let it stay: #[gpu_leak_check({option})]")
+                });
+            format!(
+                "made once and kept, as a static or a library's workspace is: told, and failed \
+                 only by GPU_LEAK_CHECK_FIRST_USE=fail. To have it there before the first check, \
+                 make it in a function under #[gpu_leak_check::warmup]{entry}"
+            )
         }
         Verdict::Allowed
         | Verdict::Inconclusive
@@ -82,9 +89,8 @@ fn remedy(verdict: Verdict, report: &Report) -> Option<String> {
     Some(text)
 }
 
-/// The option that lets what has leaked pass: the function, where there is one for all.
-fn meant_to_stay(report: &Report) -> Option<String> {
-    let verdict = Verdict::Leaked;
+/// The option that lets the findings of `verdict` pass: the function, where there is one for all.
+fn meant_to_stay(report: &Report, verdict: Verdict) -> Option<String> {
     let leaked = report
         .findings
         .iter()

@@ -29,6 +29,10 @@ pub enum Record<'a> {
     Verdict(Cow<'a, Report>),
     /// What threads outside every check took while one ran; only where there was any.
     Unowned(Unowned),
+    /// What a check found was freed after its verdict, which stays.
+    Late(Late),
+    /// The summary of this process has told of a check that did not end.
+    Aborted(Aborted),
     /// Something a later release writes.
     #[serde(other)]
     Unknown,
@@ -73,6 +77,32 @@ pub struct Unowned {
     pub bytes: u64,
 }
 
+/// What was freed after a verdict.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Late {
+    /// The test's name, as in its report.
+    pub test: String,
+    /// Where the check stands, as in its report.
+    pub file: String,
+    /// The line in that file.
+    pub line: u32,
+    /// How many resources.
+    pub count: u64,
+    /// How many bytes in all.
+    pub bytes: u64,
+    /// How long after the verdict the last of them.
+    pub late_ms: u64,
+}
+
+/// A check that took its process down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Aborted {
+    /// The process's number.
+    pub pid: u32,
+    /// The test's name.
+    pub test: String,
+}
+
 impl Record<'_> {
     /// The line, with its end.
     ///
@@ -97,6 +127,10 @@ pub struct RunFile {
     pub aborted: Vec<Began>,
     /// What no check owns, by the check that ran meanwhile.
     pub unowned: Vec<Unowned>,
+    /// What was freed after its check's verdict.
+    pub late: Vec<Late>,
+    /// Checks of this or of another process that did not end, and of which this one has told.
+    pub told: Vec<Aborted>,
     /// Whether the last line is cut off: the process ended while it wrote.
     pub torn: bool,
     /// How many other lines could not be read.
@@ -145,6 +179,8 @@ fn parse(bytes: &[u8]) -> RunFile {
                 file.reports.push(report.into_owned());
             }
             Ok(Record::Unowned(unowned)) => file.unowned.push(unowned),
+            Ok(Record::Late(late)) => file.late.push(late),
+            Ok(Record::Aborted(aborted)) => file.told.push(aborted),
             Ok(Record::Unknown) => {}
             Err(_) => file.unreadable += 1,
         }

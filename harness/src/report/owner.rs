@@ -51,23 +51,31 @@ fn of_file(file: &str, module: Option<&Module>) -> Owner {
     }
 }
 
-/// This crate's `src` and that of `gpu-leak-check-threads`. Not the whole folder: in the
+/// This crate's `src` and those of `gpu-leak-check-threads` and `gpu-leak-hooks`. Not the whole folder: in the
 /// harness's own repository, tests and examples lie beside it and count as the user's.
 fn is_harness_source(file: &str) -> bool {
     let ours = file
         .strip_prefix(env!("CARGO_MANIFEST_DIR"))
-        .is_some_and(|rest| rest.starts_with("/src/") || rest.starts_with("/threads/src/"));
+        .is_some_and(|rest| {
+            ["/src/", "/threads/src/", "/hooks/src/"]
+                .iter()
+                .any(|folder| rest.starts_with(folder))
+        });
     // With `trim-paths` or `--remap-path-prefix`, this file knows its new prefix.
     let remapped = file!()
         .strip_suffix("report/owner.rs")
         .is_some_and(|sources| sources.starts_with('/') && file.starts_with(sources));
     ours || remapped
-        || ["/gpu-leak-check-", "/gpu-leak-check-threads-"]
-            .iter()
-            .any(|published| {
-                let version = file.split_once(published).map(|(_, rest)| rest);
-                version.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
-            })
+        || [
+            "/gpu-leak-check-",
+            "/gpu-leak-check-threads-",
+            "/gpu-leak-hooks-",
+        ]
+        .iter()
+        .any(|published| {
+            let version = file.split_once(published).map(|(_, rest)| rest);
+            version.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+        })
 }
 
 fn is_std_source(file: &str) -> bool {
@@ -100,7 +108,7 @@ fn ends_in_hash(name: &str) -> bool {
 fn of_symbol(function: &str) -> Owner {
     let path = function.trim_start_matches(['<', '&', '*']);
     match path.split_once("::").map(|(name, _)| name) {
-        Some("gpu_leak_check" | "gpu_leak_check_threads") => Owner::Harness,
+        Some("gpu_leak_check" | "gpu_leak_check_threads" | "gpu_leak_hooks") => Owner::Harness,
         Some("std" | "core" | "alloc" | "test") => Owner::Std,
         Some(_) => Owner::User,
         None if is_cuda_function(function) => Owner::Cuda,

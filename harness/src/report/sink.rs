@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 use std::env;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::json::{Began, Header, Record, SCHEMA, Unowned};
+use super::json::{Aborted, Began, Header, Late, Record, SCHEMA, Unowned};
 use super::model::Report;
 use super::run_folder::{RunFolder, run_name};
 use super::workspace::Workspace;
@@ -79,6 +79,33 @@ impl Sink {
                 bytes,
             }));
         }
+    }
+
+    /// Something was freed after its check's verdict.
+    pub fn late(&self, late: Late) {
+        self.write(&Record::Late(late));
+    }
+
+    /// The summary tells of a check that did not end.
+    pub fn told(&self, aborted: Aborted) {
+        self.write(&Record::Aborted(aborted));
+    }
+
+    /// The files of the run's other processes, once this one has its own.
+    pub fn neighbours(&self) -> Vec<PathBuf> {
+        let Some(own) = self.path() else {
+            return Vec::new();
+        };
+        let entries = own.parent().and_then(|folder| fs::read_dir(folder).ok());
+        let mut others: Vec<_> = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| *path != own && path.extension().is_some_and(|end| end == "jsonl"))
+            .collect();
+        others.sort();
+        others
     }
 
     /// Where the file is, once there is one.

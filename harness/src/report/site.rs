@@ -10,7 +10,11 @@ use crate::ledger::Kind;
 /// Files with one of `own_sources` in their path are a layer's own, not the user's.
 #[must_use]
 pub fn site(raw: &[usize], kind: Kind, own_sources: &[&str]) -> Site {
-    let frames = symbols::frames(raw, own_sources);
+    site_of(symbols::frames(raw, own_sources), kind)
+}
+
+/// The site of a stack whose frames are known.
+pub(crate) fn site_of(frames: Vec<Frame>, kind: Kind) -> Site {
     let library = holder::library(&frames[machinery(&frames)..]);
     let frames = trimmed(frames);
     Site {
@@ -42,8 +46,12 @@ fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
 /// Whether one of CUDA's own libraries made the call, not the program: the runtime loading its
 /// code, cuBLAS its kernels.
 pub(crate) fn is_cudas_own(raw: &[usize]) -> bool {
-    let frames = symbols::frames(raw, &[]);
-    let called_back = cuda(&frames, machinery(&frames));
+    is_cudas_own_frames(&symbols::frames(raw, &[]))
+}
+
+/// As [`is_cudas_own`], of a stack whose frames are known.
+pub(crate) fn is_cudas_own_frames(frames: &[Frame]) -> bool {
+    let called_back = cuda(frames, machinery(frames));
     called_back.iter().any(|frame| {
         let module = frame.module.as_deref().unwrap_or_default();
         !module.starts_with("libcuda.so") && !module.starts_with("libcupti.so")

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::escape;
-use super::model::{Reason, Report, Verdict};
+use super::model::{Finding, Reason, Report, Verdict};
 use crate::units::{count, exact_size, quantity};
 
 /// Counts of verdicts, and what else there is to know.
@@ -16,18 +16,26 @@ pub struct Summary {
     named: BTreeMap<Verdict, Vec<String>>,
     /// Why some checks came to no result of their own, each once.
     reasons: Vec<(Verdict, Reason)>,
-    unowned: Unowned,
+    unowned: Amount,
+    allowed: Amount,
     notes: Vec<(String, u64)>,
 }
 
 /// So many tests of a verdict are named.
 const NAMED: usize = 20;
 
-/// What was taken by threads outside every check.
+/// So many, of so many bytes.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct Unowned {
+struct Amount {
     count: u64,
     bytes: u64,
+}
+
+impl Amount {
+    fn add(&mut self, count: u64, bytes: u64) {
+        self.count += count;
+        self.bytes += bytes;
+    }
 }
 
 impl Summary {
@@ -47,8 +55,12 @@ impl Summary {
         if let Some(reason) = &report.reason {
             self.add_reason(report.verdict, reason);
         }
-        // One with findings is printed whole, its notes included.
-        if report.findings.is_empty() {
+        let is_allowed = |finding: &&Finding| finding.verdict == Verdict::Allowed;
+        for finding in report.findings.iter().filter(is_allowed) {
+            self.allowed.add(finding.count, finding.bytes);
+        }
+        // One with other findings is printed whole, its notes included.
+        if report.findings.iter().all(|finding| is_allowed(&finding)) {
             for note in &report.notes {
                 self.note(note);
             }
@@ -76,6 +88,7 @@ impl Summary {
             self.add_reason(*verdict, reason);
         }
         self.add_unowned(other.unowned.count, other.unowned.bytes);
+        self.allowed.add(other.allowed.count, other.allowed.bytes);
         for (note, times) in &other.notes {
             for _ in 0..*times {
                 self.note(note);
@@ -89,6 +102,13 @@ impl Summary {
         self.name(Verdict::Aborted, test);
     }
 
+    /// Whether a test of this name is among the aborted ones.
+    #[must_use]
+    pub fn has_aborted(&self, test: &str) -> bool {
+        let aborted = self.named.get(&Verdict::Aborted);
+        aborted.is_some_and(|tests| tests.iter().any(|known| known == test))
+    }
+
     fn name(&mut self, verdict: Verdict, test: &str) {
         let tests = self.named.entry(verdict).or_default();
         if !tests.iter().any(|known| known == test) {
@@ -98,8 +118,7 @@ impl Summary {
 
     /// Counts `count` allocations, `bytes` together, that no check owns.
     pub fn add_unowned(&mut self, count: u64, bytes: u64) {
-        self.unowned.count += count;
-        self.unowned.bytes += bytes;
+        self.unowned.add(count, bytes);
     }
 
     /// Adds a sentence; the same one again is only counted.
@@ -134,6 +153,13 @@ impl Summary {
                 "{}, {} by threads outside every check",
                 quantity(self.unowned.count, "allocation"),
                 exact_size(self.unowned.bytes)
+            ));
+        }
+        if self.allowed.count > 0 {
+            lines.push(format!(
+                "{}, {} allowed to stay",
+                quantity(self.allowed.count, "object"),
+                exact_size(self.allowed.bytes)
             ));
         }
         for (note, times) in &self.notes {

@@ -21,26 +21,50 @@ use crate::device::dl;
 /// To the user, a file with one of `own_sources` in its path belongs to a
 /// [dependency](Owner::Dependency).
 pub(super) fn frames(raw: &[usize], own_sources: &[&str]) -> Vec<Frame> {
+    let all = by_address(raw, own_sources, |_| true);
+    up_to_the_start(all.into_iter().flat_map(|(_, frames)| frames))
+}
+
+/// The frames of each of the return addresses `raw` that is `wanted`, as far as they matter to
+/// [`frames`].
+pub(crate) fn by_address(
+    raw: &[usize],
+    own_sources: &[&str],
+    mut wanted: impl FnMut(usize) -> bool,
+) -> Vec<(usize, Vec<Frame>)> {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();
     let workspace = Workspace::current();
-    let mut frames = Vec::new();
+    let mut all = Vec::new();
     for &address in raw {
-        for frame in known.at(address) {
-            if begins_a_thread(frame) {
-                return frames;
-            }
-            let mut frame = frame.clone();
-            if let Some(file) = &mut frame.file {
-                if frame.owner == Owner::User && own_sources.iter().any(|own| file.contains(own)) {
-                    frame.owner = Owner::Dependency;
-                }
-                *file = workspace.relative(file).to_owned();
-            }
-            frames.push(frame);
+        let frames = known.at(address);
+        let is_last = frames.iter().any(begins_a_thread);
+        if wanted(address) {
+            let shown = |frame| shown(frame, own_sources, workspace);
+            all.push((address, frames.iter().map(shown).collect()));
+        }
+        if is_last {
+            break;
         }
     }
-    frames
+    all
+}
+
+/// A frame as reports show it.
+fn shown(frame: &Frame, own_sources: &[&str], workspace: &Workspace) -> Frame {
+    let mut frame = frame.clone();
+    if let Some(file) = &mut frame.file {
+        if frame.owner == Owner::User && own_sources.iter().any(|own| file.contains(own)) {
+            frame.owner = Owner::Dependency;
+        }
+        *file = workspace.relative(file).to_owned();
+    }
+    frame
+}
+
+/// `frames` without those of the runtime that starts a thread or a test.
+pub(crate) fn up_to_the_start(frames: impl Iterator<Item = Frame>) -> Vec<Frame> {
+    frames.take_while(|frame| !begins_a_thread(frame)).collect()
 }
 
 /// Std's and libtest's marker: what lies further out than it is the runtime's.

@@ -25,7 +25,7 @@ fn every_option_is_one_field() {
         max_reserved = 2 * SEGMENT,
         max_allocation_count = 100,
         layer = "allocator:cubecl",
-        rounds = 5,
+        rounds = 1,
         allow("fn:optim::*", reason = "a table", kind = exec_graph, up_to = "1 KiB"),
         allow("lib:libcublas*", reason = "its workspace"),
         expect(count = 2, bytes = "1 MiB"),

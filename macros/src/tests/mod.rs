@@ -2,6 +2,7 @@
 
 mod errors;
 mod expansions;
+mod refusals;
 mod rounds;
 
 use proc_macro2::TokenStream;

@@ -8,6 +8,7 @@ use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::process::{Command, Stdio};
 use std::ptr;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cudarc::driver::result::stream;
 use cudarc::driver::sys;
@@ -181,25 +182,37 @@ pub(crate) fn no_semaphore() -> Option<String> {
     })
 }
 
-/// A pool that others may import, made once and kept.
-fn exportable_pool() -> sys::CUmemoryPool {
-    static POOL: OnceLock<usize> = OnceLock::new();
-    let pool = *POOL.get_or_init(|| {
-        let mut properties = pool_properties();
-        properties.handleTypes = DESCRIPTOR;
-        // SAFETY: the properties are read.
-        let pool: sys::CUmemoryPool =
-            unsafe { made(|out| sys::cuMemPoolCreate(out, &raw const properties)) };
-        pool.expose_provenance()
+/// Which of two to import: the driver answers an import of what is imported already with that.
+fn next() -> usize {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    CALLS.fetch_add(1, Ordering::Relaxed) % 2
+}
+
+/// A pool that others may import, one of two that are made once and kept.
+fn exportable_pool(which: usize) -> sys::CUmemoryPool {
+    static POOLS: OnceLock<[usize; 2]> = OnceLock::new();
+    let pools = POOLS.get_or_init(|| {
+        [(); 2].map(|()| {
+            let mut properties = pool_properties();
+            properties.handleTypes = DESCRIPTOR;
+            // SAFETY: the properties are read.
+            let pool: sys::CUmemoryPool =
+                unsafe { made(|out| sys::cuMemPoolCreate(out, &raw const properties)) };
+            pool.expose_provenance()
+        })
     });
-    ptr::with_exposed_provenance_mut(pool)
+    ptr::with_exposed_provenance_mut(pools[which])
 }
 
 pub(crate) fn imported_pool() -> sys::CUmemoryPool {
+    import_pool(exportable_pool(next()))
+}
+
+fn import_pool(pool: sys::CUmemoryPool) -> sys::CUmemoryPool {
     let mut descriptor: c_int = -1;
     let out = (&raw mut descriptor).cast();
     // SAFETY: of this type of handle, an integer is written.
-    done(unsafe { sys::cuMemPoolExportToShareableHandle(out, exportable_pool(), DESCRIPTOR, 0) });
+    done(unsafe { sys::cuMemPoolExportToShareableHandle(out, pool, DESCRIPTOR, 0) });
     // SAFETY: a fresh descriptor that nobody else has.
     let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
     let handle = as_handle(&descriptor);
@@ -217,23 +230,28 @@ pub(crate) fn no_pool_import() -> Option<String> {
 /// An imported pool made once and kept.
 fn shared_import() -> sys::CUmemoryPool {
     static POOL: OnceLock<usize> = OnceLock::new();
-    let pool = *POOL.get_or_init(|| imported_pool().expose_provenance());
+    let pool = *POOL.get_or_init(|| import_pool(exportable_pool(0)).expose_provenance());
     ptr::with_exposed_provenance_mut(pool)
 }
 
-/// What the import below is of, made once and kept.
+/// What the import below is of, one of two that are made once and kept.
 fn exported_pointer() -> sys::CUmemPoolPtrExportData {
-    static DATA: OnceLock<[u8; 64]> = OnceLock::new();
-    let reserved = *DATA.get_or_init(|| {
-        let pool = exportable_pool();
-        // SAFETY: the pool is kept for ever, and so is the memory.
-        let data: sys::CUmemPoolPtrExportData = unsafe {
-            let memory = made(|out| sys::cuMemAllocFromPoolAsync(out, 9000, pool, stream::null()));
-            made(|out| sys::cuMemPoolExportPointer(out, memory))
-        };
-        data.reserved
+    static DATA: OnceLock<[[u8; 64]; 2]> = OnceLock::new();
+    let data = DATA.get_or_init(|| {
+        let pool = exportable_pool(0);
+        [(); 2].map(|()| {
+            // SAFETY: the pool is kept for ever, and so is the memory.
+            let data: sys::CUmemPoolPtrExportData = unsafe {
+                let memory =
+                    made(|out| sys::cuMemAllocFromPoolAsync(out, 9000, pool, stream::null()));
+                made(|out| sys::cuMemPoolExportPointer(out, memory))
+            };
+            data.reserved
+        })
     });
-    sys::CUmemPoolPtrExportData { reserved }
+    sys::CUmemPoolPtrExportData {
+        reserved: data[next()],
+    }
 }
 
 pub(crate) fn imported_pointer() -> Pointer {

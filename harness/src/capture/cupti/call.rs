@@ -73,6 +73,8 @@ pub(super) struct Creates {
     pub(super) pool: Option<Value>,
     /// In a stream capture the call adds a node to a graph and makes nothing.
     pub(super) capturable: bool,
+    /// The driver answers with what is there already, where it is.
+    pub(super) may_answer_again: bool,
     /// It does not end with the context that is current when it is made.
     pub(super) outlives_context: bool,
     /// The capture on this stream ends, and its graph is what is made.
@@ -236,6 +238,7 @@ impl Watched {
                 stream: None,
                 pool: None,
                 capturable: false,
+                may_answer_again: false,
                 outlives_context: false,
                 ends_capture: None,
                 references: None,
@@ -296,6 +299,14 @@ impl Watched {
     pub(super) const fn of_pool(self, pool: Value) -> Self {
         self.creating(Creates {
             pool: Some(pool),
+            ..self.creation()
+        })
+    }
+
+    /// Answered with what is there already, where it is; freed by one call all the same.
+    pub(super) const fn answered_again(self) -> Self {
+        self.creating(Creates {
+            may_answer_again: true,
             ..self.creation()
         })
     }

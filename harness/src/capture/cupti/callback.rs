@@ -238,6 +238,9 @@ unsafe fn creation_ended(
         // The capture added to a graph that was there before and has its record.
         return;
     }
+    if create.may_answer_again && ledger.get(&key).is_some() {
+        return;
+    }
     // SAFETY: as above.
     let made = unsafe { decode::created(create, block, key, current, caller()) };
     ledger.apply(&Event::Created(made));

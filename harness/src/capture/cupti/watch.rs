@@ -175,11 +175,13 @@ pub(super) static TABLE: &[Watched] = &[
     // A destroyed pool's outstanding allocations live on, until each is freed.
     handle(607, "cuMemPoolCreate", Kind::Pool, answer!(PoolCreate.pool))
         .at(At::PoolProperties(offset_of!(PoolCreate, properties))),
-    handle(614, "cuMemPoolImportFromShareableHandle", Kind::Pool, FIRST),
+    // What is imported already is answered again, and one call frees it: so an H200 did.
+    handle(614, "cuMemPoolImportFromShareableHandle", Kind::Pool, FIRST).answered_again(),
     destroys(608, "cuMemPoolDestroy", Kind::Pool),
     // An allocation of the pool that another process shares. Its size is not told.
     device(616, "cuMemPoolImportPointer", Kind::Imported, answer!(ImportPointer.pointer), Bytes::None)
-        .of_pool(value!(ImportPointer.pool)),
+        .of_pool(value!(ImportPointer.pool))
+        .answered_again(),
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
     physical(549, "cuMemCreate", Kind::Physical, Bytes::Given(value!(PhysicalCreate.bytes)))
@@ -235,7 +237,7 @@ pub(super) static TABLE: &[Watched] = &[
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html
     handle(124, "cuStreamCreate", Kind::Stream, FIRST),
     handle(367, "cuStreamCreateWithPriority", Kind::Stream, FIRST),
-    // A green context does not take its streams along when it ends, nor does the current one.
+    // Not of the context that is current: it goes with the green one. That end is not followed.
     handle(758, "cuGreenCtxStreamCreate", Kind::Stream, FIRST).outliving_context(),
     destroys(326, "cuStreamDestroy_v2", Kind::Stream),
     destroys(127, "cuStreamDestroy", Kind::Stream),

@@ -1,6 +1,6 @@
 //! Events about what graphs hold.
 
-use std::sync::atomic::Ordering;
+use crate::sync::atomic::Ordering;
 
 use super::{
     Caller, Creation, CuResult, DEINITIALIZED, Flight, Kind, Ledger, Place, Record, Ticket,

@@ -1,9 +1,13 @@
 //! What the judgement reads.
 
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use std::time::Instant;
 
-use super::{Ledger, Returned};
+use crate::sync::atomic::Ordering;
+use crate::sync::{MutexGuard, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use super::{Freed, HandedOver, Ledger, Returned};
 use crate::ledger::event::{Key, ScopeId, SourceLoss};
 use crate::ledger::meter::Taken;
 use crate::ledger::{Anomaly, ContextEntry, Counters, Layer, Mark, Record, Stacks};
@@ -12,14 +16,52 @@ impl Ledger {
     /// Begins to count for `scope`; false when its place is taken by a scope that has been open
     /// for thousands of numbers.
     pub fn open_scope(&self, scope: ScopeId) -> bool {
-        self.scopes.open(scope)
+        self.open_scope_since(scope, self.now())
+    }
+
+    /// As [`Self::open_scope`], of a part of an open `outer` scope: what was there before is what was
+    /// there before the outer one, and what it takes counts for the outer one's meter as well.
+    pub fn open_part(&self, scope: ScopeId, outer: ScopeId) -> bool {
+        let since = self.freed().get(&outer).map(|freed| freed.since);
+        let is_opened = self.open_scope_since(scope, since.unwrap_or_else(|| self.now()));
+        if is_opened {
+            self.nest(scope, outer);
+        }
+        is_opened
+    }
+
+    fn open_scope_since(&self, scope: ScopeId, since: u64) -> bool {
+        let is_opened = self.scopes.open(scope);
+        if is_opened {
+            let returned = Returned::default();
+            self.freed().insert(scope, Freed { since, returned });
+        }
+        is_opened
+    }
+
+    fn freed(&self) -> MutexGuard<'_, FxHashMap<ScopeId, Freed>> {
+        self.returned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Ends the count; what is still live keeps the scope's number.
     pub fn close_scope(&self, scope: ScopeId) -> Returned {
         self.scopes.close(scope);
-        let mut returned = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
-        returned.remove(&scope).unwrap_or_default()
+        self.handed_over_by_scope().remove(&scope);
+        let freed = self.freed().remove(&scope);
+        freed.map_or_else(Returned::default, |freed| freed.returned)
+    }
+
+    /// What the open scopes that `wanted` likes have made and handed over.
+    #[must_use]
+    pub fn handed_over(&self, wanted: impl Fn(ScopeId) -> bool) -> HandedOver {
+        let mut sum = HandedOver::default();
+        for (scope, handed_over) in &*self.handed_over_by_scope() {
+            if wanted(*scope) {
+                sum.count += handed_over.count;
+                sum.bytes += handed_over.bytes;
+            }
+        }
+        sum
     }
 
     /// Begins to meter what the open `scope` takes in `layer`, until [`Self::metered`].
@@ -76,6 +118,17 @@ impl Ledger {
         found.extend(shared.counted.earlier().filter(|record| wanted(record)));
         found.sort_unstable_by_key(|record| record.sequence);
         found
+    }
+
+    /// From now on, notes when these records are given back.
+    pub fn await_release(&self, records: &[Record]) {
+        self.awaited.begin(records);
+    }
+
+    /// When an awaited record was given back.
+    #[must_use]
+    pub fn released_at(&self, record: &Record) -> Option<Instant> {
+        self.awaited.at(record)
     }
 
     /// The live record under `key`.

@@ -134,8 +134,12 @@ impl Ledger {
                     // Counted first, as in `created`.
                     self.count(&record);
                     self.table.insert(record);
+                    self.forget_if_too_late(&mut state, &record);
                 }
-                Change::Reappeared(record) => self.insert_again(record),
+                Change::Reappeared(record) => {
+                    self.insert_again(record);
+                    self.forget_if_too_late(&mut state, &record);
+                }
                 Change::Vanished(record) => self.take_shared(&record),
                 Change::Overwritten(record) => {
                     self.take_shared(&record);
@@ -144,6 +148,12 @@ impl Ledger {
             }
         }
         answer
+    }
+
+    fn forget_if_too_late(&self, state: &mut State, record: &Record) {
+        if self.end_if_too_late(record) {
+            state.counted.forget(&record.key());
+        }
     }
 
     /// It may have gone with its context already.

@@ -198,15 +198,19 @@ fn memory_of_before_that_a_scope_frees_is_no_credit_but_is_known() {
     world.allocate(0x1000, 100);
     let inner = ScopeId(2);
     world.0.open_scope(inner);
-    let key = key(0x1000);
-    let ticket = world
-        .0
-        .apply(&Event::ReleaseBegan {
-            key,
+    // Meanwhile, by a thread that is nobody's.
+    world.0.apply(&Event::Created(Creation {
+        caller: caller(ScopeId::NONE),
+        ..creation(Kind::Linear, 0x2000, 100)
+    }));
+    for address in [0x1000, 0x2000] {
+        let began = Event::ReleaseBegan {
+            key: key(address),
             caller: caller(inner),
-        })
-        .unwrap();
-    world.end_free(ticket, 0);
+        };
+        let ticket = world.0.apply(&began).unwrap();
+        world.end_free(ticket, 0);
+    }
     assert_eq!(world.0.live_in(inner), 0);
     let returned = world.0.close_scope(inner);
     assert_eq!((returned.count, returned.bytes), (1, 100));
@@ -265,6 +269,27 @@ fn what_ends_with_its_context_is_its_maker_s_whoever_ends_the_context() {
     let ended = world.0.anomalies_since(mark);
     let owners: Vec<_> = ended.iter().map(|a| a.caller().scope).collect();
     assert_eq!(owners, [SCOPE]);
+}
+
+/// The driver ends the context between a call's work and its return on another thread.
+#[test]
+fn nothing_enters_a_context_that_has_ended() {
+    let world = World::new();
+    let mark = world.0.mark();
+    world.allocate(0x1000, 100);
+    let freed = world.begin_free(0x1000);
+    world.0.apply(&Event::ContextDestroyed {
+        context: ContextUid(1),
+        cause: ContextEnd::Reset,
+        caller: caller(SCOPE),
+    });
+    world.end_free(freed, FAILED);
+    world.allocate(0x2000, 100);
+    assert_eq!(world.live(), []);
+    assert_eq!(world.0.live_in(SCOPE), 0);
+    let ended = world.0.anomalies_since(mark);
+    let is_ended = |a: &&Anomaly| matches!(a, Anomaly::EndedWithContext { .. });
+    assert_eq!(ended.iter().filter(is_ended).count(), 2, "{ended:?}");
 }
 
 #[test]

@@ -285,6 +285,20 @@ fn what_is_imported_and_multicast_objects_share_the_space_of_physical_memory() {
 }
 
 #[test]
+fn a_pool_that_is_imported_again_is_the_same_pool() {
+    let ledger = Ledger::new();
+    let pool = 0x5000_u64;
+    let answer = &raw const pool;
+    call(&ledger, 614, &answer, 0, || ());
+    let first = ledger.select(|_| true);
+    call(&ledger, 614, &answer, 0, || ());
+    assert_eq!(ledger.select(|_| true), first, "its first import's");
+    call(&ledger, 608, &pool, 0, || ());
+    assert_eq!(kinds(&ledger), []);
+    assert_eq!(anomalies(&ledger), []);
+}
+
+#[test]
 fn the_same_memory_of_another_process_is_opened_and_closed_twice() {
     let ledger = Ledger::new();
     let pointer = 0x3000_u64;

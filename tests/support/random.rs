@@ -1,10 +1,12 @@
 //! Repeatable random numbers, for tests that are not of proptest's form.
 
 /// A [SplitMix64](https://prng.di.unimi.it/splitmix64.c) generator.
-pub(super) struct Random(pub(super) u64);
+#[derive(Debug)]
+pub struct Random(pub u64);
 
 impl Random {
-    pub(super) fn next(&mut self) -> u64 {
+    /// The next one.
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -13,7 +15,12 @@ impl Random {
     }
 
     /// Below `end`.
-    pub(super) fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end as u64).expect("smaller than a usize")
+    ///
+    /// # Panics
+    ///
+    /// If `end` is 0.
+    #[must_use]
+    pub fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.number() % end as u64).expect("smaller than a usize")
     }
 }

@@ -1,0 +1,296 @@
+//! Writes down what the ledger of this process is told: `GPU_LEAK_CHECK_RECORD=file`.
+//!
+//! Every line is one `write`, made before the next event is taken, so that a process which is
+//! killed leaves all it was told. A callback waits for that write; recording is for finding
+//! things out, not for every day.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::{env, fs, process};
+
+use serde::Serialize;
+
+use super::cupti;
+use super::recording::{Header, Line, SCHEMA, SCHEMA_VERSION, Stack, Told};
+use crate::device::contexts::device_name;
+use crate::device::driver;
+use crate::device::quiet::quiet;
+use crate::ledger::event::{Event, Ticket};
+use crate::ledger::{self, Place, StackId, Stacks};
+
+/// The variable that asks for a recording.
+pub(crate) const VARIABLE: &str = "GPU_LEAK_CHECK_RECORD";
+
+/// Stands for the process's number.
+const PID: &str = "%p";
+
+/// The recording of this process, once its first check has begun; none where none was asked for.
+static RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
+
+/// Begins to record, if `GPU_LEAK_CHECK_RECORD` asks for it. To be called before any source is
+/// started. A relative path begins at `root`.
+pub(crate) fn begin(root: &Path) {
+    RECORDER.get_or_init(|| {
+        let path = root.join(asked()?.replace(PID, &process::id().to_string()));
+        let recorder = Recorder::begin(create(&path), path);
+        ledger::live().listen(Box::new(|ledger, event, answer| {
+            if let Some(recorder) = recorder_of_this_process() {
+                recorder.event(ledger.stacks(), event, answer);
+            }
+        }));
+        Some(recorder)
+    });
+}
+
+/// What the variable says, if it says anything.
+fn asked() -> Option<String> {
+    let asked = env::var_os(VARIABLE).filter(|value| !value.is_empty())?;
+    Some(asked.to_string_lossy().into_owned())
+}
+
+/// What the variable is to say in a process that this one starts, so that it does not write over
+/// the recording of this one; none where nothing is asked for.
+pub(crate) fn name_for_a_child() -> Option<PathBuf> {
+    asked().map(|name| with_its_number(Path::new(&name)))
+}
+
+/// `gpu-%p.jsonl` of `gpu.jsonl`.
+fn with_its_number(name: &Path) -> PathBuf {
+    let (Some(stem), false) = (name.file_stem(), name.to_string_lossy().contains(PID)) else {
+        return name.to_owned();
+    };
+    let mut file = stem.to_owned();
+    file.push("-");
+    file.push(PID);
+    if let Some(extension) = name.extension() {
+        file.push(".");
+        file.push(extension);
+    }
+    name.with_file_name(file)
+}
+
+/// Writes the first line. To be called when the driver's source was started, or was found not to
+/// be there.
+pub(crate) fn identify() {
+    if let Some(recorder) = recorder_of_this_process() {
+        let _quiet = quiet();
+        recorder.identify(header);
+    }
+}
+
+/// The recorder, where a recording is being made.
+pub(crate) fn recorder_of_this_process() -> Option<&'static Recorder> {
+    RECORDER.get()?.as_ref()
+}
+
+/// An empty file, in a folder made for it if need be.
+fn create(path: &Path) -> io::Result<Box<dyn Write + Send>> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::File::create(path)?;
+    // For appending: should another process have the same name for its recording, the lines of
+    // both stay whole, and a reader can say what is wrong.
+    let file = fs::OpenOptions::new().append(true).open(path)?;
+    Ok(Box::new(file))
+}
+
+/// This process and machine. Only to be asked when CUPTI was started: it initialises the driver.
+fn header() -> Header {
+    let program = env::current_exe().unwrap_or_default();
+    let program = program.file_name().unwrap_or_default().to_string_lossy();
+    let driver = driver::get();
+    let devices = driver.and_then(|driver| driver.device_count().ok());
+    let name = |device| device_name(Place::cuda(device)).map(|device| device.name);
+    Header {
+        schema: SCHEMA.to_owned(),
+        schema_version: SCHEMA_VERSION,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        program: program.into_owned(),
+        pid: process::id(),
+        driver: driver
+            .and_then(|driver| driver.version().ok())
+            .map(|version| format!("{}.{}", version / 1000, version % 1000 / 10)),
+        cupti: cupti::started().map(|tracer| tracer.version().to_string()),
+        devices: (0..devices.unwrap_or(0)).filter_map(name).collect(),
+    }
+}
+
+/// A recording in the making.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    path: PathBuf,
+    state: Mutex<State>,
+}
+
+struct State {
+    output: Output,
+    /// Of the last event.
+    order: u64,
+    /// The first stack that has not been looked at.
+    next_stack: u32,
+    /// Numbers that were given away before their stack was there.
+    late: Vec<u32>,
+}
+
+enum Output {
+    /// What came before the header could be written, which must be the first line.
+    Waiting(Box<dyn Write + Send>, Vec<u8>),
+    Open(Box<dyn Write + Send>),
+    /// It could not be written; the sentence about it, until somebody has asked.
+    GaveUp(Option<String>),
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("State")
+            .field("order", &self.order)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Recorder {
+    pub(super) fn begin(file: io::Result<Box<dyn Write + Send>>, path: PathBuf) -> Self {
+        let output = match file {
+            Ok(file) => Output::Waiting(file, Vec::new()),
+            Err(error) => Output::GaveUp(Some(why(&path, &error))),
+        };
+        Self {
+            path,
+            state: Mutex::new(State {
+                output,
+                order: 0,
+                next_stack: 1,
+                late: Vec::new(),
+            }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the first line, once, and all that has come before it.
+    pub(super) fn identify(&self, header: impl FnOnce() -> Header) {
+        if !matches!(self.state().output, Output::Waiting(..)) {
+            return;
+        }
+        // Asked with nothing held: the driver's calls are heard of by others.
+        let header = line(&Line::<Event>::Header(header()));
+        let mut state = self.state();
+        match std::mem::replace(&mut state.output, Output::GaveUp(None)) {
+            Output::Waiting(file, waiting) => {
+                state.output = Output::Open(file);
+                let first = header.map(|header| [header, waiting].concat());
+                self.write(&mut state, first);
+            }
+            other => state.output = other,
+        }
+    }
+
+    /// An event that was just taken, while none other can be.
+    pub(super) fn event(&self, stacks: &Stacks, event: &Event, ticket: Option<Ticket>) {
+        let mut state = self.state();
+        state.order += 1;
+        let told = Line::Event(Told {
+            order: state.order,
+            event,
+            ticket,
+        });
+        let lines = state.new_stacks(stacks).and_then(|mut lines| {
+            lines.extend(line(&told)?);
+            Ok(lines)
+        });
+        self.write(&mut state, lines);
+    }
+
+    /// Adds lines of a check's. Call it [between two events](crate::ledger::Ledger::between_events) where their
+    /// order matters.
+    pub(crate) fn add<L: Serialize>(&self, added: &[L]) {
+        let lines: serde_json::Result<Vec<_>> = added.iter().map(line).collect();
+        let lines = lines.map(|lines| lines.concat());
+        self.write(&mut self.state(), lines);
+    }
+
+    /// Why nothing is recorded, told once; none while it is.
+    pub(crate) fn note(&self) -> Option<String> {
+        match &mut self.state().output {
+            Output::GaveUp(why) => why.take(),
+            Output::Waiting(..) | Output::Open(_) => None,
+        }
+    }
+
+    fn write(&self, state: &mut State, lines: serde_json::Result<Vec<u8>>) {
+        let written = match (lines, &mut state.output) {
+            (Err(error), _) => Err(error.into()),
+            (Ok(lines), Output::Waiting(_, waiting)) => {
+                waiting.extend(lines);
+                Ok(())
+            }
+            (Ok(lines), Output::Open(file)) => file.write_all(&lines),
+            (Ok(_), Output::GaveUp(_)) => return,
+        };
+        if let Err(error) = written {
+            state.output = Output::GaveUp(Some(why(&self.path, &error)));
+        }
+    }
+}
+
+impl State {
+    /// The lines of the stacks that have come since the last look. By their numbers, not by those
+    /// that an event names: what an event names was there before it.
+    fn new_stacks(&mut self, stacks: &Stacks) -> serde_json::Result<Vec<u8>> {
+        let end = stacks.end();
+        self.late.extend(self.next_stack..end);
+        self.next_stack = self.next_stack.max(end);
+        let mut lines = Vec::new();
+        let mut late = Vec::new();
+        for number in self.late.drain(..) {
+            let id = StackId(number);
+            match stacks.frames(id) {
+                // Another thread has the number and is about to enter the stack.
+                [] => late.push(number),
+                addresses => lines.extend(line(&Line::<Event>::Stack(Stack {
+                    id,
+                    addresses: addresses.to_vec(),
+                }))?),
+            }
+        }
+        self.late = late;
+        Ok(lines)
+    }
+}
+
+fn line(record: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(record)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+fn why(path: &Path, error: &io::Error) -> String {
+    format!(
+        "nothing is recorded, for {} cannot be written: {error}; set GPU_LEAK_CHECK_RECORD to a \
+         file that can",
+        path.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::with_its_number;
+
+    #[test]
+    fn a_child_s_recording_has_a_name_of_its_own() {
+        for (name, child) in [
+            ("gpu.jsonl", "gpu-%p.jsonl"),
+            ("made/gpu.one.jsonl", "made/gpu.one-%p.jsonl"),
+            ("/tmp/gpu", "/tmp/gpu-%p"),
+            ("of-%p/gpu.jsonl", "of-%p/gpu.jsonl"),
+        ] {
+            assert_eq!(with_its_number(Path::new(name)), Path::new(child));
+        }
+    }
+}

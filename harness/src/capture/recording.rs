@@ -1,0 +1,71 @@
+//! What a recording is made of: a JSON object a line, for a machine to judge again.
+//!
+//! First a header. Then the events in the order in which the ledger took them, each stack before
+//! the first event that may name it, and between them what the [checks](crate::check) add. Written
+//! by [`record`](super::record), read by [`replay`](super::replay).
+
+use serde::{Deserialize, Serialize};
+
+use crate::ledger::StackId;
+use crate::ledger::event::Ticket;
+
+/// What the first line calls itself.
+pub(crate) const SCHEMA: &str = "gpu-leak-check-recording";
+/// The version of what is written: raised when a reader of the old one would misunderstand.
+pub(crate) const SCHEMA_VERSION: u32 = 1;
+
+/// A line about the process or its events; `E` is the event, or its JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "kebab-case")]
+pub(crate) enum Line<E> {
+    /// The first line.
+    Header(Header),
+    /// A stack, once.
+    Stack(Stack),
+    /// An event.
+    Event(Told<E>),
+}
+
+/// The words under `record` of the lines in [`Line`].
+pub(crate) const RECORDS: [&str; 3] = ["header", "stack", "event"];
+
+/// Who wrote a recording, and on what machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Header {
+    /// `gpu-leak-check-recording`
+    pub schema: String,
+    /// Raised when a reader of the old one would misunderstand.
+    pub schema_version: u32,
+    /// The writer's release.
+    pub version: String,
+    /// The program's file name.
+    pub program: String,
+    /// The process's number.
+    pub pid: u32,
+    /// The highest CUDA version that the driver supports: `13.0`; none without a driver.
+    pub driver: Option<String>,
+    /// CUPTI's version; none where the driver's calls could not be watched.
+    pub cupti: Option<String>,
+    /// The names of the devices, in the driver's order.
+    pub devices: Vec<String>,
+}
+
+/// A stack by its number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stack {
+    pub(crate) id: StackId,
+    /// Return addresses, innermost first.
+    pub(crate) addresses: Vec<usize>,
+}
+
+/// An event and what the ledger answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Told<E> {
+    /// From 1, without a gap.
+    pub(crate) order: u64,
+    pub(crate) event: E,
+    /// What the end of this release will name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ticket: Option<Ticket>,
+}

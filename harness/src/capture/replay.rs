@@ -1,0 +1,187 @@
+//! Tells a ledger again what a recording says that another one was told.
+//!
+//! Nothing is believed of the file: whatever it says, the answer is a ledger or one sentence.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::recording::{Header, Line, RECORDS, SCHEMA, SCHEMA_VERSION, Stack, Told};
+use crate::ledger::Ledger;
+use crate::ledger::event::{Event, Ticket};
+
+/// A recording that was read to its end.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) header: Header,
+    /// Whether the last line is cut off: the process ended while it wrote.
+    pub(crate) torn: bool,
+}
+
+/// What is wrong with a recording.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    /// Counted from 1; 0 where it is the whole file.
+    pub(crate) line: usize,
+    pub(crate) what: String,
+}
+
+/// Tells `ledger`, which must be a fresh one, the events in `recording`. Lines of the checks go to
+/// `check` as they come.
+///
+/// # Errors
+///
+/// What is wrong with the first line that cannot be taken.
+pub(crate) fn replay(
+    recording: &[u8],
+    ledger: &Ledger,
+    mut check: impl FnMut(Value) -> Result<(), String>,
+) -> Result<Source, Wrong> {
+    let mut header = None;
+    let mut torn = false;
+    let mut events = Events::default();
+    for (index, line) in recording.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        let wrong = |what| Wrong {
+            line: index + 1,
+            what,
+        };
+        let Some(line) = line.strip_suffix(b"\n") else {
+            torn = true;
+            break;
+        };
+        let value: Value = serde_json::from_slice(line).map_err(|e| wrong(e.to_string()))?;
+        let source = read(value).map_err(wrong)?;
+        match (source, &header) {
+            (Read::Line(Line::Header(first)), None) => header = Some(first),
+            (Read::Line(Line::Header(_)), Some(_)) => {
+                return Err(wrong(
+                    "a second header: two processes wrote this file; `%p` in \
+                     GPU_LEAK_CHECK_RECORD gives each its own"
+                        .to_owned(),
+                ));
+            }
+            (_, None) => return Err(wrong("a recording begins with its header".to_owned())),
+            (Read::Line(Line::Stack(stack)), Some(_)) => {
+                events.stack(ledger, &stack).map_err(wrong)?;
+            }
+            (Read::Line(Line::Event(told)), Some(_)) => {
+                events.event(ledger, told).map_err(wrong)?;
+            }
+            (Read::Other(value), Some(_)) => check(value).map_err(wrong)?,
+        }
+    }
+    match header {
+        Some(header) => Ok(Source { header, torn }),
+        None => Err(Wrong {
+            line: 0,
+            what: "there is not one whole line: the process ended before its first check ran"
+                .to_owned(),
+        }),
+    }
+}
+
+enum Read {
+    Line(Line<Value>),
+    /// Not about events.
+    Other(Value),
+}
+
+fn read(value: Value) -> Result<Read, String> {
+    let record = value.get("record").and_then(Value::as_str);
+    let Some(record) = record.map(str::to_owned) else {
+        return Err("this is no line of a recording: it has no `record`".to_owned());
+    };
+    if record == "header" {
+        refuse_strangers(&value)?;
+    }
+    if !RECORDS.contains(&&*record) {
+        return Ok(Read::Other(value));
+    }
+    let line = Line::deserialize(value).map_err(|error| format!("{record}: {error}"))?;
+    Ok(Read::Line(line))
+}
+
+/// Refuses what a header says of itself, before the rest of it is looked at.
+fn refuse_strangers(header: &Value) -> Result<(), String> {
+    let text = |name| header.get(name).and_then(Value::as_str);
+    if text("schema") != Some(SCHEMA) {
+        return Err(format!("this is no recording: its schema is not {SCHEMA}"));
+    }
+    match header.get("schema_version").and_then(Value::as_u64) {
+        Some(version) if version > u64::from(SCHEMA_VERSION) => Err(format!(
+            "written by gpu-leak-check {} with version {version} of the schema; this release \
+             reads up to {SCHEMA_VERSION}: update it",
+            text("version").unwrap_or("(unknown)")
+        )),
+        Some(1..) => Ok(()),
+        _ => Err("schema_version is not a number from 1".to_owned()),
+    }
+}
+
+/// What the events so far have named.
+#[derive(Debug, Default)]
+struct Events {
+    /// Of the last event.
+    order: u64,
+    stacks: HashSet<u64>,
+    /// From the recorded ledger's tickets to this one's.
+    tickets: HashMap<u64, Ticket>,
+}
+
+impl Events {
+    fn stack(&mut self, ledger: &Ledger, stack: &Stack) -> Result<(), String> {
+        if !ledger.stacks().restore(stack.id, &stack.addresses) {
+            return Err(format!(
+                "stack {} is empty, is there already, or has no possible number",
+                stack.id.0
+            ));
+        }
+        self.stacks.insert(u64::from(stack.id.0));
+        Ok(())
+    }
+
+    fn event(&mut self, ledger: &Ledger, mut told: Told<Value>) -> Result<(), String> {
+        let (last, order) = (self.order, told.order);
+        if last.checked_add(1) != Some(order) {
+            return Err(format!("event {order} comes after event {last}"));
+        }
+        self.order = order;
+        self.translate(&mut told.event)?;
+        let event = Event::deserialize(told.event).map_err(|error| format!("event: {error}"))?;
+        if let (Some(recorded), Some(answered)) = (told.ticket, ledger.apply(&event)) {
+            self.tickets.insert(recorded.0, answered);
+        }
+        Ok(())
+    }
+
+    /// Puts this ledger's tickets in place of the recorded one's, and makes sure that every stack
+    /// is known. By the names of the fields, whatever the event: each ticket is called `ticket` and
+    /// each stack `stack`.
+    fn translate(&mut self, event: &mut Value) -> Result<(), String> {
+        match event {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    match (&**name, value.as_u64()) {
+                        ("ticket", Some(recorded)) => {
+                            let ticket = self.tickets.remove(&recorded).ok_or_else(|| {
+                                format!("no release with the ticket {recorded} is under way")
+                            })?;
+                            *value = ticket.0.into();
+                        }
+                        ("stack", Some(stack)) if stack != 0 && !self.stacks.contains(&stack) => {
+                            return Err(format!("there is no stack {stack}"));
+                        }
+                        _ => self.translate(value)?,
+                    }
+                }
+                Ok(())
+            }
+            Value::Array(values) => values.iter_mut().try_for_each(|v| self.translate(v)),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,278 @@
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+
+use serde_json::json;
+
+use super::{Source, Wrong, replay};
+use crate::capture::record::Recorder;
+use crate::capture::recording::{Header, SCHEMA, SCHEMA_VERSION};
+use crate::ledger::event::{
+    Caller, ContextUid, Creation, Event, Key, ScopeId, Space, StackId, ThreadNumber,
+};
+use crate::ledger::{Kind, Layer, Ledger, Place};
+
+const SCOPE: ScopeId = ScopeId(1);
+
+fn caller(ledger: &Ledger, thread: u32) -> Caller {
+    Caller {
+        thread: ThreadNumber(thread),
+        scope: SCOPE,
+        stack: ledger.stacks().intern(&[0x1000 + thread as usize, 0x2000]),
+    }
+}
+
+fn key(value: u64) -> Key {
+    Key {
+        space: Space::DevicePointer,
+        value,
+    }
+}
+
+fn created(ledger: &Ledger, thread: u32, address: u64) -> Event {
+    Event::Created(Creation {
+        key: key(address),
+        kind: Kind::Linear,
+        layer: Layer::DRIVER,
+        place: Place::UNKNOWN,
+        bytes: 64 + address,
+        context: ContextUid(1),
+        stream: 0,
+        pool: 0,
+        caller: caller(ledger, thread),
+    })
+}
+
+/// A file that can be looked at.
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn bytes(&self) -> Vec<u8> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+fn header() -> Header {
+    Header {
+        schema: SCHEMA.to_owned(),
+        schema_version: SCHEMA_VERSION,
+        version: "0.1.0".to_owned(),
+        program: "train".to_owned(),
+        pid: 7,
+        driver: Some("13.0".to_owned()),
+        cupti: None,
+        devices: vec!["NVIDIA H200".to_owned()],
+    }
+}
+
+/// A ledger that records itself, with its scope open, and the file.
+fn recorded_ledger() -> (Ledger, Shared) {
+    let file = Shared::default();
+    let recorder = Recorder::begin(Ok(Box::new(file.clone())), PathBuf::new());
+    recorder.identify(header);
+    let ledger = Ledger::new();
+    ledger.listen(Box::new(move |ledger, event, answer| {
+        recorder.event(ledger.stacks(), event, answer);
+    }));
+    ledger.open_scope(SCOPE);
+    (ledger, file)
+}
+
+fn replayed(recording: &[u8]) -> Result<(Ledger, Source), Wrong> {
+    let ledger = Ledger::new();
+    ledger.open_scope(SCOPE);
+    let source = replay(recording, &ledger, |line| Err(format!("unknown {line}")))?;
+    Ok((ledger, source))
+}
+
+/// Fails unless nothing that can be asked of the two is different.
+#[track_caller]
+fn assert_same(live: &Ledger, again: &Ledger) {
+    let everything = |ledger: &Ledger| {
+        let counters = ledger.counters();
+        let places: Vec<_> = (0..Place::LIMIT)
+            .map(Place::at)
+            .map(|place| {
+                (
+                    counters.bytes(Layer::DRIVER, place),
+                    counters.handles(place),
+                )
+            })
+            .collect();
+        let kinds = Kind::ALL.map(|kind| counters.live(kind));
+        let stacks: Vec<_> = (0..ledger.stacks().end())
+            .map(|id| ledger.stacks().frames(StackId(id)).to_vec())
+            .collect();
+        (
+            (ledger.select(|_| true), places, kinds, stacks),
+            (ledger.contexts(), ledger.lost(), ledger.now()),
+            ledger.anomalies_since(crate::ledger::Mark::default()),
+            (ledger.live_in(SCOPE), ledger.unowned()),
+            (ledger.unknown_releases(), ledger.releases_in_flight()),
+            (ledger.holdings(), ledger.knows_graph_memory()),
+        )
+    };
+    assert_eq!(everything(live), everything(again));
+}
+
+/// Threads that take and free the same few addresses, and fail at it: what each of them meets
+/// depends on who was first.
+#[test]
+fn threads_that_race_give_the_same_ledger_again() {
+    const THREADS: u32 = 8;
+    let (live, file) = recorded_ledger();
+    let start = Barrier::new(THREADS as usize);
+    let one_thread = |thread: u32| {
+        start.wait();
+        for round in 0..200 {
+            let address = u64::from(round * thread % 5);
+            live.apply(&created(&live, thread, address));
+            let caller = caller(&live, thread);
+            let key = key(address);
+            let ticket = live.apply(&Event::ReleaseBegan { key, caller });
+            live.apply(&Event::ReleaseEnded {
+                ticket: ticket.unwrap(),
+                error: u32::from(round % 7 == 0),
+                stack: caller.stack,
+            });
+        }
+    };
+    thread::scope(|scope| {
+        for thread in 1..=THREADS {
+            let one_thread = &one_thread;
+            scope.spawn(move || one_thread(thread));
+        }
+    });
+    let (again, _) = replayed(&file.bytes()).unwrap();
+    assert_same(&live, &again);
+}
+
+/// What is wrong with a header and these lines.
+fn wrong(lines: &[serde_json::Value]) -> (usize, String) {
+    let mut recording = serde_json::to_value(header()).unwrap();
+    recording["record"] = json!("header");
+    let mut recording = format!("{recording}\n");
+    lines
+        .iter()
+        .for_each(|line| recording += &format!("{line}\n"));
+    let Wrong { line, what } = replayed(recording.as_bytes()).unwrap_err();
+    (line, what)
+}
+
+#[test]
+fn what_cannot_be_is_told_with_its_line() {
+    let ended = json!({"release-ended": {"ticket": 5, "error": 0, "stack": 0}});
+    let lost = json!({"source-lost": {"why": "cupti-fatal"}});
+    let named = json!({"release-ended": {"ticket": 5, "error": 1, "stack": 9}});
+    let event = |order: u64, event| json!({"record": "event", "order": order, "event": event});
+    let stack = |id: u64| json!({"record": "stack", "id": id, "addresses": [1, 2]});
+    for (lines, line, what) in [
+        (vec![event(1, ended)], 2, "no release with the ticket 5"),
+        (vec![event(1, named)], 2, "there is no stack 9"),
+        (
+            vec![event(2, lost.clone())],
+            2,
+            "event 2 comes after event 0",
+        ),
+        (
+            vec![event(1, lost.clone()), event(1, lost.clone())],
+            3,
+            "event 1 comes after event 1",
+        ),
+        (vec![event(1, json!("lost"))], 2, "event: unknown variant"),
+        (vec![event(u64::MAX, lost)], 2, "comes after event 0"),
+        (vec![stack(0)], 2, "stack 0 is empty"),
+        (vec![stack(1), stack(1)], 3, "is there already"),
+        (vec![stack(1 << 30)], 2, "no possible number"),
+        (vec![stack(1 << 40)], 2, "stack: invalid value"),
+        (vec![json!({"record": 3})], 2, "it has no `record`"),
+        (vec![json!([1, 2])], 2, "it has no `record`"),
+        (vec![json!({"record": "event"})], 2, "event: missing field"),
+    ] {
+        let found = wrong(&lines);
+        assert_eq!(found.0, line, "{found:?}");
+        assert!(found.1.contains(what), "{found:?} is not {what:?}");
+    }
+}
+
+#[test]
+fn a_later_schema_is_refused_and_told_by_whom_it_was_written() {
+    let header = json!({
+        "record": "header", "schema": SCHEMA, "schema_version": SCHEMA_VERSION + 1,
+        "version": "9.1.0", "what_comes_later": [],
+    });
+    let Wrong { line, what } = replayed(format!("{header}\n").as_bytes()).unwrap_err();
+    assert_eq!(line, 1);
+    assert!(
+        what.contains("written by gpu-leak-check 9.1.0") && what.contains("update it"),
+        "{what}"
+    );
+}
+
+#[test]
+fn another_file_is_no_recording() {
+    for (file, line) in [
+        ("", 0),
+        ("{\"record\":\"hea", 0),
+        ("{\"record\":\"header\",\"schema\":1}\n", 1),
+        ("{\"record\":\"stack\",\"id\":1,\"addresses\":[1]}\n", 1),
+        ("plain text\n", 1),
+        ("\n", 1),
+        ("\u{0}\n", 1),
+    ] {
+        assert_eq!(
+            replayed(file.as_bytes()).unwrap_err().line,
+            line,
+            "{file:?}"
+        );
+    }
+    assert_eq!(replayed(b"\xff\xfe\n").unwrap_err().line, 1);
+}
+
+#[test]
+fn a_file_that_fails_is_one_note() {
+    struct Full;
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::Error::from_raw_os_error(libc::ENOSPC))
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let recorder = Recorder::begin(Ok(Box::new(Full)), PathBuf::from("/full/disk"));
+    assert_eq!(recorder.note(), None);
+    recorder.identify(header);
+    let ledger = Ledger::new();
+    recorder.event(ledger.stacks(), &created(&ledger, 1, 1), None);
+    let note = recorder.note().unwrap();
+    assert!(note.contains("/full/disk cannot be written"), "{note}");
+    assert_eq!(recorder.note(), None, "told once");
+}
+
+#[test]
+fn what_comes_before_the_header_stands_behind_it() {
+    let file = Shared::default();
+    let recorder = Recorder::begin(Ok(Box::new(file.clone())), PathBuf::new());
+    let ledger = Ledger::new();
+    recorder.event(ledger.stacks(), &created(&ledger, 1, 1), None);
+    assert!(file.bytes().is_empty());
+    recorder.identify(header);
+    recorder.identify(|| panic!("once is enough"));
+    let (again, _) = replayed(&file.bytes()).unwrap();
+    assert_eq!(again.select(|_| true).len(), 1);
+}
+
+mod sorts;

@@ -1,0 +1,301 @@
+//! Events of every sort there is.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{assert_same, caller, created, header, key, recorded_ledger, replayed};
+use crate::ledger::event::{
+    Caller, ContextEnd, ContextUid, Creation, Event, Key, SourceLoss, Space, StackId, Ticket,
+};
+use crate::ledger::{Kind, Layer, Ledger, Place};
+
+const STAYS: ContextUid = ContextUid(2);
+const FAILED: u32 = 1;
+
+/// A ledger to be told one event of each sort, and who makes all of them.
+struct Told<'ledger> {
+    ledger: &'ledger Ledger,
+    caller: Caller,
+}
+
+impl Told<'_> {
+    fn event(&self, event: Event) {
+        self.ledger.apply(&event);
+    }
+
+    fn begin(&self, event: Event) -> Ticket {
+        self.ledger.apply(&event).expect("a ticket")
+    }
+
+    fn end(&self, ticket: Ticket, error: u32) {
+        let stack = if error == 0 {
+            StackId::default()
+        } else {
+            self.caller.stack
+        };
+        self.event(Event::ReleaseEnded {
+            ticket,
+            error,
+            stack,
+        });
+    }
+
+    fn creation(&self, kind: Kind, space: Space, value: u64, bytes: u64) -> Creation {
+        Creation {
+            key: Key { space, value },
+            kind,
+            layer: Layer::DRIVER,
+            place: Place::UNKNOWN,
+            bytes,
+            context: STAYS,
+            stream: 0,
+            pool: 0,
+            caller: self.caller,
+        }
+    }
+
+    fn make(&self, kind: Kind, space: Space, value: u64, bytes: u64) -> Key {
+        let made = self.creation(kind, space, value, bytes);
+        self.event(Event::Created(made));
+        made.key
+    }
+
+    fn make_handle(&self, kind: Kind, value: u64) -> Key {
+        self.make(kind, Space::Handle(kind), value, 0)
+    }
+
+    fn context(&self, context: ContextUid) {
+        self.event(Event::ContextCreated {
+            context,
+            handle: 0xc0 + u64::from(context.0),
+            place: Place::cuda(1),
+        });
+    }
+
+    /// Memory that is freed, not freed, freed in a capture, handed over, and freed by the end of its
+    /// context.
+    fn memory(&self) {
+        let caller = self.caller;
+        let release = |address| {
+            let key = key(address);
+            self.begin(Event::ReleaseBegan { key, caller })
+        };
+        let context = ContextUid(1);
+        self.context(context);
+        for address in 1..=5 {
+            self.event(created(self.ledger, 1, address));
+        }
+        self.event(Event::CreationFailed {
+            kind: Kind::Linear,
+            bytes: u64::MAX,
+            error: 2,
+            caller,
+        });
+        self.end(release(1), 0);
+        self.end(release(2), FAILED);
+        let ticket = release(3);
+        self.event(Event::ReleaseCaptured { ticket });
+        self.end(release(77), 0);
+        self.event(Event::HandedOver { address: 5 });
+        release(4);
+        self.event(Event::ContextDestroyed {
+            context,
+            cause: ContextEnd::Reset,
+            caller,
+        });
+    }
+
+    /// A captured graph whose launches allocate and free, and what it refers to.
+    fn graphs(&self) {
+        let caller = self.caller;
+        let stream = self.make_handle(Kind::Stream, 0x51);
+        let graph = self.make_handle(Kind::GraphHandle, 0x6a);
+        let node = |address| self.creation(Kind::Linear, Space::DevicePointer, address, 512);
+        for address in [0x9000, 0xa000] {
+            self.event(Event::GraphAllocates {
+                graph: stream,
+                made: node(address),
+            });
+        }
+        self.event(Event::CaptureEnded {
+            stream,
+            graph: Some(graph),
+            is_last: true,
+        });
+        let address = 0xa000;
+        self.event(Event::GraphFrees { graph, address });
+        let object = self.make_handle(Kind::UserObject, 0x0b);
+        let (key, count) = (object, 4);
+        self.event(Event::Retained { key, count });
+        self.event(Event::GraphRetained {
+            graph,
+            key,
+            count: 2,
+            moved: true,
+        });
+        let exec = self.make_handle(Kind::ExecGraph, 0xe0);
+        self.event(Event::GraphCopied {
+            from: graph,
+            to: exec,
+            auto_free: true,
+        });
+        let launch = || self.begin(Event::LaunchBegan { exec, caller });
+        for error in [0, 0, FAILED] {
+            let ticket = launch();
+            self.event(Event::LaunchEnded { ticket, error });
+        }
+        self.event(Event::GraphUpdated { exec, graph });
+        let give_back = |graph| {
+            self.begin(Event::GiveBackBegan {
+                key,
+                count: 1,
+                graph,
+                caller,
+            })
+        };
+        self.end(give_back(None), 0);
+        self.end(give_back(Some(graph)), FAILED);
+        self.end(give_back(Some(graph)), 0);
+        // One that the process does not see the end of.
+        launch();
+    }
+
+    /// Physical memory under two handles, mapped in two places.
+    fn physical_memory(&self) {
+        const SIZE: u64 = 2 << 20;
+        let caller = self.caller;
+        let handle = 0x55;
+        self.make(Kind::Physical, Space::PhysicalHandle, handle, SIZE);
+        for address in [SIZE, 2 * SIZE] {
+            self.event(Event::Mapped {
+                address,
+                bytes: SIZE,
+                handle,
+            });
+        }
+        self.event(Event::HandleRetained {
+            handle: 0x56,
+            address: SIZE,
+        });
+        for error in [FAILED, 0] {
+            let unmap = self.begin(Event::UnmapBegan {
+                address: SIZE,
+                bytes: SIZE,
+                caller,
+            });
+            self.end(unmap, error);
+        }
+    }
+}
+
+/// One event of each sort at the least, told to `ledger`.
+fn tell_one_of_each(ledger: &Ledger) {
+    let caller = caller(ledger, 1);
+    let told = Told { ledger, caller };
+    told.memory();
+    told.context(STAYS);
+    told.graphs();
+    told.physical_memory();
+    told.event(Event::SourceLost {
+        why: SourceLoss::CuptiFatal,
+    });
+}
+
+/// The lines of a recording of one event of each sort.
+fn recording() -> (Ledger, Vec<Value>) {
+    let (live, file) = recorded_ledger();
+    tell_one_of_each(&live);
+    let file = file.bytes();
+    let lines = file.split(|byte| *byte == b'\n');
+    let lines = lines.filter(|line| !line.is_empty());
+    let lines = lines.map(|line| serde_json::from_slice(line).unwrap());
+    (live, lines.collect())
+}
+
+fn file_of(lines: &[Value]) -> Vec<u8> {
+    let lines: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
+    lines.concat().into_bytes()
+}
+
+/// The names of all sorts, as the reader of events tells who gives it none of them.
+fn sorts() -> BTreeSet<String> {
+    let error = Event::deserialize(json!("of-no-sort")).unwrap_err();
+    let error = error.to_string();
+    let (_, expected) = error.split_once("expected one of ").unwrap();
+    expected
+        .split(", ")
+        .map(|name| name.trim_matches('`').to_owned())
+        .collect()
+}
+
+#[test]
+fn events_of_every_sort_give_the_same_ledger_again() {
+    let (live, lines) = recording();
+    let (again, source) = replayed(&file_of(&lines)).unwrap();
+    assert_same(&live, &again);
+    assert_eq!(source.header, header());
+    assert!(!source.torn);
+    let events = lines.iter().filter_map(|line| line["event"].as_object());
+    let told: BTreeSet<String> = events.flat_map(|event| event.keys().cloned()).collect();
+    assert_eq!(told, sorts(), "each sort is told here");
+}
+
+#[test]
+fn tickets_of_another_release_are_translated() {
+    let (live, mut lines) = recording();
+    // As a release whose ledger counts differently would have written them.
+    let mut changed = 0;
+    for line in &mut lines {
+        let answer = line
+            .pointer("/ticket")
+            .is_some()
+            .then(|| "/ticket".to_owned());
+        let sort = line["event"]
+            .as_object()
+            .and_then(|event| event.keys().next());
+        let named = sort.map(|sort| format!("/event/{sort}/ticket"));
+        for place in [answer, named].into_iter().flatten() {
+            if let Some(ticket) = line.pointer_mut(&place) {
+                *ticket = json!(1_000_000 - ticket.as_u64().unwrap());
+                changed += 1;
+            }
+        }
+    }
+    assert!(changed > 20, "{changed}");
+    let (again, _) = replayed(&file_of(&lines)).unwrap();
+    assert_same(&live, &again);
+}
+
+/// Nothing but a ledger or one sentence comes of a number that cannot be.
+#[test]
+fn strange_numbers_in_events_of_every_sort_are_taken_or_refused() {
+    let (_, lines) = recording();
+    for index in 0..lines.len() {
+        let mut places = Vec::new();
+        numbers(&lines[index]["event"], "/event".to_owned(), &mut places);
+        for place in places {
+            for strange in [u64::MAX, u64::MAX - 1, 1 << 63, 0] {
+                let mut changed = lines.clone();
+                *changed[index].pointer_mut(&place).unwrap() = json!(strange);
+                if let Err(wrong) = replayed(&file_of(&changed)) {
+                    assert!(wrong.line > index, "{place} of line {index}: {wrong:?}");
+                }
+            }
+        }
+    }
+}
+
+/// The paths of the numbers in `value`.
+fn numbers(value: &Value, path: String, found: &mut Vec<String>) {
+    match value {
+        Value::Number(_) => found.push(path),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                numbers(value, format!("{path}/{name}"), found);
+            }
+        }
+        _ => {}
+    }
+}

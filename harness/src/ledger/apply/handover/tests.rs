@@ -1,0 +1,122 @@
+use super::super::tests::{SCOPE, World, creation};
+use super::{HandedOver, Kind, Layer, Record, ScopeId};
+use crate::ledger::event::{Creation, Event, Key, Space};
+
+const ADDRESS: u64 = 0x1000;
+
+fn world(made: &[Creation]) -> World {
+    let world = World::new();
+    for made in made {
+        world.0.apply(&Event::Created(*made));
+    }
+    world.0.apply(&Event::HandedOver { address: ADDRESS });
+    world
+}
+
+fn in_space(space: Space, made: Creation) -> Creation {
+    let key = Key {
+        space,
+        value: ADDRESS,
+    };
+    Creation { key, ..made }
+}
+
+fn is_handed_over(world: &World, made: &Creation) -> bool {
+    let record = world.0.get(&made.key).expect("live");
+    record.made.caller.scope == ScopeId::NOBODY
+}
+
+fn told(world: &World) -> (u64, u64) {
+    let HandedOver { count, bytes } = world.0.handed_over(|scope| scope == SCOPE);
+    (count, bytes)
+}
+
+#[test]
+fn memory_of_every_sort_is_known_by_its_address() {
+    for space in super::MEMORY {
+        let made = in_space(space, creation(Kind::Linear, ADDRESS, 100));
+        let world = world(&[made]);
+        assert!(is_handed_over(&world, &made), "{space:?}");
+        assert_eq!(world.0.live_in(SCOPE), 0, "{space:?}");
+        assert_eq!(told(&world), (1, 100), "{space:?}");
+    }
+}
+
+#[test]
+fn the_segment_that_a_block_begins_stays_its_allocator_s() {
+    let segment = creation(Kind::Linear, ADDRESS, 4096);
+    let layer = Layer::allocator("handover-test");
+    let block = creation(Kind::Block, ADDRESS, 100);
+    let block = in_space(Space::Observed(layer), Creation { layer, ..block });
+    let world = world(&[segment, block]);
+    assert!(is_handed_over(&world, &block));
+    assert!(!is_handed_over(&world, &segment));
+}
+
+#[test]
+fn a_block_that_is_all_of_its_segment_goes_with_it_and_counts_once() {
+    let segment = creation(Kind::Linear, ADDRESS, 100);
+    let layer = Layer::allocator("handover-test");
+    let block = in_space(Space::Observed(layer), Creation { layer, ..segment });
+    let world = world(&[segment, block]);
+    assert!(is_handed_over(&world, &block) && is_handed_over(&world, &segment));
+    assert_eq!((world.0.live_in(SCOPE), told(&world)), (0, (1, 100)));
+}
+
+#[test]
+fn a_handle_is_handed_over_unless_another_kind_has_the_same() {
+    let stream = creation(Kind::Stream, ADDRESS, 0);
+    let event = creation(Kind::Event, ADDRESS, 0);
+    assert!(is_handed_over(&world(&[stream]), &stream));
+    let both = world(&[stream, event]);
+    assert!(!is_handed_over(&both, &stream) && !is_handed_over(&both, &event));
+    assert_eq!(both.0.live_in(SCOPE), 2);
+}
+
+#[test]
+fn an_object_with_counted_references_keeps_them() {
+    let context = creation(Kind::Context, ADDRESS, 0);
+    let world = world(&[context]);
+    assert!(is_handed_over(&world, &context));
+    assert_eq!((world.0.live_in(SCOPE), told(&world)), (0, (1, 0)));
+}
+
+#[test]
+fn physical_memory_is_known_by_its_handle_and_by_its_address() {
+    let handle = 0x77;
+    let physical = creation(Kind::Physical, handle, 64);
+    let physical = Creation {
+        key: Key {
+            space: Space::PhysicalHandle,
+            value: handle,
+        },
+        ..physical
+    };
+    for named in [handle, ADDRESS] {
+        let world = World::new();
+        world.0.apply(&Event::Created(physical));
+        world.0.apply(&Event::Mapped {
+            address: ADDRESS,
+            bytes: 64,
+            handle,
+        });
+        world.0.apply(&Event::HandedOver { address: named });
+        let objects = world.0.select(|record| record.made.kind == Kind::Physical);
+        let owners: Vec<_> = objects
+            .iter()
+            .map(|it: &Record| it.made.caller.scope)
+            .collect();
+        assert_eq!(owners, [ScopeId::NOBODY]);
+        assert_eq!((world.0.live_in(SCOPE), told(&world)), (0, (1, 64)));
+    }
+}
+
+#[test]
+fn what_nobody_knows_or_is_handed_over_twice_changes_nothing() {
+    let made = creation(Kind::Linear, ADDRESS, 100);
+    let world = world(&[made]);
+    for address in [0, 0x9999, ADDRESS] {
+        world.0.apply(&Event::HandedOver { address });
+    }
+    assert_eq!((world.0.live_in(SCOPE), told(&world)), (0, (1, 100)));
+}

@@ -1,0 +1,88 @@
+//! Every sort of wrong argument and its message. Where each is told, `tests/ui` shows.
+
+use syn::{Item, LitStr};
+
+use super::items;
+
+/// What a `compile_error!` says.
+fn error(item: &Item) -> Option<LitStr> {
+    let Item::Macro(item) = item else { return None };
+    let name = item.mac.path.segments.last()?;
+    let is_error = name.ident == "compile_error";
+    is_error.then(|| item.mac.parse_body().expect("a message"))
+}
+
+/// The arguments and what is said of them.
+fn refused(args: &str) -> String {
+    let told = items(args, "#[test] fn f() {}");
+    let told = told.iter().filter_map(error);
+    let told: Vec<_> = told.map(|message| message.value()).collect();
+    assert!(!told.is_empty(), "{args} is accepted");
+    format!("{args}\n    {}", told.join("\n    "))
+}
+
+#[test]
+fn every_mistake_is_told_with_its_remedy() {
+    let told = [
+        "tolerence = 1",
+        "leak = 1",
+        "tolerance",
+        "tolerance = 1, tolerance = 2",
+        "tolerance = \"1 MB\"",
+        "tolerance = \"100\"",
+        "tolerance = \"much\"",
+        "tolerance = \"-1 B\"",
+        "tolerance = 1.5",
+        "tolerance = true",
+        "max_allocated = \"1 GB\"",
+        "max_reserved = \"\"",
+        "max_allocation_count = \"3\"",
+        "layer = 1, max_allocated = 1",
+        "layer = \" \", max_allocated = 1",
+        "layer = \"allocator:cubecl\"",
+        "rounds = 0",
+        "rounds = \"many\"",
+        "warmup = 1.0",
+        "expect()",
+        "expect(size = 1)",
+        "expect(count = \"2\")",
+        "confirm = 1",
+        "parallel = \"yes\"",
+        "isolate = 1",
+        "on_leak = \"ignore\"",
+        "on_leak = warn",
+        "settle = 250",
+        "settle = \"250\"",
+        "settle = \"2 minutes\"",
+        "unchecked_if(true)",
+        "unchecked_if(true, \" \")",
+        "unchecked_if(true, reason)",
+        "allow",
+        "allow(\"fn:a\")",
+        "allow(\"a\", reason = \"b\")",
+        "allow(\"fn:\", reason = \"b\")",
+        "allow(\"fn:a\", reason = \" \")",
+        "allow(\"fn:a\", because = \"b\")",
+        "allow(\"fn:a\", reason = \"b\", up_to = \"1 MB\")",
+        "crate = \"my_crate\"",
+        "tolerance = 1 confirm = false",
+        "expect(count = 1), rounds = 5",
+        "expect(count = 1), confirm = true",
+        "rounds = 5, confirm = true",
+        "parallel, isolate",
+    ];
+    insta::assert_snapshot!(told.map(refused).join("\n"));
+}
+
+#[test]
+fn what_only_looks_like_a_senseless_pair_is_accepted() {
+    for args in [
+        "expect(count = 1), rounds = 1, confirm = false",
+        "rounds = 5, confirm = false",
+        "parallel, isolate = false",
+        "layer = \"cubecl\", max_reserved = 0",
+    ] {
+        let told = items(args, "#[test] fn f() {}");
+        assert!(told.iter().all(|item| error(item).is_none()), "{args}");
+    }
+}

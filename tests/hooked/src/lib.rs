@@ -1,0 +1,59 @@
+//! A library as users write them: it cannot name the harness, and tells it what it must know
+//! through `gpu-leak-hooks`. Its memory is nothing but addresses, and needs no GPU.
+
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gpu_leak_hooks::{Place, Source, allow, hand_over};
+
+static SOURCE: Source = Source::new("hooked", &["hooked/src/"]);
+
+/// Memory of the library's device.
+#[derive(Debug)]
+pub struct Buffer {
+    address: u64,
+}
+
+impl Buffer {
+    /// Takes `bytes`.
+    #[must_use]
+    pub fn new(bytes: u64) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let address = NEXT.fetch_add(1, Ordering::Relaxed) << 32;
+        SOURCE.allocated(Place::Named("hooked:0"), address, bytes);
+        Self { address }
+    }
+
+    /// Hands the memory to the caller, who gives it back by [`Self::from_raw`].
+    #[must_use]
+    pub fn into_raw(self) -> u64 {
+        let address = self.address;
+        mem::forget(self);
+        hand_over(address);
+        address
+    }
+
+    /// Takes the memory back.
+    #[must_use]
+    pub fn from_raw(address: u64) -> Self {
+        Self { address }
+    }
+
+    /// Keeps the memory for the life of the process.
+    pub fn leak(self) {
+        mem::forget(self);
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        SOURCE.freed(self.address);
+    }
+}
+
+/// Makes a table that all models share, and keeps it.
+pub fn lookup_table(bytes: u64) {
+    allow("the lookup table is shared by all models", || {
+        Buffer::new(bytes).leak();
+    });
+}

@@ -1,0 +1,256 @@
+//! What is made inside `allow` may stay.
+
+use std::panic::catch_unwind;
+use std::sync::{LazyLock, Mutex, mpsc};
+use std::thread;
+
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::{allow, gpu_leak_check};
+use gpu_leak_hooked::{Buffer, lookup_table};
+
+use super::{assert_allowed, is_for, run, told};
+
+#[test]
+fn what_a_library_allows_is_told_with_its_bytes_and_reason_and_fails_nothing() {
+    let checked = run("allowed::makes_a_table");
+    assert_allowed(&checked, &[4096]);
+    let finding = &checked.report().findings[0];
+    assert!(is_for(finding, "the lookup table is shared by all models"));
+    let last_line = "1 object, 4.00 KiB allowed to stay";
+    assert!(
+        checked.child.stderr.contains(last_line),
+        "{}",
+        checked.story()
+    );
+    assert!(
+        finding.site.location().contains("tests/hooks/allowed.rs"),
+        "the library's user: {}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "keeps a table"]
+#[test]
+fn makes_a_table() {
+    lookup_table(4096);
+}
+
+#[test]
+fn what_is_made_beside_it_is_a_leak_all_the_same() {
+    let checked = run("allowed::makes_a_table_and_leaks");
+    let expected = [(Verdict::Leaked, 7), (Verdict::Allowed, 4096)];
+    assert_eq!(told(checked.report()), expected, "{}", checked.story());
+    assert!(!checked.child.status.success());
+}
+
+#[gpu_leak_check]
+#[ignore = "fails"]
+#[test]
+fn makes_a_table_and_leaks() {
+    lookup_table(4096);
+    Buffer::new(7).leak();
+}
+
+#[test]
+fn threads_that_are_started_inside_may_leave_things_too() {
+    assert_allowed(&run("allowed::starts_a_thread_inside"), &[5]);
+}
+
+#[gpu_leak_check]
+#[ignore = "keeps memory"]
+#[test]
+fn starts_a_thread_inside() {
+    let thread = allow("kept", || thread::spawn(|| Buffer::new(5).leak()));
+    thread.join().unwrap();
+}
+
+#[test]
+fn it_ends_with_a_panic_too() {
+    let checked = run("allowed::leaks_after_a_panic_inside");
+    let expected = [(Verdict::Leaked, 7), (Verdict::Allowed, 5)];
+    assert_eq!(told(checked.report()), expected, "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "fails"]
+#[test]
+fn leaks_after_a_panic_inside() {
+    let end = catch_unwind(|| {
+        allow("kept", || {
+            Buffer::new(5).leak();
+            panic!("on purpose");
+        })
+    });
+    assert!(end.is_err());
+    Buffer::new(7).leak();
+}
+
+#[test]
+fn the_innermost_reason_counts() {
+    let checked = run("allowed::gives_two_reasons");
+    assert_allowed(&checked, &[6, 5]);
+    let findings = &checked.report().findings;
+    assert!(is_for(&findings[0], "inner"), "{}", checked.story());
+    assert!(is_for(&findings[1], "outer"), "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "keeps memory"]
+#[test]
+fn gives_two_reasons() {
+    allow("outer", || {
+        allow("inner", || Buffer::new(6).leak());
+        Buffer::new(5).leak();
+    });
+}
+
+#[test]
+fn it_holds_for_a_check_inside_and_inside_a_check_inside() {
+    let checked = run("allowed::calls_checks");
+    assert!(checked.child.status.success(), "{}", checked.story());
+    let told: Vec<_> = checked.reports.iter().map(told).collect();
+    let allowed = |bytes| vec![(Verdict::Allowed, bytes)];
+    // What a check inside has told of, the outer one is silent about.
+    assert_eq!(
+        told,
+        [allowed(5), allowed(4096), vec![]],
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "keeps memory"]
+#[test]
+fn calls_checks() {
+    allow("kept by the check inside", leaks);
+    makes_a_table();
+}
+
+#[gpu_leak_check]
+#[ignore = "called by another test"]
+#[test]
+fn leaks() {
+    Buffer::new(5).leak();
+}
+
+#[gpu_leak_check]
+#[test]
+fn what_is_given_back_later_is_simply_gone() {
+    drop(allow("kept", || Buffer::new(5)));
+}
+
+#[test]
+fn what_is_given_back_later_was_not_there_before() {
+    let checked = run("allowed::what_is_given_back_later_is_simply_gone");
+    checked.assert_clean();
+    assert!(checked.report().notes.is_empty(), "{}", checked.story());
+}
+
+#[test]
+fn what_was_there_before_and_is_given_back_inside_is_no_credit_but_told() {
+    let checked = run("allowed::gives_back_inside");
+    let [_, report] = &checked.reports[..] else {
+        panic!("{}", checked.story());
+    };
+    let note = "1 object, 5 B, taken before the test and given back inside it: no credit";
+    assert_eq!(report.notes, [note], "{}", checked.story());
+}
+
+static BEFORE: Mutex<Option<Buffer>> = Mutex::new(None);
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn gives_back_inside() {
+    what_is_given_back_later_is_simply_gone();
+    *BEFORE.lock().unwrap() = Some(Buffer::new(5));
+    only_gives_back();
+}
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller takes"]
+#[test]
+fn only_gives_back() {
+    allow("kept", || BEFORE.lock().unwrap().take());
+}
+
+#[test]
+fn a_budget_counts_what_may_stay() {
+    let checked = run("allowed::keeps_more_than_its_budget");
+    assert_eq!(
+        checked.report().verdict,
+        Verdict::OverBudget,
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check(layer = "hooked", max_allocated = 4000)]
+#[ignore = "fails"]
+#[test]
+fn keeps_more_than_its_budget() {
+    lookup_table(4096);
+}
+
+#[test]
+fn what_may_stay_in_each_round_is_no_growth() {
+    assert_allowed(&run("allowed::keeps_a_table_in_each_round"), &[4096]);
+}
+
+#[gpu_leak_check(rounds = 3)]
+#[ignore = "keeps memory"]
+#[test]
+fn keeps_a_table_in_each_round() {
+    lookup_table(4096);
+}
+
+/// A thread that is started inside is the test's in its second run as well, and its work may stay.
+#[test]
+fn a_thread_of_the_first_run_may_leave_things_in_the_second() {
+    let checked = run("allowed::has_a_worker_for_good");
+    let report = checked.report();
+    let expected = [(Verdict::Leaked, 7), (Verdict::Allowed, 5)];
+    assert_eq!(told(report), expected, "{}", checked.story());
+    assert!(
+        !checked.child.stderr.contains("outside every check"),
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "fails"]
+#[test]
+fn has_a_worker_for_good() {
+    static WORKER: LazyLock<mpsc::SyncSender<mpsc::SyncSender<()>>> = LazyLock::new(|| {
+        let (jobs, work) = mpsc::sync_channel::<mpsc::SyncSender<()>>(0);
+        allow("the worker's own", || {
+            thread::spawn(move || {
+                for done in work {
+                    Buffer::new(5).leak();
+                    done.send(()).unwrap();
+                }
+            })
+        });
+        jobs
+    });
+    let (done, is_done) = mpsc::sync_channel(0);
+    WORKER.send(done).unwrap();
+    is_done.recv().unwrap();
+    Buffer::new(7).leak();
+}
+
+/// It has a scope for each reason, not for each call.
+#[gpu_leak_check]
+#[test]
+fn it_can_be_said_any_number_of_times() {
+    for _ in 0..20_000 {
+        drop(allow("kept", || Buffer::new(5)));
+    }
+}
+
+#[test]
+fn outside_every_check_it_changes_nothing() {
+    assert_eq!(allow("nobody asks", || 3), 3);
+}

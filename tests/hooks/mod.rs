@@ -1,0 +1,40 @@
+//! What the code under test says of itself: this may stay, that is another's now.
+
+mod allowed;
+mod driver;
+mod handed_over;
+
+use gpu_leak_check::report::model::{Finding, Report, Verdict};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+
+/// Runs a test of this module, in a process that has no GPU to look at.
+fn run(test: &str) -> Checked {
+    checked::finish(Run::of(&format!("hooks::{test}")))
+}
+
+/// Each finding's verdict and bytes.
+fn told(report: &Report) -> Vec<(Verdict, u64)> {
+    let findings = report.findings.iter();
+    findings
+        .map(|finding| (finding.verdict, finding.bytes))
+        .collect()
+}
+
+/// Whether a finding is allowed for this reason.
+fn is_for(finding: &Finding, reason: &str) -> bool {
+    let note = format!("allowed in the code: {reason}");
+    finding.verdict == Verdict::Allowed && finding.notes.contains(&note)
+}
+
+/// Fails unless the test passed and all that is told is allowed, of so many bytes.
+#[track_caller]
+fn assert_allowed(checked: &Checked, bytes: &[u64]) {
+    assert!(checked.child.status.success(), "{}", checked.story());
+    let report = checked.report();
+    let expected: Vec<_> = bytes
+        .iter()
+        .map(|bytes| (Verdict::Allowed, *bytes))
+        .collect();
+    assert_eq!(told(report), expected, "{}", checked.story());
+}

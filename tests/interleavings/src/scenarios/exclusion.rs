@@ -1,0 +1,101 @@
+//! Readings of driver objects and their destruction.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use shuttle::thread;
+
+use crate::exclusion::Exclusion;
+
+/// A driver object, in `std`'s types, which take no step of their own: the object itself, and
+/// whether the ledger knows it.
+struct Object {
+    is_alive: AtomicBool,
+    is_known: AtomicBool,
+    exclusion: &'static Exclusion,
+}
+
+impl Object {
+    fn new() -> Self {
+        Self {
+            is_alive: AtomicBool::new(true),
+            is_known: AtomicBool::new(true),
+            // A reading borrows it for ever.
+            exclusion: Box::leak(Box::new(Exclusion::new())),
+        }
+    }
+
+    /// As `pools` reads: the object is looked up after the reading has begun.
+    fn read(&self) {
+        let _reading = self.exclusion.read().expect("no destruction is lost");
+        self.touch();
+    }
+
+    fn touch(&self) {
+        if self.is_known.load(Ordering::SeqCst) {
+            for _ in 0..2 {
+                thread::yield_now();
+                assert!(
+                    self.is_alive.load(Ordering::SeqCst),
+                    "freed under a reading"
+                );
+            }
+        }
+    }
+
+    /// As the callbacks of a destroy call do; `works` is whether the driver destroys it.
+    fn destroy(&self, works: bool) {
+        self.is_known.store(false, Ordering::SeqCst);
+        self.exclusion.destruction_began();
+        if works {
+            self.is_alive.store(false, Ordering::SeqCst);
+        }
+        thread::yield_now();
+        self.is_known.store(!works, Ordering::SeqCst);
+        self.exclusion.destruction_ended();
+    }
+}
+
+/// An object is read and destroyed at once.
+pub fn a_reading_and_a_destruction() {
+    let object = Object::new();
+    thread::scope(|threads| {
+        threads.spawn(|| object.read());
+        threads.spawn(|| object.destroy(true));
+    });
+}
+
+/// Two threads read two objects, which two others destroy; one of these calls fails, and its
+/// object is read on.
+pub fn readings_and_destructions() {
+    let (ends, stays) = (Object::new(), Object::new());
+    // Both belong to the same exclusion.
+    let stays = Object {
+        exclusion: ends.exclusion,
+        ..stays
+    };
+    thread::scope(|threads| {
+        for _ in 0..2 {
+            threads.spawn(|| {
+                ends.read();
+                stays.read();
+            });
+        }
+        threads.spawn(|| ends.destroy(true));
+        threads.spawn(|| stays.destroy(false));
+    });
+    assert!(stays.is_known.load(Ordering::SeqCst));
+}
+
+/// A reading of contexts reads streams as well, while both are destroyed: nobody waits for ever.
+pub fn streams_are_read_under_contexts() {
+    let (context, stream) = (Object::new(), Object::new());
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            let _reading = context.exclusion.read().expect("no destruction is lost");
+            context.touch();
+            stream.read();
+        });
+        threads.spawn(|| stream.destroy(true));
+        threads.spawn(|| context.destroy(true));
+    });
+}

@@ -1,0 +1,188 @@
+//! Checks at the gate.
+
+use std::panic::{catch_unwind, resume_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use shuttle::thread;
+
+use crate::gate::{Gate, Manner, Turn};
+use crate::sync::{waits, waits_anew};
+
+use Manner::{Exclusive, Parallel};
+
+/// Who is inside, as the scenario sees it: between the two moments when the gate lets a check in
+/// and when the check leaves. In `std`'s types, which take no step of their own.
+#[derive(Default)]
+struct Inside {
+    all: AtomicUsize,
+    exclusive: AtomicUsize,
+    /// How often one came in while another was inside.
+    meetings: AtomicUsize,
+}
+
+impl Inside {
+    /// A check that has come in does its work. Answers whether another was inside meanwhile.
+    fn work(&self, manner: Manner) -> bool {
+        let exclusive = usize::from(manner == Exclusive);
+        let meetings = self.meetings.load(Ordering::SeqCst);
+        let others = self.all.fetch_add(1, Ordering::SeqCst);
+        self.meetings.fetch_add(others.min(1), Ordering::SeqCst);
+        self.exclusive.fetch_add(exclusive, Ordering::SeqCst);
+        thread::yield_now();
+        let met = self.meetings.load(Ordering::SeqCst) != meetings;
+        self.exclusive.fetch_sub(exclusive, Ordering::SeqCst);
+        self.all.fetch_sub(1, Ordering::SeqCst);
+        met
+    }
+
+    /// A check that waits its turn: an exclusive one meets nobody, and a parallel one no exclusive
+    /// one.
+    fn take_turn(&self, gate: &Gate, manner: Manner) {
+        let turn = gate.enter(manner);
+        assert_eq!(self.exclusive.load(Ordering::SeqCst), 0, "one was there");
+        if manner == Exclusive {
+            assert_eq!(self.all.load(Ordering::SeqCst), 0, "not alone");
+        }
+        let met = self.work(manner);
+        assert_eq!(turn_met(&turn, met), met, "a meeting that the gate missed");
+        if manner == Exclusive {
+            assert!(!turn.met_another(), "a meeting that the gate made up");
+        }
+    }
+}
+
+/// The gate may know of more: one that is inside and has not begun to work, or has ended.
+fn turn_met(turn: &Turn<'_>, met: bool) -> bool {
+    met && turn.met_another()
+}
+
+fn all_take_turns(manners: &[Manner]) {
+    let (gate, inside) = (Gate::new(), Inside::default());
+    thread::scope(|threads| {
+        for manner in manners {
+            threads.spawn(|| inside.take_turn(&gate, *manner));
+        }
+    });
+}
+
+/// Two exclusive checks come at once: one is inside, the other after it.
+pub fn two_exclusive_checks() {
+    all_take_turns(&[Exclusive, Exclusive]);
+}
+
+/// An exclusive check and a parallel one come at once.
+pub fn an_exclusive_check_and_a_parallel_one() {
+    all_take_turns(&[Exclusive, Parallel]);
+}
+
+/// Checks of both manners come at once, and all get in.
+pub fn a_crowd() {
+    all_take_turns(&[Exclusive, Parallel, Parallel, Exclusive, Parallel]);
+}
+
+/// Checks stand in line one after the other, while one is inside: they go in as they came.
+pub fn first_come_first_served() {
+    waits_anew();
+    let (gate, order) = (Gate::new(), Mutex::new(Vec::new()));
+    let line = [Exclusive, Parallel, Exclusive, Parallel];
+    thread::scope(|threads| {
+        let first = gate.enter(Exclusive);
+        for (number, manner) in line.into_iter().enumerate() {
+            let (gate, order) = (&gate, &order);
+            threads.spawn(move || {
+                let _turn = gate.enter(manner);
+                order.lock().unwrap().push(number);
+            });
+            while waits() <= number {
+                thread::yield_now();
+            }
+        }
+        drop(first);
+    });
+    assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3]);
+}
+
+/// A check stands in line behind a parallel one; parallel ones that come later have room beside
+/// that one, and yet wait.
+pub fn nobody_passes_the_line() {
+    waits_anew();
+    let (gate, order) = (Gate::new(), Mutex::new(Vec::new()));
+    thread::scope(|threads| {
+        let first = gate.enter(Parallel);
+        for (number, manner) in [Exclusive, Parallel].into_iter().enumerate() {
+            let (gate, order) = (&gate, &order);
+            threads.spawn(move || {
+                let _turn = gate.enter(manner);
+                order.lock().unwrap().push(manner);
+            });
+            while waits() <= number {
+                thread::yield_now();
+            }
+        }
+        drop(first);
+    });
+    assert_eq!(*order.lock().unwrap(), [Exclusive, Parallel]);
+}
+
+/// The body of an exclusive check starts a thread that begins a check of its own, and waits for
+/// it, while others stand in line: that one goes in at once, both know that they met, and those in
+/// line meet neither.
+pub fn a_check_that_the_one_inside_waits_for() {
+    let (gate, inside) = (Gate::new(), Inside::default());
+    thread::scope(|threads| {
+        threads.spawn(|| inside.take_turn(&gate, Exclusive));
+        threads.spawn(|| inside.take_turn(&gate, Parallel));
+        let outer = gate.enter(Exclusive);
+        inside.exclusive.fetch_add(1, Ordering::SeqCst);
+        inside.all.fetch_add(1, Ordering::SeqCst);
+        let inner = threads.spawn(|| {
+            let inner = gate.enter_now(Exclusive);
+            thread::yield_now();
+            assert!(inner.met_another());
+        });
+        inner.join().unwrap();
+        assert!(outer.met_another());
+        thread::yield_now();
+        inside.all.fetch_sub(1, Ordering::SeqCst);
+        inside.exclusive.fetch_sub(1, Ordering::SeqCst);
+        drop(outer);
+    });
+}
+
+/// A program's own thread begins a check at any moment, and nobody waits for it: whoever it meets
+/// knows, it knows, and all get in.
+pub fn a_check_of_the_program_s_own() {
+    let (gate, inside) = (Gate::new(), Inside::default());
+    let take = |turn: Turn<'_>, manner| {
+        let met = inside.work(manner);
+        assert_eq!(turn_met(&turn, met), met, "a meeting that the gate missed");
+    };
+    thread::scope(|threads| {
+        threads.spawn(|| take(gate.enter_now(Exclusive), Exclusive));
+        threads.spawn(|| take(gate.enter(Exclusive), Exclusive));
+        threads.spawn(|| take(gate.enter_now(Parallel), Parallel));
+        threads.spawn(|| take(gate.enter(Parallel), Parallel));
+    });
+    assert!(!gate.enter(Exclusive).met_another(), "nobody is left");
+}
+
+/// A check panics inside: the others get in, and meet nobody.
+pub fn a_panic_inside() {
+    let (gate, inside) = (Gate::new(), Inside::default());
+    thread::scope(|threads| {
+        for manner in [Exclusive, Parallel] {
+            let (gate, inside) = (&gate, &inside);
+            threads.spawn(move || inside.take_turn(gate, manner));
+        }
+        threads.spawn(|| {
+            // Not `panic!`, at which the checker would stop.
+            let body = || {
+                let _turn = gate.enter(Exclusive);
+                inside.work(Exclusive);
+                resume_unwind(Box::new("on purpose"));
+            };
+            assert!(catch_unwind(std::panic::AssertUnwindSafe(body)).is_err());
+        });
+    });
+}

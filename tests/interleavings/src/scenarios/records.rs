@@ -1,0 +1,162 @@
+//! Records that come and go on several threads.
+
+use shuttle::rand::{Rng, thread_rng};
+use shuttle::sync::mpsc;
+use shuttle::thread;
+
+use super::world::{REFUSED, World, caller};
+use crate::ledger::event::{Caller, ContextUid};
+use crate::ledger::{Ledger, ScopeId};
+
+const FIRST: ScopeId = ScopeId(1);
+const SECOND: ScopeId = ScopeId(2);
+const OTHER_CONTEXT: ContextUid = ContextUid(2);
+
+/// Two tests at once, one that leaks and one that does not, each on a thread with a helper, each
+/// judged at its own end, whatever the other does then. The driver hands an address that one frees
+/// to the other at once.
+pub fn a_leaking_test_and_a_clean_one() {
+    let world = World::new(&[]);
+    let test = |number: u32, scope: ScopeId, leaks: usize| {
+        assert!(world.ledger.open_scope(scope));
+        thread::scope(|threads| {
+            threads.spawn(|| {
+                let helper = caller(number + 10, scope);
+                world.free(world.allocate(helper), helper);
+            });
+            let own = caller(number, scope);
+            let freed = world.allocate(own);
+            for _ in 0..leaks {
+                world.allocate(own);
+            }
+            world.free(freed, own);
+        });
+        assert_eq!(world.ledger.live_in(scope) as usize, leaks, "the count");
+        assert_eq!(world.records_of(scope).len(), leaks, "the records");
+        let returned = world.ledger.close_scope(scope);
+        assert_eq!(returned.count, 0, "nothing was another's");
+    };
+    thread::scope(|threads| {
+        threads.spawn(|| test(1, FIRST, 1));
+        threads.spawn(|| test(2, SECOND, 0));
+    });
+    world.agrees(&[]);
+}
+
+/// The same with all of it on one stripe of threads and one slot of scopes after the other: a test
+/// ends and its number's slot passes to the next one, while a thread it left behind goes on.
+pub fn a_thread_outlives_its_test() {
+    let world = World::new(&[FIRST]);
+    let next = ScopeId(FIRST.0 + 4096);
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            let late = caller(1, FIRST);
+            let address = world.allocate(late);
+            world.allocate(late);
+            world.free(address, late);
+        });
+        world.ledger.close_scope(FIRST);
+        assert!(world.ledger.open_scope(next));
+        let own = caller(17, next);
+        let freed = world.allocate(own);
+        world.allocate(own);
+        world.free(freed, own);
+        assert_eq!(world.ledger.live_in(next), 1);
+    });
+    world.agrees(&[next]);
+}
+
+/// Threads do what they like: allocate, free, fail to free, have a free recorded into a graph.
+pub fn anything_at_once() {
+    let world = World::new(&[FIRST, SECOND]);
+    thread::scope(|threads| {
+        for number in 1..=3 {
+            let world = &world;
+            threads.spawn(move || do_anything(world, caller(number, ScopeId(number % 3))));
+        }
+    });
+    world.agrees(&[FIRST, SECOND]);
+}
+
+fn do_anything(world: &World, caller: Caller) {
+    let mut own = Vec::new();
+    for _ in 0..4 {
+        let any = |own: &[u64]| thread_rng().gen_range(0..own.len());
+        match thread_rng().gen_range(0..5) {
+            1 | 2 if !own.is_empty() => {
+                let address = own.swap_remove(any(&own));
+                assert_eq!(world.free(address, caller), 0);
+            }
+            3 if !own.is_empty() => world.fail_to_free(own[any(&own)], caller),
+            4 if !own.is_empty() => world.record_free(own[any(&own)], caller),
+            _ => own.push(world.allocate(caller)),
+        }
+    }
+}
+
+/// One test's thread allocates, another's frees: what was made meanwhile is no credit of either.
+pub fn freed_by_another_test() {
+    let world = World::new(&[FIRST, SECOND]);
+    let (hand_over, handed_over) = mpsc::channel();
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            for _ in 0..3 {
+                let address = world.allocate(caller(1, FIRST));
+                hand_over.send(address).unwrap();
+            }
+        });
+        threads.spawn(|| {
+            for _ in 0..2 {
+                let address = handed_over.recv().unwrap();
+                assert_eq!(world.free(address, caller(2, SECOND)), 0);
+            }
+        });
+    });
+    world.agrees(&[FIRST, SECOND]);
+    assert_eq!(world.ledger.close_scope(FIRST).count, 0);
+    assert_eq!(world.ledger.close_scope(SECOND).count, 0);
+}
+
+/// Two threads free the same address at once, and the driver refuses one of them.
+pub fn freed_twice_at_once() {
+    let world = World::new(&[FIRST]);
+    let address = world.allocate(caller(1, FIRST));
+    thread::scope(|threads| {
+        let free = |number| world.free(address, caller(number, FIRST));
+        let first = threads.spawn(move || free(1));
+        let second = threads.spawn(move || free(2));
+        let errors = [first.join().unwrap(), second.join().unwrap()];
+        assert!(errors.contains(&0) && errors.contains(&REFUSED));
+    });
+    world.agrees(&[FIRST]);
+}
+
+/// A context ends while others allocate in it and free what is there.
+pub fn a_context_ends() {
+    let world = World::new(&[FIRST, SECOND]);
+    let old = world.allocate_in(OTHER_CONTEXT, caller(1, FIRST));
+    let old = old.expect("the context is there still");
+    world.allocate(caller(1, FIRST));
+    thread::scope(|threads| {
+        threads.spawn(|| world.allocate_in(OTHER_CONTEXT, caller(2, FIRST)));
+        threads.spawn(|| world.free(old, caller(3, FIRST)));
+        threads.spawn(|| world.end_context(OTHER_CONTEXT, caller(4, SECOND)));
+    });
+    world.agrees(&[FIRST, SECOND]);
+}
+
+/// The stacks of several threads: one number for each, whoever meets it first.
+pub fn one_stack_from_several_threads() {
+    let ledger = Ledger::new();
+    let stacks = ledger.stacks();
+    thread::scope(|threads| {
+        let meet = |frame: usize| [stacks.intern(&[7]), stacks.intern(&[frame, 8])];
+        let first = threads.spawn(move || meet(1));
+        let second = threads.spawn(move || meet(2));
+        let [first, second] = [first.join().unwrap(), second.join().unwrap()];
+        assert_eq!(first[0], second[0]);
+        assert_ne!(first[1], second[1]);
+        assert_eq!(stacks.frames(first[0]), [7]);
+        assert_eq!(stacks.frames(second[1]), [2, 8]);
+    });
+}

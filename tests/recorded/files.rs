@@ -1,0 +1,98 @@
+//! The recordings in `tests/recordings`: what real GPUs did, judged by the code of today.
+
+use std::fmt::Write;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use gpu_leak_check::recording::{self, Replay};
+use gpu_leak_check::report::model::Report;
+
+/// The variable that has expectations written instead of compared.
+const BLESS: &str = "RECORDINGS_BLESS";
+
+#[test]
+fn every_recording_is_judged_as_expected() {
+    let Ok(recordings) = recordings() else {
+        // A test program that was carried to another machine has no such folder beside it.
+        return;
+    };
+    assert!(!recordings.is_empty(), "there are no recordings");
+    let mut wrong = String::new();
+    for path in recordings {
+        let found = match recording::replay(&path) {
+            Ok(replay) => told(&replay),
+            Err(error) => format!("{error}\n"),
+        };
+        let expected = path.with_extension("expected");
+        if std::env::var_os(BLESS).is_some() {
+            fs::write(&expected, &found).expect("a writable folder");
+        }
+        let expected = fs::read_to_string(&expected).unwrap_or_else(|_| "nothing\n".to_owned());
+        if found != expected {
+            let name = path.display();
+            let _ = writeln!(wrong, "{name}\n--- expected\n{expected}--- found\n{found}");
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{wrong}if this is right, run once more with {BLESS}=1"
+    );
+}
+
+fn recordings() -> io::Result<Vec<PathBuf>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings");
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|end| end == "jsonl") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// What a person would want to know, a line each.
+fn told(replay: &Replay) -> String {
+    let mut text = String::new();
+    let header = &replay.header;
+    let _ = writeln!(
+        text,
+        "devices {}, driver {}, CUPTI {}",
+        if header.devices.is_empty() {
+            "unnamed".to_owned()
+        } else {
+            header.devices.join(", ")
+        },
+        header.driver.as_deref().unwrap_or("none"),
+        header.cupti.as_deref().unwrap_or("none"),
+    );
+    for report in &replay.reports {
+        tell(report, &mut text);
+    }
+    for test in &replay.unfinished {
+        let _ = writeln!(text, "{test}: unfinished");
+    }
+    text
+}
+
+fn tell(report: &Report, text: &mut String) {
+    let _ = writeln!(text, "{}: {}", report.test, report.verdict.name());
+    for finding in &report.findings {
+        let kind = finding.kind.map_or("reserve", |kind| kind.name());
+        let _ = writeln!(
+            text,
+            "  {}: {} × {kind}, {} bytes, {} on {}, taken at {}",
+            finding.verdict.name(),
+            finding.count,
+            finding.bytes,
+            finding.layer,
+            finding.place,
+            finding.site.location(),
+        );
+    }
+    for note in &report.notes {
+        let _ = writeln!(text, "  note: {note}");
+    }
+}

@@ -1,0 +1,387 @@
+//! What a process records while it runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, abort, id};
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::recording::{self, Replay};
+use gpu_leak_check::report::model::{Report, Site, Verdict};
+use gpu_leak_kernels::{Device, Tensor};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+use gpu_leak_tests::fake::Fake;
+use gpu_leak_tests::gpu;
+use tempfile::TempDir;
+
+use super::programs::{ALL, GPU_ONLY};
+use crate::kinds;
+
+/// A checked test in a process of its own, and the recording that it made.
+pub(super) struct Recorded {
+    pub(super) checked: Checked,
+    pub(super) path: PathBuf,
+    _folder: TempDir,
+}
+
+impl Recorded {
+    /// Runs a test on this machine's GPU, else on the stand-in.
+    pub(super) fn run(test: &str) -> Self {
+        Self::run_with(test, &[])
+    }
+
+    /// As [`Self::run`], with these variables.
+    fn run_with(test: &str, variables: &[(&str, &str)]) -> Self {
+        let fake = Fake::new();
+        let run = if gpu::is_present() {
+            Run::of(test)
+        } else {
+            fake.run(test).env("RECORD_ON", "embedded")
+        };
+        let with = |run: Run, (name, value): &(&str, &str)| run.env(name, value);
+        Self::finish(variables.iter().fold(run, with))
+    }
+
+    fn finish(run: Run) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("recording.jsonl");
+        Self {
+            checked: checked::finish(run.env("GPU_LEAK_CHECK_RECORD", &path)),
+            path,
+            _folder: folder,
+        }
+    }
+
+    #[track_caller]
+    pub(super) fn replay(&self) -> Replay {
+        match recording::replay(&self.path) {
+            Ok(replay) => replay,
+            Err(error) => panic!("{error}\n{}", self.checked.story()),
+        }
+    }
+}
+
+/// Fails unless the replay comes to the very reports of the run.
+#[track_caller]
+pub(super) fn assert_judged_alike(recorded: &Recorded) {
+    let replay = recorded.replay();
+    let live: Vec<_> = recorded.checked.reports.iter().map(comparable).collect();
+    let again: Vec<_> = replay.reports.iter().map(comparable).collect();
+    assert_eq!(live, again, "{}", recorded.checked.story());
+    assert_eq!(recorded.checked.aborted, replay.unfinished);
+    assert!(!replay.torn);
+}
+
+/// A report without what it cost, and without where this machine keeps the sources of others: a
+/// recording has neither.
+fn comparable(report: &Report) -> Report {
+    let mut report = report.clone();
+    report.waited_ms = 0;
+    report.overhead_ms = 0.0;
+    for finding in &mut report.findings {
+        shorten(&mut finding.site);
+        if let Some(failed) = &mut finding.failed {
+            shorten(&mut failed.site);
+        }
+    }
+    report
+}
+
+fn shorten(site: &mut Site) {
+    for file in site
+        .frames
+        .iter_mut()
+        .filter_map(|frame| frame.file.as_mut())
+    {
+        if let Some(at) = file.find("/registry/src/") {
+            file.drain(..at);
+        }
+    }
+}
+
+#[test]
+fn every_program_is_judged_again_as_it_was() {
+    for name in ALL {
+        if gpu::is_present() || !GPU_ONLY.contains(&name) {
+            assert_judged_alike(&Recorded::run(&format!("recorded::programs::{name}")));
+        }
+    }
+}
+
+/// Tests whose attribute says what may stay.
+const ALLOWING: [&str; 2] = [
+    "settings::allowed::keeps_its_table",
+    "settings::allowed::keeps_more_than_its_table",
+];
+
+/// The bodies of this claim's tests: leaks, failing calls, broken contexts, strangers, nested checks.
+fn assert_bodies_are_judged_alike(claim: &str, at_least: usize) {
+    let program = std::env::current_exe().expect("the path of this program");
+    let list = Command::new(program)
+        .args(["--list", "--ignored", "--format", "terse", claim])
+        .output()
+        .expect("a list of tests");
+    let list = String::from_utf8(list.stdout).expect("names");
+    let mut judged = 0;
+    let tests = list.lines().filter_map(|line| line.strip_suffix(": test"));
+    // What an attribute allows is not recorded.
+    for test in tests.filter(|test| !ALLOWING.contains(test)) {
+        let recorded = Recorded::run(test);
+        // Some run no check on this machine.
+        if recorded.path.exists() {
+            assert_judged_alike(&recorded);
+            judged += 1;
+        }
+    }
+    assert!(judged >= at_least, "only {judged} of {claim}");
+}
+
+#[test]
+fn every_body_of_the_boundary_is_judged_again_as_it_was() {
+    assert_bodies_are_judged_alike("boundary::", 30);
+}
+
+#[test]
+fn every_planted_leak_is_judged_again_as_it_was() {
+    assert_bodies_are_judged_alike("detects::planted::", 3);
+    assert_bodies_are_judged_alike("regressions::memory::", 4);
+    assert_bodies_are_judged_alike("regressions::allocators::", 2);
+}
+
+/// A leak of every kind: graph memory, physical memory, what has counted references.
+#[test]
+fn a_leak_of_every_kind_is_judged_again_as_it_was() {
+    for kind in kinds::names() {
+        let row = [(kinds::ROW, kind)];
+        let recorded = Recorded::run_with("kinds::child_that_leaks", &row);
+        // A GPU cannot do everything.
+        assert!(gpu::is_present() || recorded.path.exists(), "{kind}");
+        if recorded.path.exists() {
+            assert_judged_alike(&recorded);
+        }
+    }
+}
+
+#[test]
+fn every_budget_growth_and_expectation_is_judged_again_as_it_was() {
+    assert_bodies_are_judged_alike("settings::", 10);
+}
+
+/// Programs of the caching allocator, drawn at random: probes, claims and reserves.
+#[test]
+fn every_allocator_s_program_is_judged_again_as_it_was() {
+    assert_bodies_are_judged_alike("conformance::watched::", 5);
+}
+
+#[test]
+fn what_may_stay_is_what_the_caller_of_the_replay_says() {
+    let recorded = Recorded::run(ALLOWING[0]);
+    assert_eq!(recorded.checked.report().verdict, Verdict::Allowed);
+    let by_default = recorded.replay();
+    assert_eq!(by_default.reports[0].verdict, Verdict::Leaked);
+
+    let file = recorded.path.with_extension("toml");
+    let text = "[[allow]]\nfn = '*lookup_table'\nreason = 'shared by all models'";
+    fs::write(&file, text).expect("a file beside the recording");
+    let replay = recording::replay_allowing(&recorded.path, &file).expect("a recording");
+    let [finding] = &replay.reports[0].findings[..] else {
+        panic!("{:?}", replay.reports)
+    };
+    assert_eq!((finding.verdict, finding.bytes), (Verdict::Allowed, 100));
+    let note = format!("allowed by {}:1: shared by all models", file.display());
+    assert_eq!(finding.notes, [note]);
+
+    fs::write(&file, "[[allow]]\nfn = 3").expect("the same file");
+    let error = recording::replay_allowing(&recorded.path, &file).expect_err("a bad file");
+    let place = format!("{}:2:6: ", file.display());
+    assert!(error.to_string().starts_with(&place), "{error}");
+}
+
+#[test]
+fn a_leak_is_told_with_bytes_kind_and_line() {
+    let recorded = Recorded::run("recorded::programs::keeps_an_allocation");
+    let replay = recorded.replay();
+    let [report] = &replay.reports[..] else {
+        panic!("{:?}", replay.reports)
+    };
+    let [leak] = &report.findings[..] else {
+        panic!("{report:?}")
+    };
+    assert_eq!(leak.verdict, Verdict::Leaked);
+    assert_eq!(
+        (leak.kind, leak.count, leak.bytes),
+        (Some(Kind::Linear), 1, 2048)
+    );
+    let line = include_str!("programs.rs")
+        .lines()
+        .position(|line| line.ends_with("// leak: kept"));
+    let line = line.expect("the mark is there") + 1;
+    assert_eq!(
+        leak.site.location(),
+        format!("tests/recorded/programs.rs:{line}")
+    );
+    let header = &replay.header;
+    assert!(
+        header.driver.is_some() && header.cupti.is_some(),
+        "{header:?}"
+    );
+}
+
+#[test]
+fn a_recording_tells_nothing_of_the_machine_it_was_made_on() {
+    let recorded = Recorded::run("recorded::programs::keeps_an_allocation");
+    let text = fs::read_to_string(&recorded.path).expect("a recording");
+    let home = std::env::var("HOME").expect("a home");
+    for place in [env!("CARGO_MANIFEST_DIR"), &format!("{home}/")] {
+        assert!(!text.contains(place), "{place} is in the recording");
+    }
+}
+
+#[test]
+fn a_second_process_with_p_in_its_name_has_a_file_of_its_own() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for _ in 0..2 {
+        let run = Run::of("recorded::live::keeps_an_embedded_tensor");
+        let record = folder.path().join("made/of-%p.jsonl");
+        let checked = checked::finish(run.env("GPU_LEAK_CHECK_RECORD", record));
+        assert_eq!(checked.report().verdict, Verdict::Leaked);
+    }
+    let files: Vec<_> = fs::read_dir(folder.path().join("made"))
+        .expect("a folder made for the recording")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    assert_eq!(files.len(), 2);
+    for file in files {
+        let replay = recording::replay(&file).expect("a recording");
+        let pid = replay.header.pid;
+        assert!(file.ends_with(format!("of-{pid}.jsonl")), "{file:?}");
+        assert_ne!(pid, id());
+        assert_eq!(replay.reports[0].verdict, Verdict::Leaked);
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn keeps_an_embedded_tensor() -> gpu_leak_kernels::Result<()> {
+    let device = Device::embedded()?;
+    std::mem::forget(Tensor::zeros([256], &device)?);
+    Ok(())
+}
+
+#[test]
+fn an_isolated_test_leaves_its_parent_s_recording_alone() {
+    let recorded = Recorded::run("recorded::live::calls_an_isolated_test");
+    let folder = recorded.path.parent().expect("a folder");
+    let mut told = Vec::new();
+    for entry in fs::read_dir(folder).expect("the folder") {
+        let replay = recording::replay(entry.expect("an entry").path()).expect("a recording");
+        let tests = replay.reports.iter().map(|report| report.test.clone());
+        told.push((replay.header.pid, tests.collect::<Vec<_>>()));
+    }
+    told.sort_by_key(|(_, tests)| tests.len());
+    let [(child, isolated), (parent, others)] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert_ne!(child, parent);
+    assert_eq!(*isolated, ["recorded::live::is_isolated"]);
+    assert_eq!(*others, ["recorded::live::is_clean"; 2]);
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn calls_an_isolated_test() {
+    is_clean();
+    is_isolated();
+    is_clean();
+}
+
+#[gpu_leak_check]
+#[ignore = "called by another"]
+#[test]
+fn is_clean() {}
+
+#[gpu_leak_check(isolate)]
+#[ignore = "called by another"]
+#[test]
+fn is_isolated() {}
+
+#[test]
+fn a_file_that_cannot_be_written_is_one_note_and_the_check_goes_on() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("a-file");
+    fs::write(&file, "in the way").expect("a file");
+    let run = Run::of("recorded::live::keeps_an_embedded_tensor");
+    let checked = checked::finish(run.env("GPU_LEAK_CHECK_RECORD", file.join("inside.jsonl")));
+    assert_eq!(checked.report().verdict, Verdict::Leaked);
+    let notes = checked.child.stderr.matches("nothing is recorded").count();
+    assert_eq!(notes, 1, "{}", checked.story());
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_what_it_was_told() {
+    for death in ["aborts", "is_killed"] {
+        let test = format!("recorded::live::{death}");
+        let recorded = Recorded::finish(Run::of(&test));
+        let replay = recorded.replay();
+        assert_eq!(replay.unfinished, [test]);
+        assert!(replay.reports.is_empty() && !replay.torn);
+        let text = fs::read_to_string(&recorded.path).expect("a recording");
+        assert!(text.contains(r#""created""#), "{text}");
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "ends its process"]
+#[test]
+fn aborts() {
+    let _ = keep_one();
+    abort();
+}
+
+#[gpu_leak_check]
+#[ignore = "ends its process"]
+#[test]
+fn is_killed() {
+    let _ = keep_one();
+    let kill = Command::new("kill")
+        .args(["-9", &id().to_string()])
+        .status();
+    panic!("still alive: {kill:?}");
+}
+
+fn keep_one() -> gpu_leak_kernels::Result<()> {
+    std::mem::forget(Tensor::zeros([256], &Device::embedded()?)?);
+    Ok(())
+}
+
+#[test]
+fn a_line_that_was_cut_off_is_left_out() {
+    let recorded = Recorded::finish(Run::of("recorded::live::keeps_an_embedded_tensor"));
+    let whole = fs::read(&recorded.path).expect("a recording");
+    cut(&recorded.path, &whole, whole.len() - 1);
+    let replay = recorded.replay();
+    assert!(replay.torn && replay.reports.is_empty());
+    assert_eq!(
+        replay.unfinished,
+        ["recorded::live::keeps_an_embedded_tensor"]
+    );
+}
+
+fn cut(path: &Path, whole: &[u8], length: usize) {
+    fs::write(path, &whole[..length]).expect("a shorter recording");
+}
+
+#[test]
+fn what_two_processes_wrote_into_one_file_is_refused_with_the_remedy() {
+    let recorded = Recorded::finish(Run::of("recorded::live::keeps_an_embedded_tensor"));
+    let whole = fs::read(&recorded.path).expect("a recording");
+    let lines = whole.iter().filter(|byte| **byte == b'\n').count();
+    fs::write(&recorded.path, whole.repeat(2)).expect("a longer file");
+    let error = recording::replay(&recorded.path).expect_err("two headers");
+    let place = format!("{}:{}: ", recorded.path.display(), lines + 1);
+    let message = error.to_string();
+    assert!(message.starts_with(&place), "{message}");
+    assert!(message.contains("%p"), "{message}");
+}

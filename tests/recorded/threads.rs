@@ -1,0 +1,57 @@
+//! Threads that race in the ledger.
+
+use std::sync::Barrier;
+use std::thread;
+
+use cudarc::driver::CudaContext;
+use cudarc::driver::result::stream;
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::Verdict;
+
+use super::live::{Recorded, assert_judged_alike};
+
+const THREADS: usize = 8;
+const ROUNDS: usize = 200;
+
+#[test]
+fn eight_racing_threads_are_judged_again_as_they_were() {
+    let recorded = Recorded::run("recorded::threads::race");
+    assert_judged_alike(&recorded);
+    let report = recorded.checked.report();
+    assert_eq!(report.verdict, Verdict::Leaked);
+    let kept: u64 = report.findings.iter().map(|finding| finding.count).sum();
+    assert_eq!(kept, THREADS as u64);
+}
+
+/// Streams, because the driver gives their handles to another thread as soon as they are back.
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn race() {
+    let context = CudaContext::new(0).expect("device 0 has a context");
+    std::mem::forget(context.clone());
+    let start = Barrier::new(THREADS);
+    let one_thread = || {
+        context.bind_to_thread().expect("a live context");
+        start.wait();
+        for _ in 0..ROUNDS {
+            destroy(create());
+        }
+        create();
+    };
+    thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(one_thread);
+        }
+    });
+}
+
+fn create() -> cudarc::driver::sys::CUstream {
+    stream::create(stream::StreamKind::NonBlocking).expect("a stream")
+}
+
+#[expect(unsafe_code, reason = "the driver's own call")]
+fn destroy(taken: cudarc::driver::sys::CUstream) {
+    // SAFETY: the caller took it and uses it no more.
+    unsafe { stream::destroy(taken) }.expect("a live stream");
+}

@@ -1,0 +1,85 @@
+//! Whole suites in one process: many checks at once, checked tests beside unchecked ones, tests that
+//! share what they make once.
+//!
+//! The suites are ignored; tests beside them run each in a process of its own, on the embedded device
+//! and on a GPU where there is one. A run is repeated a few times, and a hundred times where a GPU is
+//! there or `SUITE_RUNS` says 100.
+
+mod many;
+mod shared;
+mod unchecked;
+
+use std::env;
+use std::sync::OnceLock;
+
+use gpu_leak_check::report::model::Report;
+use gpu_leak_kernels::{Device, Result, Tensor};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+use gpu_leak_tests::gpu;
+
+/// Tells a suite's process which device to use.
+const DEVICE: &str = "SUITE_DEVICE";
+/// Tells it to make the device before the first check.
+const WARM: &str = "SUITE_WARM";
+
+/// The device that the tests of a suite share, made when it is first needed.
+fn device() -> &'static Device {
+    static SHARED: OnceLock<Device> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let device = match env::var(DEVICE).as_deref() {
+            Ok("cuda") => Device::cuda(0),
+            _ => Device::embedded(),
+        };
+        device.expect("the parent has seen that it is there")
+    })
+}
+
+#[gpu_leak_check::warmup]
+fn the_device_and_its_plans() {
+    if env::var_os(WARM).is_some() {
+        take(1).expect("memory");
+        shared::fill_the_cache().expect("memory");
+    }
+}
+
+/// A tensor of this many blocks of 512 bytes, the allocator's unit.
+fn take(blocks: usize) -> Result<Tensor> {
+    Tensor::zeros([blocks * BLOCK / size_of::<f32>()], device())
+}
+
+const BLOCK: usize = 512;
+
+/// The devices of this machine to run suites on.
+fn devices() -> &'static [&'static str] {
+    match gpu::is_present() {
+        true => &["embedded", "cuda"],
+        false => &["embedded"],
+    }
+}
+
+/// How often a suite is run; `few` where neither a GPU nor a variable asks for more.
+fn runs(few: u64) -> u64 {
+    let asked = env::var("SUITE_RUNS").ok();
+    let asked = asked.map(|runs| runs.parse().expect("SUITE_RUNS is a number"));
+    asked.unwrap_or(if gpu::is_present() { 100 } else { few })
+}
+
+/// Runs the suite of this module, whose device is made before its first check.
+fn run_warm(module: &str, threads: u32, device: &str, variables: &[(&str, &str)]) -> Checked {
+    let run = Run::of_all(module, threads)
+        .env(DEVICE, device)
+        .env(WARM, "1");
+    let run = variables
+        .iter()
+        .fold(run, |run, (name, value)| run.env(name, value));
+    checked::finish(run)
+}
+
+/// The report of one test of a suite.
+#[track_caller]
+fn report<'a>(checked: &'a Checked, test: &str) -> &'a Report {
+    let mut reports = checked.reports.iter();
+    let report = reports.find(|report| report.test.ends_with(&format!("::{test}")));
+    report.unwrap_or_else(|| panic!("no report of {test}\n{}", checked.story()))
+}

@@ -1,0 +1,179 @@
+//! Forty tests that share a device, a cuBLAS handle and a cache of plans, each made by whichever test
+//! needs it first.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::sync::{Mutex, PoisonError};
+
+use gpu_leak_check::report::model::{Finding, Report, Verdict};
+use gpu_leak_kernels::{Result, Tensor};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+
+use super::{DEVICE, WARM, device, devices};
+
+/// Tells one test of the suite to leak.
+const LEAKS: &str = "SUITE_LEAKS";
+const LEAKING: &str = "t17";
+const TESTS: usize = 40;
+const PLANS: usize = 5;
+const SUITE: &str = "shared::suite";
+
+macro_rules! suite {
+    ($($name:ident)+) => {
+        mod suite {
+            use gpu_leak_check::gpu_leak_check;
+            $(#[gpu_leak_check]
+            #[ignore = "one of a suite"]
+            #[test]
+            fn $name() -> gpu_leak_kernels::Result<()> {
+                super::works(stringify!($name))
+            })+
+        }
+
+        const NAMES: [&str; TESTS] = [$(stringify!($name)),+];
+    };
+}
+
+suite!(
+    t00 t01 t02 t03 t04 t05 t06 t07 t08 t09 t10 t11 t12 t13 t14 t15 t16 t17 t18 t19
+    t20 t21 t22 t23 t24 t25 t26 t27 t28 t29 t30 t31 t32 t33 t34 t35 t36 t37 t38 t39
+);
+
+static CACHE: Mutex<BTreeMap<usize, Tensor>> = Mutex::new(BTreeMap::new());
+
+/// One for each width, kept for good.
+fn plan(number: usize) -> Result<Tensor> {
+    let width = 64 * (number % PLANS + 1);
+    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(plan) = cache.get(&width) {
+        return Ok(plan.clone());
+    }
+    let made = Tensor::rand([width, width], device())?;
+    cache.insert(width, made.clone());
+    Ok(made)
+}
+
+/// What a warm-up makes: every plan, and the handle with which they are used.
+pub(super) fn fill_the_cache() -> Result<()> {
+    (0..PLANS).try_for_each(|number| works_with(number).map(drop))
+}
+
+fn works_with(number: usize) -> Result<Tensor> {
+    let plan = plan(number)?;
+    plan.matmul(&plan)
+}
+
+fn works(name: &str) -> Result<()> {
+    let number = name[1..].parse().expect("a number behind the t");
+    let product = works_with(number)?;
+    if name == LEAKING && env::var_os(LEAKS).is_some() {
+        std::mem::forget(product);
+    }
+    Ok(())
+}
+
+/// Runs them all in one process.
+fn run(device: &str, variables: &[(&str, &str)]) -> Checked {
+    let run = Run::of_all(SUITE, 8).env(DEVICE, device);
+    let run = variables
+        .iter()
+        .fold(run, |run, (name, value)| run.env(name, value));
+    let checked = checked::finish(run);
+    assert_eq!(checked.reports.len(), TESTS, "{}", checked.story());
+    checked
+}
+
+/// The allocator's blocks that are told as first use, one a plan.
+fn plans(report: &Report) -> impl Iterator<Item = &Finding> {
+    let findings = report.findings.iter();
+    findings.filter(|finding| {
+        finding.verdict == Verdict::FirstUse
+            && finding.layer.to_string() == "allocator:gpu-leak-kernels"
+    })
+}
+
+#[test]
+fn the_first_day_of_a_suite_fails_nothing_and_tells_each_first_use_once() {
+    for device in devices() {
+        let checked = run(device, &[]);
+        assert!(checked.child.status.success(), "{}", checked.story());
+        let told: Vec<_> = checked.reports.iter().flat_map(plans).collect();
+        let made: u64 = told.iter().map(|finding| finding.count).sum();
+        assert_eq!(made, PLANS as u64, "{}", checked.story());
+        let first: Vec<_> = checked
+            .reports
+            .iter()
+            .filter(|report| report.verdict == Verdict::FirstUse)
+            .collect();
+        assert!(first.len() <= PLANS, "{}", checked.story());
+    }
+}
+
+#[test]
+fn a_process_for_each_test_fails_nothing_either() {
+    for device in devices() {
+        for test in NAMES {
+            let run = Run::of(&format!("{SUITE}::{test}"))
+                .env(DEVICE, device)
+                .env("NEXTEST", "1");
+            let checked = checked::finish(run);
+            assert!(checked.child.status.success(), "{}", checked.story());
+            let report = checked.report();
+            assert_eq!(report.verdict, Verdict::FirstUse, "{}", checked.story());
+            assert_eq!(plans(report).count(), 1, "{}", checked.story());
+        }
+    }
+}
+
+#[test]
+fn where_first_use_fails_the_remedies_are_told_by_name() {
+    let checked = run("embedded", &[("GPU_LEAK_CHECK_FIRST_USE", "fail")]);
+    assert!(!checked.child.status.success(), "{}", checked.story());
+    for remedy in [
+        "#[gpu_leak_check::warmup]",
+        "#[gpu_leak_check(allow(\"fn:",
+        "before the first check",
+    ] {
+        assert!(checked.child.stderr.contains(remedy), "{}", checked.story());
+    }
+}
+
+#[test]
+fn a_warm_up_makes_a_suite_clean_where_first_use_fails() {
+    for device in devices() {
+        let variables = [("GPU_LEAK_CHECK_FIRST_USE", "fail"), (WARM, "1")];
+        run(device, &variables).assert_clean();
+    }
+}
+
+#[test]
+fn an_entry_in_the_file_lets_first_use_pass_where_it_fails() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("gpu.toml");
+    let text = "[[allow]]\nfn = '*::shared::plan'\nreason = 'kept for good'\n";
+    fs::write(&file, text).expect("a file");
+    let file = file.to_str().expect("a path in UTF-8");
+    let variables = [
+        ("GPU_LEAK_CHECK_FIRST_USE", "fail"),
+        ("GPU_LEAK_CHECK_CONFIG", file),
+    ];
+    let checked = run("embedded", &variables);
+    assert!(checked.child.status.success(), "{}", checked.story());
+}
+
+#[test]
+fn one_true_leak_among_first_uses_is_found() {
+    for device in devices() {
+        let checked = run(device, &[(LEAKS, "1")]);
+        let leaked: Vec<_> = checked
+            .reports
+            .iter()
+            .filter(|report| report.verdict == Verdict::Leaked)
+            .map(|report| report.test.rsplit("::").next())
+            .collect();
+        assert_eq!(leaked, [Some(LEAKING)], "{}", checked.story());
+        assert!(!checked.child.status.success(), "{}", checked.story());
+    }
+}
