@@ -53,6 +53,7 @@ impl<'run> Overview<'run> {
         for unowned in run.unowned() {
             summary.add_unowned(unowned.count, unowned.bytes);
         }
+        run.late().for_each(|late| summary.note(&late.told()));
         let mut aborted: Vec<&str> = run.aborted().map(|began| began.test.as_str()).collect();
         for test in &aborted {
             summary.add_aborted(test);

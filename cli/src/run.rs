@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use gpu_leak_check::report::json::{self, Began, RunFile, Unowned};
+use gpu_leak_check::report::json::{self, Began, Late, RunFile, Unowned};
 use gpu_leak_check::report::model::{Report, Verdict};
 
 use crate::exit::{Failure, Outcome};
@@ -29,6 +29,8 @@ pub(crate) struct Process {
     pub(crate) aborted: Vec<Began>,
     /// What threads outside every check took.
     pub(crate) unowned: Vec<Unowned>,
+    /// What was freed after its check's verdict.
+    pub(crate) late: Vec<Late>,
 }
 
 impl Run {
@@ -73,6 +75,11 @@ impl Run {
         self.processes.iter().flat_map(|process| &process.unowned)
     }
 
+    /// What was freed after its check's verdict.
+    pub(crate) fn late(&self) -> impl Iterator<Item = &Late> {
+        self.processes.iter().flat_map(|process| &process.late)
+    }
+
     fn add(&mut self, path: &Path, file: RunFile) {
         let shown = path.display();
         if file.header.is_none() {
@@ -98,6 +105,7 @@ impl Run {
             reports: file.reports,
             aborted: file.aborted,
             unowned: file.unowned,
+            late: file.late,
         });
     }
 

@@ -1,7 +1,7 @@
 //! Runs to render.
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
-use gpu_leak_check::report::json::{Began, Unowned};
+use gpu_leak_check::report::json::{Began, Late, Unowned};
 use gpu_leak_check::report::model::{
     DeviceTable, Figure, Finding, Frame, Owner, Reason, Report, Row, Site, Verdict,
 };
@@ -18,6 +18,7 @@ pub(crate) fn run(reports: Vec<Report>) -> Run {
             reports,
             aborted: Vec::new(),
             unowned: Vec::new(),
+            late: Vec::new(),
         }],
         problems: Vec::new(),
     }
@@ -54,6 +55,14 @@ pub(crate) fn mixed() -> Run {
         test: "trains".to_owned(),
         count: 3,
         bytes: MIB,
+    });
+    run.processes[0].late.push(Late {
+        test: "trains".to_owned(),
+        file: "tests/train.rs".to_owned(),
+        line: 28,
+        count: 1,
+        bytes: MIB / 2,
+        late_ms: 40,
     });
     run.problems
         .push("the last line of a.jsonl is cut off: the process ended while it wrote".to_owned());

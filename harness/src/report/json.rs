@@ -12,6 +12,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::model::Report;
+use crate::units;
 
 /// The version of what is written: raised when a reader of the old one would misunderstand.
 pub const SCHEMA: u32 = 1;
@@ -92,6 +93,21 @@ pub struct Late {
     pub bytes: u64,
     /// How long after the verdict the last of them.
     pub late_ms: u64,
+}
+
+impl Late {
+    /// It in a sentence.
+    #[must_use]
+    pub fn told(&self) -> String {
+        format!(
+            "{}: {}, {} of the leak freed after the verdict, late by {} ms: a longer `settle` \
+             waits for what is on its way",
+            self.test,
+            units::quantity(self.count, "resource"),
+            units::exact_size(self.bytes),
+            units::count(self.late_ms),
+        )
+    }
 }
 
 /// A check that took its process down.
