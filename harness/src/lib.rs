@@ -4,6 +4,9 @@
 #[path = "bench.rs"]
 pub mod __bench;
 #[doc(hidden)]
+#[path = "command.rs"]
+pub mod __command;
+#[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
 mod allow;

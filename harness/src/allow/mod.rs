@@ -1,10 +1,13 @@
 //! What may stay: entries of the attribute and of the configuration file, and what they match.
 
 mod date;
+mod told;
 
 use wildmatch::WildMatch;
 
 pub(crate) use self::date::Date;
+pub use self::told::Told;
+use self::told::{ALLOWED_BY, EXPIRED};
 use crate::judge;
 use crate::ledger::Kind;
 use crate::options::Allow;
@@ -147,11 +150,11 @@ impl Entry {
             .as_ref()
             .map_or_else(String::new, |owner| format!(", {owner}"));
         let expired = match self.until {
-            Some(until) if until < today => format!("; this entry expired on {until}"),
+            Some(until) if until < today => format!("{EXPIRED}{until}"),
             _ => String::new(),
         };
         format!(
-            "allowed by {}: {}{owner}{expired}",
+            "{ALLOWED_BY}{}: {}{owner}{expired}",
             self.stands_in, self.reason
         )
     }

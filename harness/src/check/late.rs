@@ -12,7 +12,6 @@ use crate::ledger::{self, Record, ScopeId};
 use crate::report::Sink;
 use crate::report::json::Late;
 use crate::report::model::{Report, Verdict};
-use crate::units;
 
 /// A check that found leaks.
 #[derive(Debug)]
@@ -66,14 +65,7 @@ pub(crate) fn await_release(report: &Report, first: &Measured, scopes: &[ScopeId
 fn tell() {
     let all = std::mem::take(&mut *TOLD.lock().unwrap_or_else(PoisonError::into_inner));
     for late in all.iter().filter_map(late) {
-        summary::note(&format!(
-            "{}: {}, {} of the leak freed after the verdict, late by {} ms: a longer `settle` \
-             waits for what is on its way",
-            late.test,
-            units::quantity(late.count, "resource"),
-            units::exact_size(late.bytes),
-            units::count(late.late_ms),
-        ));
+        summary::note(&late.told());
         Sink::global().late(late);
     }
 }

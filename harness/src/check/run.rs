@@ -301,8 +301,10 @@ fn file(task: &Task<'_>, company: Company<'_>, report: &Report, first: &Measured
     } else if first.poisoned_inside.is_some() {
         poison::blame(test);
     }
-    summary::add(report, first.owner_unknown);
+    let unowned = first.owner_unknown;
+    summary::add(report, unowned);
     Sink::global().finished(report);
+    Sink::global().unowned(test, unowned.count, unowned.bytes);
 }
 
 /// Whether the run's settings leave the test out on this machine.

@@ -142,14 +142,22 @@ pub(crate) fn allowed(options: &Options, manifest_dir: Option<&str>) -> Result<V
     Ok(entries)
 }
 
+/// What the file at `path`, which messages call `shown`, lets stay.
+///
+/// # Errors
+///
+/// What is wrong with it, and where.
+pub(crate) fn entries_of(path: &Path, shown: &str) -> Result<Vec<Entry>, String> {
+    File::read(path, shown).map(|(_, allowed)| allowed)
+}
+
 /// What may stay by the configuration file at `path`, whatever file this process uses.
 ///
 /// # Errors
 ///
 /// What is wrong with the file, and where.
 pub(crate) fn allowed_by(path: &Path) -> Result<Vec<Entry>, String> {
-    let (_, allowed) = File::read(path, &path.to_string_lossy())?;
-    Ok(allowed)
+    entries_of(path, &path.to_string_lossy())
 }
 
 /// The configuration file in use, as reports show it.

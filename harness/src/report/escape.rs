@@ -12,7 +12,8 @@ const LONGEST_SENTENCE: usize = 1000;
 /// A name on one line: control characters, line and paragraph separators, invisible and
 /// direction-changing ones are spelled out as `\u{1b}`; the middle of a very long one is left
 /// out.
-pub(super) fn name(text: &str) -> String {
+#[must_use]
+pub fn name(text: &str) -> String {
     shown(text, LONGEST_NAME)
 }
 
@@ -22,7 +23,8 @@ pub(super) fn cell(text: &str) -> String {
 }
 
 /// The same for a sentence, a command or a path, which may be longer.
-pub(super) fn sentence(text: &str) -> String {
+#[must_use]
+pub fn sentence(text: &str) -> String {
     shown(text, LONGEST_SENTENCE)
 }
 

@@ -114,8 +114,9 @@ fn detail(label: &str, text: &str, how: &Rendering, out: &mut dyn Write) -> fmt:
     writeln!(out, "   {blue}{label:<9}{blue:#}  {text}")
 }
 
-/// `2 × 512 KiB device memory, stream-ordered`
-fn what(finding: &Finding) -> String {
+/// What a finding is about: `2 × 512 KiB device memory, stream-ordered`.
+#[must_use]
+pub fn what(finding: &Finding) -> String {
     if let Some(budget) = &finding.budget {
         return passed(budget, finding);
     }

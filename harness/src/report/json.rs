@@ -12,6 +12,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::model::Report;
+use crate::units;
 
 /// The version of what is written: raised when a reader of the old one would misunderstand.
 pub const SCHEMA: u32 = 1;
@@ -27,6 +28,8 @@ pub enum Record<'a> {
     Began(Began),
     /// A check is over.
     Verdict(Cow<'a, Report>),
+    /// What threads outside every check took while one ran; only where there was any.
+    Unowned(Unowned),
     /// What a check found was freed after its verdict, which stays.
     Late(Late),
     /// The summary of this process has told of a check that did not end.
@@ -64,6 +67,17 @@ pub struct Began {
     pub line: u32,
 }
 
+/// What no check owns.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unowned {
+    /// The check that ran meanwhile.
+    pub test: String,
+    /// How many allocations.
+    pub count: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
 /// What was freed after a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Late {
@@ -79,6 +93,21 @@ pub struct Late {
     pub bytes: u64,
     /// How long after the verdict the last of them.
     pub late_ms: u64,
+}
+
+impl Late {
+    /// It in a sentence.
+    #[must_use]
+    pub fn told(&self) -> String {
+        format!(
+            "{}: {}, {} of the leak freed after the verdict, late by {} ms: a longer `settle` \
+             waits for what is on its way",
+            self.test,
+            units::quantity(self.count, "resource"),
+            units::exact_size(self.bytes),
+            units::count(self.late_ms),
+        )
+    }
 }
 
 /// A check that took its process down.
@@ -112,6 +141,8 @@ pub struct RunFile {
     pub reports: Vec<Report>,
     /// The checks that did not.
     pub aborted: Vec<Began>,
+    /// What no check owns, by the check that ran meanwhile.
+    pub unowned: Vec<Unowned>,
     /// What was freed after its check's verdict.
     pub late: Vec<Late>,
     /// Checks of this or of another process that did not end, and of which this one has told.
@@ -163,6 +194,7 @@ fn parse(bytes: &[u8]) -> RunFile {
                 began.map(|at| file.aborted.remove(at));
                 file.reports.push(report.into_owned());
             }
+            Ok(Record::Unowned(unowned)) => file.unowned.push(unowned),
             Ok(Record::Late(late)) => file.late.push(late),
             Ok(Record::Aborted(aborted)) => file.told.push(aborted),
             Ok(Record::Unknown) => {}

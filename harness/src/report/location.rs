@@ -63,6 +63,17 @@ impl Site {
     }
 }
 
+impl Frame {
+    /// As a caller is told: `optim::Adam::step (src/optim.rs:88)`.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match position(self) {
+            Some(position) => format!("{} ({position})", name(self)),
+            None => name(self),
+        }
+    }
+}
+
 /// `src/optim.rs:88:22`; without line tables `optim::Adam::step in train`.
 pub(super) fn full(frame: &Frame) -> String {
     match (position(frame), frame.column) {
@@ -84,8 +95,7 @@ fn short(frame: &Frame) -> String {
 fn caller(frame: &Frame, test: &str) -> String {
     match position(frame) {
         Some(position) if is_known_by_its_line(frame, test) => position,
-        Some(position) => format!("{} ({position})", name(frame)),
-        None => name(frame),
+        _ => frame.shown(),
     }
 }
 

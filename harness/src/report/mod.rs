@@ -5,7 +5,7 @@
 
 pub(crate) mod again;
 pub(crate) mod allocators;
-mod escape;
+pub mod escape;
 mod excerpt;
 mod finding;
 mod headline;
@@ -28,6 +28,7 @@ pub mod text;
 pub mod workspace;
 
 pub use excerpt::Sources;
+pub use finding::what;
 pub use headline::headline;
 pub use sink::Sink;
 pub use site::site;

@@ -9,7 +9,7 @@ use std::process;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::json::{Aborted, Began, Header, Late, Record, SCHEMA};
+use super::json::{Aborted, Began, Header, Late, Record, SCHEMA, Unowned};
 use super::model::Report;
 use super::run_folder::{RunFolder, run_name};
 use super::workspace::Workspace;
@@ -68,6 +68,17 @@ impl Sink {
     /// A check is over.
     pub fn finished(&self, report: &Report) {
         self.write(&Record::Verdict(Cow::Borrowed(report)));
+    }
+
+    /// Threads outside every check took so much while `test` ran.
+    pub fn unowned(&self, test: &str, count: u64, bytes: u64) {
+        if count > 0 {
+            self.write(&Record::Unowned(Unowned {
+                test: test.to_owned(),
+                count,
+                bytes,
+            }));
+        }
     }
 
     /// Something was freed after its check's verdict.

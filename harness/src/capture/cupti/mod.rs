@@ -30,6 +30,7 @@ use std::sync::OnceLock;
 
 pub(crate) use subscriber::{Tracer, bad_override, candidates, watched};
 pub(crate) use unavailable::Unavailable;
+pub(crate) use version::CudaVersion;
 
 static TRACER: OnceLock<Result<Tracer, Unavailable>> = OnceLock::new();
 

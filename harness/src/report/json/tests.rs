@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::fs;
 
-use super::{Began, Header, Record, RunFile, SCHEMA, parse, read};
+use super::{Began, Header, Record, RunFile, SCHEMA, Unowned, parse, read};
 use crate::report::model::{Report, Verdict};
 
 fn header() -> Header {
@@ -43,16 +43,23 @@ fn verdict(test: &str) -> Record<'static> {
 
 #[test]
 fn what_was_written_is_read_back() {
+    let unowned = Unowned {
+        test: "a".to_owned(),
+        count: 3,
+        bytes: 4096,
+    };
     let bytes = written(&[
         Record::Header(header()),
         Record::Began(began("a")),
         verdict("a"),
+        Record::Unowned(unowned.clone()),
     ]);
     assert_eq!(
         parse(&bytes),
         RunFile {
             header: Some(header()),
             reports: vec![report("a")],
+            unowned: vec![unowned],
             ..RunFile::default()
         }
     );

@@ -1,0 +1,179 @@
+//! `cargo gpu-leak allow`: entries of the configuration file for what a run has left.
+
+use std::fs;
+use std::path::PathBuf;
+
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::{escape, what};
+use gpu_leak_check::units::quantity;
+use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
+
+use crate::arguments::Allow;
+use crate::exit::{Exit, Failure, Outcome, print, say};
+use crate::overview::{Group, Overview};
+use crate::report::{CONFIG, chosen_or_newest, configuration};
+use crate::run::Run;
+use crate::verdicts;
+use crate::workspace::Workspace;
+
+/// The reason to be filled in.
+const REASON: &str = "…";
+/// How many tests an entry's comment names.
+const NAMED: usize = 3;
+
+/// The whole of `allow`.
+pub(crate) fn allow(asked: &Allow) -> Outcome<Exit> {
+    let run = Run::read(&chosen_or_newest(&asked.from)?)?;
+    let overview = Overview::of(&run);
+    let (may, may_not): (Vec<_>, Vec<_>) = overview
+        .groups
+        .iter()
+        .filter(|group| verdicts::fails(group.finding.verdict))
+        .partition(|group| can_be_allowed(group));
+    if !may_not.is_empty() {
+        say(format_args!(
+            "note: {} cannot be allowed by fingerprint: failed-free, retained and over-budget",
+            quantity(may_not.len() as u64, "finding")
+        ));
+    }
+    if asked.write {
+        append(&may)?;
+    } else {
+        let mut document = DocumentMut::new();
+        add(&mut document, &may).map_err(Failure::usage)?;
+        print(document.to_string().trim_start());
+    }
+    Ok(Exit::Clean)
+}
+
+fn can_be_allowed(group: &Group<'_>) -> bool {
+    let finding = &group.finding;
+    matches!(finding.verdict, Verdict::Leaked | Verdict::Grew)
+        && !finding.site.fingerprint.is_empty()
+}
+
+/// Appends entries to the workspace's file; there may be none yet.
+fn append(groups: &[&Group<'_>]) -> Outcome<()> {
+    let path = match configuration()? {
+        Some((path, _)) => path,
+        None => Workspace::here()?.root().join(CONFIG),
+    };
+    let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
+    let text = if path.exists() {
+        fs::read_to_string(&path).map_err(|why| wrong(why.to_string()))?
+    } else {
+        String::new()
+    };
+    let mut document: DocumentMut = text.parse().map_err(|why| wrong(format!("{why}")))?;
+    let added = add(&mut document, groups).map_err(&wrong)?;
+    if added > 0 {
+        replace(&path, &document.to_string()).map_err(|why| wrong(why.to_string()))?;
+    }
+    say(format_args!(
+        "{}: {} added, {} there before; fill in their reasons",
+        path.display(),
+        quantity(added as u64, "entry"),
+        groups.len() - added
+    ));
+    Ok(())
+}
+
+/// Writes beside the file and renames: whatever happens, one of both is whole.
+fn replace(path: &PathBuf, text: &str) -> std::io::Result<()> {
+    let beside = path.with_extension("toml.new");
+    fs::write(&beside, text)?;
+    fs::rename(beside, path)
+}
+
+/// Adds an entry for each of `groups` that has none, and counts those.
+fn add(document: &mut DocumentMut, groups: &[&Group<'_>]) -> Result<usize, String> {
+    // A comment at the file's end stays above what comes behind it.
+    let mut above = document.trailing().as_str().unwrap_or_default().to_owned();
+    let entries = document
+        .entry("allow")
+        .or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+    let entries = entries
+        .as_array_of_tables_mut()
+        .ok_or("`allow` is written as a value there; write it as [[allow]] tables")?;
+    let mut known: Vec<String> = entries
+        .iter()
+        .filter_map(|entry| Some(entry.get("fingerprint")?.as_str()?.to_owned()))
+        .collect();
+    let mut added = 0;
+    for group in groups {
+        let fingerprint = &group.finding.site.fingerprint;
+        // The same site on another device is the same entry.
+        if known.contains(fingerprint) {
+            continue;
+        }
+        known.push(fingerprint.clone());
+        let mut entry = Table::new();
+        entry.insert("fingerprint", value(fingerprint));
+        entry.insert("reason", value(REASON));
+        let above = std::mem::take(&mut above);
+        entry.decor_mut().set_prefix(above + &comment(group));
+        entries.push(entry);
+        added += 1;
+    }
+    if added > 0 {
+        document.set_trailing("");
+    }
+    Ok(added)
+}
+
+/// What an entry is about, above it.
+fn comment(group: &Group<'_>) -> String {
+    let finding = &group.finding;
+    let lines = [
+        format!("{}: {}", finding.verdict.name(), what(finding)),
+        format!(
+            "at {}",
+            finding
+                .site
+                .user_frame()
+                .map_or_else(String::new, |frame| frame.shown())
+        ),
+        format!("in {}", crate::render::names(&group.tests, NAMED)),
+    ];
+    let lines = lines.map(|line| format!("# {}\n", escape::sentence(&line)));
+    format!("\n{}", lines.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use toml_edit::DocumentMut;
+
+    use super::add;
+    use crate::overview::Overview;
+    use crate::render::sample;
+
+    #[test]
+    fn an_entry_says_what_it_is_about_and_leaves_all_else_as_it_was() {
+        let run = sample::mixed();
+        let overview = Overview::of(&run);
+        let text = "# ours\n[run]\nmode = \"require\"   # in CI\n";
+        let mut document: DocumentMut = text.parse().expect("TOML");
+        assert_eq!(add(&mut document, &[&overview.groups[0]]), Ok(1));
+        insta::assert_snapshot!(document.to_string());
+        assert_eq!(
+            add(&mut document, &[&overview.groups[0]]),
+            Ok(0),
+            "it is there"
+        );
+    }
+
+    #[test]
+    fn a_hostile_name_stays_inside_its_comment() {
+        let run = sample::hostile();
+        let overview = Overview::of(&run);
+        let mut document = DocumentMut::new();
+        let groups: Vec<_> = overview.groups.iter().collect();
+        add(&mut document, &groups).expect("entries");
+        let text = document.to_string();
+        let read: DocumentMut = text.parse().expect("TOML");
+        assert_eq!(read.len(), 1, "{text}");
+        let entries = read["allow"].as_array_of_tables().expect("entries");
+        assert_eq!(entries.len(), 2, "{text}");
+        assert!(entries.iter().all(|entry| entry.len() == 2), "{text}");
+    }
+}

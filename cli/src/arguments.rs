@@ -1,0 +1,338 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+/// Sums up what gpu-leak-check found.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo gpu-leak",
+    bin_name = "cargo gpu-leak",
+    version,
+    about = "Sums up what gpu-leak-check found",
+    after_help = "Exit codes: 0 clean, 1 findings, 2 wrong usage or configuration, 3 nothing could be measured"
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Runs `cargo test` and sums its checks up
+    #[command(
+        override_usage = "cargo gpu-leak test [OPTIONS] [CARGO'S ARGUMENTS]",
+        after_help = PASSING_HELP
+    )]
+    Test(Passing),
+    /// Runs `cargo nextest` and sums its checks up
+    #[command(
+        override_usage = "cargo gpu-leak nextest [OPTIONS] [NEXTEST'S ARGUMENTS]",
+        after_help = PASSING_HELP
+    )]
+    Nextest(Passing),
+    /// Runs `cargo run` and sums its checks up
+    #[command(
+        override_usage = "cargo gpu-leak run [OPTIONS] [CARGO'S ARGUMENTS]",
+        after_help = PASSING_HELP
+    )]
+    Run(Passing),
+    /// Runs `cargo bench` and sums its checks up
+    #[command(
+        override_usage = "cargo gpu-leak bench [OPTIONS] [CARGO'S ARGUMENTS]",
+        after_help = PASSING_HELP
+    )]
+    Bench(Passing),
+    Report(Report),
+    Diff(Diff),
+    Allow(Allow),
+    Explain(Explain),
+    /// Says whether checks can see the GPU here, and what to do if not
+    #[command(after_help = "Exit codes: 0 they can, 2 wrong configuration, 3 they cannot")]
+    Doctor,
+    Completions(Completions),
+}
+
+const PASSING_HELP: &str = "\
+The command's own options come first; from the first other word on, everything is cargo's.
+The exit code is cargo's, unless that is 0 and something was denied or not measured.
+
+Examples:
+  cargo gpu-leak test -p optim -- --nocapture
+  cargo gpu-leak nextest --report junit=leaks.xml --report markdown=leaks.md run --profile ci
+  cargo gpu-leak test --require-measured --release";
+
+/// Own options, and cargo's arguments.
+#[derive(Args, Debug)]
+pub(crate) struct Passing {
+    /// Also writes the report in this format to this file; may be given several times
+    #[arg(long = "report", value_name = "FORMAT=FILE", value_parser = Output::parse)]
+    pub(crate) outputs: Vec<Output>,
+
+    #[command(flatten)]
+    pub(crate) judging: Judging,
+
+    /// Cargo's own
+    #[arg(last = true, hide = true)]
+    pub(crate) cargo: Vec<OsString>,
+}
+
+/// A format and the file it goes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Output {
+    pub(crate) format: Format,
+    pub(crate) file: PathBuf,
+}
+
+impl Output {
+    fn parse(text: &str) -> Result<Self, String> {
+        let (format, file) = text
+            .split_once('=')
+            .filter(|(_, file)| !file.is_empty())
+            .ok_or("a format and a file are meant: junit=leaks.xml")?;
+        Ok(Self {
+            format: Format::from_str(format, false)?,
+            file: file.into(),
+        })
+    }
+}
+
+/// Compares two runs by the fingerprints of their findings
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Exit code: 1 if something is new or has grown.
+
+Example:
+  cargo gpu-leak diff target/gpu-leak-check/main target/gpu-leak-check/this-branch")]
+pub(crate) struct Diff {
+    /// The folder of the older run
+    pub(crate) old: PathBuf,
+    /// The folder of the newer run
+    pub(crate) new: PathBuf,
+}
+
+/// Prints entries of gpu-leak-check.toml that let the leaks of a run stay
+///
+/// So that a suite with old leaks fails on new ones only. Each entry wants its reason filled in.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cargo gpu-leak allow                          entries for the newest run, to look at
+  cargo gpu-leak allow --from nightly --write   appended to gpu-leak-check.toml")]
+pub(crate) struct Allow {
+    /// The folder of the run [default: the newest]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) from: Vec<PathBuf>,
+
+    /// Appends them to the configuration file of this workspace
+    #[arg(long)]
+    pub(crate) write: bool,
+}
+
+/// Says what a verdict or the code of a reason means and what to do
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cargo gpu-leak explain retained
+  cargo gpu-leak explain no-cupti
+  cargo gpu-leak explain          every word there is")]
+pub(crate) struct Explain {
+    /// `leaked`, `no-cupti`, `CUDA_ERROR_INVALID_VALUE`
+    pub(crate) code: Option<String>,
+}
+
+/// Prints the completions of a shell
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  cargo gpu-leak completions bash > ~/.local/share/bash-completion/completions/cargo-gpu-leak")]
+pub(crate) struct Completions {
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Sums up a run, or several as one
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  cargo gpu-leak report                                   the newest run of this workspace
+  cargo gpu-leak report shard-1 shard-2                   two shards as one run
+  cargo gpu-leak report --format junit --out leaks.xml    for a CI system
+  cargo gpu-leak report --format markdown >> \"$GITHUB_STEP_SUMMARY\"
+  cargo gpu-leak report --deny expired --require-measured")]
+pub(crate) struct Report {
+    /// The folder of a run, or single files; several are merged [default: the newest run]
+    #[arg(value_name = "FOLDER")]
+    pub(crate) runs: Vec<PathBuf>,
+
+    /// What to write
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+
+    /// Where to write it [default: the standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) judging: Judging,
+}
+
+/// What else is a finding.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Judging {
+    /// Also fail on: allowances that expired; findings of any verdict that an older run has not;
+    /// allowances in the configuration file that allowed nothing
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
+    pub(crate) deny: Vec<Deny>,
+
+    /// The older run for `--deny new` [default: the run before]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) against: Option<PathBuf>,
+
+    /// Also fail, with exit code 3, if any check could not measure
+    #[arg(long)]
+    pub(crate) require_measured: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Text,
+    /// XML as CI systems read it
+    Junit,
+    /// For a pull request or a step's summary; at most 1 MiB
+    Markdown,
+    /// GitHub's annotations: at most 10 errors and 10 warnings
+    Github,
+    /// A row a finding
+    Csv,
+    /// Folded stacks: input of flame graphs, weighed by bytes
+    Folded,
+    /// One page for a browser, with nothing to load
+    Html,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Deny {
+    Expired,
+    New,
+    Unused,
+}
+
+/// The subcommands that hand arguments on to cargo.
+const PASSING: [&str; 4] = ["test", "nextest", "run", "bench"];
+
+/// The command line as the parser takes it: without the word by which cargo called this program,
+/// and with a `--` between own options and cargo's arguments.
+pub(crate) fn words(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<_> = given
+        .enumerate()
+        .filter(|(at, word)| !(*at == 1 && word == "gpu-leak"))
+        .map(|(_, word)| word)
+        .collect();
+    let passing = PASSING
+        .into_iter()
+        .find(|name| words.get(1).is_some_and(|word| word == name));
+    if let Some(name) = passing {
+        let own = own_options(name, &words[2..]);
+        words.insert(2 + own, "--".into());
+    }
+    words
+}
+
+/// How many of `words` are options of the subcommand `name`, their values included.
+fn own_options(name: &str, words: &[OsString]) -> usize {
+    let mut command = Arguments::command();
+    command.build();
+    let options: Vec<_> = command
+        .find_subcommand(name)
+        .into_iter()
+        .flat_map(clap::Command::get_arguments)
+        .filter(|option| !option.is_positional())
+        .collect();
+    let mut own = 0;
+    while let Some(word) = words.get(own).and_then(|word| word.to_str()) {
+        let (written, has_value) = match word.split_once('=') {
+            Some((written, _)) => (written, true),
+            None => (word, false),
+        };
+        let option = options.iter().find(|option| {
+            let long = option.get_long().map(|long| format!("--{long}"));
+            let short = option.get_short().map(|short| format!("-{short}"));
+            [long, short].iter().flatten().any(|name| name == written)
+        });
+        match option {
+            Some(option) if option.get_action().takes_values() && !has_value => own += 2,
+            Some(_) => own += 1,
+            None => break,
+        }
+    }
+    own.min(words.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::{Arguments, Command, words};
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    fn given(given: &[&str]) -> Vec<std::ffi::OsString> {
+        words(given.iter().map(Into::into))
+    }
+
+    #[test]
+    fn cargos_own_word_is_no_argument() {
+        assert_eq!(
+            given(&["cargo-gpu-leak", "gpu-leak", "report"]),
+            ["cargo-gpu-leak", "report"]
+        );
+        assert_eq!(
+            given(&["cargo-gpu-leak", "report", "gpu-leak"]),
+            ["cargo-gpu-leak", "report", "gpu-leak"]
+        );
+    }
+
+    #[test]
+    fn own_options_come_first_and_all_else_is_cargos() {
+        for (written, cargos) in [
+            (&["test"][..], &[][..]),
+            (&["test", "--", "--nocapture"], &["--", "--nocapture"]),
+            (
+                &["test", "-p", "a", "--deny", "new"],
+                &["-p", "a", "--deny", "new"],
+            ),
+            (&["test", "--deny", "new", "-p", "a"], &["-p", "a"]),
+            (
+                &["test", "--deny=new", "--require-measured", "name"],
+                &["name"],
+            ),
+            (
+                &["nextest", "--report", "junit=a.xml", "run", "--", "--exact"],
+                &["run", "--", "--exact"],
+            ),
+        ] {
+            let line = [&["cargo-gpu-leak"], written].concat();
+            let parsed = Arguments::try_parse_from(given(&line)).expect("a command line");
+            let (Command::Test(passing) | Command::Nextest(passing)) = parsed.command else {
+                panic!("{line:?} is {parsed:?}");
+            };
+            assert_eq!(passing.cargo, cargos, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn an_output_is_a_format_and_a_file() {
+        let line = given(&["cargo-gpu-leak", "test", "--report", "junit"]);
+        let refused = Arguments::try_parse_from(line)
+            .expect_err("no file")
+            .to_string();
+        assert!(refused.contains("junit=leaks.xml"), "{refused}");
+    }
+}

@@ -1,0 +1,167 @@
+//! `cargo gpu-leak diff`: what has changed between two runs.
+
+use std::collections::BTreeMap;
+
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::{escape, what};
+use gpu_leak_check::units::{count_change, size_change};
+
+use crate::arguments::Diff;
+use crate::exit::{Exit, Outcome, print, say};
+use crate::overview::{Group, Overview};
+use crate::render::{width_of_stdout, wrapped};
+use crate::run::Run;
+use crate::verdicts;
+
+/// What became of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fate {
+    New,
+    Grown,
+    Known,
+    /// No test that had it could show whether it still does.
+    NotRunAgain,
+    Mended,
+}
+
+impl Fate {
+    const ALL: [Self; 5] = [
+        Self::New,
+        Self::Grown,
+        Self::Known,
+        Self::NotRunAgain,
+        Self::Mended,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Grown => "grown",
+            Self::Known => "known",
+            Self::NotRunAgain => "not run again",
+            Self::Mended => "mended",
+        }
+    }
+}
+
+/// The whole of `diff`.
+pub(crate) fn diff(asked: &Diff) -> Outcome<Exit> {
+    let old = Run::read(std::slice::from_ref(&asked.old))?;
+    let new = Run::read(std::slice::from_ref(&asked.new))?;
+    for problem in old.problems.iter().chain(&new.problems) {
+        say(format_args!("note: {}", escape::sentence(problem)));
+    }
+    let fates = compare(&old, &new);
+    print(&told(&fates, width_of_stdout()));
+    let is_worse = fates
+        .iter()
+        .any(|(fate, _)| matches!(fate, Fate::New | Fate::Grown));
+    Ok(if is_worse {
+        Exit::Findings
+    } else {
+        Exit::Clean
+    })
+}
+
+/// A line a finding, with its fate.
+fn compare(old: &Run, new: &Run) -> Vec<(Fate, String)> {
+    let (before, after) = (Overview::of(old), Overview::of(new));
+    let (before, after) = (by_identity(&before), by_identity(&after));
+    let measured: Vec<&str> = new
+        .reports()
+        .filter(|report| {
+            !verdicts::is_unmeasured(report.verdict) && report.verdict != Verdict::Aborted
+        })
+        .map(|report| report.test.as_str())
+        .collect();
+    let mut fates = Vec::new();
+    for (identity, group) in &after {
+        let was = before
+            .get(identity)
+            .map(|group| (group.finding.bytes, group.finding.count));
+        let is = (group.finding.bytes, group.finding.count);
+        let (fate, change) = match was {
+            None => (Fate::New, String::new()),
+            Some(was) if is.0 > was.0 => (Fate::Grown, format!(" ({})", size_change(was.0, is.0))),
+            Some(was) if is.1 > was.1 => (Fate::Grown, format!(" ({})", count_change(was.1, is.1))),
+            Some(_) => (Fate::Known, String::new()),
+        };
+        fates.push((fate, line(group) + &change));
+    }
+    for (_, group) in before
+        .iter()
+        .filter(|(identity, _)| !after.contains_key(*identity))
+    {
+        let shows = |test: &&str| measured.contains(test);
+        let fate = if group.tests.iter().all(shows) {
+            Fate::Mended
+        } else {
+            Fate::NotRunAgain
+        };
+        fates.push((fate, line(group)));
+    }
+    fates.sort_by_key(|(fate, _)| *fate);
+    fates
+}
+
+/// By fingerprint; what has no stack, by whose reserve it is.
+fn by_identity<'a>(overview: &'a Overview<'a>) -> BTreeMap<String, &'a Group<'a>> {
+    let named = overview.groups.iter().map(|group| {
+        let finding = &group.finding;
+        let identity = match &*finding.site.fingerprint {
+            "" => format!("{} {} {:?}", finding.layer, finding.place, finding.holder),
+            fingerprint => format!("{fingerprint} {}", finding.place),
+        };
+        (identity, group)
+    });
+    // Of two verdicts about one place the worst counts: groups are sorted by it.
+    named.rev().collect()
+}
+
+fn line(group: &Group<'_>) -> String {
+    let finding = &group.finding;
+    format!(
+        "{}: {} at {}, in {}",
+        finding.verdict.name(),
+        what(finding),
+        finding.site.location(),
+        crate::render::names(&group.tests, 3)
+    )
+}
+
+fn told(fates: &[(Fate, String)], width: usize) -> String {
+    let mut lines = Vec::new();
+    for fate in Fate::ALL {
+        let of_it: Vec<_> = fates.iter().filter(|(of, _)| *of == fate).collect();
+        lines.push(format!("{}: {}", fate.name(), of_it.len()));
+        for (_, line) in of_it {
+            lines.extend(wrapped(line, 2, 4, width));
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_leak_check::report::model::Verdict;
+
+    use super::{compare, told};
+    use crate::render::sample::{self, MIB};
+
+    #[test]
+    fn each_finding_has_its_fate() {
+        let leak = |function: &str, count| sample::finding(Verdict::Leaked, function, count, MIB);
+        let old = sample::run(vec![
+            sample::with("a", &[leak("kept", 1), leak("grows", 1)]),
+            sample::with("b", &[leak("mended", 1)]),
+            sample::with("c", &[leak("unseen", 1)]),
+        ]);
+        let new = sample::run(vec![
+            sample::with("a", &[leak("kept", 1), leak("grows", 3)]),
+            sample::report("b", Verdict::Clean),
+            sample::report("c", Verdict::NotMeasured),
+            sample::with("d", &[leak("fresh", 1)]),
+        ]);
+        insta::assert_snapshot!(told(&compare(&old, &new), 100));
+    }
+}

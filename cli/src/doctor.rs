@@ -1,0 +1,120 @@
+//! `cargo gpu-leak doctor`: whether checks can see the GPU here.
+
+use std::env;
+
+use gpu_leak_check::__command::{Machine, allow_entries, machine};
+use gpu_leak_check::report::escape;
+use gpu_leak_check::units::quantity;
+
+use crate::exit::{Exit, Outcome, print};
+use crate::render::{width_of_stdout, wrapped};
+use crate::report::configuration;
+
+/// Variables that change what is seen.
+const VARIABLES: [&str; 9] = [
+    "CI",
+    "CUDA_HOME",
+    "CUDA_INJECTION64_PATH",
+    "CUDA_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "CONDA_PREFIX",
+    "LD_LIBRARY_PATH",
+    "NVIDIA_VISIBLE_DEVICES",
+    "VIRTUAL_ENV",
+];
+/// How wide labels are.
+const LABEL: usize = 16;
+
+/// The whole of `doctor`.
+pub(crate) fn doctor() -> Outcome<Exit> {
+    let machine = machine();
+    let (configuration, is_right) = configured();
+    let mut rows = seen(&machine);
+    rows.push(("configuration", configuration));
+    rows.extend(environment());
+    let width = width_of_stdout();
+    let mut lines = Vec::new();
+    for (label, text) in rows {
+        let line = format!("{label:<LABEL$}{}", escape::sentence(&text));
+        lines.extend(wrapped(&line, 0, LABEL, width));
+    }
+    let (verdict, exit) = match (&machine.tracer, is_right) {
+        (_, false) => (
+            "the configuration is wrong, and every check fails",
+            Exit::Usage,
+        ),
+        (Ok(_), true) => ("checks see this machine's GPUs", Exit::Clean),
+        (Err(_), true) => (
+            "checks cannot see a GPU here: what reports itself is judged, all else is not measured",
+            Exit::Unmeasured,
+        ),
+    };
+    lines.push(String::new());
+    lines.extend(wrapped(verdict, 0, 0, width));
+    print(&(lines.join("\n") + "\n"));
+    Ok(exit)
+}
+
+/// Driver, GPUs and what watches them.
+fn seen(machine: &Machine) -> Vec<(&'static str, String)> {
+    let mut rows = vec![(
+        "driver",
+        match &machine.driver {
+            Ok(version) => format!("CUDA {version}"),
+            Err(why) => format!("none: {why}"),
+        },
+    )];
+    if machine.devices.is_empty() {
+        rows.push(("GPUs", "none".to_owned()));
+    }
+    rows.extend(machine.devices.iter().map(|device| ("GPU", device.clone())));
+    match &machine.tracer {
+        Ok(tracer) => {
+            rows.push((
+                "CUPTI",
+                format!("{} at {}", tracer.version, tracer.path.display()),
+            ));
+            rows.push((
+                "subscription",
+                "free: this command could take it".to_owned(),
+            ));
+            if !tracer.unseen.is_empty() {
+                rows.push((
+                    "unseen",
+                    format!("this CUPTI is too old for {}", tracer.unseen.join(", ")),
+                ));
+            }
+        }
+        Err(reason) => {
+            rows.push(("CUPTI", format!("{}: {}", reason.code, reason.what)));
+            rows.push(("what to do", reason.remedy.clone()));
+        }
+    }
+    rows
+}
+
+/// The configuration file in use, and whether it can be read.
+fn configured() -> (String, bool) {
+    match configuration() {
+        Err(failure) => (format!("none: {}", failure.what), true),
+        Ok(None) => ("none".to_owned(), true),
+        Ok(Some((path, shown))) => match allow_entries(&path, &shown) {
+            Ok(entries) => {
+                let entries = quantity(entries.len() as u64, "entry");
+                (format!("{shown}, with {entries} of what may stay"), true)
+            }
+            Err(why) => (why, false),
+        },
+    }
+}
+
+/// What is set of the variables that matter.
+fn environment() -> Vec<(&'static str, String)> {
+    let mut set: Vec<_> = env::vars_os()
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
+        .filter(|(name, _)| name.starts_with("GPU_LEAK_CHECK") || VARIABLES.contains(&&**name))
+        .map(|(name, value)| format!("{name}={}", value.to_string_lossy()))
+        .collect();
+    set.sort();
+    set.into_iter().map(|line| ("environment", line)).collect()
+}

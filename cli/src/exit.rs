@@ -1,0 +1,80 @@
+//! How the command ends.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// The command's exit codes; part of its interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Nothing was found.
+    Clean,
+    /// Something was.
+    Findings,
+    /// The command line, a file it names or a configuration is wrong.
+    Usage,
+    /// There is nothing to judge.
+    Unmeasured,
+}
+
+impl Exit {
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Clean => 0,
+            Self::Findings => 1,
+            Self::Usage => 2,
+            Self::Unmeasured => 3,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        exit.code().into()
+    }
+}
+
+/// What a step came to, or why the command ends.
+pub(crate) type Outcome<T> = Result<T, Failure>;
+
+/// Why the command ends before its time: one sentence, with the place and the remedy.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    pub(crate) what: String,
+}
+
+impl Failure {
+    pub(crate) fn usage(what: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Usage,
+            what: what.into(),
+        }
+    }
+
+    pub(crate) fn unmeasured(what: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Unmeasured,
+            what: what.into(),
+        }
+    }
+
+    /// Prints it, and gives its exit code.
+    pub(crate) fn tell(self) -> ExitCode {
+        say(format_args!("error: {}", self.what));
+        self.exit.into()
+    }
+}
+
+/// A line on the standard error.
+pub(crate) fn say(line: impl Display) {
+    // Err: nobody listens.
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Writes to the standard output. A reader that has enough, as `head` has, is no mistake.
+pub(crate) fn print(text: &str) {
+    let mut out = io::stdout().lock();
+    // Err: nobody listens.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,279 @@
+//! `cargo gpu-leak explain`: what a word of a report means, and what to do.
+
+use std::fmt::Write;
+
+use crate::arguments::Explain;
+use crate::exit::{Exit, Failure, Outcome, print};
+use crate::render::{width_of_stdout, wrapped};
+
+/// A word of reports.
+#[derive(Debug)]
+struct Word {
+    code: &'static str,
+    means: &'static str,
+    remedy: &'static str,
+}
+
+const fn word(code: &'static str, means: &'static str, remedy: &'static str) -> Word {
+    Word {
+        code,
+        means,
+        remedy,
+    }
+}
+
+/// Words that are more alike than this are told as near matches.
+const ALIKE: f64 = 0.75;
+
+/// Verdicts, codes of reasons, errors of the driver that a free returns.
+const WORDS: &[Word] = &[
+    word(
+        "leaked",
+        "Something that the test took is still held at its end, and a second run of the body left the same again.",
+        "Free it before the test ends: the report has the line that took it and who called that. If it is meant to stay, say so: #[gpu_leak_check(allow(\"fn:…\", reason = \"…\"))], or an [[allow]] in gpu-leak-check.toml.",
+    ),
+    word(
+        "failed-free",
+        "A free or destroy call returned an error, so it freed nothing.",
+        "Look whether the resource was freed before, and whether its context is still alive. What a free returns is easily ignored in a Drop.",
+    ),
+    word(
+        "retained",
+        "An allocator holds more from the layer below than before, its cache was emptied, and nothing live explains it.",
+        "Release the pool or empty its cache before the test ends. If the reserve is meant to stay: #[gpu_leak_check(reserved_tolerance = \"32 MiB\")].",
+    ),
+    word(
+        "grew",
+        "With `rounds`, a site held more after every single round.",
+        "Free in each round what the round takes: look for a container that only grows.",
+    ),
+    word(
+        "over-budget",
+        "A limit of the test was passed: max_allocated, max_reserved or max_allocation_count. The largest parts are listed.",
+        "Take less at once, or raise the limit.",
+    ),
+    word(
+        "first-use",
+        "The first run of the body left it and the second did not leave more: a static, a library's handle or workspace, a plan cache.",
+        "Nothing need be done. To have it fail: GPU_LEAK_CHECK_FIRST_USE=fail. To have it made before every test: #[gpu_leak_check::warmup].",
+    ),
+    word(
+        "allowed",
+        "It is still held, and an entry of the attribute or of gpu-leak-check.toml says that it may.",
+        "Nothing need be done. `cargo gpu-leak report --deny expired` fails once an entry is past its `until`.",
+    ),
+    word(
+        "inconclusive",
+        "The check ran, and what it saw cannot be relied on; the reason has a code of its own.",
+        "Look that code up here: poisoned, no-probe, tracer-lost.",
+    ),
+    word(
+        "not-measured",
+        "Nothing could be seen, so nothing is said: never to be read as clean. The reason has a code of its own.",
+        "Look that code up here: no-gpu, no-cupti, tracer-taken. To have it fail: GPU_LEAK_CHECK=require, or --require-measured.",
+    ),
+    word(
+        "aborted",
+        "The process ended inside the test: exit, abort, a signal, a timeout.",
+        "Run this test alone, in a debugger if need be. Under #[gpu_leak_check(isolate)] it takes no other test down.",
+    ),
+    word(
+        "clean",
+        "Everything that the test took was given back.",
+        "Nothing need be done.",
+    ),
+    word(
+        "no-gpu",
+        "There is no CUDA driver here, or it finds no device.",
+        "Run on a machine with an NVIDIA driver and a visible device; look at CUDA_VISIBLE_DEVICES, and in a container at --gpus. `cargo gpu-leak doctor` says what was looked for.",
+    ),
+    word(
+        "no-cupti",
+        "There is a CUDA driver, but not libcupti, through which its calls are watched.",
+        "Install the toolkit's package cuda-cupti, or run `pip install nvidia-cuda-cupti` (nvidia-cuda-cupti-cu12 for a CUDA 12 driver), or set GPU_LEAK_CHECK_CUPTI to libcupti.so or its folder.",
+    ),
+    word(
+        "cupti-too-old",
+        "The CUPTI that was found does not know calls that must be watched, or the driver is too old for it.",
+        "Install the CUPTI of the driver's CUDA version and set GPU_LEAK_CHECK_CUPTI to it. `nvidia-smi` shows that version.",
+    ),
+    word(
+        "cupti-override",
+        "GPU_LEAK_CHECK_CUPTI names something that is no usable CUPTI.",
+        "Set it to libcupti.so or to the folder that has it, or unset it.",
+    ),
+    word(
+        "cupti-failed",
+        "A call to CUPTI failed; the report names it and its error.",
+        "Try another version of CUPTI by GPU_LEAK_CHECK_CUPTI.",
+    ),
+    word(
+        "tracer-taken",
+        "Another profiler or checker watches the driver's calls already, and CUPTI serves one at a time.",
+        "Run the tests without nsys, ncu, cuda-gdb, compute-sanitizer or a framework's profiler in the same process.",
+    ),
+    word(
+        "tracer-lost",
+        "The watch over the driver's calls ended half-way: CUPTI met a fatal error, or another tool took the subscription.",
+        "Run this test without a profiler in its process, or under #[gpu_leak_check(isolate)].",
+    ),
+    word(
+        "poisoned",
+        "A context was broken before the check began: every call in it fails, frees too. The report names the test that broke it, if it is known.",
+        "Mend that test: an illegal address, an assertion in a kernel. Under #[gpu_leak_check(isolate)] it breaks only its own process.",
+    ),
+    word(
+        "no-probe",
+        "Memory was taken through a caching allocator that the check cannot look into: whether its blocks are in use, only a probe can tell.",
+        "Register a Probe for that allocator: the report names it, the crate's documentation shows how.",
+    ),
+    word(
+        "process-ended",
+        "The process of an isolated test ended inside the test; the report says by which signal or exit code.",
+        "Look at the test's own output, and run it alone.",
+    ),
+    word(
+        "off",
+        "Checks are switched off: GPU_LEAK_CHECK=off, or `mode = \"off\"` in gpu-leak-check.toml.",
+        "Unset it.",
+    ),
+    word(
+        "CUDA_ERROR_INVALID_VALUE",
+        "The driver does not know what it was told to free: it was freed before, or never taken.",
+        "Look for two owners of one pointer or handle.",
+    ),
+    word(
+        "CUDA_ERROR_INVALID_HANDLE",
+        "The handle is not, or is no longer, one of the driver's.",
+        "Look for two owners of one handle, and for a context that was destroyed before it.",
+    ),
+    word(
+        "CUDA_ERROR_INVALID_CONTEXT",
+        "No context is current on this thread, or a destroyed one is: as in a Drop on another thread.",
+        "Make the context current before the free.",
+    ),
+    word(
+        "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+        "The context was destroyed before what was made in it; its memory went with it.",
+        "Let whoever frees hold the context.",
+    ),
+    word(
+        "CUDA_ERROR_DEINITIALIZED",
+        "The driver is being shut down: a static's destructor runs after it.",
+        "Free before main ends.",
+    ),
+    word(
+        "CUDA_ERROR_ILLEGAL_ADDRESS",
+        "A kernel touched memory that is not its own. The context is broken: every later call in it fails.",
+        "Find the kernel by compute-sanitizer; the failing frees are a consequence.",
+    ),
+    word(
+        "CUDA_ERROR_LAUNCH_FAILED",
+        "A kernel failed, and broke its context: every later call in it fails.",
+        "Find the kernel by compute-sanitizer; the failing frees are a consequence.",
+    ),
+    word(
+        "CUDA_ERROR_ASSERT",
+        "An assertion in a kernel failed, and broke its context: every later call in it fails.",
+        "Look at the assertion's own message; the failing frees are a consequence.",
+    ),
+    word(
+        "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+        "The call may not be made while a stream is captured.",
+        "Free after the capture has ended.",
+    ),
+];
+
+/// The whole of `explain`.
+pub(crate) fn explain(asked: &Explain) -> Outcome<Exit> {
+    let text = match &asked.code {
+        None => all(),
+        Some(code) => one(code, width_of_stdout()).map_err(Failure::usage)?,
+    };
+    print(&text);
+    Ok(Exit::Clean)
+}
+
+fn one(code: &str, width: usize) -> Result<String, String> {
+    let code = code.trim();
+    let found = WORDS
+        .iter()
+        .find(|word| word.code.eq_ignore_ascii_case(code));
+    let Some(word) = found else {
+        return Err(unknown(code));
+    };
+    let mut lines = vec![word.code.to_owned(), String::new()];
+    lines.extend(wrapped(word.means, 2, 2, width));
+    lines.push(String::new());
+    lines.extend(wrapped(word.remedy, 2, 2, width));
+    Ok(lines.join("\n") + "\n")
+}
+
+fn unknown(code: &str) -> String {
+    let likeness =
+        |word: &&Word| strsim::jaro_winkler(&word.code.to_lowercase(), &code.to_lowercase());
+    let mut near: Vec<_> = WORDS.iter().filter(|word| likeness(word) > ALIKE).collect();
+    near.sort_by(|left, right| likeness(right).total_cmp(&likeness(left)));
+    let near: Vec<_> = near.iter().take(3).map(|word| word.code).collect();
+    let code = gpu_leak_check::report::escape::name(code);
+    if near.is_empty() {
+        return format!("no report says `{code}`; `cargo gpu-leak explain` lists what they say");
+    }
+    format!("no report says `{code}`; near it are {}", near.join(", "))
+}
+
+fn all() -> String {
+    let mut text = String::new();
+    for word in WORDS {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}", word.code);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_leak_check::report::model::Verdict;
+
+    use super::{WORDS, all, one};
+
+    #[test]
+    fn every_verdict_is_explained() {
+        for verdict in [
+            Verdict::Leaked,
+            Verdict::FailedFree,
+            Verdict::Retained,
+            Verdict::Grew,
+            Verdict::OverBudget,
+            Verdict::FirstUse,
+            Verdict::Allowed,
+            Verdict::Inconclusive,
+            Verdict::NotMeasured,
+            Verdict::Aborted,
+            Verdict::Clean,
+        ] {
+            assert!(one(verdict.name(), 80).is_ok(), "{}", verdict.name());
+        }
+    }
+
+    #[test]
+    fn a_word_is_explained_once() {
+        let mut codes: Vec<_> = WORDS.iter().map(|word| word.code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), WORDS.len(), "{}", all());
+    }
+
+    #[test]
+    fn an_unknown_word_gets_its_nearest() {
+        let told = one("no-cupty", 80).expect_err("unknown");
+        assert!(told.contains("near it are no-cupti"), "{told}");
+        let told = one("xyzzy", 80).expect_err("unknown");
+        assert!(told.contains("lists what they say"), "{told}");
+    }
+
+    #[test]
+    fn an_explanation_says_what_and_what_to_do() {
+        insta::assert_snapshot!(one("cuda_error_invalid_context", 60).expect("known"));
+    }
+}

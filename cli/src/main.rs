@@ -1,0 +1,57 @@
+//! `cargo gpu-leak`: sums up what gpu-leak-check found.
+//!
+//! [`arguments`] says what may be asked, [`run`] reads what processes wrote, [`overview`] sums it
+//! up, [`render`] shows that.
+
+mod allow;
+mod arguments;
+mod diff;
+mod doctor;
+mod exit;
+mod explain;
+mod overview;
+mod passing;
+mod render;
+mod report;
+mod run;
+mod verdicts;
+mod workspace;
+
+use std::env;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+
+use crate::arguments::{Arguments, Command};
+use crate::exit::{Exit, Outcome};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse_from(arguments::words(env::args_os()));
+    match obey(arguments.command) {
+        Ok(code) => code.into(),
+        Err(failure) => failure.tell(),
+    }
+}
+
+/// The exit code.
+fn obey(command: Command) -> Outcome<u8> {
+    let exit = match command {
+        Command::Test(asked) => return passing::pass("test", &asked),
+        Command::Nextest(asked) => return passing::pass("nextest", &asked),
+        Command::Run(asked) => return passing::pass("run", &asked),
+        Command::Bench(asked) => return passing::pass("bench", &asked),
+        Command::Report(asked) => report::report(&asked)?,
+        Command::Diff(asked) => diff::diff(&asked)?,
+        Command::Allow(asked) => allow::allow(&asked)?,
+        Command::Explain(asked) => explain::explain(&asked)?,
+        Command::Doctor => doctor::doctor()?,
+        Command::Completions(asked) => {
+            let mut script = Vec::new();
+            let mut command = Arguments::command();
+            clap_complete::generate(asked.shell, &mut command, "cargo-gpu-leak", &mut script);
+            exit::print(&String::from_utf8_lossy(&script));
+            Exit::Clean
+        }
+    };
+    Ok(exit.code())
+}

@@ -1,0 +1,184 @@
+//! A run summed up: findings merged over all tests.
+
+use std::collections::BTreeMap;
+
+use gpu_leak_check::report::Summary;
+use gpu_leak_check::report::model::{Figure, Finding, Report, Verdict};
+
+use crate::run::Run;
+use crate::verdicts;
+
+/// A run summed up.
+#[derive(Debug)]
+pub(crate) struct Overview<'run> {
+    /// Counts of verdicts, with names and reasons.
+    pub(crate) summary: Summary,
+    /// Worst first, then largest.
+    pub(crate) groups: Vec<Group<'run>>,
+    /// The checks that did not end, by name.
+    pub(crate) aborted: Vec<&'run str>,
+    /// The checks that could not see.
+    pub(crate) unmeasured: Vec<&'run Report>,
+    /// The highest peak of each layer of each device.
+    pub(crate) peaks: Vec<Peak<'run>>,
+    /// How many checks came to their end.
+    pub(crate) finished: usize,
+    /// What could not be read.
+    pub(crate) problems: &'run [String],
+}
+
+/// Findings that are one: the same verdict, fingerprint and device, in whatever tests.
+#[derive(Debug)]
+pub(crate) struct Group<'run> {
+    /// All of them as one finding; its site and its details are those of the largest.
+    pub(crate) finding: Finding,
+    /// Where it was found, each test once.
+    pub(crate) tests: Vec<&'run str>,
+}
+
+/// The most that a layer came to, and in which test.
+#[derive(Debug)]
+pub(crate) struct Peak<'run> {
+    pub(crate) place: String,
+    pub(crate) layer: &'run str,
+    pub(crate) figure: Figure,
+    pub(crate) peak: u64,
+    pub(crate) test: &'run str,
+}
+
+impl<'run> Overview<'run> {
+    pub(crate) fn of(run: &'run Run) -> Self {
+        let mut summary = Summary::default();
+        run.reports().for_each(|report| summary.add(report));
+        for unowned in run.unowned() {
+            summary.add_unowned(unowned.count, unowned.bytes);
+        }
+        run.late().for_each(|late| summary.note(&late.told()));
+        let mut aborted: Vec<&str> = run.aborted().map(|began| began.test.as_str()).collect();
+        for test in &aborted {
+            summary.add_aborted(test);
+        }
+        for report in run.reports().filter(|it| it.verdict == Verdict::Aborted) {
+            aborted.push(&report.test);
+        }
+        aborted.sort_unstable();
+        aborted.dedup();
+        Self {
+            summary,
+            groups: groups(run),
+            aborted,
+            unmeasured: run
+                .reports()
+                .filter(|report| verdicts::is_unmeasured(report.verdict))
+                .collect(),
+            peaks: peaks(run),
+            finished: run.reports().count(),
+            problems: &run.problems,
+        }
+    }
+
+    /// Whether anything fails.
+    pub(crate) fn has_findings(&self) -> bool {
+        !self.aborted.is_empty()
+            || self
+                .groups
+                .iter()
+                .any(|group| verdicts::fails(group.finding.verdict))
+    }
+}
+
+/// By what findings are the same. One without a stack is known by whose reserve it is.
+fn identity(finding: &Finding) -> (Verdict, &str, String, String, Option<&str>) {
+    (
+        finding.verdict,
+        &finding.site.fingerprint,
+        finding.place.to_string(),
+        finding.layer.to_string(),
+        finding.holder.as_deref(),
+    )
+}
+
+fn groups(run: &Run) -> Vec<Group<'_>> {
+    let mut found: BTreeMap<_, Vec<(&Report, &Finding)>> = BTreeMap::new();
+    for report in run.reports() {
+        for finding in &report.findings {
+            found
+                .entry(identity(finding))
+                .or_default()
+                .push((report, finding));
+        }
+    }
+    let mut groups: Vec<_> = found
+        .into_values()
+        .filter_map(|same| group(&same))
+        .collect();
+    groups.sort_by(|left, right| {
+        let weight = |group: &Group<'_>| (group.finding.bytes, group.finding.count);
+        (left.finding.verdict.cmp(&right.finding.verdict))
+            .then_with(|| weight(right).cmp(&weight(left)))
+    });
+    groups
+}
+
+fn group<'run>(same: &[(&'run Report, &'run Finding)]) -> Option<Group<'run>> {
+    let (_, largest) = same.iter().max_by_key(|(_, finding)| finding.bytes)?;
+    let mut tests: Vec<&str> = Vec::new();
+    for (report, _) in same {
+        tests.push(&report.test);
+    }
+    tests.sort_unstable();
+    tests.dedup();
+    let each = same.iter().all(|(_, finding)| finding.each == largest.each);
+    let sum = |of: fn(&Finding) -> u64| {
+        same.iter()
+            .fold(0, |sum: u64, (_, finding)| sum.saturating_add(of(finding)))
+    };
+    let mut finding = (*largest).clone();
+    finding.count = sum(|finding| finding.count);
+    finding.bytes = sum(|finding| finding.bytes);
+    finding.taken = sum(|finding| finding.taken);
+    finding.given_back = sum(|finding| finding.given_back);
+    finding.each = largest.each.filter(|_| each);
+    Some(Group { finding, tests })
+}
+
+fn peaks(run: &Run) -> Vec<Peak<'_>> {
+    let mut highest: BTreeMap<_, Peak<'_>> = BTreeMap::new();
+    for report in run.reports() {
+        for device in &report.devices {
+            for row in &device.rows {
+                // What was there before the test says nothing of it.
+                let Some(peak) = row.peak.filter(|peak| *peak > row.baseline) else {
+                    continue;
+                };
+                let place = device.place.to_string();
+                let figure = row.figure;
+                let key = (place.clone(), row.layer.as_str(), figure_name(figure));
+                let this = Peak {
+                    place,
+                    layer: &row.layer,
+                    figure,
+                    peak,
+                    test: &report.test,
+                };
+                match highest.get_mut(&key) {
+                    Some(known) if known.peak >= peak => {}
+                    Some(known) => *known = this,
+                    None => {
+                        highest.insert(key, this);
+                    }
+                }
+            }
+        }
+    }
+    highest.into_values().collect()
+}
+
+/// `allocated`
+pub(crate) const fn figure_name(figure: Figure) -> &'static str {
+    match figure {
+        Figure::Allocated => "allocated",
+        Figure::Reserved => "reserved",
+        Figure::Handles => "handles",
+    }
+}

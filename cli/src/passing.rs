@@ -1,0 +1,74 @@
+//! `cargo gpu-leak test` and its like: cargo runs, and its checks are summed up.
+
+use std::process::{self, Command, ExitStatus};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::arguments::{Format, Passing};
+use crate::exit::{Exit, Failure, Outcome, say};
+use crate::overview::Overview;
+use crate::report;
+use crate::run::Run;
+use crate::workspace::{self, Workspace};
+
+/// Runs `cargo NAME` with the arguments asked for; the exit code is cargo's, unless that is a
+/// success.
+pub(crate) fn pass(name: &str, asked: &Passing) -> Outcome<u8> {
+    let runs = Workspace::here()?.runs();
+    let run = fresh_name(name);
+    let folder = runs.join(&run);
+    let status = Command::new(workspace::cargo())
+        .arg(name)
+        .args(&asked.cargo)
+        .env("GPU_LEAK_CHECK_RUN", &run)
+        // Wherever cargo is told to build.
+        .env("GPU_LEAK_CHECK_OUTPUT", &runs)
+        .status()
+        .map_err(|why| Failure::usage(format!("cargo does not run: {why}")))?;
+    let cargos = code(status);
+    if !folder.is_dir() {
+        say("gpu-leak-check: no check ran");
+        let blind = asked.judging.require_measured && cargos == 0;
+        return Ok(if blind {
+            Exit::Unmeasured.code()
+        } else {
+            cargos
+        });
+    }
+
+    let folders = [folder];
+    let run = Run::read(&folders)?;
+    let overview = Overview::of(&run);
+    say("");
+    report::write(Format::Text, None, &run, &overview)?;
+    for output in &asked.outputs {
+        report::write(output.format, Some(&output.file), &run, &overview)?;
+    }
+    let denied = report::denied(&run, &overview, &asked.judging, &folders)?;
+    for sentence in &denied {
+        say(format_args!("denied: {sentence}"));
+    }
+    Ok(match cargos {
+        0 if !denied.is_empty() => Exit::Findings.code(),
+        0 if asked.judging.require_measured && report::is_blind(&overview) => {
+            Exit::Unmeasured.code()
+        }
+        cargos => cargos,
+    })
+}
+
+/// `test-1795260000-4711`
+fn fresh_name(name: &str) -> String {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = since_1970.map_or(0, |since| since.as_secs());
+    format!("{name}-{seconds}-{}", process::id())
+}
+
+/// The exit code; that of a shell for a signal.
+fn code(status: ExitStatus) -> u8 {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return u8::try_from(128 + signal).unwrap_or(u8::MAX);
+    }
+    let code = status.code().unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
+}

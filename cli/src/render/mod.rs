@@ -1,0 +1,113 @@
+//! What a run looks like, in each format.
+
+mod csv;
+mod folded;
+mod github;
+mod html;
+mod junit;
+mod markdown;
+mod text;
+
+use std::path::PathBuf;
+
+use gpu_leak_check::report::model::{Finding, Verdict};
+use gpu_leak_check::report::{escape, what};
+use gpu_leak_check::units::quantity;
+
+use crate::arguments::Format;
+use crate::exit::Outcome;
+use crate::overview::Overview;
+use crate::run::Run;
+
+/// How wide text is where no terminal shows it.
+pub(crate) const WIDTH: usize = 100;
+/// Narrower, no line would hold anything.
+const NARROWEST: usize = 40;
+
+/// What a rendering needs beside the facts.
+#[derive(Debug)]
+pub(crate) struct Rendering {
+    /// In columns.
+    pub(crate) width: usize,
+    /// What paths of sources are relative to.
+    pub(crate) root: PathBuf,
+}
+
+/// That of the terminal on the standard output.
+pub(crate) fn width_of_stdout() -> usize {
+    let size = terminal_size::terminal_size_of(std::io::stdout());
+    let columns = size.map(|(terminal_size::Width(columns), _)| usize::from(columns));
+    columns.unwrap_or(WIDTH).max(NARROWEST)
+}
+
+/// The run in one format, with an end of line.
+pub(crate) fn render(
+    format: Format,
+    run: &Run,
+    overview: &Overview<'_>,
+    how: &Rendering,
+) -> Outcome<String> {
+    Ok(match format {
+        Format::Text => text::render(overview, how.width),
+        Format::Junit => junit::render(run, how)?,
+        Format::Markdown => markdown::render(overview),
+        Format::Github => github::render(overview),
+        Format::Csv => csv::render(overview)?,
+        Format::Folded => folded::render(run),
+        Format::Html => html::render(overview, &how.root)?,
+    })
+}
+
+/// `train::a, train::b and 3 more`, at most so many by name.
+pub(crate) fn names(tests: &[&str], most: usize) -> String {
+    let shown: Vec<_> = tests
+        .iter()
+        .take(most)
+        .map(|test| escape::name(test))
+        .collect();
+    let mut text = shown.join(", ");
+    if let more @ 1.. = tests.len().saturating_sub(most) {
+        text += &format!(" and {}", quantity(more as u64, "more test"));
+    }
+    text
+}
+
+/// `text` in lines of `width` columns, the first one `first` columns in, the others `rest`.
+pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Vec<String> {
+    let (first, rest) = (" ".repeat(first), " ".repeat(rest));
+    let options = textwrap::Options::new(width)
+        .initial_indent(&first)
+        .subsequent_indent(&rest)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation);
+    let lines = textwrap::wrap(text, options);
+    lines
+        .into_iter()
+        .map(std::borrow::Cow::into_owned)
+        .collect()
+}
+
+/// `leaked: 2 × 512 KiB device memory, stream-ordered`
+fn title(finding: &Finding) -> String {
+    format!("{}: {}", finding.verdict.name(), what(finding))
+}
+
+/// The first line of the user's own that led to a finding.
+fn position(finding: &Finding) -> Option<(&str, Option<u32>, Option<u32>)> {
+    let site = match &finding.failed {
+        Some(failed) => &failed.site,
+        None => &finding.site,
+    };
+    let frame = site.user_frame()?;
+    Some((frame.file.as_deref()?, frame.line, frame.column))
+}
+
+/// Whether a finding is only told.
+fn is_told_only(finding: &Finding) -> bool {
+    matches!(finding.verdict, Verdict::FirstUse | Verdict::Allowed)
+}
+
+#[cfg(test)]
+pub(crate) mod sample;
+#[cfg(test)]
+mod tests;

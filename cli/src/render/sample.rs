@@ -1,0 +1,184 @@
+//! Runs to render.
+
+use gpu_leak_check::ledger::{Kind, Layer, Place};
+use gpu_leak_check::report::json::{Began, Late, Unowned};
+use gpu_leak_check::report::model::{
+    DeviceTable, Figure, Finding, Frame, Owner, Reason, Report, Row, Site, Verdict,
+};
+
+use crate::run::{Process, Run};
+
+pub(crate) const MIB: u64 = 1024 * 1024;
+
+/// A run of one process.
+pub(crate) fn run(reports: Vec<Report>) -> Run {
+    Run {
+        processes: vec![Process {
+            binary: "train".to_owned(),
+            reports,
+            aborted: Vec::new(),
+            unowned: Vec::new(),
+            late: Vec::new(),
+        }],
+        problems: Vec::new(),
+    }
+}
+
+/// Two tests with one leak in common, one test of its own kind, one blind, one clean, one aborted.
+pub(crate) fn mixed() -> Run {
+    let leak = finding(Verdict::Leaked, "optim::Adam::step", 2, MIB / 2);
+    let table = finding(Verdict::FirstUse, "lookup_table", 1, 4096);
+    let blind = Report {
+        reason: Some(Reason {
+            code: "no-gpu".to_owned(),
+            what: "no CUDA device can be used here".to_owned(),
+            remedy: "run on a machine with one".to_owned(),
+        }),
+        ..report("reads_the_device", Verdict::NotMeasured)
+    };
+    let mut run = run(vec![
+        with("trains", std::slice::from_ref(&leak)),
+        with("trains_longer", &[leak, table.clone()]),
+        with("looks_up", &[table]),
+        blind,
+        Report {
+            devices: vec![device(73 * MIB)],
+            ..report("is_clean", Verdict::Clean)
+        },
+    ]);
+    run.processes[0].aborted.push(Began {
+        test: "crashes".to_owned(),
+        file: "tests/train.rs".to_owned(),
+        line: 90,
+    });
+    run.processes[0].unowned.push(Unowned {
+        test: "trains".to_owned(),
+        count: 3,
+        bytes: MIB,
+    });
+    run.processes[0].late.push(Late {
+        test: "trains".to_owned(),
+        file: "tests/train.rs".to_owned(),
+        line: 28,
+        count: 1,
+        bytes: MIB / 2,
+        late_ms: 40,
+    });
+    run.problems
+        .push("the last line of a.jsonl is cut off: the process ended while it wrote".to_owned());
+    run
+}
+
+pub(crate) fn report(test: &str, verdict: Verdict) -> Report {
+    Report {
+        test: test.to_owned(),
+        file: "tests/train.rs".to_owned(),
+        line: 28,
+        column: 1,
+        verdict,
+        reason: None,
+        findings: Vec::new(),
+        devices: Vec::new(),
+        notes: Vec::new(),
+        again: None,
+        waited_ms: 0,
+        overhead_ms: 1.5,
+    }
+}
+
+pub(crate) fn with(test: &str, findings: &[Finding]) -> Report {
+    Report {
+        findings: findings.to_vec(),
+        devices: vec![device(2 * MIB)],
+        ..report(test, findings[0].verdict)
+    }
+}
+
+pub(crate) fn finding(verdict: Verdict, function: &str, count: u64, each: u64) -> Finding {
+    Finding {
+        verdict,
+        layer: Layer::DRIVER,
+        kind: Some(Kind::StreamOrdered),
+        holder: None,
+        place: Place::cuda(0),
+        count,
+        bytes: count * each,
+        each: Some(each),
+        site: Site {
+            fingerprint: format!("1-{function}"),
+            frames: vec![
+                frame(function, "src/optim.rs", 88),
+                frame("train::epoch", "src/train.rs", 61),
+            ],
+            user: Some(0),
+            library: None,
+        },
+        taken: count,
+        given_back: 0,
+        when: None,
+        confirmed: None,
+        failed: None,
+        rounds: Vec::new(),
+        budget: None,
+        foreign_thread: None,
+        notes: Vec::new(),
+    }
+}
+
+fn frame(function: &str, file: &str, line: u32) -> Frame {
+    Frame {
+        function: Some(function.to_owned()),
+        file: Some(file.to_owned()),
+        line: Some(line),
+        column: Some(22),
+        module: None,
+        offset: None,
+        owner: Owner::User,
+    }
+}
+
+fn device(peak: u64) -> DeviceTable {
+    DeviceTable {
+        place: Place::cuda(0),
+        name: None,
+        uuid: None,
+        rows: vec![Row {
+            layer: "driver".to_owned(),
+            figure: Figure::Allocated,
+            baseline: 0,
+            after: 0,
+            peak: Some(peak),
+            remark: None,
+        }],
+        whole: None,
+    }
+}
+
+/// Tries to be markup, to end a section of XML, to command a terminal, to turn text around.
+pub(crate) const HOSTILE: &str =
+    "<script>alert(1)</script>]]>\x1b[2J\u{202e}|`%\n::error::x;=1,\"\0";
+
+/// A run in which everything that a program can name is [`HOSTILE`], or very long.
+pub(crate) fn hostile() -> Run {
+    let long = "n".repeat(10_000);
+    let named = |name: &str| {
+        let mut finding = finding(Verdict::Leaked, name, 1, MIB);
+        for frame in &mut finding.site.frames {
+            frame.file = Some(name.to_owned());
+        }
+        finding.notes.push(name.to_owned());
+        let mut report = with(name, &[finding]);
+        report.devices[0].rows[0].layer = name.to_owned();
+        report.file = name.to_owned();
+        report
+    };
+    let mut run = run(vec![named(HOSTILE), named(&long)]);
+    run.processes[0].binary = HOSTILE.to_owned();
+    run.processes[0].aborted.push(Began {
+        test: HOSTILE.to_owned(),
+        file: HOSTILE.to_owned(),
+        line: 1,
+    });
+    run.problems.push(HOSTILE.to_owned());
+    run
+}

@@ -1,0 +1,145 @@
+//! For a terminal.
+
+use gpu_leak_check::report::escape;
+use gpu_leak_check::report::model::{Figure, Finding};
+use gpu_leak_check::units::{count, quantity, size};
+
+use super::{names, title, wrapped};
+use crate::overview::{Group, Overview, figure_name};
+
+/// How many findings are told one by one.
+const TOLD: usize = 20;
+/// How many tests are named of one finding, and how many layers' peaks are shown.
+const NAMED: usize = 5;
+const PEAKS: usize = 12;
+/// How wide labels are.
+const LABEL: usize = 15;
+
+/// The run in text of `width` columns.
+pub(super) fn render(overview: &Overview<'_>, width: usize) -> String {
+    let mut lines = Vec::new();
+    match overview.summary.text() {
+        Some(text) => {
+            for line in text.lines() {
+                lines.extend(wrapped(
+                    line.trim_start(),
+                    indent(line),
+                    indent(line) + 2,
+                    width,
+                ));
+            }
+        }
+        None => lines.push("gpu-leak-check: no check ran".to_owned()),
+    }
+    for group in overview.groups.iter().take(TOLD) {
+        lines.push(String::new());
+        lines.extend(finding(group, width));
+    }
+    if let Some(rest @ [_, ..]) = overview.groups.get(TOLD..) {
+        let bytes = rest.iter().map(|group| group.finding.bytes);
+        let bytes = bytes.fold(0, u64::saturating_add);
+        lines.push(String::new());
+        lines.push(format!(
+            "… and {}, {}: all of them by --format csv",
+            quantity(rest.len() as u64, "more finding"),
+            size(bytes)
+        ));
+    }
+    lines.extend(peaks(overview, width));
+    if !overview.problems.is_empty() {
+        lines.push(String::new());
+    }
+    for problem in overview.problems {
+        let note = format!("note: {}", escape::sentence(problem));
+        lines.extend(wrapped(&note, 0, 6, width));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// A finding as a paragraph.
+fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
+    let finding = &group.finding;
+    let mut lines = wrapped(&title(finding), 0, 2, width);
+    let mut detail = |label: &str, text: &str| {
+        let line = format!("  {label:<0$}{text}", LABEL - 2);
+        lines.extend(wrapped(line.trim_start(), 2, LABEL, width));
+    };
+    detail("on", &escape::name(&finding.place.to_string()));
+    detail("at", &place(finding));
+    detail("in", &names(&group.tests, NAMED));
+    if let Some(library) = &finding.site.library {
+        detail("held by", &escape::name(&library.name));
+    }
+    for note in &finding.notes {
+        detail("note", &escape::sentence(note));
+    }
+    if !finding.site.fingerprint.is_empty() {
+        detail("fingerprint", &escape::name(&finding.site.fingerprint));
+    }
+    lines
+}
+
+/// `optim::Adam::step (src/optim.rs:88)`
+fn place(finding: &Finding) -> String {
+    let site = finding
+        .failed
+        .as_ref()
+        .map_or(&finding.site, |failed| &failed.site);
+    match site.user_frame() {
+        Some(frame) => frame.shown(),
+        None => "an unknown place".to_owned(),
+    }
+}
+
+/// A table of the most that each layer came to.
+fn peaks(overview: &Overview<'_>, width: usize) -> Vec<String> {
+    if overview.peaks.is_empty() {
+        return Vec::new();
+    }
+    let rows: Vec<_> = overview
+        .peaks
+        .iter()
+        .take(PEAKS)
+        .map(|peak| {
+            let shown = match peak.figure {
+                Figure::Handles => count(peak.peak),
+                Figure::Allocated | Figure::Reserved => size(peak.peak),
+            };
+            [
+                escape::name(&peak.place),
+                escape::name(peak.layer),
+                figure_name(peak.figure).to_owned(),
+                shown,
+                escape::name(peak.test),
+            ]
+        })
+        .collect();
+    let mut widest = [0; 5];
+    for row in &rows {
+        for (widest, cell) in widest.iter_mut().zip(row) {
+            *widest = (*widest).max(textwrap::core::display_width(cell));
+        }
+    }
+    let mut lines = vec![String::new(), "highest peaks".to_owned()];
+    for [place, layer, figure, peak, test] in &rows {
+        let pad = |cell: &str, column: usize| {
+            " ".repeat(widest[column].saturating_sub(textwrap::core::display_width(cell)))
+        };
+        let line = format!(
+            "  {place}{}  {layer}{}  {figure}{}  {}{peak}  in {test}",
+            pad(place, 0),
+            pad(layer, 1),
+            pad(figure, 2),
+            pad(peak, 3)
+        );
+        lines.extend(wrapped(line.trim_start(), 2, 6, width));
+    }
+    if let more @ 1.. = overview.peaks.len().saturating_sub(PEAKS) {
+        lines.push(format!("  and {}", quantity(more as u64, "more layer")));
+    }
+    lines
+}
+
+fn indent(line: &str) -> usize {
+    line.len() - line.trim_start().len()
+}

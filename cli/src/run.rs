@@ -1,0 +1,207 @@
+//! What the processes of a run wrote.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use gpu_leak_check::report::json::{self, Began, Late, RunFile, Unowned};
+use gpu_leak_check::report::model::{Report, Verdict};
+
+use crate::exit::{Failure, Outcome};
+
+/// Everything that one or more runs left.
+#[derive(Debug, Default)]
+pub(crate) struct Run {
+    /// A file a process, by path.
+    pub(crate) processes: Vec<Process>,
+    /// What could not be read, a sentence each.
+    pub(crate) problems: Vec<String>,
+}
+
+/// What one process left.
+#[derive(Debug)]
+pub(crate) struct Process {
+    /// The program: `train`.
+    pub(crate) binary: String,
+    pub(crate) reports: Vec<Report>,
+    /// The checks that began and did not end.
+    pub(crate) aborted: Vec<Began>,
+    /// What threads outside every check took.
+    pub(crate) unowned: Vec<Unowned>,
+    /// What was freed after its check's verdict.
+    pub(crate) late: Vec<Late>,
+}
+
+impl Run {
+    /// Reads the runs in `folders`, as one. A file that cannot be read is a problem of the run; a
+    /// folder without any is an error.
+    pub(crate) fn read(folders: &[PathBuf]) -> Outcome<Self> {
+        let mut files = Vec::new();
+        for folder in folders {
+            files.extend(files_of(folder)?);
+        }
+        // The same folder twice is one run.
+        files.sort();
+        files.dedup();
+        let mut run = Self::default();
+        for path in files {
+            match json::read(&path) {
+                Ok(file) => run.add(&path, file),
+                Err(why) if why.kind() == io::ErrorKind::InvalidData => {
+                    run.problems.push(why.to_string());
+                }
+                Err(why) => run
+                    .problems
+                    .push(format!("{} cannot be read: {why}", path.display())),
+            }
+        }
+        run.forget_aborts_told_twice();
+        Ok(run)
+    }
+
+    /// Every finished check.
+    pub(crate) fn reports(&self) -> impl Iterator<Item = &Report> {
+        self.processes.iter().flat_map(|process| &process.reports)
+    }
+
+    /// Every check without an end.
+    pub(crate) fn aborted(&self) -> impl Iterator<Item = &Began> {
+        self.processes.iter().flat_map(|process| &process.aborted)
+    }
+
+    /// What threads outside every check took.
+    pub(crate) fn unowned(&self) -> impl Iterator<Item = &Unowned> {
+        self.processes.iter().flat_map(|process| &process.unowned)
+    }
+
+    /// What was freed after its check's verdict.
+    pub(crate) fn late(&self) -> impl Iterator<Item = &Late> {
+        self.processes.iter().flat_map(|process| &process.late)
+    }
+
+    fn add(&mut self, path: &Path, file: RunFile) {
+        let shown = path.display();
+        if file.header.is_none() {
+            self.problems.push(format!(
+                "{shown} has no header: gpu-leak-check did not write it"
+            ));
+            return;
+        }
+        if file.torn {
+            self.problems.push(format!(
+                "the last line of {shown} is cut off: the process ended while it wrote"
+            ));
+        }
+        if file.unreadable > 0 {
+            self.problems.push(format!(
+                "{} of {shown} cannot be read; tests named as aborted may be theirs. A newer \
+                 release may have written them: update cargo-gpu-leak",
+                gpu_leak_check::units::quantity(file.unreadable as u64, "line"),
+            ));
+        }
+        self.processes.push(Process {
+            binary: binary(path),
+            reports: file.reports,
+            aborted: file.aborted,
+            unowned: file.unowned,
+            late: file.late,
+        });
+    }
+
+    /// Of a test in a process of its own that ended inside it, its file says that it began, and its
+    /// parent's how it ended.
+    fn forget_aborts_told_twice(&mut self) {
+        let told: Vec<_> = self
+            .reports()
+            .filter(|report| report.verdict == Verdict::Aborted)
+            .map(|report| (report.test.clone(), report.file.clone(), report.line))
+            .collect();
+        for process in &mut self.processes {
+            process.aborted.retain(|began| {
+                !told.iter().any(|(test, file, line)| {
+                    (test, file, *line) == (&began.test, &began.file, began.line)
+                })
+            });
+        }
+    }
+}
+
+/// The folders of the runs in `base`, the newest first.
+pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(base).into_iter().flatten().flatten();
+    let mut runs: Vec<(SystemTime, PathBuf)> = entries
+        .map(|entry| entry.path())
+        .filter_map(|folder| {
+            let files = jsonl_in(&folder).ok()?;
+            let written = files
+                .iter()
+                .filter_map(|file| file.metadata().ok()?.modified().ok());
+            Some((written.max()?, folder))
+        })
+        .collect();
+    runs.sort_by(|left, right| right.cmp(left));
+    runs.into_iter().map(|(_, folder)| folder).collect()
+}
+
+/// `path` itself, or the files of the run in that folder.
+fn files_of(path: &Path) -> Outcome<Vec<PathBuf>> {
+    let shown = path.display();
+    if path.is_file() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let files =
+        jsonl_in(path).map_err(|why| Failure::usage(format!("{shown} cannot be read: {why}")))?;
+    if !files.is_empty() {
+        return Ok(files);
+    }
+    let runs = newest_first(path);
+    Err(Failure::usage(match runs.first() {
+        Some(newest) => format!(
+            "{shown} is no run but holds {}: name one of them, such as {}",
+            gpu_leak_check::units::quantity(runs.len() as u64, "run"),
+            newest.display()
+        ),
+        None => format!(
+            "{shown} has no .jsonl files: name the folder of a run, such as \
+             target/gpu-leak-check/4711-1234"
+        ),
+    }))
+}
+
+fn jsonl_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let paths = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    Ok(paths
+        .filter(|path| path.extension().is_some_and(|end| end == "jsonl") && path.is_file())
+        .collect())
+}
+
+/// `train` of `…/train-4711.jsonl`.
+fn binary(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let mut name = &*stem;
+    // The process's number, and which copy.
+    for _ in 0..2 {
+        match name.rsplit_once('-') {
+            Some((front, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                name = front;
+            }
+            _ => break,
+        }
+    }
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::binary;
+
+    #[test]
+    fn a_program_is_known_by_its_files_name() {
+        assert_eq!(binary(Path::new("a/train-4711.jsonl")), "train");
+        assert_eq!(binary(Path::new("a/my-train-4711-2.jsonl")), "my-train");
+        assert_eq!(binary(Path::new("a/train.jsonl")), "train");
+    }
+}

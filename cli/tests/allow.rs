@@ -1,0 +1,76 @@
+//! `allow` and `diff`: old leaks are listed, and only new ones fail.
+
+use std::fs;
+
+use crate::support::{checked, checked_with, command, gpu_leak, told};
+
+#[test]
+fn what_is_allowed_passes_and_only_what_is_new_fails() {
+    let base = tempfile::tempdir().expect("a folder");
+    let config = base.path().join("gpu-leak-check.toml");
+    fs::write(&config, "# ours\n").expect("a file");
+    let old = checked(base.path(), "old", &["keeps_a_tensor"]);
+    let mut write = command();
+    write.args(["allow", "--write", "--from"]).arg(&old);
+    let written = told(write.env("GPU_LEAK_CHECK_CONFIG", &config));
+    assert_eq!(written.code, Some(0), "{written:?}");
+    assert!(
+        written.stderr.contains("1 entry added, 0 there before"),
+        "{written:?}"
+    );
+    let text = fs::read_to_string(&config).expect("the file");
+    assert!(text.starts_with("# ours\n"), "{text}");
+
+    let tests = ["keeps_a_tensor", "keeps_two_tensors"];
+    let new = checked_with(base.path(), "new", &tests, Some(&config));
+    let report = gpu_leak(["report".as_ref(), new.as_os_str()]);
+    assert!(
+        report.stdout.contains("2 checked: 1 leaked, 1 allowed"),
+        "{report:?}"
+    );
+    assert_eq!(report.code, Some(1), "{report:?}");
+
+    let again = told(&mut write);
+    assert!(
+        again.stderr.contains("0 entries added, 1 there before"),
+        "{again:?}"
+    );
+}
+
+#[test]
+fn an_entry_that_expired_and_one_that_allows_nothing_are_denied_when_asked() {
+    let base = tempfile::tempdir().expect("a folder");
+    let config = base.path().join("gpu-leak-check.toml");
+    let text = "[[allow]]\nfn = \"*keep*\"\nreason = \"old\"\nuntil = 2020-01-01\n\n\
+                [[allow]]\nfn = \"nowhere\"\nreason = \"gone\"\n";
+    fs::write(&config, text).expect("a file");
+    let run = checked_with(base.path(), "r", &["keeps_a_tensor"], Some(&config));
+    let report = |deny: &str| {
+        let mut report = command();
+        report.arg("report").arg(&run).arg(deny);
+        told(report.env("GPU_LEAK_CHECK_CONFIG", &config))
+    };
+    let expired = report("--deny=expired");
+    assert_eq!(expired.code, Some(1), "{expired:?}");
+    assert!(expired.stderr.contains("since 2020-01-01"), "{expired:?}");
+    let unused = report("--deny=unused");
+    assert_eq!(unused.code, Some(1), "{unused:?}");
+    assert_eq!(unused.stderr.matches("denied: ").count(), 1, "{unused:?}");
+    assert!(
+        unused.stderr.contains("allowed nothing in this run (gone)"),
+        "{unused:?}"
+    );
+}
+
+#[test]
+fn two_runs_differ_by_what_is_new_and_mended() {
+    let base = tempfile::tempdir().expect("a folder");
+    let old = checked(base.path(), "old", &["keeps_a_tensor", "gives_back"]);
+    let new = checked(base.path(), "new", &["keeps_two_tensors", "gives_back"]);
+    let diff = gpu_leak(["diff".as_ref(), old.as_os_str(), new.as_os_str()]);
+    assert_eq!(diff.code, Some(1), "{diff:?}");
+    assert!(diff.stdout.contains("not run again: 1"), "{diff:?}");
+    let same = gpu_leak(["diff".as_ref(), old.as_os_str(), old.as_os_str()]);
+    assert_eq!(same.code, Some(0), "{same:?}");
+    assert!(same.stdout.contains("known: 1"), "{same:?}");
+}

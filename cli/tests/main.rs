@@ -1,0 +1,8 @@
+//! The built command on the files that real checks wrote.
+
+mod allow;
+mod page;
+mod passing;
+mod report;
+mod support;
+mod words;

@@ -1,0 +1,86 @@
+//! `cargo gpu-leak test` and its like. A script stands in for cargo: it writes down what it was
+//! given and runs one of the planted tests.
+#![cfg(unix)]
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Told, command, told};
+
+/// The command with a cargo that runs the planted `test` and ends with `code`.
+fn with_cargo(folder: &Path, test: &str, code: u8) -> Command {
+    let script = folder.join("cargo");
+    let real = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let this = env::current_exe().expect("this program");
+    let text = format!(
+        "#!/bin/sh\n\
+         if [ \"$1\" = metadata ]; then exec '{real}' \"$@\"; fi\n\
+         printf '%s\\n' \"$@\" > '{}'\n\
+         if [ -n '{test}' ]; then '{}' --exact --ignored 'support::{test}' >/dev/null 2>&1; fi\n\
+         exit {code}\n",
+        folder.join("given").display(),
+        this.display(),
+    );
+    fs::write(&script, text).expect("a script");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");
+    let mut command = command();
+    command
+        .env("CARGO", script)
+        .env("GPU_LEAK_CHECK_OUTPUT", folder.join("runs"));
+    command
+}
+
+#[test]
+fn cargo_gets_its_arguments_untouched_and_gives_its_exit_code() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = with_cargo(folder.path(), "keeps_a_tensor", 101);
+    let words = [
+        "test",
+        "--deny=expired",
+        "-p",
+        "optim",
+        "--deny",
+        "--",
+        "--nocapture",
+    ];
+    let Told { code, stdout, .. } = told(command.args(words));
+    assert_eq!(code, Some(101), "{stdout}");
+    let given = fs::read_to_string(folder.path().join("given")).expect("arguments");
+    assert_eq!(given, "test\n-p\noptim\n--deny\n--\n--nocapture\n");
+    assert!(stdout.contains("1 checked: 1 leaked"), "{stdout}");
+}
+
+#[test]
+fn each_call_sums_up_its_own_run_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    told(with_cargo(folder.path(), "keeps_a_tensor", 101).arg("test"));
+    let second = told(with_cargo(folder.path(), "gives_back", 0).arg("nextest"));
+    assert_eq!(second.code, Some(0), "{second:?}");
+    assert!(second.stdout.contains("1 checked: 1 clean"), "{second:?}");
+}
+
+#[test]
+fn outputs_are_written_beside_the_text() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("leaks.xml");
+    let output = format!("junit={}", out.display());
+    let told =
+        told(with_cargo(folder.path(), "keeps_a_tensor", 101).args(["run", "--report", &output]));
+    assert!(told.stdout.contains("1 leaked"), "{told:?}");
+    let junit = fs::read_to_string(out).expect("a file");
+    assert!(junit.contains("type=\"leaked\""), "{junit}");
+}
+
+#[test]
+fn without_a_check_cargos_word_stands_unless_one_is_required() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let told_of =
+        |options: &[&str]| told(with_cargo(folder.path(), "", 0).arg("bench").args(options));
+    let silent = told_of(&[]);
+    assert_eq!(silent.code, Some(0), "{silent:?}");
+    assert!(silent.stderr.contains("no check ran"), "{silent:?}");
+    assert_eq!(told_of(&["--require-measured"]).code, Some(3));
+}

@@ -1,0 +1,222 @@
+//! `cargo gpu-leak report`.
+
+use std::fs;
+use std::io::Write;
+
+use crate::support::{checked, command, file_of, gpu_leak, told};
+
+#[test]
+fn every_leak_is_told_with_its_bytes_and_its_line() {
+    let base = tempfile::tempdir().expect("a folder");
+    let run = checked(
+        base.path(),
+        "r",
+        &["keeps_a_tensor", "keeps_two_tensors", "gives_back"],
+    );
+    let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    let head = "gpu-leak-check: 3 checked: 1 clean, 2 leaked\n";
+    assert!(told.stdout.starts_with(head), "{}", told.stdout);
+    assert!(
+        told.stdout.contains("leaked: 4.00 KiB device memory"),
+        "{}",
+        told.stdout
+    );
+    assert!(
+        told.stdout.contains("(cli/tests/support.rs:"),
+        "{}",
+        told.stdout
+    );
+    assert!(
+        told.stdout.contains("highest peaks\n  embedded:0"),
+        "{}",
+        told.stdout
+    );
+}
+
+#[test]
+fn a_clean_run_ends_with_0_and_a_blind_one_only_if_that_may_be() {
+    let base = tempfile::tempdir().expect("a folder");
+    let clean = checked(base.path(), "clean", &["gives_back"]);
+    assert_eq!(
+        gpu_leak(["report".as_ref(), clean.as_os_str()]).code,
+        Some(0)
+    );
+
+    if fs::exists("/dev/nvidiactl").is_ok_and(|there| there) {
+        return;
+    }
+    let blind = checked(base.path(), "blind", &["gives_back", "sees_nothing"]);
+    let blind = blind.as_os_str();
+    assert_eq!(gpu_leak(["report".as_ref(), blind]).code, Some(0));
+    let told = gpu_leak(["report".as_ref(), blind, "--require-measured".as_ref()]);
+    assert_eq!(told.code, Some(3), "{told:?}");
+    assert!(
+        told.stdout.contains("1 not measured (no GPU)"),
+        "{}",
+        told.stdout
+    );
+}
+
+#[test]
+fn shards_are_one_run_and_the_same_folder_twice_counts_once() {
+    let base = tempfile::tempdir().expect("a folder");
+    let one = checked(base.path(), "one", &["keeps_a_tensor"]);
+    let two = checked(base.path(), "two", &["gives_back"]);
+    let told = gpu_leak([
+        "report".as_ref(),
+        one.as_os_str(),
+        two.as_os_str(),
+        one.as_os_str(),
+    ]);
+    let head = "gpu-leak-check: 2 checked: 1 clean, 1 leaked\n";
+    assert!(told.stdout.starts_with(head), "{}", told.stdout);
+}
+
+#[test]
+fn a_test_that_ended_its_process_is_named() {
+    let base = tempfile::tempdir().expect("a folder");
+    let run = checked(base.path(), "r", &["ends_the_process"]);
+    let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(
+        told.stdout.contains("aborted: support::ends_the_process"),
+        "{}",
+        told.stdout
+    );
+}
+
+#[test]
+fn what_no_check_owns_is_counted_and_fails_nothing() {
+    let base = tempfile::tempdir().expect("a folder");
+    let run = checked(
+        base.path(),
+        "r",
+        &["a_thread_is_started", "b_its_thread_allocates"],
+    );
+    let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
+    let line = "1 allocation, 1.00 KiB by threads outside every check";
+    assert!(told.stdout.contains(line), "{told:?}");
+    assert_eq!(told.code, Some(0), "{told:?}");
+}
+
+#[test]
+fn a_torn_line_costs_no_finished_check() {
+    let base = tempfile::tempdir().expect("a folder");
+    let run = checked(base.path(), "r", &["keeps_a_tensor"]);
+    let mut file = fs::OpenOptions::new()
+        .append(true)
+        .open(file_of(&run))
+        .expect("the file");
+    file.write_all(b"{\"record\":\"verd").expect("half a line");
+    let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(told.stdout.contains("1 leaked"), "{}", told.stdout);
+    assert!(
+        told.stdout.replace("\n      ", " ").contains("is cut off"),
+        "{}",
+        told.stdout
+    );
+}
+
+#[test]
+fn a_file_of_a_later_schema_is_told_and_never_clean() {
+    let base = tempfile::tempdir().expect("a folder");
+    let run = checked(base.path(), "r", &["gives_back"]);
+    let file = file_of(&run);
+    let text = fs::read_to_string(&file).expect("the file");
+    fs::write(&file, text.replacen("\"schema\":1", "\"schema\":7", 1)).expect("a file");
+    let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
+    assert_eq!(told.code, Some(3), "{told:?}");
+    assert!(told.stdout.contains("schema 7"), "{}", told.stdout);
+}
+
+#[test]
+fn what_is_no_run_is_told_with_what_to_name() {
+    let base = tempfile::tempdir().expect("a folder");
+    let told = gpu_leak(["report".as_ref(), base.path().join("nowhere").as_os_str()]);
+    assert_eq!(told.code, Some(2), "{told:?}");
+    assert!(
+        told.stderr.contains("nowhere cannot be read: "),
+        "{}",
+        told.stderr
+    );
+
+    checked(base.path(), "r", &["gives_back"]);
+    let told = gpu_leak(["report".as_ref(), base.path().as_os_str()]);
+    assert_eq!(told.code, Some(2), "{told:?}");
+    assert!(
+        told.stderr.contains("is no run but holds 1 run: name one"),
+        "{}",
+        told.stderr
+    );
+}
+
+#[test]
+fn without_a_folder_the_newest_run_of_the_workspace_is_meant() {
+    let base = tempfile::tempdir().expect("a folder");
+    let mut report = command();
+    report
+        .arg("report")
+        .env("GPU_LEAK_CHECK_OUTPUT", base.path());
+    let none = told(&mut report);
+    assert_eq!(none.code, Some(3), "{none:?}");
+    assert!(none.stderr.contains("there is no run in"), "{none:?}");
+
+    checked(base.path(), "r", &["gives_back"]);
+    let newest = told(&mut report);
+    assert_eq!(newest.code, Some(0), "{newest:?}");
+}
+
+#[test]
+fn an_output_goes_to_the_file_that_is_named() {
+    let base = tempfile::tempdir().expect("a folder");
+    let run = checked(base.path(), "r", &["keeps_a_tensor"]);
+    let out = base.path().join("leaks.xml");
+    let told = gpu_leak([
+        "report".as_ref(),
+        run.as_os_str(),
+        "--format=junit".as_ref(),
+        "--out".as_ref(),
+        out.as_os_str(),
+    ]);
+    assert_eq!((told.code, &*told.stdout), (Some(1), ""), "{told:?}");
+    let text = fs::read_to_string(out).expect("a file");
+    let junit = roxmltree::Document::parse(&text).expect("XML");
+    let failure = junit
+        .descendants()
+        .find(|node| node.has_tag_name("failure"));
+    let message = failure
+        .and_then(|it| it.attribute("message"))
+        .unwrap_or_default();
+    assert!(
+        message.starts_with("gpu leak: 1 allocation, 1.00 KiB on embedded:0"),
+        "{message}"
+    );
+}
+
+#[test]
+fn new_findings_are_denied_against_an_older_run() {
+    let base = tempfile::tempdir().expect("a folder");
+    let old = checked(base.path(), "old", &["keeps_a_tensor"]);
+    let new = checked(base.path(), "new", &["keeps_two_tensors"]);
+    let denied = |run: &std::path::Path, against: &std::path::Path| {
+        let options = [
+            "--deny=new".as_ref(),
+            "--against".as_ref(),
+            against.as_os_str(),
+        ];
+        gpu_leak(
+            ["report".as_ref(), run.as_os_str()]
+                .into_iter()
+                .chain(options),
+        )
+        .stderr
+    };
+    assert!(
+        denied(&new, &old).contains("denied: new: leaked: "),
+        "{}",
+        denied(&new, &old)
+    );
+    assert_eq!(denied(&old, &old), "");
+}

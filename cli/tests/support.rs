@@ -1,0 +1,173 @@
+//! Runs to read: this program again, with planted tests that real checks judge on the embedded
+//! device; and the built command.
+
+use std::env;
+use std::fs;
+use std::mem::forget;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+
+use gpu_leak_check::observe::Source;
+use gpu_leak_check::{Place, gpu_leak_check};
+use gpu_leak_kernels::{Device, Result, Tensor};
+
+#[gpu_leak_check]
+#[ignore = "planted"]
+#[test]
+fn keeps_a_tensor() -> Result<()> {
+    let device = Device::embedded()?;
+    keep(Tensor::zeros([256], &device)?);
+    Ok(())
+}
+
+#[gpu_leak_check]
+#[ignore = "planted"]
+#[test]
+fn keeps_two_tensors() -> Result<()> {
+    let device = Device::embedded()?;
+    keep(Tensor::zeros([256], &device)?);
+    keep(Tensor::full([1024], 1.0, &device)?);
+    Ok(())
+}
+
+#[gpu_leak_check]
+#[ignore = "planted"]
+#[test]
+fn gives_back() -> Result<()> {
+    let device = Device::embedded()?;
+    Tensor::zeros([256], &device)?;
+    Ok(())
+}
+
+#[gpu_leak_check]
+#[ignore = "planted"]
+#[test]
+fn sees_nothing() {}
+
+#[gpu_leak_check]
+#[ignore = "planted"]
+#[test]
+fn ends_the_process() {
+    std::process::abort();
+}
+
+/// Allocates a kilobyte at each word it is sent, and answers.
+fn old_thread() -> &'static Sender<Sender<()>> {
+    static POOL: Source = Source::new("old-pool", &[]);
+    static THREAD: OnceLock<Sender<Sender<()>>> = OnceLock::new();
+    THREAD.get_or_init(|| {
+        let (words, inbox) = mpsc::channel::<Sender<()>>();
+        thread::spawn(move || {
+            for (answer, address) in inbox.into_iter().zip(1..) {
+                POOL.allocated(Place::named("embedded:0"), address, 1024);
+                answer.send(()).expect("somebody waits");
+            }
+        });
+        words
+    })
+}
+
+#[gpu_leak_check]
+#[ignore = "planted"]
+#[test]
+fn a_thread_is_started() {
+    old_thread();
+}
+
+#[gpu_leak_check]
+#[ignore = "planted"]
+#[test]
+fn b_its_thread_allocates() {
+    let (answer, answers) = mpsc::channel();
+    old_thread().send(answer).expect("the thread");
+    answers.recv().expect("an answer");
+}
+
+fn keep(tensor: Tensor) {
+    forget(tensor);
+}
+
+/// Has the planted tests `tests` checked, and gives the folder of that run below `base`.
+pub(crate) fn checked(base: &Path, run: &str, tests: &[&str]) -> PathBuf {
+    checked_with(base, run, tests, None)
+}
+
+/// The same with a configuration file.
+pub(crate) fn checked_with(
+    base: &Path,
+    run: &str,
+    tests: &[&str],
+    config: Option<&Path>,
+) -> PathBuf {
+    let tests = tests.iter().map(|test| format!("support::{test}"));
+    let output = clean(Command::new(env::current_exe().expect("this program")))
+        .args(["--exact", "--ignored", "--test-threads=1"])
+        .args(tests)
+        .env("GPU_LEAK_CHECK_OUTPUT", base)
+        .env("GPU_LEAK_CHECK_RUN", run)
+        .envs(config.map(|path| ("GPU_LEAK_CHECK_CONFIG", path)))
+        .output()
+        .expect("this program runs");
+    let folder = base.join(run);
+    assert!(
+        folder.is_dir(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    folder
+}
+
+/// The one file of the run in `folder`.
+pub(crate) fn file_of(folder: &Path) -> PathBuf {
+    let mut entries = fs::read_dir(folder).expect("a folder").flatten();
+    let file = entries.find(|entry| entry.path().extension().is_some_and(|end| end == "jsonl"));
+    file.expect("a file").path()
+}
+
+/// How the built command ended and what it printed.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// The built command.
+pub(crate) fn command() -> Command {
+    let mut command = clean(Command::new(env!("CARGO_BIN_EXE_cargo-gpu-leak")));
+    command.arg("gpu-leak");
+    command
+}
+
+/// Runs the built command with `arguments`.
+pub(crate) fn gpu_leak<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Told {
+    told(command().args(arguments))
+}
+
+pub(crate) fn told(command: &mut Command) -> Told {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.output().expect("the command runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    Told {
+        code: status.code(),
+        stdout: text(stdout),
+        stderr: text(stderr),
+    }
+}
+
+/// Without what a runner of these tests has set.
+fn clean(mut command: Command) -> Command {
+    for (name, _) in env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("NEXTEST") || name.starts_with("GPU_LEAK_CHECK") || name == "CI" {
+            command.env_remove(&*name);
+        }
+    }
+    command
+}

@@ -1,0 +1,97 @@
+//! What `cargo gpu-leak` asks of the library beyond the report's data. Outside SemVer: the command
+//! and the library are released together.
+
+use std::path::{Path, PathBuf};
+
+pub use crate::allow::Told;
+use crate::capture::cupti::{self, CudaVersion, Unavailable};
+use crate::device::driver::{self, Driver};
+use crate::report::model::Reason;
+
+/// An entry of a configuration file that lets something stay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowEntry {
+    /// As [`Told::stands_in`] has it: `gpu-leak-check.toml:12`.
+    pub stands_in: String,
+    /// Why it may stay.
+    pub reason: String,
+}
+
+/// What the configuration file at `path`, which reports call `shown`, lets stay.
+///
+/// # Errors
+///
+/// `file:line:column: what is wrong`.
+pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<AllowEntry>, String> {
+    let entries = crate::config::entries_of(path, shown)?;
+    let told = |entry: crate::allow::Entry| AllowEntry {
+        stands_in: entry.stands_in,
+        reason: entry.reason,
+    };
+    Ok(entries.into_iter().map(told).collect())
+}
+
+/// What checks would see on this machine.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The CUDA version that the driver supports, or why there is none.
+    pub driver: Result<String, String>,
+    /// `cuda:0 NVIDIA H200`
+    pub devices: Vec<String>,
+    /// What watches the driver's calls, or why nothing can.
+    pub tracer: Result<TracerFound, Reason>,
+}
+
+/// The CUPTI in use.
+#[derive(Clone, Debug)]
+pub struct TracerFound {
+    /// Where it was found.
+    pub path: PathBuf,
+    /// Its CUDA version.
+    pub version: String,
+    /// Calls that this driver has and this CUPTI does not know.
+    pub unseen: Vec<&'static str>,
+}
+
+/// Looks as a check would. It subscribes to CUPTI, as long as the process lasts.
+#[must_use]
+pub fn machine() -> Machine {
+    let tracer = cupti::start();
+    let driver = driver::load();
+    Machine {
+        driver: match driver {
+            Ok(driver) => Ok(CudaVersion(driver.version().unwrap_or(0)).to_string()),
+            Err(why) => Err(why.to_owned()),
+        },
+        // One that does not start has none to name.
+        devices: match (driver, tracer) {
+            (Ok(driver), tracer) if !matches!(tracer, Err(Unavailable::NoDriver { .. })) => {
+                names(driver)
+            }
+            _ => Vec::new(),
+        },
+        tracer: match tracer {
+            Ok(tracer) => Ok(TracerFound {
+                path: tracer.path().to_owned(),
+                version: tracer.version().to_string(),
+                unseen: tracer.unseen().to_vec(),
+            }),
+            Err(unavailable) => Err(Reason {
+                code: unavailable.code().to_owned(),
+                what: unavailable.what(),
+                remedy: unavailable.remedy().to_owned(),
+            }),
+        },
+    }
+}
+
+fn names(driver: &Driver) -> Vec<String> {
+    if driver.initialise().is_err() {
+        return Vec::new();
+    }
+    let name = |device| {
+        let name = driver.device_name(device);
+        format!("cuda:{device} {}", name.unwrap_or_default())
+    };
+    (0..driver.device_count().unwrap_or(0)).map(name).collect()
+}
