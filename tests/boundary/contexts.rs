@@ -11,6 +11,7 @@ use super::driver::{
     reset_device,
 };
 use super::{assert_noted, assert_one_leak};
+use crate::kinds::planted::code;
 
 fn run(test: &str) -> Checked {
     checked::run(&format!("boundary::contexts::{test}"))
@@ -50,6 +51,19 @@ fn a_primary_context_made_inside_and_kept_is_nobody_s_fault() {
 #[test]
 fn keeps_the_primary_context() {
     context();
+}
+
+#[test]
+fn a_module_loaded_inside_and_not_unloaded_is_a_finding() {
+    assert_one_leak(&run("loads_a_module"), Kind::Module, 0);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn loads_a_module() {
+    context();
+    code::module();
 }
 
 #[test]
