@@ -122,20 +122,8 @@ fn fewer(held: &Held, count: u64, bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Confirmation, Held, confirm, gained};
-    use crate::judge::{HeldKey, What};
-    use crate::ledger::{Kind, Layer, Place, StackId};
-
-    fn held(stack: u32, count: u64) -> Held {
-        let key = HeldKey {
-            layer: Layer::DRIVER,
-            place: Place::cuda(0),
-            what: What::Live(Kind::Linear),
-            stack: StackId(stack),
-        };
-        let mut held = Held::new(key);
-        (0..count).for_each(|_| held.add(8));
-        held
-    }
+    use crate::judge::What;
+    use crate::judge::held::taken_at as held;
 
     fn run(first: Vec<Held>, second: Vec<Held>) -> Vec<(u64, bool, Option<Confirmation>)> {
         let all = confirm(first, &second);

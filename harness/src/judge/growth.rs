@@ -56,21 +56,8 @@ fn level(round: &[Held], held: &Held) -> Level {
 
 #[cfg(test)]
 mod tests {
-    use super::{Held, What, growth};
-    use crate::judge::HeldKey;
-    use crate::ledger::{Kind, Layer, Place, StackId};
-
-    fn held(stack: u32, count: u64) -> Held {
-        let key = HeldKey {
-            layer: Layer::DRIVER,
-            place: Place::cuda(0),
-            what: What::Live(Kind::Linear),
-            stack: StackId(stack),
-        };
-        let mut held = Held::new(key);
-        (0..count).for_each(|_| held.add(8));
-        held
-    }
+    use super::{Held, growth};
+    use crate::judge::held::taken_at as held;
 
     /// The stacks that grow; a round is its stacks and their counts.
     fn grown(rounds: &[&[(u32, u64)]]) -> Vec<(u32, Vec<u64>)> {

@@ -124,6 +124,19 @@ impl Held {
     }
 }
 
+/// `count` linear allocations of 8 bytes that a test's stack took on the first device.
+#[cfg(test)]
+pub(super) fn taken_at(stack: u32, count: u64) -> Held {
+    let mut held = Held::new(HeldKey {
+        layer: Layer::DRIVER,
+        place: Place::cuda(0),
+        what: What::Live(Kind::Linear),
+        stack: StackId(stack),
+    });
+    (0..count).for_each(|_| held.add(8));
+    held
+}
+
 /// Puts records together that are the same sort of thing, taken at the same place.
 pub(crate) fn group(
     records: impl IntoIterator<Item = (Record, What, Option<ThreadNumber>)>,
