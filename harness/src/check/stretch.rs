@@ -366,7 +366,7 @@ impl<'ledger> Stretch<'ledger> {
         left.notes
             .extend(remarks::tolerance(limits, &left.tolerated, &left.held));
         for held in &mut left.held {
-            let taken = ledger.stacks().taken(held.key.stack, self.scope);
+            let taken = ledger.taken(held.key.stack, self.scope);
             held.taken = taken.unwrap_or(held.count).max(held.count);
         }
     }
