@@ -28,12 +28,19 @@ pub(crate) fn is_second(case: &'static Case) -> bool {
 fn is_called_by_libtest(case: &Case) -> bool {
     let stack = ledger::live().stacks().frames(capture::stack());
     let mut frames = report::site(stack, Kind::Linear, &[]).frames;
-    frames.retain(|frame| frame.owner == Owner::User);
+    frames.retain(|frame| frame.owner == Owner::User && !is_nameless(frame));
     let is_the_test = |frame: &Frame| {
         let function = frame.function.as_deref().unwrap_or_default();
         is_of(case.path, function)
     };
     !frames.is_empty() && frames.iter().all(is_the_test)
+}
+
+/// Whether this is a closure inlined into a function whose frame is there as well: line tables have
+/// no path for it.
+fn is_nameless(frame: &Frame) -> bool {
+    let function = frame.function.as_deref().unwrap_or_default();
+    function.starts_with('{')
 }
 
 /// Whether `function` is the test of this path, or a closure in it. An inlined function has a name

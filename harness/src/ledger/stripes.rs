@@ -14,7 +14,7 @@
 //!
 //! A stripe's lock is the last that is taken: whoever holds one takes no other.
 
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{Lock, LockGuard};
 
 use super::counters::{self, Spare};
 use super::event::{Caller, ScopeId, StackId, ThreadNumber, Ticket};
@@ -33,7 +33,7 @@ pub(super) struct Stripes(Box<[Stripe]>);
 /// Alone on its cache lines, as a shard of the table.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Stripe(Mutex<Own>);
+struct Stripe(Lock<Own>);
 
 /// What the threads of one stripe have counted. Figures are sums over all stripes, for one thread
 /// may take away what another has added: they wrap.
@@ -55,12 +55,6 @@ pub(super) struct Own {
     pub(super) flights: Vec<(Ticket, Flight)>,
 }
 
-impl Stripe {
-    fn lock(&self) -> MutexGuard<'_, Own> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Stripes {
     pub(super) fn new() -> Self {
         let own = |number| Own {
@@ -74,27 +68,27 @@ impl Stripes {
             flights: Vec::new(),
         };
         let numbers = 0..STRIPES as u64;
-        Self(numbers.map(|n| Stripe(Mutex::new(own(n)))).collect())
+        Self(numbers.map(|n| Stripe(Lock::new(own(n)))).collect())
     }
 
     /// That of a thread.
-    pub(super) fn of(&self, thread: ThreadNumber) -> MutexGuard<'_, Own> {
-        self.0[thread.0 as usize % STRIPES].lock()
+    pub(super) fn of(&self, thread: ThreadNumber) -> LockGuard<'_, Own> {
+        self.0[thread.0 as usize % STRIPES].0.lock()
     }
 
     /// That in which a release with this ticket is in flight.
-    pub(super) fn of_flight(&self, ticket: Ticket) -> MutexGuard<'_, Own> {
-        self.0[ticket.0 as usize % STRIPES].lock()
+    pub(super) fn of_flight(&self, ticket: Ticket) -> LockGuard<'_, Own> {
+        self.0[ticket.0 as usize % STRIPES].0.lock()
     }
 
     /// The first, and after it the others: who comes first there comes first everywhere.
-    pub(super) fn first(&self) -> MutexGuard<'_, Own> {
-        self.0[0].lock()
+    pub(super) fn first(&self) -> LockGuard<'_, Own> {
+        self.0[0].0.lock()
     }
 
     /// Each in turn, one locked at a time.
-    pub(super) fn each(&self) -> impl DoubleEndedIterator<Item = MutexGuard<'_, Own>> {
-        self.0.iter().map(Stripe::lock)
+    pub(super) fn each(&self) -> impl DoubleEndedIterator<Item = LockGuard<'_, Own>> {
+        self.0.iter().map(|stripe| stripe.0.lock())
     }
 
     /// A moment after all there have been, and not after any that is still to come.

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::sync::atomic::Ordering;
-use crate::sync::{MutexGuard, PoisonError};
+use crate::sync::{LockGuard, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -115,7 +115,7 @@ impl Ledger {
     /// take there for another scope know no more.
     #[must_use]
     pub fn taken(&self, stack: StackId, scope: ScopeId) -> Option<u64> {
-        let of_scope = |own: MutexGuard<'_, Own>| {
+        let of_scope = |own: LockGuard<'_, Own>| {
             let (last, count) = own.taken.get(stack.0 as usize)?;
             (*last == scope).then_some(u64::from(*count))
         };
