@@ -28,7 +28,7 @@ pub(crate) fn is_second(case: &'static Case) -> bool {
 fn is_called_by_libtest(case: &Case) -> bool {
     let stack = ledger::live().stacks().frames(capture::stack());
     let mut frames = report::site(stack, Kind::Linear, &[]).frames;
-    frames.retain(|frame| frame.owner == Owner::User && !is_nameless(frame));
+    frames.retain(|frame| frame.owner == Owner::User && !is_libtests_closure(frame, case));
     let is_the_test = |frame: &Frame| {
         let function = frame.function.as_deref().unwrap_or_default();
         is_of(case.path, function)
@@ -36,11 +36,13 @@ fn is_called_by_libtest(case: &Case) -> bool {
     !frames.is_empty() && frames.iter().all(is_the_test)
 }
 
-/// Whether this is a closure inlined into a function whose frame is there as well: line tables have
-/// no path for it.
-fn is_nameless(frame: &Frame) -> bool {
+/// Whether this is the closure through which libtest calls the test: inlined, it has no path in
+/// line tables, but the test's own line.
+fn is_libtests_closure(frame: &Frame, case: &Case) -> bool {
+    let origin = &case.origin;
     let function = frame.function.as_deref().unwrap_or_default();
-    function.starts_with('{')
+    let file = frame.file.as_deref().unwrap_or_default();
+    function.starts_with('{') && file.ends_with(origin.file) && frame.line == Some(origin.line)
 }
 
 /// Whether `function` is the test of this path, or a closure in it. An inlined function has a name

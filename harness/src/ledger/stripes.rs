@@ -42,6 +42,8 @@ pub(super) struct Own {
     number: u64,
     /// The last moment.
     clock: u64,
+    /// How many moments were drawn here.
+    drawn: u64,
     pub(super) spare: Spare,
     /// Records by kind.
     pub(super) kinds: [u64; Kind::ALL.len()],
@@ -60,6 +62,7 @@ impl Stripes {
         let own = |number| Own {
             number,
             clock: 0,
+            drawn: 0,
             spare: Spare::new(),
             kinds: [0; Kind::ALL.len()],
             scopes: Slots::new(),
@@ -106,6 +109,11 @@ impl Stripes {
         moment
     }
 
+    /// How many moments were drawn.
+    pub(super) fn drawn(&self) -> u64 {
+        self.each().map(|own| own.drawn).sum()
+    }
+
     fn last(&self) -> u64 {
         self.each().map(|own| own.clock).max().unwrap_or(0)
     }
@@ -117,11 +125,17 @@ impl Stripes {
     }
 }
 
+/// How many moments there can be from `first` until before `next`, of which no two are at once.
+pub(crate) fn steps(first: u64, next: u64) -> u64 {
+    (next / STRIPES as u64).saturating_sub(first / STRIPES as u64)
+}
+
 impl Own {
     /// The next moment: after `latest`, which becomes its clock.
     pub(super) fn tick(&mut self, latest: &mut u64) -> u64 {
         self.clock = self.clock.max(*latest) + 1;
         *latest = self.clock;
+        self.drawn += 1;
         self.clock * STRIPES as u64 + self.number
     }
 

@@ -111,6 +111,12 @@ impl Ledger {
         self.stripes.now()
     }
 
+    /// How many events there have been that take or give back.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.stripes.drawn()
+    }
+
     /// How often `scope` took something at this stack, as far as is known: threads that went on to
     /// take there for another scope know no more.
     #[must_use]
