@@ -28,21 +28,23 @@ pub(crate) fn is_second(case: &'static Case) -> bool {
 fn is_called_by_libtest(case: &Case) -> bool {
     let stack = ledger::live().stacks().frames(capture::stack());
     let mut frames = report::site(stack, Kind::Linear, &[]).frames;
-    frames.retain(|frame| frame.owner == Owner::User && !is_libtests_closure(frame, case));
+    frames.retain(|frame| frame.owner == Owner::User);
     let is_the_test = |frame: &Frame| {
         let function = frame.function.as_deref().unwrap_or_default();
         is_of(case.path, function)
     };
-    !frames.is_empty() && frames.iter().all(is_the_test)
-}
-
-/// Whether this is the closure through which libtest calls the test: inlined, it has no path in
-/// line tables, but the test's own line.
-fn is_libtests_closure(frame: &Frame, case: &Case) -> bool {
-    let origin = &case.origin;
-    let function = frame.function.as_deref().unwrap_or_default();
-    let file = frame.file.as_deref().unwrap_or_default();
-    function.starts_with('{') && file.ends_with(origin.file) && frame.line == Some(origin.line)
+    // Inlined, the closure through which libtest calls the test has no path in line tables, but
+    // the line of the test's function.
+    let is_beside_the_test = |closure: &Frame| {
+        let place = |frame: &Frame| (frame.file.clone(), frame.line);
+        let function = closure.function.as_deref().unwrap_or_default();
+        function.starts_with('{')
+            && frames
+                .iter()
+                .any(|frame| is_the_test(frame) && place(frame) == place(closure))
+    };
+    let is_own = |frame: &Frame| is_the_test(frame) || is_beside_the_test(frame);
+    !frames.is_empty() && frames.iter().all(is_own)
 }
 
 /// Whether `function` is the test of this path, or a closure in it. An inlined function has a name
