@@ -66,6 +66,7 @@ pub(crate) struct Stretch<'ledger> {
     /// None in a replay, which opens and closes where the recorded scope was.
     open: Option<Open>,
     began: u64,
+    events_before: u64,
     /// What was made since then and is live counts as left: by this run, or by earlier rounds too.
     since: u64,
     budget: Budget,
@@ -80,6 +81,8 @@ pub(crate) struct Stretch<'ledger> {
 pub(crate) struct Ended {
     /// The ledger's moment.
     at: u64,
+    /// How many events it has had by then.
+    events: u64,
     /// The limits that the body passed.
     over: Vec<Over>,
 }
@@ -148,6 +151,7 @@ impl<'ledger> Stretch<'ledger> {
             budget: began.budget,
             since: now,
             began: now,
+            events_before: ledger.events(),
             before: began.before,
             poisoned_before: began.poisoned,
             unowned: ledger.unowned(),
@@ -187,6 +191,7 @@ impl<'ledger> Stretch<'ledger> {
         over.extend(self.budget.passed_by_reserve(&self.before, &ended.at_most));
         Ended {
             at: self.ledger.now(),
+            events: self.ledger.events(),
             over,
         }
     }
@@ -366,7 +371,7 @@ impl<'ledger> Stretch<'ledger> {
         left.notes
             .extend(remarks::tolerance(limits, &left.tolerated, &left.held));
         for held in &mut left.held {
-            let taken = ledger.stacks().taken(held.key.stack, self.scope);
+            let taken = ledger.taken(held.key.stack, self.scope);
             held.taken = taken.unwrap_or(held.count).max(held.count);
         }
     }
@@ -441,6 +446,7 @@ impl<'ledger> Stretch<'ledger> {
             uncovered,
             refused: left.refused,
             ended: ended.at,
+            events: ended.events - self.events_before,
             notes,
             owner_unknown: left.owner_unknown,
             poisoned_before,

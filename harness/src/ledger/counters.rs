@@ -1,4 +1,13 @@
 //! How much is live and was at most, kept as it happens so that no reading searches the table.
+//!
+//! The most that was live at once is one number for all threads, but no event changes it unless it
+//! raises it. What a thread gives back stays in its stripe as spare; what it takes, it takes from
+//! there. Only where that does not suffice are the other stripes asked for theirs, and only where
+//! all of them together do not suffice was there never so much at once: then the peak goes up by
+//! what is lacking. So the peak is what is live and what is spare, at any moment.
+//!
+//! With one thread at work it is exact. With several it is never less than what was live at once,
+//! and more only by what came back to a stripe just asked, while an event was looking for more.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,39 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::kind::Kind;
 use super::name::{Layer, Place};
 use super::record::Record;
-use super::stripes::{STRIPES, stripe};
-
-/// One figure and its highest value. Alone on its cache line: threads on different devices and
-/// kinds do not slow each other.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Counter {
-    live: AtomicU64,
-    peak: AtomicU64,
-}
-
-impl Counter {
-    fn add(&self, amount: u64) {
-        // Wraps as the atomic does: a recording may name any size.
-        let before = self.live.fetch_add(amount, Ordering::Relaxed);
-        let live = before.wrapping_add(amount);
-        // A peak is passed seldom; look before writing.
-        if live > self.peak.load(Ordering::Relaxed) {
-            self.peak.fetch_max(live, Ordering::Relaxed);
-        }
-    }
-
-    fn remove(&self, amount: u64) {
-        self.live.fetch_sub(amount, Ordering::Relaxed);
-    }
-
-    fn read(&self) -> Counted {
-        Counted {
-            live: self.live.load(Ordering::Relaxed),
-            peak: self.peak.load(Ordering::Relaxed),
-        }
-    }
-}
+use super::stripes::Stripes;
 
 /// What a counter shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,90 +27,122 @@ pub struct Counted {
     pub peak: u64,
 }
 
-/// The figures of every layer, place and kind.
-#[derive(Debug)]
-pub struct Counters {
-    /// Bytes by layer and place.
-    bytes: Box<[Counter]>,
-    /// Handles by place.
-    handles: Box<[Counter]>,
-    /// Records by kind, in stripes: nobody asks for their peak, which would need one figure.
-    kinds: Box<[Kinds]>,
+/// Counters: of bytes by layer and place, and after them of handles by place.
+const COUNTERS: usize = (Layer::LIMIT + 1) * Place::LIMIT;
+
+fn of_bytes(layer: Layer, place: Place) -> usize {
+    layer.index() * Place::LIMIT + place.index()
 }
 
-/// The records by kind that one stripe of threads made.
+fn of_handles(place: Place) -> usize {
+    Layer::LIMIT * Place::LIMIT + place.index()
+}
+
+/// The counter of a record, and what it adds there.
+pub(super) fn of(record: &Record) -> (usize, u64) {
+    let made = &record.made;
+    if made.kind.is_handle() {
+        (of_handles(made.place), 1)
+    } else {
+        (of_bytes(made.layer, made.place), made.bytes)
+    }
+}
+
+/// What one stripe has got back and may take again, by counter.
 #[derive(Debug)]
-#[repr(align(128))]
-struct Kinds([AtomicU64; Kind::ALL.len()]);
+pub(super) struct Spare(Box<[u64]>);
 
-impl Counters {
+impl Spare {
     pub(super) fn new() -> Self {
-        let counters = |count| (0..count).map(|_| Counter::default()).collect();
-        Self {
-            bytes: counters(Layer::LIMIT * Place::LIMIT),
-            handles: counters(Place::LIMIT),
-            kinds: (0..STRIPES)
-                .map(|_| Kinds([const { AtomicU64::new(0) }; Kind::ALL.len()]))
-                .collect(),
+        Self(vec![0; COUNTERS].into())
+    }
+
+    /// Takes as much of `amount` as there is. Answers with what is lacking.
+    pub(super) fn draw(&mut self, counter: usize, amount: u64) -> u64 {
+        let spare = &mut self.0[counter];
+        let drawn = amount.min(*spare);
+        *spare -= drawn;
+        amount - drawn
+    }
+
+    /// Wraps, as all figures here: a recording may name any size.
+    pub(super) fn give(&mut self, counter: usize, amount: u64) {
+        let spare = &mut self.0[counter];
+        *spare = spare.wrapping_add(amount);
+    }
+}
+
+/// The most that was live at once, by counter.
+#[derive(Debug)]
+pub(super) struct Peaks(Box<[AtomicU64]>);
+
+impl Peaks {
+    pub(super) fn new() -> Self {
+        Self((0..COUNTERS).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Takes from any stripe what the record's own [lacks](Spare::draw) for it.
+    #[cold]
+    pub(super) fn cover(&self, stripes: &Stripes, record: &Record, mut lacking: u64) {
+        let (counter, _) = of(record);
+        for mut own in stripes.each() {
+            lacking = own.spare.draw(counter, lacking);
+            if lacking == 0 {
+                return;
+            }
         }
+        self.0[counter].fetch_add(lacking, Ordering::Relaxed);
     }
+}
 
-    fn of(&self, record: &Record) -> (&Counter, u64) {
-        let made = &record.made;
-        if made.kind.is_handle() {
-            (&self.handles[made.place.index()], 1)
-        } else {
-            (
-                &self.bytes[made.layer.index() * Place::LIMIT + made.place.index()],
-                made.bytes,
-            )
+/// The figures of every layer, place and kind.
+#[derive(Debug)]
+pub struct Counters<'ledger> {
+    pub(super) stripes: &'ledger Stripes,
+    pub(super) peaks: &'ledger Peaks,
+}
+
+impl Counters<'_> {
+    fn read(&self, counter: usize) -> Counted {
+        let peak = self.peaks.0[counter].load(Ordering::Relaxed);
+        if peak == 0 {
+            return Counted::default();
         }
-    }
-
-    pub(super) fn add(&self, record: &Record) {
-        let (counter, amount) = self.of(record);
-        counter.add(amount);
-        self.live_like(record).fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(super) fn remove(&self, record: &Record) {
-        let (counter, amount) = self.of(record);
-        counter.remove(amount);
-        self.live_like(record).fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// The number of records of this one's kind, in the stripe of the thread that made it.
-    fn live_like(&self, record: &Record) -> &AtomicU64 {
-        &self.kinds[stripe(record.made.caller.thread)].0[record.made.kind as usize]
+        let spare = self.stripes.each().map(|own| own.spare.0[counter]);
+        let live = spare.fold(peak, u64::wrapping_sub);
+        // While others are at work the stripes are of different moments.
+        let live = live.cast_signed().max(0).cast_unsigned();
+        Counted { live, peak }
     }
 
     /// The bytes that `layer` has handed out at `place`.
     #[must_use]
     pub fn bytes(&self, layer: Layer, place: Place) -> Counted {
-        self.bytes[layer.index() * Place::LIMIT + place.index()].read()
+        self.read(of_bytes(layer, place))
     }
 
     /// The handles that belong to `place`.
     #[must_use]
     pub fn handles(&self, place: Place) -> Counted {
-        self.handles[place.index()].read()
+        self.read(of_handles(place))
     }
 
     /// The number of live records of one kind, everywhere.
     #[must_use]
     pub fn live(&self, kind: Kind) -> u64 {
-        let of_kind = |kinds: &Kinds| kinds.0[kind as usize].load(Ordering::Relaxed);
-        self.kinds.iter().map(of_kind).sum()
+        let of_kind = self.stripes.each().map(|own| own.kinds[kind as usize]);
+        let live = of_kind.fold(0, u64::wrapping_add);
+        live.cast_signed().max(0).cast_unsigned()
     }
 
     /// Begins the peaks anew at what is live now.
     pub fn restart_peaks(&self) {
-        for counter in self.bytes.iter().chain(&self.handles) {
-            // A peak of 0 belongs to a place never used; leave its cache line alone.
-            if counter.peak.load(Ordering::Relaxed) != 0 {
-                counter
-                    .peak
-                    .store(counter.live.load(Ordering::Relaxed), Ordering::Relaxed);
+        let is_used = |counter: &usize| self.peaks.0[*counter].load(Ordering::Relaxed) != 0;
+        let used: Vec<usize> = (0..COUNTERS).filter(is_used).collect();
+        for mut own in self.stripes.each() {
+            for &counter in &used {
+                let spare = std::mem::take(&mut own.spare.0[counter]);
+                self.peaks.0[counter].fetch_sub(spare, Ordering::Relaxed);
             }
         }
     }

@@ -38,6 +38,7 @@ pub use name::{Layer, Place};
 pub use physical::Holding;
 pub use record::Record;
 pub use stack::Stacks;
+pub(crate) use stripes::steps;
 
 /// The ledger of this process, which every live source reports to.
 pub fn live() -> &'static Ledger {

@@ -40,7 +40,7 @@ impl Ledger {
         self.forget(&record);
         // What was made before the scope that ends the context is that scope's business neither
         // way.
-        if self.scopes.is_open(record.made.caller.scope) {
+        if self.stripes.is_open(record.made.caller.scope) {
             self.anomalies.push(Anomaly::EndedWithContext {
                 record,
                 cause,

@@ -79,7 +79,7 @@ impl Ledger {
     }
 
     pub(super) fn launch_ended(&self, ticket: Ticket, error: CuResult) {
-        let flight = self.flights.end(ticket);
+        let flight = self.stripes.end_flight(ticket);
         let ended = self.change(|state, _| state.launch_ended(ticket));
         let (Some(Flight { caller, .. }), Some((launch, freed))) = (flight, ended) else {
             return;
