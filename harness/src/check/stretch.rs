@@ -16,11 +16,12 @@ use super::open::{Open, current};
 use super::recording::{self, Began, BodyEnded, Finished, Looked};
 use super::remarks;
 use super::sources::{self, Poisoned};
+use super::timeline;
 use super::uncovered::{Probes, take_uncovered};
 use crate::config::Policy;
 use crate::judge::{self, Budget, Claims, Held, Over, Reading, Refused, What};
 use crate::ledger::event::ThreadNumber;
-use crate::ledger::{self, Anomaly, Kind, Ledger, Mark, Record, Returned, ScopeId};
+use crate::ledger::{self, Anomaly, Kind, Ledger, Mark, Record, Returned, ScopeId, Watch};
 
 /// What may stay.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -73,6 +74,7 @@ pub(crate) struct Stretch<'ledger> {
     mark: Mark,
     before: Reading,
     poisoned_before: Vec<Poisoned>,
+    watch: Watch<'ledger>,
 }
 
 /// The end of a body, with everything that it has not given back.
@@ -82,6 +84,8 @@ pub(crate) struct Ended {
     at: u64,
     /// The limits that the body passed.
     over: Vec<Over>,
+    /// What was reserved then, as far as it was read.
+    reserved: Reading,
 }
 
 /// What a reading at the end showed.
@@ -149,6 +153,7 @@ impl<'ledger> Stretch<'ledger> {
             since: now,
             began: now,
             before: began.before,
+            watch: ledger.counters().watch(),
             poisoned_before: began.poisoned,
             unowned: ledger.unowned(),
             mark: ledger.mark(),
@@ -169,7 +174,7 @@ impl<'ledger> Stretch<'ledger> {
     pub(super) fn end_body(&self) -> Ended {
         let at_most = match self.budget.reserved {
             Some(_) => sources::read_most_reserved(),
-            None => Reading::default(),
+            None => sources::read_probed(),
         };
         self.ledger.between_events(|| {
             let ended = BodyEnded {
@@ -188,6 +193,7 @@ impl<'ledger> Stretch<'ledger> {
         Ended {
             at: self.ledger.now(),
             over,
+            reserved: ended.at_most.clone(),
         }
     }
 
@@ -416,7 +422,8 @@ impl<'ledger> Stretch<'ledger> {
         returned: Returned,
         names: &dyn Names,
     ) -> Measured {
-        let saw_events = self.ledger.now() != self.began;
+        let over = self.ledger.now();
+        let saw_events = over != self.began;
         let uncovered = take_uncovered(&mut left.held, &left.seen.probes(), names);
         let mut notes = left.notes;
         notes.extend(remarks::returned(returned.count, returned.bytes));
@@ -426,6 +433,15 @@ impl<'ledger> Stretch<'ledger> {
         } else {
             left.seen.poisoned.into_iter().next()
         };
+        let ran = timeline::Ran {
+            began: self.began,
+            ended: ended.at,
+            over,
+            before: &self.before,
+            reserved: &ended.reserved,
+            after: &left.seen.after,
+        };
+        let timeline = timeline::of_run(&ran, self.watch.courses(self.began));
         Measured {
             scope: self.scope,
             began: self.began,
@@ -446,6 +462,7 @@ impl<'ledger> Stretch<'ledger> {
             poisoned_before,
             poisoned_inside,
             saw_events,
+            timeline,
         }
     }
 }

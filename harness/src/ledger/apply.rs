@@ -225,7 +225,7 @@ impl Ledger {
         // would take away what is not there yet.
         self.count(&record);
         if let Some(old) = self.table.insert(record) {
-            self.forget(&old);
+            self.forget(&old, record.sequence);
             self.anomalies.push(Anomaly::Overwritten { record: old });
         }
         self.end_if_too_late(&record);
@@ -247,15 +247,16 @@ impl Ledger {
 
     /// Enters a record into every figure but the table.
     fn count(&self, record: &Record) {
-        self.counters.add(record);
+        self.counters.add(record, record.sequence);
         self.meters.took(record);
         if !self.scopes.add(record.made.caller) {
             self.unowned.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    fn forget(&self, record: &Record) {
-        self.counters.remove(record);
+    /// The same backwards, at the moment `at`.
+    fn forget(&self, record: &Record, at: u64) {
+        self.counters.remove(record, at);
         self.meters.gave_back(record);
         self.scopes.remove(record.made.caller);
     }
@@ -267,7 +268,7 @@ impl Ledger {
         let began = self.next_sequence();
         let record = self.table.take(&key);
         if let Some(record) = &record {
-            self.forget(record);
+            self.forget(record, began);
         }
         let flight = Flight {
             key,
@@ -336,7 +337,7 @@ impl Ledger {
 
     fn insert_again(&self, record: Record) {
         // Counted first, as in `created`.
-        self.counters.add(&record);
+        self.counters.add(&record, self.now());
         self.meters.took_back(&record);
         self.scopes.add(record.made.caller);
         self.table.insert(record);
@@ -370,7 +371,9 @@ impl Ledger {
         }
         let stale = |record: &Record| record.sequence < moment(ticket);
         let record = self.table.take_if(&key, stale);
-        record.inspect(|record| self.forget(record)).is_some()
+        record
+            .inspect(|record| self.forget(record, self.now()))
+            .is_some()
     }
 
     fn returned(&self, record: &Record, caller: Caller) {

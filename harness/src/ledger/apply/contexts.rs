@@ -37,7 +37,7 @@ impl Ledger {
     }
 
     fn ended_with_context(&self, record: Record, Ending { cause, caller }: Ending) {
-        self.forget(&record);
+        self.forget(&record, self.now());
         // What was made before the scope that ends the context is that scope's business neither
         // way.
         if self.scopes.is_open(record.made.caller.scope) {

@@ -73,7 +73,9 @@ impl Ledger {
         let is_graphs = |record: &Record| record.made.kind == Kind::Graph;
         let take = |key: Key| self.table.take_if(&key, is_graphs);
         let freed: Vec<_> = launch.frees.iter().map(address).filter_map(take).collect();
-        freed.iter().for_each(|record| self.forget(record));
+        freed
+            .iter()
+            .for_each(|record| self.forget(record, self.now()));
         self.change(|state, _| state.launch_began(ticket, launch, freed));
         Some(ticket)
     }

@@ -159,7 +159,7 @@ impl Ledger {
     /// It may have gone with its context already.
     fn take_shared(&self, record: &Record) {
         if let Some(record) = self.table.take(&record.key()) {
-            self.forget(&record);
+            self.forget(&record, self.now());
         }
     }
 }
