@@ -11,7 +11,7 @@ use super::stretch::Stretch;
 use crate::case::ShouldPanic;
 use crate::config::Policy;
 use crate::judge::{Held, Over, Reading, Refused};
-use crate::ledger::ScopeId;
+use crate::ledger::{self, ScopeId};
 use crate::report::allocators::Allocator;
 use crate::report::model::TimelineRun;
 
@@ -63,12 +63,12 @@ pub(crate) struct Measured {
 impl Measured {
     /// How many allocating and freeing calls there were while the body ran.
     pub(crate) fn events(&self) -> u64 {
-        self.ended - self.began
+        ledger::clock(self.ended) - ledger::clock(self.began)
     }
 
     /// Which of them came at this moment, from 1.
     pub(crate) fn ordinal(&self, moment: u64) -> u64 {
-        moment.saturating_sub(self.began) + 1
+        ledger::clock(moment).saturating_sub(ledger::clock(self.began)) + 1
     }
 }
 

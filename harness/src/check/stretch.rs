@@ -153,7 +153,7 @@ impl<'ledger> Stretch<'ledger> {
             since: now,
             began: now,
             before: began.before,
-            watch: ledger.counters().watch(),
+            watch: ledger.watch(),
             poisoned_before: began.poisoned,
             unowned: ledger.unowned(),
             mark: ledger.mark(),
@@ -372,7 +372,7 @@ impl<'ledger> Stretch<'ledger> {
         left.notes
             .extend(remarks::tolerance(limits, &left.tolerated, &left.held));
         for held in &mut left.held {
-            let taken = ledger.stacks().taken(held.key.stack, self.scope);
+            let taken = ledger.taken(held.key.stack, self.scope);
             held.taken = taken.unwrap_or(held.count).max(held.count);
         }
     }
@@ -441,7 +441,10 @@ impl<'ledger> Stretch<'ledger> {
             reserved: &ended.reserved,
             after: &left.seen.after,
         };
-        let timeline = timeline::of_run(&ran, self.watch.courses(self.began));
+        let timeline = timeline::of_run(
+            &ran,
+            self.ledger.counters().courses(&self.watch, self.began),
+        );
         Measured {
             scope: self.scope,
             began: self.began,

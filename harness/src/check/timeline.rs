@@ -25,25 +25,36 @@ pub(super) struct Ran<'run> {
 
 /// The timeline of one run.
 pub(super) fn of_run(ran: &Ran<'_>, courses: Vec<ledger::Course>) -> TimelineRun {
-    let call = |moment: u64| moment.saturating_sub(ran.began);
+    let began = ledger::clock(ran.began);
+    let call = |moment: u64| ledger::clock(moment).saturating_sub(began);
     let mut curves: Vec<_> = courses
         .into_iter()
-        .map(|course| Course {
-            place: course.place,
-            layer: course
-                .layer
-                .map_or("handles".to_owned(), |it| it.to_string()),
-            figure: match course.layer {
-                Some(_) => Figure::Allocated,
-                None => Figure::Handles,
-            },
-            start: course.curve.start,
-            points: points(&course.curve, ran.began),
+        .map(|course| {
+            let peak = peak(&course, ran.after);
+            Course {
+                place: course.place,
+                layer: course
+                    .layer
+                    .map_or("handles".to_owned(), |it| it.to_string()),
+                figure: match course.layer {
+                    Some(_) => Figure::Allocated,
+                    None => Figure::Handles,
+                },
+                start: course.curve.start,
+                peak,
+                points: points(&course.curve, began, peak),
+            }
         })
         .collect();
     if !curves.is_empty() {
         curves.extend(reserves(ran, call));
     }
+    // By name: the numbers of layers depend on what the process saw first.
+    curves.sort_by(|left, right| {
+        let key = |course: &Course| (course.place, course.figure == Figure::Handles);
+        let layer = |course: &Course| (course.layer != "driver", course.layer.clone());
+        (key(left), layer(left)).cmp(&(key(right), layer(right)))
+    });
     TimelineRun {
         purpose: RunPurpose::Judged,
         calls: call(ran.over),
@@ -52,8 +63,23 @@ pub(super) fn of_run(ran: &Ran<'_>, courses: Vec<ledger::Course>) -> TimelineRun
     }
 }
 
+/// As the tables have it: the sum of what several threads did has no exact one.
+fn peak(course: &ledger::Course, after: &Reading) -> u64 {
+    let counted = match course.layer {
+        None => Some(after.handles_at(course.place).peak),
+        Some(layer) => after
+            .level(&LevelName::Layer(layer), course.place)
+            .or_else(|| after.level(&LevelName::Probe(layer), course.place))
+            .and_then(|level| level.peak),
+    };
+    counted.unwrap_or_else(|| {
+        let buckets = course.curve.buckets.iter().map(|bucket| bucket.most);
+        buckets.fold(course.curve.start, u64::max)
+    })
+}
+
 /// A bucket of several moments is a range, and what its last value was from there on.
-fn points(curve: &Curve, began: u64) -> Vec<Point> {
+fn points(curve: &Curve, began: u64, peak: u64) -> Vec<Point> {
     let mut points = Vec::with_capacity(2 * curve.buckets.len());
     let call = |moment: u64| moment.saturating_sub(began) + 1;
     let mut next = curve.buckets.iter().skip(1);
@@ -65,7 +91,7 @@ fn points(curve: &Curve, began: u64) -> Vec<Point> {
             most,
             last,
         } = bucket;
-        points.push(Point(call(at), least, most));
+        points.push(Point(call(at), least, most.min(peak.max(least))));
         let end = at + width;
         let has_gap = next.next().is_none_or(|next| next.at > end);
         if has_gap && least != most {
@@ -98,6 +124,11 @@ fn reserves(ran: &Ran<'_>, call: impl Fn(u64) -> u64) -> Vec<Course> {
             layer: name.to_string(),
             figure: Figure::Reserved,
             start: reserved(ran.before).unwrap_or(0),
+            peak: [ran.before, ran.reserved, ran.after]
+                .into_iter()
+                .filter_map(reserved)
+                .max()
+                .unwrap_or(0),
             points: points.into_iter().flatten().collect(),
         }
     };
@@ -171,6 +202,7 @@ mod tests {
             layer: "driver".to_owned(),
             figure: Figure::Allocated,
             start: 0,
+            peak: points.iter().map(|point| point.2).max().unwrap_or(0),
             points,
         };
         TimelineRun {
@@ -199,18 +231,21 @@ mod tests {
             most,
             last,
         };
-        let curve = Curve::of(vec![
-            bucket(100, 4, 1, 9, 3),
-            bucket(104, 4, 3, 8, 4),
-            bucket(120, 4, 5, 5, 5),
-        ]);
+        let curve = Curve {
+            start: 0,
+            buckets: vec![
+                bucket(100, 4, 1, 9, 3),
+                bucket(104, 4, 3, 8, 4),
+                bucket(120, 4, 5, 5, 5),
+            ],
+        };
         let expected = [
             Point(1, 1, 9),
             Point(5, 3, 8),
             Point(9, 4, 4),
             Point(21, 5, 5),
         ];
-        assert_eq!(points(&curve, 100), expected);
+        assert_eq!(points(&curve, 100, 9), expected);
     }
 
     #[test]

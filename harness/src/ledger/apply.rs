@@ -1,6 +1,6 @@
 //! From events to records: the one door of the ledger.
 
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
@@ -8,18 +8,18 @@ use rustc_hash::FxHashMap;
 use super::anomaly::{Anomalies, Anomaly};
 use super::awaited::Awaited;
 use super::contexts::{ContextEntry, Contexts};
-use super::counters::Counters;
+use super::counters::Peaks;
 use super::event::{
     Caller, Creation, CuResult, Event, Key, ScopeId, SourceLoss, Space, StackId, Ticket,
 };
-use super::flights::{Flight, Flights, moment};
+use super::flights::{Flight, moment};
 use super::kind::Kind;
 use super::meter::Meters;
 use super::name::Place;
 use super::record::Record;
-use super::scopes::ScopeCounts;
 use super::shared::Shared;
 use super::stack::Stacks;
+use super::stripes::Stripes;
 use super::table::Table;
 use super::tap::Tap;
 
@@ -29,17 +29,14 @@ const DEINITIALIZED: CuResult = 4;
 /// More references than anything has.
 const ALL: u64 = u64::MAX;
 
-/// A number that events change, away from the cache lines of what events only read.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Apart(AtomicU64);
-
 /// The table of live resources and what is kept beside it.
 #[derive(Debug)]
 pub struct Ledger {
-    sequence: Apart,
     table: Table,
-    flights: Flights,
+    stripes: Stripes,
+    peaks: Peaks,
+    /// How many watches there are.
+    watching: AtomicUsize,
     /// Keys of addresses the ledger did not know and a call freed with success while some other
     /// release of them may be in flight, with the moment: see [`Self::put_back`].
     freed_unknown: Mutex<FxHashMap<Key, u64>>,
@@ -47,14 +44,10 @@ pub struct Ledger {
     /// Whether any graph has to do with memory: launches are frequent, and few do.
     knows_graph_memory: AtomicBool,
     unknown_releases: AtomicU64,
-    /// How many records were made outside every open scope.
-    unowned: Apart,
     returned: Mutex<FxHashMap<ScopeId, Freed>>,
     handed_over: Mutex<FxHashMap<ScopeId, HandedOver>>,
-    counters: Counters,
     stacks: Stacks,
     contexts: Contexts,
-    scopes: ScopeCounts,
     meters: Meters,
     anomalies: Anomalies,
     awaited: Awaited,
@@ -84,20 +77,18 @@ impl Ledger {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            sequence: Apart(AtomicU64::new(1)),
             table: Table::new(),
-            flights: Flights::default(),
+            stripes: Stripes::new(),
+            peaks: Peaks::new(),
+            watching: AtomicUsize::new(0),
             freed_unknown: Mutex::default(),
             shared: Shared::default(),
             knows_graph_memory: AtomicBool::new(false),
             unknown_releases: AtomicU64::new(0),
-            unowned: Apart(AtomicU64::new(0)),
             returned: Mutex::default(),
             handed_over: Mutex::default(),
-            counters: Counters::new(),
             stacks: Stacks::new(),
             contexts: Contexts::default(),
-            scopes: ScopeCounts::new(),
             meters: Meters::default(),
             anomalies: Anomalies::default(),
             awaited: Awaited::default(),
@@ -205,31 +196,34 @@ impl Ledger {
         None
     }
 
-    fn next_sequence(&self) -> u64 {
-        self.sequence.0.fetch_add(1, Ordering::Relaxed)
-    }
-
     fn created(&self, mut made: Creation) {
         if made.place == Place::UNKNOWN {
             made.place = self.resolve_place(&made);
         }
-        let record = Record {
-            sequence: self.next_sequence(),
-            made,
-        };
         if made.key.space.is_shared() {
-            self.shared_created(record);
+            let sequence = self.stripes.moment();
+            self.shared_created(Record { sequence, made });
             return;
         }
-        // Counted before it can be found: a release or the end of its context on another thread
-        // would take away what is not there yet.
-        self.count(&record);
-        if let Some(old) = self.table.insert(record) {
-            self.forget(&old, record.sequence);
+        let (record, old) = self.table.enter(&made.key, |latest| {
+            // Counted before it can be found: a release or the end of its context on another
+            // thread would take away what is not there yet.
+            let mut own = self.stripes.of(made.caller.thread);
+            let sequence = own.tick(latest);
+            let record = Record { sequence, made };
+            own.made(made.caller);
+            own.took(made.caller);
+            let lacking = own.count(&record);
+            drop(own);
+            self.counted(&record, lacking);
+            self.meters.took(&record);
+            record
+        });
+        if let Some(old) = old {
+            self.forget(&old);
             self.anomalies.push(Anomaly::Overwritten { record: old });
         }
         self.end_if_too_late(&record);
-        self.stacks.took(made.caller.stack, made.caller.scope);
     }
 
     /// A pool knows its device; everything else lives on that of its context.
@@ -245,37 +239,51 @@ impl Ledger {
         )
     }
 
-    /// Enters a record into every figure but the table.
+    /// Enters a new record into every figure but the table.
     fn count(&self, record: &Record) {
-        self.counters.add(record, record.sequence);
+        self.stripes
+            .of(record.made.caller.thread)
+            .made(record.made.caller);
+        self.count_again(record);
         self.meters.took(record);
-        if !self.scopes.add(record.made.caller) {
-            self.unowned.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn count_again(&self, record: &Record) {
+        let lacking = self.stripes.of(record.made.caller.thread).count(record);
+        self.counted(record, lacking);
+    }
+
+    fn counted(&self, record: &Record, lacking: u64) {
+        if lacking != 0 {
+            self.peaks.cover(&self.stripes, record, lacking);
         }
     }
 
-    /// The same backwards, at the moment `at`.
-    fn forget(&self, record: &Record, at: u64) {
-        self.counters.remove(record, at);
+    fn forget(&self, record: &Record) {
+        self.stripes.of(record.made.caller.thread).forget(record);
         self.meters.gave_back(record);
-        self.scopes.remove(record.made.caller);
     }
 
     fn release_began(&self, key: Key, caller: Caller) -> Ticket {
         if key.space.is_shared() {
             return self.give_back_began(key, ALL, None, caller);
         }
-        let began = self.next_sequence();
-        let record = self.table.take(&key);
+        let (ticket, record) = self.table.leave(&key, |latest, record| {
+            let mut own = self.stripes.of(caller.thread);
+            let moment = own.tick(latest);
+            if let Some(record) = &record {
+                own.forget(record);
+            }
+            let flight = Flight {
+                key,
+                record,
+                caller,
+            };
+            (own.begin(moment, flight), record)
+        });
         if let Some(record) = &record {
-            self.forget(record, began);
+            self.meters.gave_back(record);
         }
-        let flight = Flight {
-            key,
-            record,
-            caller,
-        };
-        let ticket = self.flights.begin(began, flight);
         if key.space.is_graph() {
             self.graph_end_began(ticket, key);
         }
@@ -287,7 +295,7 @@ impl Ledger {
             key,
             record,
             caller,
-        }) = self.flights.end(ticket)
+        }) = self.stripes.end_flight(ticket)
         else {
             return;
         };
@@ -314,7 +322,7 @@ impl Ledger {
     }
 
     fn release_captured(&self, ticket: Ticket) {
-        let flight = self.flights.end(ticket);
+        let flight = self.stripes.end_flight(ticket);
         if let Some(record) = flight.and_then(|flight| flight.record) {
             self.put_back(ticket, record);
         }
@@ -337,9 +345,8 @@ impl Ledger {
 
     fn insert_again(&self, record: Record) {
         // Counted first, as in `created`.
-        self.counters.add(&record, self.now());
+        self.count_again(&record);
         self.meters.took_back(&record);
-        self.scopes.add(record.made.caller);
         self.table.insert(record);
     }
 
@@ -350,7 +357,10 @@ impl Ledger {
         if self.take_stale(ticket, key) {
             return;
         }
-        let now = self.next_sequence();
+        // Told apart from what is made at this address later, by whatever thread.
+        let now = self
+            .table
+            .pass(&key, |latest| self.stripes.first().tick(latest));
         // Only those of the last moments can matter.
         if freed.len() == 64 {
             freed.clear();
@@ -371,9 +381,7 @@ impl Ledger {
         }
         let stale = |record: &Record| record.sequence < moment(ticket);
         let record = self.table.take_if(&key, stale);
-        record
-            .inspect(|record| self.forget(record, self.now()))
-            .is_some()
+        record.inspect(|record| self.forget(record)).is_some()
     }
 
     fn returned(&self, record: &Record, caller: Caller) {

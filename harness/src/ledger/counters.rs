@@ -1,4 +1,13 @@
 //! How much is live and was at most, kept as it happens so that no reading searches the table.
+//!
+//! The most that was live at once is one number for all threads, but no event changes it unless it
+//! raises it. What a thread gives back stays in its stripe as spare; what it takes, it takes from
+//! there. Only where that does not suffice are the other stripes asked for theirs, and only where
+//! all of them together do not suffice was there never so much at once: then the peak goes up by
+//! what is lacking. So the peak is what is live and what is spare, at any moment.
+//!
+//! With one thread at work it is exact. With several it is never less than what was live at once,
+//! and more only by what came back to a stripe just asked, while an event was looking for more.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,44 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::kind::Kind;
 use super::name::{Layer, Place};
 use super::record::Record;
-use super::stripes::{STRIPES, stripe};
-use super::timeline::{Curve, Curves, Sampler};
-
-/// One figure, its highest value and how it moves. Alone on its cache line: threads on different devices and
-/// kinds do not slow each other.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Counter {
-    live: AtomicU64,
-    peak: AtomicU64,
-    sampler: Sampler,
-}
-
-impl Counter {
-    /// What it was and what it is now.
-    fn add(&self, amount: u64) -> (u64, u64) {
-        // Wraps as the atomic does: a recording may name any size.
-        let before = self.live.fetch_add(amount, Ordering::Relaxed);
-        let live = before.wrapping_add(amount);
-        // A peak is passed seldom; look before writing.
-        if live > self.peak.load(Ordering::Relaxed) {
-            self.peak.fetch_max(live, Ordering::Relaxed);
-        }
-        (before, live)
-    }
-
-    fn remove(&self, amount: u64) -> (u64, u64) {
-        let before = self.live.fetch_sub(amount, Ordering::Relaxed);
-        (before, before.wrapping_sub(amount))
-    }
-
-    fn read(&self) -> Counted {
-        Counted {
-            live: self.live.load(Ordering::Relaxed),
-            peak: self.peak.load(Ordering::Relaxed),
-        }
-    }
-}
+use super::stripes::{Stripes, clock};
+use super::timeline::{Curve, Watch};
 
 /// What a counter shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,19 +28,72 @@ pub struct Counted {
     pub peak: u64,
 }
 
-/// How many figures of bytes there are; those of handles follow.
-const BYTES: usize = Layer::LIMIT * Place::LIMIT;
+/// Counters: of bytes by layer and place, and after them of handles by place.
+const COUNTERS: usize = (Layer::LIMIT + 1) * Place::LIMIT;
 
-/// The figures of every layer, place and kind.
+fn of_bytes(layer: Layer, place: Place) -> usize {
+    layer.index() * Place::LIMIT + place.index()
+}
+
+fn of_handles(place: Place) -> usize {
+    Layer::LIMIT * Place::LIMIT + place.index()
+}
+
+/// The counter of a record, and what it adds there.
+pub(super) fn of(record: &Record) -> (usize, u64) {
+    let made = &record.made;
+    if made.kind.is_handle() {
+        (of_handles(made.place), 1)
+    } else {
+        (of_bytes(made.layer, made.place), made.bytes)
+    }
+}
+
+/// What one stripe has got back and may take again, by counter.
 #[derive(Debug)]
-pub struct Counters {
-    /// Bytes by layer and place.
-    bytes: Box<[Counter]>,
-    /// Handles by place.
-    handles: Box<[Counter]>,
-    /// Records by kind, in stripes: nobody asks for their peak, which would need one figure.
-    kinds: Box<[Kinds]>,
-    curves: Curves,
+pub(super) struct Spare(Box<[u64]>);
+
+impl Spare {
+    pub(super) fn new() -> Self {
+        Self(vec![0; COUNTERS].into())
+    }
+
+    /// Takes as much of `amount` as there is. Answers with what is lacking.
+    pub(super) fn draw(&mut self, counter: usize, amount: u64) -> u64 {
+        let spare = &mut self.0[counter];
+        let drawn = amount.min(*spare);
+        *spare -= drawn;
+        amount - drawn
+    }
+
+    /// Wraps, as all figures here: a recording may name any size.
+    pub(super) fn give(&mut self, counter: usize, amount: u64) {
+        let spare = &mut self.0[counter];
+        *spare = spare.wrapping_add(amount);
+    }
+}
+
+/// The most that was live at once, by counter.
+#[derive(Debug)]
+pub(super) struct Peaks(Box<[AtomicU64]>);
+
+impl Peaks {
+    pub(super) fn new() -> Self {
+        Self((0..COUNTERS).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Takes from any stripe what the record's own [lacks](Spare::draw) for it.
+    #[cold]
+    pub(super) fn cover(&self, stripes: &Stripes, record: &Record, mut lacking: u64) {
+        let (counter, _) = of(record);
+        for mut own in stripes.each() {
+            lacking = own.spare.draw(counter, lacking);
+            if lacking == 0 {
+                return;
+            }
+        }
+        self.0[counter].fetch_add(lacking, Ordering::Relaxed);
+    }
 }
 
 /// How the bytes of a layer, or the handles, moved at one place.
@@ -81,139 +107,73 @@ pub struct Course {
     pub curve: Curve,
 }
 
-/// While it lives, the figures' courses since it began can be read.
+/// The figures of every layer, place and kind.
 #[derive(Debug)]
-pub struct Watch<'counters>(&'counters Counters);
-
-impl Drop for Watch<'_> {
-    fn drop(&mut self) {
-        self.0.curves.end();
-    }
+pub struct Counters<'ledger> {
+    pub(super) stripes: &'ledger Stripes,
+    pub(super) peaks: &'ledger Peaks,
 }
 
-/// The records by kind that one stripe of threads made.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Kinds([AtomicU64; Kind::ALL.len()]);
-
-impl Counters {
-    pub(super) fn new() -> Self {
-        let counters = |count| (0..count).map(|_| Counter::default()).collect();
-        Self {
-            bytes: counters(BYTES),
-            handles: counters(Place::LIMIT),
-            kinds: (0..STRIPES)
-                .map(|_| Kinds([const { AtomicU64::new(0) }; Kind::ALL.len()]))
-                .collect(),
-            curves: Curves::default(),
+impl Counters<'_> {
+    fn read(&self, counter: usize) -> Counted {
+        let peak = self.peaks.0[counter].load(Ordering::Relaxed);
+        if peak == 0 {
+            return Counted::default();
         }
-    }
-
-    /// A record's figure, by its number, and its part in it.
-    fn of(record: &Record) -> (usize, u64) {
-        let made = &record.made;
-        if made.kind.is_handle() {
-            (BYTES + made.place.index(), 1)
-        } else {
-            let number = made.layer.index() * Place::LIMIT + made.place.index();
-            (number, made.bytes)
-        }
-    }
-
-    fn counter(&self, number: usize) -> &Counter {
-        match number.checked_sub(BYTES) {
-            Some(place) => &self.handles[place],
-            None => &self.bytes[number],
-        }
-    }
-
-    /// Counts a record, at the moment `at`.
-    pub(super) fn add(&self, record: &Record, at: u64) {
-        let (number, amount) = Self::of(record);
-        let counter = self.counter(number);
-        let (before, live) = counter.add(amount);
-        let sampler = &counter.sampler;
-        sampler.moved(&self.curves, number, at, before, live);
-        self.live_like(record).fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts a record no more, since the moment `at`.
-    pub(super) fn remove(&self, record: &Record, at: u64) {
-        let (number, amount) = Self::of(record);
-        let counter = self.counter(number);
-        let (before, live) = counter.remove(amount);
-        let sampler = &counter.sampler;
-        sampler.moved(&self.curves, number, at, before, live);
-        self.live_like(record).fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// The number of records of this one's kind, in the stripe of the thread that made it.
-    fn live_like(&self, record: &Record) -> &AtomicU64 {
-        &self.kinds[stripe(record.made.caller.thread)].0[record.made.kind as usize]
+        let spare = self.stripes.each().map(|own| own.spare.0[counter]);
+        let live = spare.fold(peak, u64::wrapping_sub);
+        // While others are at work the stripes are of different moments.
+        let live = live.cast_signed().max(0).cast_unsigned();
+        Counted { live, peak }
     }
 
     /// The bytes that `layer` has handed out at `place`.
     #[must_use]
     pub fn bytes(&self, layer: Layer, place: Place) -> Counted {
-        self.bytes[layer.index() * Place::LIMIT + place.index()].read()
+        self.read(of_bytes(layer, place))
     }
 
     /// The handles that belong to `place`.
     #[must_use]
     pub fn handles(&self, place: Place) -> Counted {
-        self.handles[place.index()].read()
+        self.read(of_handles(place))
     }
 
     /// The number of live records of one kind, everywhere.
     #[must_use]
     pub fn live(&self, kind: Kind) -> u64 {
-        let of_kind = |kinds: &Kinds| kinds.0[kind as usize].load(Ordering::Relaxed);
-        self.kinds.iter().map(of_kind).sum()
+        let of_kind = self.stripes.each().map(|own| own.kinds[kind as usize]);
+        let live = of_kind.fold(0, u64::wrapping_add);
+        live.cast_signed().max(0).cast_unsigned()
     }
 
-    /// Begins to watch how the figures move. Where nobody else does, their curves begin here; else
-    /// they are as coarse as the longest watch has made them.
+    /// How each figure that changed after the moment `since`, at which `watch` stood already, did so.
     #[must_use]
-    pub fn watch(&self) -> Watch<'_> {
-        self.curves.begin(|number| &self.counter(number).sampler);
-        Watch(self)
+    pub fn courses(&self, watch: &Watch<'_>, since: u64) -> Vec<Course> {
+        let curves = watch.curves(clock(since), |counter| self.read(counter).live);
+        let course = |(counter, curve)| {
+            let layer = match counter / Place::LIMIT {
+                Layer::LIMIT => None,
+                layer => Some(Layer::known(layer)?),
+            };
+            Some(Course {
+                place: Place::at(counter % Place::LIMIT),
+                layer,
+                curve,
+            })
+        };
+        curves.into_iter().filter_map(course).collect()
     }
 
     /// Begins the peaks anew at what is live now.
     pub fn restart_peaks(&self) {
-        for counter in self.bytes.iter().chain(&self.handles) {
-            // A peak of 0 belongs to a place never used; leave its cache line alone.
-            if counter.peak.load(Ordering::Relaxed) != 0 {
-                counter
-                    .peak
-                    .store(counter.live.load(Ordering::Relaxed), Ordering::Relaxed);
+        let is_used = |counter: &usize| self.peaks.0[*counter].load(Ordering::Relaxed) != 0;
+        let used: Vec<usize> = (0..COUNTERS).filter(is_used).collect();
+        for mut own in self.stripes.each() {
+            for &counter in &used {
+                let spare = std::mem::take(&mut own.spare.0[counter]);
+                self.peaks.0[counter].fetch_sub(spare, Ordering::Relaxed);
             }
         }
-    }
-}
-
-impl Watch<'_> {
-    /// How each figure that changed after the moment `since` did so.
-    #[must_use]
-    pub fn courses(&self, since: u64) -> Vec<Course> {
-        let counters = self.0;
-        let now = |number| {
-            let counter = counters.counter(number);
-            (&counter.sampler, counter.live.load(Ordering::Relaxed))
-        };
-        let moved = counters.curves.since(since, now).into_iter();
-        moved
-            .filter_map(|(number, curve)| {
-                let layer = match number < BYTES {
-                    true => Some(Layer::known(number / Place::LIMIT)?),
-                    false => None,
-                };
-                Some(Course {
-                    place: Place::at(number % Place::LIMIT),
-                    layer,
-                    curve,
-                })
-            })
-            .collect()
     }
 }

@@ -1,20 +1,8 @@
 //! Releases between their beginning and their end.
 
-use crate::sync::{Mutex, MutexGuard, PoisonError};
-
 use super::event::{Caller, Key, Ticket};
 use super::record::Record;
-use super::stripes::{STRIPES, stripe};
-
-/// The releases that have begun and not ended.
-#[derive(Debug, Default)]
-pub(super) struct Flights([Stripe; STRIPES]);
-
-/// Those of one stripe of threads: one for each thread at most, so a search is short. Alone on its
-/// cache line, as in the table.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Stripe(Mutex<Vec<(Ticket, Flight)>>);
+use super::stripes::{Own, Stripes};
 
 /// A release in flight.
 #[derive(Clone, Copy, Debug)]
@@ -25,36 +13,31 @@ pub(super) struct Flight {
     pub(super) caller: Caller,
 }
 
-impl Flights {
-    /// Enters a release that `began` at this moment.
-    pub(super) fn begin(&self, began: u64, flight: Flight) -> Ticket {
-        // A ticket is a moment, and the stripe where its end finds it.
-        let stripe = stripe(flight.caller.thread);
-        let ticket = Ticket(began * STRIPES as u64 + stripe as u64);
-        self.0[stripe].lock().push((ticket, flight));
+impl Own {
+    /// Enters a release that began at this moment, one of this stripe's. The moment is its ticket:
+    /// the stripe where its end finds it is in it.
+    pub(super) fn begin(&mut self, began: u64, flight: Flight) -> Ticket {
+        let ticket = Ticket(began);
+        self.flights.push((ticket, flight));
         ticket
     }
+}
 
+impl Stripes {
     /// Takes a release out; none if it has ended already.
-    pub(super) fn end(&self, ticket: Ticket) -> Option<Flight> {
-        let mut flights = self.0[ticket.0 as usize % STRIPES].lock();
+    pub(super) fn end_flight(&self, ticket: Ticket) -> Option<Flight> {
+        let flights = &mut self.of_flight(ticket).flights;
         let index = flights.iter().position(|(begun, _)| *begun == ticket)?;
         Some(flights.swap_remove(index).1)
     }
 
-    /// Whether none is in flight.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.iter().all(|stripe| stripe.lock().is_empty())
+    /// Whether a release is in flight.
+    pub(super) fn has_flights(&self) -> bool {
+        self.each().any(|own| !own.flights.is_empty())
     }
 }
 
 /// When a release began.
 pub(super) fn moment(ticket: Ticket) -> u64 {
-    ticket.0 / STRIPES as u64
-}
-
-impl Stripe {
-    fn lock(&self) -> MutexGuard<'_, Vec<(Ticket, Flight)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+    ticket.0
 }

@@ -31,7 +31,7 @@ use std::sync::LazyLock;
 pub use anomaly::{Anomaly, Mark};
 pub use apply::{HandedOver, Ledger, Returned};
 pub use contexts::ContextEntry;
-pub use counters::{Counted, Counters, Course, Watch};
+pub use counters::{Counted, Counters, Course};
 pub use event::{Event, ScopeId, StackId};
 pub use kind::Kind;
 pub use meter::{SiteTaken, Taken};
@@ -39,7 +39,8 @@ pub use name::{Layer, Place};
 pub use physical::Holding;
 pub use record::Record;
 pub use stack::Stacks;
-pub use timeline::{Bucket, Curve};
+pub use stripes::clock;
+pub use timeline::{Bucket, Curve, Watch};
 
 /// The ledger of this process, which every live source reports to.
 pub fn live() -> &'static Ledger {

@@ -1,30 +1,23 @@
 //! Stacks, each kept once: a record holds a number instead of its frames.
 
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Mutex, OnceLock, PoisonError};
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher};
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use super::event::{ScopeId, StackId};
+use super::event::StackId;
 
 const SHARDS: usize = 64;
 const CHUNK: usize = 1024;
 /// About a million distinct stacks; what comes after them has no stack.
 const CHUNKS: usize = 1024;
 
-/// One distinct stack.
-#[derive(Debug)]
-struct Entry {
-    /// Return addresses, innermost first.
-    frames: Box<[usize]>,
-    /// The scope that last took something here, and how often, in one atomic (upper and lower
-    /// half). With parallel scopes on one stack the figure is that of the last to come.
-    taken: AtomicU64,
-}
+/// The return addresses of one distinct stack, innermost first.
+type Frames = Box<[usize]>;
 
-type Chunk = Box<[OnceLock<Entry>]>;
+type Chunk = Box<[OnceLock<Frames>]>;
 
 thread_local! {
     /// The stacks that this thread met last, by their hash. A program allocates at the same lines
@@ -142,50 +135,23 @@ impl Stacks {
 
     fn set(&self, chunk: &OnceLock<Chunk>, number: u32, frames: &[usize]) {
         let chunk = chunk.get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect());
-        chunk[number as usize % CHUNK].get_or_init(|| Entry {
-            frames: frames.into(),
-            taken: AtomicU64::new(0),
-        });
+        chunk[number as usize % CHUNK].get_or_init(|| frames.into());
     }
 
-    fn entry(&self, id: StackId) -> Option<&Entry> {
+    fn entry(&self, id: StackId) -> Option<&Frames> {
         self.chunks.get(id.0 as usize / CHUNK)?.get()?[id.0 as usize % CHUNK].get()
     }
 
     /// The return addresses, innermost first; empty for 0.
     #[must_use]
     pub fn frames(&self, id: StackId) -> &[usize] {
-        self.entry(id).map_or(&[], |entry| &entry.frames)
-    }
-
-    /// Notes that `scope` took something here.
-    pub(super) fn took(&self, id: StackId, scope: ScopeId) {
-        let Some(entry) = self.entry(id) else { return };
-        let mine = u64::from(scope.0) << 32;
-        let is_mine = |value: u64| value & !0xffff_ffff == mine;
-        // Nearly always: one addition, which no other thread can make fail. A scope that comes
-        // between the two gains one, and the figure is then its own.
-        if is_mine(entry.taken.load(Ordering::Relaxed)) {
-            entry.taken.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-        let add = |value| Some(if is_mine(value) { value + 1 } else { mine + 1 });
-        let _ = entry
-            .taken
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
-    }
-
-    /// How often `scope` took something here, if it was the last scope to do so.
-    #[must_use]
-    pub fn taken(&self, id: StackId, scope: ScopeId) -> Option<u64> {
-        let value = self.entry(id)?.taken.load(Ordering::Relaxed);
-        (value >> 32 == u64::from(scope.0)).then_some(value & 0xffff_ffff)
+        self.entry(id).map_or(&[], |frames| frames)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ScopeId, StackId, Stacks};
+    use super::{StackId, Stacks};
 
     #[test]
     fn equal_stacks_share_a_number_and_others_do_not() {
@@ -196,18 +162,5 @@ mod tests {
         assert_eq!(stacks.frames(first), [1, 2, 3]);
         assert_eq!(stacks.intern(&[]), StackId(0));
         assert!(stacks.frames(StackId(0)).is_empty());
-    }
-
-    #[test]
-    fn a_stack_counts_for_the_scope_that_uses_it() {
-        let stacks = Stacks::new();
-        let id = stacks.intern(&[9]);
-        for _ in 0..3 {
-            stacks.took(id, ScopeId(4));
-        }
-        assert_eq!(stacks.taken(id, ScopeId(4)), Some(3));
-        stacks.took(id, ScopeId(5));
-        assert_eq!(stacks.taken(id, ScopeId(5)), Some(1));
-        assert_eq!(stacks.taken(id, ScopeId(4)), None);
     }
 }

@@ -9,16 +9,23 @@ use super::event::Key;
 use super::record::Record;
 
 /// A power of two, well above the number of threads that allocate at once.
-const SHARDS: usize = 64;
+const SHARDS: usize = 256;
 
 /// A cache line (and its neighbour, which processors fetch with it) for each shard.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Shard(Mutex<FxHashMap<Key, Record>>);
+struct Shard(Mutex<Entries>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    records: FxHashMap<Key, Record>,
+    /// The clock of the last event that went through here, see [`stripes`](super::stripes).
+    latest: u64,
+}
 
 impl Shard {
     /// A thread that panicked while it held the lock changed one entry at most: go on.
-    fn lock(&self) -> MutexGuard<'_, FxHashMap<Key, Record>> {
+    fn lock(&self) -> MutexGuard<'_, Entries> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -44,27 +51,59 @@ impl Table {
 
     /// Enters `record` and returns the one that stood under its key.
     pub(super) fn insert(&self, record: Record) -> Option<Record> {
-        self.shard(&record.key())
-            .lock()
-            .insert(record.key(), record)
+        let mut shard = self.shard(&record.key()).lock();
+        shard.records.insert(record.key(), record)
+    }
+
+    /// Enters what `make` makes of the shard's clock, before anyone can meet it under `key`;
+    /// returns it, and the one that stood there.
+    pub(super) fn enter(
+        &self,
+        key: &Key,
+        make: impl FnOnce(&mut u64) -> Record,
+    ) -> (Record, Option<Record>) {
+        let mut shard = self.shard(key).lock();
+        let record = make(&mut shard.latest);
+        (record, shard.records.insert(*key, record))
     }
 
     /// Takes the record under `key` out.
     pub(super) fn take(&self, key: &Key) -> Option<Record> {
-        self.shard(key).lock().remove(key)
+        self.shard(key).lock().records.remove(key)
+    }
+
+    /// Takes the record under `key` out, and has `then` know of it and of the shard's clock before
+    /// anyone can use the key again.
+    pub(super) fn leave<T>(
+        &self,
+        key: &Key,
+        then: impl FnOnce(&mut u64, Option<Record>) -> T,
+    ) -> T {
+        let mut shard = self.shard(key).lock();
+        let record = shard.records.remove(key);
+        then(&mut shard.latest, record)
+    }
+
+    /// An event that passes by `key`: `tick` is told its clock.
+    pub(super) fn pass(&self, key: &Key, tick: impl FnOnce(&mut u64) -> u64) -> u64 {
+        tick(&mut self.shard(key).lock().latest)
     }
 
     /// Takes the record under `key` out if `wanted` likes it.
     pub(super) fn take_if(&self, key: &Key, wanted: impl Fn(&Record) -> bool) -> Option<Record> {
         let mut shard = self.shard(key).lock();
-        let liked = shard.get(key).is_some_and(wanted);
-        if liked { shard.remove(key) } else { None }
+        let liked = shard.records.get(key).is_some_and(wanted);
+        if liked {
+            shard.records.remove(key)
+        } else {
+            None
+        }
     }
 
     /// Changes the record under `key` where it stands, and returns it as it was before.
     pub(super) fn change(&self, key: &Key, change: impl FnOnce(&mut Record)) -> Option<Record> {
         let mut shard = self.shard(key).lock();
-        let record = shard.get_mut(key)?;
+        let record = shard.records.get_mut(key)?;
         let before = *record;
         change(record);
         Some(before)
@@ -72,7 +111,7 @@ impl Table {
 
     /// A copy of the record under `key`.
     pub(super) fn get(&self, key: &Key) -> Option<Record> {
-        self.shard(key).lock().get(key).copied()
+        self.shard(key).lock().records.get(key).copied()
     }
 
     /// Copies of the records that `wanted` likes, oldest first. Shards are visited in turn, so
@@ -80,7 +119,8 @@ impl Table {
     pub(super) fn select(&self, mut wanted: impl FnMut(&Record) -> bool) -> Vec<Record> {
         let mut found: Vec<Record> = Vec::new();
         for shard in &self.shards {
-            found.extend(shard.lock().values().filter(|record| wanted(record)));
+            let shard = shard.lock();
+            found.extend(shard.records.values().filter(|record| wanted(record)));
         }
         found.sort_unstable_by_key(|record| record.sequence);
         found
@@ -93,6 +133,7 @@ impl Table {
             taken.extend(
                 shard
                     .lock()
+                    .records
                     .extract_if(|_, record| wanted(record))
                     .map(|(_, r)| r),
             );

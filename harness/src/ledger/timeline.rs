@@ -1,42 +1,30 @@
 //! How each figure moved: a bounded number of samples, whatever the number of events.
 //!
-//! Moments are those of the ledger's events; a clock would cost as much as all the rest of one. A
-//! figure's sampler lies beside it, on the same cache line: as long as a bucket lasts, an event
-//! compares three numbers. A curve with too many buckets makes them twice as wide.
+//! Times are the clocks of [`stripes`](super::stripes), which count events; a clock of hours would
+//! cost as much as all the rest of one. A stripe samples what its own threads add and take away,
+//! under the lock that their event has anyway: as long as a bucket lasts, an event compares three
+//! numbers. A curve with too many buckets makes them twice as wide. Who reads adds the stripes up.
 
-use std::collections::BTreeMap;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use super::stripes::Stripes;
 
 /// How many buckets a curve has before they are made twice as wide.
 const MOST_BUCKETS: usize = 128;
 
-/// Where a mark's scale begins; below it is the bucket's number.
-const SCALE: u32 = 58;
-
-/// The bucket that a figure is in. Most events change nothing here.
-#[derive(Debug, Default)]
-pub(super) struct Sampler {
-    /// The bucket: its moments' number above `scale` bits, and the scale; 0 before the first.
-    mark: AtomicU64,
-    least: AtomicU64,
-    most: AtomicU64,
-}
-
-/// What a figure was at some moments that follow each other.
+/// What a figure was at some times that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bucket {
-    /// The first of these moments.
+pub struct Bucket<T = u64> {
+    /// The first of these times.
     pub at: u64,
-    /// How many moments it covers.
+    /// How many times it covers.
     pub width: u64,
     /// The lowest value.
-    pub least: u64,
+    pub least: T,
     /// The highest value.
-    pub most: u64,
+    pub most: T,
     /// The value at its end, which holds until the next bucket.
-    pub last: u64,
+    pub last: T,
 }
 
 /// How one figure moved.
@@ -46,145 +34,88 @@ pub struct Curve {
     pub start: u64,
     /// In their order.
     pub buckets: Vec<Bucket>,
+}
+
+/// What the threads of one stripe did to the figures, each as a number that begins at 0.
+#[derive(Debug, Default)]
+pub(super) struct Moves(Vec<Move>);
+
+#[derive(Debug)]
+struct Move {
+    counter: usize,
+    /// The buckets are 2 to this power wide.
     scale: u32,
+    /// The last is the one that lasts.
+    buckets: Vec<Bucket<i64>>,
 }
 
-/// The curves of all figures that moved, by their numbers.
-#[derive(Debug, Default)]
-pub(super) struct Curves(Mutex<Moved>);
-
-#[derive(Debug, Default)]
-struct Moved {
-    watching: usize,
-    curves: BTreeMap<usize, Curve>,
-}
-
-impl Sampler {
-    /// The figure `number` was `before` and became `live`, at the moment `at`. One from the past
-    /// counts as of now.
+impl Moves {
+    /// A counter was raised, or lowered: what is wrapped is lowered.
     #[inline]
-    pub(super) fn moved(&self, curves: &Curves, number: usize, at: u64, before: u64, live: u64) {
-        if is_over(self.mark.load(Ordering::Relaxed), at) {
-            self.turn(curves, number, at, before, live);
-        }
-        if live > self.most.load(Ordering::Relaxed) {
-            self.most.fetch_max(live, Ordering::Relaxed);
-        } else if live < self.least.load(Ordering::Relaxed) {
-            self.least.fetch_min(live, Ordering::Relaxed);
+    pub(super) fn moved(&mut self, counter: usize, at: u64, by: u64) {
+        let known = self.0.iter_mut().find(|known| known.counter == counter);
+        match known {
+            Some(known) => known.moved(at, by.cast_signed()),
+            None => self.begin(counter, at, by.cast_signed()),
         }
     }
 
-    /// Begins the bucket of the moment `at`, unless another thread has.
     #[cold]
-    fn turn(&self, curves: &Curves, number: usize, at: u64, before: u64, live: u64) {
-        let mut moved = curves.lock();
-        let mark = self.mark.load(Ordering::Relaxed);
-        if !is_over(mark, at) {
-            return;
-        }
-        let curve = moved.curves.entry(number).or_insert_with(|| Curve {
-            start: before,
-            buckets: Vec::with_capacity(MOST_BUCKETS),
-            scale: 0,
+    fn begin(&mut self, counter: usize, at: u64, by: i64) {
+        let mut buckets = Vec::with_capacity(MOST_BUCKETS);
+        buckets.push(Bucket {
+            at,
+            width: 1,
+            least: by,
+            most: by,
+            last: by,
         });
-        // What another thread raises meanwhile goes into one of the two: no peak is lost.
-        let least = self.least.swap(live, Ordering::Relaxed);
-        let most = self.most.swap(live, Ordering::Relaxed);
-        if mark != 0 {
-            curve.close(mark, least, most, before);
-        }
-        if let Some(again) = curve.reopen(at) {
-            self.least.fetch_min(again.least, Ordering::Relaxed);
-            self.most.fetch_max(again.most, Ordering::Relaxed);
-        }
-        let mark = u64::from(curve.scale) << SCALE | at >> curve.scale;
-        self.mark.store(mark, Ordering::Relaxed);
-    }
-
-    fn restart(&self) {
-        self.mark.store(0, Ordering::Relaxed);
-    }
-}
-
-/// Whether `at` is past the bucket of `mark`.
-fn is_over(mark: u64, at: u64) -> bool {
-    let (scale, number) = parts(mark);
-    at >> scale > number
-}
-
-fn parts(mark: u64) -> (u32, u64) {
-    ((mark >> SCALE) as u32, mark & ((1 << SCALE) - 1))
-}
-
-impl Curve {
-    /// One that began with nothing.
-    #[cfg(test)]
-    pub(crate) fn of(buckets: Vec<Bucket>) -> Self {
-        Self {
-            start: 0,
+        self.0.push(Move {
+            counter,
+            scale: 0,
             buckets,
-            scale: 0,
+        });
+    }
+}
+
+impl Move {
+    #[inline]
+    fn moved(&mut self, at: u64, by: i64) {
+        // There is one from the beginning.
+        let Some(now) = self.buckets.last_mut() else {
+            return;
+        };
+        let live = now.last.wrapping_add(by);
+        if at - now.at.min(at) >= now.width {
+            return self.turn(at, live);
         }
+        now.last = live;
+        now.least = now.least.min(live);
+        now.most = now.most.max(live);
     }
 
-    fn close(&mut self, mark: u64, least: u64, most: u64, last: u64) {
-        let (scale, number) = parts(mark);
-        self.buckets.push(Bucket {
-            at: number << scale,
-            width: 1 << scale,
-            least,
-            most,
-            last,
-        });
+    /// Begins the bucket of the time `at`.
+    #[cold]
+    fn turn(&mut self, at: u64, live: i64) {
         if self.buckets.len() == MOST_BUCKETS {
             self.scale += 1;
-            self.widen();
+            widen(&mut self.buckets, self.scale);
         }
-    }
-
-    /// Puts together what lies in one bucket of the new width.
-    fn widen(&mut self) {
-        let (scale, width) = (self.scale, 1 << self.scale);
-        let mut kept: usize = 0;
-        for at in 0..self.buckets.len() {
-            let bucket = self.buckets[at];
-            let begins = bucket.at >> scale << scale;
-            match self.buckets[..kept].last_mut() {
-                Some(open) if open.at == begins => open.take_in(&bucket),
-                _ => {
-                    self.buckets[kept] = Bucket {
-                        at: begins,
-                        width,
-                        ..bucket
-                    };
-                    kept += 1;
-                }
-            }
+        let bucket = Bucket {
+            at: at >> self.scale << self.scale,
+            width: 1 << self.scale,
+            least: live,
+            most: live,
+            last: live,
+        };
+        match self.buckets.last_mut() {
+            Some(last) if last.at == bucket.at => last.take_in(&bucket),
+            _ => self.buckets.push(bucket),
         }
-        self.buckets.truncate(kept);
-    }
-
-    /// The last bucket, if it is the one of the moment `at` since they were widened.
-    fn reopen(&mut self, at: u64) -> Option<Bucket> {
-        let begins = at >> self.scale << self.scale;
-        self.buckets.pop_if(|last| last.at == begins)
-    }
-
-    /// The part after the moment `since`; none where nothing happened then.
-    fn since(mut self, since: u64) -> Option<Self> {
-        let first = self
-            .buckets
-            .iter()
-            .position(|bucket| bucket.at + bucket.width > since)?;
-        if let Some(before) = first.checked_sub(1) {
-            self.start = self.buckets[before].last;
-        }
-        self.buckets.drain(..first);
-        Some(self)
     }
 }
 
-impl Bucket {
+impl<T: Ord + Copy> Bucket<T> {
     fn take_in(&mut self, next: &Self) {
         self.least = self.least.min(next.least);
         self.most = self.most.max(next.most);
@@ -192,66 +123,150 @@ impl Bucket {
     }
 }
 
-impl Curves {
-    fn lock(&self) -> MutexGuard<'_, Moved> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Somebody watches: the first of them begins with empty curves.
-    pub(super) fn begin<'a>(&self, sampler: impl Fn(usize) -> &'a Sampler) {
-        let mut moved = self.lock();
-        moved.watching += 1;
-        if moved.watching == 1 {
-            for number in std::mem::take(&mut moved.curves).into_keys() {
-                sampler(number).restart();
-            }
+/// Puts together what lies in one bucket of the width 2 to the power of `scale`.
+fn widen<T: Ord + Copy>(buckets: &mut Vec<Bucket<T>>, scale: u32) {
+    let mut wide: Vec<Bucket<T>> = Vec::with_capacity(MOST_BUCKETS);
+    for bucket in buckets.drain(..) {
+        let at = bucket.at >> scale << scale;
+        match wide.last_mut() {
+            Some(last) if last.at == at => last.take_in(&bucket),
+            _ => wide.push(Bucket {
+                at,
+                width: 1 << scale,
+                ..bucket
+            }),
         }
     }
+    *buckets = wide;
+}
 
-    pub(super) fn end(&self) {
-        self.lock().watching -= 1;
+/// While it lives, the figures' curves since it began can be read.
+#[derive(Debug)]
+pub struct Watch<'ledger> {
+    stripes: &'ledger Stripes,
+    watching: &'ledger AtomicUsize,
+}
+
+impl<'ledger> Watch<'ledger> {
+    /// Where nobody else watches, the curves begin here; else they are as coarse as the longest
+    /// watch has made them.
+    pub(super) fn begin(stripes: &'ledger Stripes, watching: &'ledger AtomicUsize) -> Self {
+        if watching.fetch_add(1, Ordering::Relaxed) == 0 {
+            stripes.each().for_each(|mut own| own.moves.0.clear());
+        }
+        Self { stripes, watching }
     }
 
-    /// What moved after the moment `since`, by the figures' numbers. `now` is a figure's sampler and
-    /// its present value.
-    pub(super) fn since<'a>(
-        &self,
-        since: u64,
-        now: impl Fn(usize) -> (&'a Sampler, u64),
-    ) -> Vec<(usize, Curve)> {
-        let moved = self.lock();
-        let complete = |(number, curve): (&usize, &Curve)| {
-            let mut curve = curve.clone();
-            let (sampler, live) = now(*number);
-            let of = |value: &AtomicU64| value.load(Ordering::Relaxed);
-            let mark = of(&sampler.mark);
-            curve.close(mark, of(&sampler.least), of(&sampler.most), live);
-            Some((*number, curve.since(since)?))
-        };
-        moved.curves.iter().filter_map(complete).collect()
+    /// How each counter that changed at the time `since` or later did so. `live` is what a counter
+    /// shows now.
+    pub(super) fn curves(&self, since: u64, live: impl Fn(usize) -> u64) -> Vec<(usize, Curve)> {
+        let mut moves: Vec<(usize, Vec<Bucket<i64>>)> = Vec::new();
+        for own in self.stripes.each() {
+            let of_stripe = own.moves.0.iter();
+            moves.extend(of_stripe.map(|it| (it.counter, it.buckets.clone())));
+        }
+        moves.sort_by_key(|(counter, _)| *counter);
+        let of_one = moves.chunk_by(|one, other| one.0 == other.0);
+        of_one
+            .filter_map(|same| {
+                let counter = same[0].0;
+                let parts: Vec<_> = same.iter().map(|(_, buckets)| &**buckets).collect();
+                Some((counter, sum(&parts, since, live(counter))?))
+            })
+            .collect()
     }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.watching.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The sum of what all stripes did, which has come to `live`; none where nothing happened since.
+fn sum(parts: &[&[Bucket<i64>]], since: u64, live: u64) -> Option<Curve> {
+    let mut times: Vec<u64> = parts
+        .iter()
+        .flat_map(|part| part.iter().map(|it| it.at))
+        .collect();
+    times.sort_unstable();
+    times.dedup();
+    let ended: i64 = parts
+        .iter()
+        .filter_map(|part| part.last())
+        .map(|it| it.last)
+        .sum();
+    // Before the first bucket: what is live now without all that was done.
+    let offset = live.wrapping_sub(ended.cast_unsigned());
+    let value = |relative: i64| {
+        let value = offset.wrapping_add(relative.cast_unsigned()).cast_signed();
+        // The stripes are of slightly different times.
+        value.max(0).cast_unsigned()
+    };
+    let mut next = vec![0; parts.len()];
+    let mut start = value(0);
+    let mut buckets: Vec<Bucket> = Vec::new();
+    for (index, at) in times.iter().copied().enumerate() {
+        let (mut least, mut most, mut last) = (0_i64, 0_i64, 0_i64);
+        let mut width = 1;
+        for (part, next) in parts.iter().zip(&mut next) {
+            if part.get(*next).is_some_and(|bucket| bucket.at == at) {
+                *next += 1;
+            }
+            let Some(bucket) = next.checked_sub(1).map(|now| part[now]) else {
+                continue;
+            };
+            last = last.wrapping_add(bucket.last);
+            if bucket.at + bucket.width > at {
+                least = least.wrapping_add(bucket.least);
+                most = most.wrapping_add(bucket.most);
+                width = width.max(bucket.at + bucket.width - at);
+            } else {
+                least = least.wrapping_add(bucket.last);
+                most = most.wrapping_add(bucket.last);
+            }
+        }
+        let until = times.get(index + 1).copied().unwrap_or(u64::MAX);
+        if at + width <= since {
+            start = value(last);
+            continue;
+        }
+        buckets.push(Bucket {
+            at,
+            width: width.min(until - at),
+            least: value(least),
+            most: value(most),
+            last: value(last),
+        });
+    }
+    for scale in 1.. {
+        if buckets.len() <= MOST_BUCKETS {
+            break;
+        }
+        widen(&mut buckets, scale);
+    }
+    (!buckets.is_empty()).then_some(Curve { start, buckets })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Bucket, Curve, Curves, MOST_BUCKETS, Sampler};
+    use super::{Bucket, Curve, MOST_BUCKETS, Moves, sum};
 
+    /// What one stripe of one figure did.
     #[derive(Default)]
     struct Figure {
-        sampler: Sampler,
-        curves: Curves,
+        moves: Moves,
         live: u64,
     }
 
     impl Figure {
         fn becomes(&mut self, at: u64, live: u64) {
             let before = std::mem::replace(&mut self.live, live);
-            self.sampler.moved(&self.curves, 7, at, before, live);
+            self.moves.moved(7, at, live.wrapping_sub(before));
         }
 
         fn since(&self, since: u64) -> Option<Curve> {
-            let mut all = self.curves.since(since, |_| (&self.sampler, self.live));
-            all.pop().map(|(_, curve)| curve)
+            sum(&[&self.moves.0[0].buckets], since, self.live)
         }
     }
 
@@ -302,24 +317,25 @@ mod tests {
     }
 
     #[test]
-    fn an_event_from_the_past_counts_as_of_now() {
+    fn stripes_are_added_up() {
+        let (mut one, mut other) = (Figure::default(), Figure::default());
+        one.becomes(1, 10);
+        other.becomes(2, 5);
+        one.becomes(4, 0);
+        // What one thread took, another gives back.
+        other.moves.moved(7, 6, 0_u64.wrapping_sub(5));
+        let parts = [&*one.moves.0[0].buckets, &*other.moves.0[0].buckets];
+        let curve = sum(&parts, 0, 100).expect("a curve");
+        assert_eq!(curve.start, 100);
+        assert_eq!(values(&curve), [(1, 110), (2, 115), (4, 105), (6, 100)]);
+    }
+
+    #[test]
+    fn a_stripe_behind_the_times_counts_as_of_its_last() {
         let mut figure = Figure::default();
         figure.becomes(20, 1);
         figure.becomes(4, 9);
         let curve = figure.since(0).expect("a curve");
         assert_eq!(values(&curve), [(20, 9)]);
-    }
-
-    #[test]
-    fn the_first_who_watches_begins_anew_and_others_do_not() {
-        let mut figure = Figure::default();
-        figure.becomes(1, 1);
-        figure.curves.begin(|_| &figure.sampler);
-        assert_eq!(figure.since(0), None);
-        figure.becomes(2, 2);
-        figure.curves.begin(|_| &figure.sampler);
-        figure.becomes(3, 3);
-        let curve = figure.since(0).expect("a curve");
-        assert_eq!((curve.start, values(&curve)), (1, vec![(2, 2), (3, 3)]));
     }
 }

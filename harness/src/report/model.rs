@@ -434,19 +434,14 @@ pub struct Course {
     pub figure: Figure,
     /// The value when the run began.
     pub start: u64,
+    /// The most at any moment, to the byte; of what is reserved, the most that was read.
+    pub peak: u64,
     /// In the order of their calls, at most some 250. Of what is reserved only what was read: before
     /// the body, at its end and after it.
     pub points: Vec<Point>,
 }
 
 impl Course {
-    /// The most at any moment, to the byte.
-    #[must_use]
-    pub fn peak(&self) -> u64 {
-        let points = self.points.iter().map(|point| point.2);
-        points.fold(self.start, u64::max)
-    }
-
     /// The value at the end.
     #[must_use]
     pub fn end(&self) -> u64 {

@@ -37,10 +37,10 @@ impl Ledger {
     }
 
     fn ended_with_context(&self, record: Record, Ending { cause, caller }: Ending) {
-        self.forget(&record, self.now());
+        self.forget(&record);
         // What was made before the scope that ends the context is that scope's business neither
         // way.
-        if self.scopes.is_open(record.made.caller.scope) {
+        if self.stripes.is_open(record.made.caller.scope) {
             self.anomalies.push(Anomaly::EndedWithContext {
                 record,
                 cause,

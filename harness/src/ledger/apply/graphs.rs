@@ -73,15 +73,13 @@ impl Ledger {
         let is_graphs = |record: &Record| record.made.kind == Kind::Graph;
         let take = |key: Key| self.table.take_if(&key, is_graphs);
         let freed: Vec<_> = launch.frees.iter().map(address).filter_map(take).collect();
-        freed
-            .iter()
-            .for_each(|record| self.forget(record, self.now()));
+        freed.iter().for_each(|record| self.forget(record));
         self.change(|state, _| state.launch_began(ticket, launch, freed));
         Some(ticket)
     }
 
     pub(super) fn launch_ended(&self, ticket: Ticket, error: CuResult) {
-        let flight = self.flights.end(ticket);
+        let flight = self.stripes.end_flight(ticket);
         let ended = self.change(|state, _| state.launch_ended(ticket));
         let (Some(Flight { caller, .. }), Some((launch, freed))) = (flight, ended) else {
             return;

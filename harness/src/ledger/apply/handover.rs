@@ -104,14 +104,18 @@ impl Ledger {
         let disown = |record: &mut Record| record.made.caller.scope = ScopeId::NOBODY;
         let before = self.table.change(key, disown)?;
         self.meters.gave_back(&before);
-        self.scopes.remove(before.made.caller);
+        let caller = before.made.caller;
+        self.stripes
+            .of(caller.thread)
+            .scopes
+            .change(caller.scope, -1);
         Some(before)
     }
 
     /// Whether a scope is open that made it.
     fn count_handed_over(&self, record: &Record) -> bool {
         let scope = record.made.caller.scope;
-        let is_open = self.scopes.is_open(scope);
+        let is_open = self.stripes.is_open(scope);
         if is_open {
             let mut all = self.handed_over_by_scope();
             let sum = all.entry(scope).or_default();

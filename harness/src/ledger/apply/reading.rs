@@ -8,9 +8,10 @@ use crate::sync::{MutexGuard, PoisonError};
 use rustc_hash::FxHashMap;
 
 use super::{Freed, HandedOver, Ledger, Returned};
-use crate::ledger::event::{Key, ScopeId, SourceLoss};
+use crate::ledger::event::{Key, ScopeId, SourceLoss, StackId};
 use crate::ledger::meter::Taken;
-use crate::ledger::{Anomaly, ContextEntry, Counters, Layer, Mark, Record, Stacks};
+use crate::ledger::stripes::Own;
+use crate::ledger::{Anomaly, ContextEntry, Counters, Layer, Mark, Record, Stacks, Watch};
 
 impl Ledger {
     /// Begins to count for `scope`; false when its place is taken by a scope that has been open
@@ -31,7 +32,7 @@ impl Ledger {
     }
 
     fn open_scope_since(&self, scope: ScopeId, since: u64) -> bool {
-        let is_opened = self.scopes.open(scope);
+        let is_opened = self.stripes.open(scope);
         if is_opened {
             let returned = Returned::default();
             self.freed().insert(scope, Freed { since, returned });
@@ -45,7 +46,7 @@ impl Ledger {
 
     /// Ends the count; what is still live keeps the scope's number.
     pub fn close_scope(&self, scope: ScopeId) -> Returned {
-        self.scopes.close(scope);
+        self.stripes.close(scope);
         self.handed_over_by_scope().remove(&scope);
         let freed = self.freed().remove(&scope);
         freed.map_or_else(Returned::default, |freed| freed.returned)
@@ -82,31 +83,46 @@ impl Ledger {
     /// How many records of an open scope are live.
     #[must_use]
     pub fn live_in(&self, scope: ScopeId) -> u32 {
-        self.scopes.live(scope).unwrap_or(0)
+        self.stripes.live(scope).unwrap_or(0)
     }
 
     /// Whether `scope` is open.
     #[must_use]
     pub fn is_open(&self, scope: ScopeId) -> bool {
-        self.scopes.is_open(scope)
+        self.stripes.is_open(scope)
     }
 
     /// Whether a release has begun and not ended.
     #[must_use]
     pub fn releases_in_flight(&self) -> bool {
-        !self.flights.is_empty()
+        self.stripes.has_flights()
     }
 
     /// How many records were ever made outside every open scope.
     #[must_use]
     pub fn unowned(&self) -> u64 {
-        self.unowned.0.load(Ordering::Relaxed)
+        self.stripes.each().map(|own| own.unowned).sum()
     }
 
-    /// The moment that the next event will have.
+    /// The moment of now: no event before has one as great, and none from now on a smaller one. The
+    /// same until the next event.
     #[must_use]
     pub fn now(&self) -> u64 {
-        self.sequence.0.load(Ordering::Relaxed)
+        self.stripes.now()
+    }
+
+    /// How often `scope` took something at this stack, as far as is known: threads that went on to
+    /// take there for another scope know no more.
+    #[must_use]
+    pub fn taken(&self, stack: StackId, scope: ScopeId) -> Option<u64> {
+        let of_scope = |own: MutexGuard<'_, Own>| {
+            let (last, count) = own.taken.get(stack.0 as usize)?;
+            (*last == scope).then_some(u64::from(*count))
+        };
+        self.stripes
+            .each()
+            .filter_map(of_scope)
+            .reduce(|a, b| a + b)
     }
 
     /// Copies of the live records that `wanted` likes, oldest first. What was opened more than once
@@ -143,10 +159,19 @@ impl Ledger {
         self.unknown_releases.load(Ordering::Relaxed)
     }
 
+    /// Begins to watch how the figures move.
+    #[must_use]
+    pub fn watch(&self) -> Watch<'_> {
+        Watch::begin(&self.stripes, &self.watching)
+    }
+
     /// The figures.
     #[must_use]
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    pub fn counters(&self) -> Counters<'_> {
+        Counters {
+            stripes: &self.stripes,
+            peaks: &self.peaks,
+        }
     }
 
     /// The stacks.

@@ -19,7 +19,7 @@ impl Ledger {
     pub(super) fn shared_created(&self, record: Record) {
         self.change(|state, changes| state.created(record, changes));
         let caller = record.made.caller;
-        self.stacks.took(caller.stack, caller.scope);
+        self.stripes.of(caller.thread).took(caller);
     }
 
     pub(super) fn retained(&self, key: Key, count: u64) {
@@ -27,12 +27,12 @@ impl Ledger {
     }
 
     pub(super) fn handle_retained(&self, handle: u64, address: u64) {
-        let now = self.next_sequence();
+        let now = self.stripes.moment();
         self.change(|state, changes| state.physical.retained(handle, address, now, changes));
     }
 
     pub(super) fn mapped(&self, address: u64, bytes: u64, handle: u64) {
-        let now = self.next_sequence();
+        let now = self.stripes.moment();
         self.change(|state, changes| {
             let physical = &mut state.physical;
             physical.mapped(address, bytes, handle, now, changes);
@@ -70,7 +70,8 @@ impl Ledger {
             record: None,
             caller,
         };
-        self.flights.begin(self.next_sequence(), flight)
+        let moment = self.stripes.moment();
+        self.stripes.of_flight(Ticket(moment)).begin(moment, flight)
     }
 
     pub(super) fn give_back_ended(
@@ -159,7 +160,7 @@ impl Ledger {
     /// It may have gone with its context already.
     fn take_shared(&self, record: &Record) {
         if let Some(record) = self.table.take(&record.key()) {
-            self.forget(&record, self.now());
+            self.forget(&record);
         }
     }
 }

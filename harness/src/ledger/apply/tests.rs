@@ -324,8 +324,8 @@ fn a_stack_knows_how_often_its_scope_took_something() {
         };
         world.0.apply(&Event::Created(made));
     }
-    assert_eq!(world.0.stacks().taken(stack, SCOPE), Some(3));
-    assert_eq!(world.0.stacks().taken(StackId(0), SCOPE), None);
+    assert_eq!(world.0.taken(stack, SCOPE), Some(3));
+    assert_eq!(world.0.taken(StackId(0), SCOPE), None);
 }
 
 #[test]
