@@ -1,7 +1,7 @@
 //! From the ledger's curves to a report's timeline.
 
 use crate::judge::{LevelName, Reading};
-use crate::ledger::{self, Bucket, Curve};
+use crate::ledger::{self, Bucket, Curve, Place};
 use crate::report::model::{Course, Figure, Point, RunPurpose, Timeline, TimelineRun};
 
 /// Of how many rounds the first and of how many the last are kept, and how many points of each.
@@ -46,9 +46,9 @@ pub(super) fn of_run(ran: &Ran<'_>, courses: Vec<ledger::Course>) -> TimelineRun
             }
         })
         .collect();
-    if !curves.is_empty() {
-        curves.extend(reserves(ran, call));
-    }
+    let mut places: Vec<_> = curves.iter().map(|course| course.place).collect();
+    places.dedup();
+    curves.extend(reserves(ran, &places, call));
     // By name: the numbers of layers depend on what the process saw first.
     curves.sort_by(|left, right| {
         let key = |course: &Course| (course.place, course.figure == Figure::Handles);
@@ -101,12 +101,14 @@ fn points(curve: &Curve, began: u64, peak: u64) -> Vec<Point> {
     points
 }
 
-/// What was reserved before the body, at its end and after it, where anything was.
-fn reserves(ran: &Ran<'_>, call: impl Fn(u64) -> u64) -> Vec<Course> {
+/// What was reserved at these places before the body, at its end and after it.
+fn reserves(ran: &Ran<'_>, places: &[Place], call: impl Fn(u64) -> u64) -> Vec<Course> {
     let mut names: Vec<_> = (ran.before.levels.iter())
         .chain(&ran.reserved.levels)
         .chain(&ran.after.levels)
-        .filter(|level| level.reserved.is_some_and(|reserved| reserved != 0))
+        .filter(|level| {
+            places.contains(&level.place) && level.reserved.is_some_and(|reserved| reserved != 0)
+        })
         .map(|level| (level.place, &level.name))
         .collect();
     names.sort_unstable();
@@ -192,8 +194,7 @@ fn timeline(runs: Vec<TimelineRun>, left_out: u64) -> Option<Timeline> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bucket, POINTS_OF_A_ROUND, of_rounds, of_runs, points, thin};
-    use crate::ledger::{Curve, Place};
+    use super::{Bucket, Curve, POINTS_OF_A_ROUND, Place, of_rounds, of_runs, points, thin};
     use crate::report::model::{Course, Figure, Point, RunPurpose, TimelineRun};
 
     fn run(points: Vec<Point>) -> TimelineRun {
