@@ -88,7 +88,7 @@ impl<'run> Overview<'run> {
 }
 
 /// By what findings are the same. One without a stack is known by whose reserve it is.
-fn identity(finding: &Finding) -> (Verdict, &str, String, String, Option<&str>) {
+pub(crate) fn identity(finding: &Finding) -> (Verdict, &str, String, String, Option<&str>) {
     (
         finding.verdict,
         &finding.site.fingerprint,

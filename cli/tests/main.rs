@@ -1,6 +1,7 @@
 //! The built command on the files that real checks wrote.
 
 mod allow;
+mod browser;
 mod page;
 mod passing;
 mod report;

@@ -1,50 +1,11 @@
-//! The page in a browser, where one is: without a word on its console, with its filter and folds.
+//! The page in a browser: silent on its console, quick to search, open to every reader.
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
+use crate::browser::{Chromium, View};
 use crate::support::{checked, file_of, gpu_leak};
-
-/// The browser, where it is installed.
-fn browser() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    std::env::split_paths(&path)
-        .flat_map(|folder| names.map(|name| folder.join(name)))
-        .find(|file| file.is_file())
-}
-
-/// The page's content once its script has run with the view `hash`, and what its console says.
-fn opened(browser: &Path, page: &Path, hash: &str) -> (String, Vec<String>) {
-    let profile = tempfile::tempdir().expect("a folder");
-    let output = Command::new(browser)
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-quic",
-            "--disable-dev-shm-usage",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--enable-logging=stderr",
-            "--dump-dom",
-        ])
-        .arg(format!("--user-data-dir={}", profile.path().display()))
-        .arg(format!("file://{}#{hash}", page.display()))
-        .output()
-        .expect("the browser runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    let console = told.lines().filter(|line| line.contains("CONSOLE"));
-    let console = console.map(str::to_owned).collect();
-    (
-        String::from_utf8_lossy(&output.stdout).into_owned(),
-        console,
-    )
-}
 
 /// Writes the page of a run beside it.
 fn page_of(run: &Path) -> PathBuf {
@@ -59,52 +20,253 @@ fn page_of(run: &Path) -> PathBuf {
     page
 }
 
-#[test]
-#[expect(clippy::print_stdout, reason = "says why nothing was tested")]
-fn search_filter_and_folds_work_and_the_console_is_silent() {
-    let Some(browser) = browser() else {
-        println!("skipped: chromium is not installed");
-        return;
-    };
-    let base = tempfile::tempdir().expect("a folder");
-    let run = checked(base.path(), "r", &["keeps_a_tensor", "keeps_two_tensors"]);
-    let page = page_of(&run);
-    let opened = |hash: &str| {
-        let (content, console) = opened(&browser, &page, hash);
-        assert_eq!(console, [] as [&str; 0]);
-        content
-    };
-    let plain = opened("");
-    assert!(plain.contains(">3 of 3 shown<"), "{plain}");
-    assert_eq!(plain.matches("open=\"\"").count(), 0, "{plain}");
-    assert!(opened("search=keeps_a_tensor").contains(">1 of 3 shown<"));
-    assert!(opened("search=nowhere").contains(">0 of 3 shown<"));
-    assert!(opened("verdict=retained").contains(">0 of 3 shown<"));
-    let unfolded = opened("search=keeps_two&unfold");
-    assert_eq!(unfolded.matches("open=\"\"").count(), 2, "{unfolded}");
+const SAMPLE: [&str; 5] = [
+    "keeps_a_tensor",
+    "keeps_two_tensors",
+    "keeps_more_each_round",
+    "takes_too_much",
+    "gives_back",
+];
+
+/// The page of real checks.
+fn sample(base: &Path) -> PathBuf {
+    page_of(&checked(base, "r", &SAMPLE))
 }
 
-#[test]
-fn a_page_of_ten_thousand_findings_has_them_all_and_stays_small() {
-    let base = tempfile::tempdir().expect("a folder");
-    let run = checked(base.path(), "r", &["keeps_a_tensor"]);
-    let file = file_of(&run);
+/// Adds `count` verdicts to the run, each made by `change` from the text of the first.
+fn add(run: &Path, count: usize, change: impl Fn(usize, &str) -> String) {
+    let file = file_of(run);
     let text = fs::read_to_string(&file).expect("the file");
-    let verdict = text
-        .lines()
-        .find(|line| line.contains("\"verdict\""))
-        .expect("a verdict");
-    let (before, after) = verdict
-        .split_once("\"fingerprint\":\"")
-        .expect("a fingerprint");
+    let mut lines = text.lines();
+    let verdict = lines.find(|line| line.contains("\"record\":\"verdict\""));
+    let verdict = verdict.expect("a verdict");
     let mut file = fs::OpenOptions::new()
         .append(true)
         .open(&file)
         .expect("the file");
-    for at in 1..10_000 {
-        writeln!(file, "{before}\"fingerprint\":\"{at}-{after}").expect("a line");
+    for at in 1..=count {
+        writeln!(file, "{}", change(at, verdict)).expect("a line");
     }
-    let page = fs::read_to_string(page_of(&run)).expect("a page");
-    assert_eq!(page.matches("<details").count(), 10_000);
-    assert!(page.len() < 40 * 1024 * 1024, "{} bytes", page.len());
+}
+
+#[track_caller]
+fn assert_silent(view: &View) {
+    assert_eq!(view.console(), [] as [&str; 0]);
+}
+
+#[test]
+fn search_filters_and_folds_work_and_the_console_is_silent() {
+    let Some(chromium) = Chromium::start() else {
+        return;
+    };
+    let base = tempfile::tempdir().expect("a folder");
+    let page = sample(base.path());
+    let view = chromium.open(&page, "");
+    assert_eq!(view.shown(), "5 of 5 findings, 5 of 5 tests shown");
+    assert_eq!(view.count("details[open]"), 0);
+
+    // By the keyboard alone.
+    view.press("/");
+    view.type_in("keeps_two_tensors");
+    assert_eq!(view.shown(), "2 of 5 findings, 1 of 5 tests shown");
+    view.press("Escape");
+    assert_eq!(view.shown(), "5 of 5 findings, 5 of 5 tests shown");
+
+    view.click("button[data-verdict=leaked]");
+    assert_eq!(view.shown(), "2 of 5 findings, 3 of 5 tests shown");
+    let pressed = "document.querySelector('button[data-verdict=leaked]').ariaPressed";
+    assert_eq!(view.value(pressed), "false");
+    view.click("button[data-verdict=leaked]");
+
+    view.click("#unfold-shown");
+    assert_eq!(view.count(".list > details[open]"), 10);
+    view.click("#fold-all");
+    assert_eq!(view.count("details[open]"), 0);
+
+    // A summary opens by the keyboard.
+    view.value("document.querySelector('details.finding summary').focus() ?? null");
+    view.press("Enter");
+    assert_eq!(view.count("details.finding[open]"), 1);
+    assert_silent(&view);
+}
+
+#[test]
+fn a_link_opens_a_view_or_a_place() {
+    let Some(chromium) = Chromium::start() else {
+        return;
+    };
+    let base = tempfile::tempdir().expect("a folder");
+    let page = sample(base.path());
+    let view = chromium.open(&page, "search=keeps_two&unfold");
+    assert_eq!(view.shown(), "2 of 5 findings, 1 of 5 tests shown");
+    assert_eq!(view.count(".list > details[open]"), 3);
+    let view = chromium.open(&page, "verdict=over-budget");
+    assert_eq!(view.shown(), "1 of 5 findings, 1 of 5 tests shown");
+    let view = chromium.open(&page, "finding-2");
+    assert_eq!(view.count("details[open]"), 1);
+    assert_eq!(
+        view.value("document.querySelector('details[open]').id"),
+        "finding-2"
+    );
+    // From a test to its finding.
+    view.click("#test-1 > summary");
+    view.click("#test-1 .body a");
+    let opened = "document.querySelector(location.hash + '.finding').open";
+    assert_eq!(view.value(opened), true);
+    assert_silent(&view);
+}
+
+#[test]
+fn both_themes_are_open_to_every_reader_at_any_width() {
+    let Some(chromium) = Chromium::start() else {
+        return;
+    };
+    let base = tempfile::tempdir().expect("a folder");
+    let page = sample(base.path());
+    let mut pictures = Vec::new();
+    for theme in ["light", "dark"] {
+        let view = chromium.open(&page, &format!("theme={theme}&unfold"));
+        view.value(
+            "document.querySelectorAll('.stack').forEach((it) => { it.open = true; }) ?? null",
+        );
+        for (name, width) in [("wide", 1280), ("narrow", 390)] {
+            view.resize(width, 900);
+            let wider = "document.documentElement.scrollWidth - innerWidth";
+            assert_eq!(view.value(wider), 0, "{theme}, {name}: nothing hangs out");
+            pictures.push(view.screenshot(&format!("{theme}-{name}")));
+            if let Some(violations) = view.inaccessible() {
+                assert_eq!(violations, [] as [&str; 0], "{theme}, {name}");
+            }
+        }
+        assert_silent(&view);
+    }
+    pictures.dedup();
+    assert_eq!(pictures.len(), 4, "each looks different");
+
+    let view = chromium.open(&page, "theme=light");
+    let ground = "getComputedStyle(document.body).backgroundColor";
+    let light = view.value(ground);
+    view.click("#theme");
+    assert_ne!(view.value(ground), light);
+}
+
+#[test]
+fn a_timeline_is_a_picture_with_words_and_numbers() {
+    let Some(chromium) = Chromium::start() else {
+        return;
+    };
+    let base = tempfile::tempdir().expect("a folder");
+    let page = sample(base.path());
+    let view = chromium.open(&page, "search=support::keeps_a_tensor&unfold");
+    let figure = "details.test:not([hidden]) figure";
+    assert_eq!(view.count(figure), 1);
+    // The judged run and the one that confirms.
+    assert_eq!(view.count(&format!("{figure} rect.run")), 2);
+    assert_eq!(view.count(&format!("{figure} rect.again")), 1);
+    assert_eq!(view.count(&format!("{figure} path.mark")), 1);
+    let described = view.value(&format!(
+        "document.querySelector({figure:?} + ' desc').textContent"
+    ));
+    let described = described.as_str().expect("text");
+    let words =
+        "judged run: allocator:gpu-leak-kernels allocated from 0 B to 1.00 KiB, 1.00 KiB at most.";
+    assert!(described.contains(words), "{described}");
+    assert!(view.text(&format!("{figure} table")).contains("1.00 KiB"));
+
+    let view = chromium.open(&page, "search=keeps_more_each_round&unfold");
+    assert_eq!(view.count(&format!("{figure} rect.run")), 4, "a round each");
+}
+
+#[test]
+fn hostile_names_are_text() {
+    let Some(chromium) = Chromium::start() else {
+        return;
+    };
+    let base = tempfile::tempdir().expect("a folder");
+    let run = checked(base.path(), "r", &["keeps_a_tensor"]);
+    let hostile = [
+        "<script>document.title='taken'</script>",
+        "<img src=x onerror=document.title='taken'>",
+        "]]>\\u001b[2J\\u202eevil",
+        "\\\" onmouseover=\\\"document.title='taken'",
+        &"long ".repeat(2_000),
+    ];
+    add(&run, hostile.len(), |at, verdict| {
+        let name = hostile[at - 1];
+        verdict
+            .replace("support::keeps_a_tensor", name)
+            .replace("embedded:0", "<b>embedded</b>")
+            .replace("\"function\":\"", &format!("\"function\":\"{name}"))
+            .replace("\"fingerprint\":\"", &format!("\"fingerprint\":\"{at}-"))
+    });
+    let view = chromium.open(&page_of(&run), "unfold");
+    assert_silent(&view);
+    assert_eq!(view.shown(), "6 of 6 findings, 6 of 6 tests shown");
+    assert_eq!(view.count(".list > details[open]"), 12);
+    let title = view.value("document.title");
+    assert!(
+        title
+            .as_str()
+            .expect("text")
+            .starts_with("GPU leak check: 6 checked")
+    );
+    assert_eq!(
+        view.count("img, b:not(.tiles b), [onmouseover], script:not(body > script)"),
+        0
+    );
+    let text = view.text("main");
+    for name in &hostile[..2] {
+        assert!(text.contains(name), "{name} is shown as it is");
+    }
+    assert!(text.contains("\\u{1b}[2J\\u{202e}evil"), "spelled out");
+    view.resize(390, 900);
+    assert_eq!(
+        view.value("document.documentElement.scrollWidth - innerWidth"),
+        0
+    );
+    view.screenshot("hostile");
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "a measurement for who wants to know")]
+fn ten_thousand_findings_are_all_there_and_found() {
+    let base = tempfile::tempdir().expect("a folder");
+    let run = checked(base.path(), "r", &["keeps_a_tensor"]);
+    add(&run, 9_999, |at, verdict| {
+        verdict
+            .replace("support::keeps_a_tensor", &format!("support::test_{at}"))
+            .replace("\"fingerprint\":\"", &format!("\"fingerprint\":\"{at}-"))
+    });
+    let page = page_of(&run);
+    let text = fs::read_to_string(&page).expect("a page");
+    assert_eq!(text.matches("<details class=\"finding\"").count(), 10_000);
+    assert!(text.len() < 60 * 1024 * 1024, "{} bytes", text.len());
+    let Some(chromium) = Chromium::start() else {
+        return;
+    };
+    let view = chromium.open(&page, "");
+    assert_eq!(
+        view.shown(),
+        "10000 of 10000 findings, 10000 of 10000 tests shown"
+    );
+    let filter = |text: &str| {
+        let set = format!(
+            "(() => {{ const begun = performance.now(); const it = document.getElementById('search'); \
+             it.value = {text:?}; it.dispatchEvent(new Event('input')); document.body.offsetHeight; \
+             return performance.now() - begun; }})()"
+        );
+        view.value(&set)
+    };
+    let (first, second) = (filter("test_77"), filter("test_777"));
+    assert_eq!(
+        view.shown(),
+        "11 of 10000 findings, 11 of 10000 tests shown"
+    );
+    let loaded = view.value("performance.timing.loadEventEnd - performance.timing.navigationStart");
+    println!(
+        "{} bytes, loaded in {loaded} ms; the first search took {first} ms, the second {second} ms",
+        text.len()
+    );
+    view.screenshot("ten-thousand");
+    assert_silent(&view);
 }

@@ -33,6 +33,24 @@ fn keeps_two_tensors() -> Result<()> {
     Ok(())
 }
 
+#[gpu_leak_check(rounds = 4)]
+#[ignore = "planted"]
+#[test]
+fn keeps_more_each_round() -> Result<()> {
+    let device = Device::embedded()?;
+    keep(Tensor::zeros([512], &device)?);
+    Ok(())
+}
+
+#[gpu_leak_check(max_allocated = "4 KiB", layer = "allocator:gpu-leak-kernels")]
+#[ignore = "planted"]
+#[test]
+fn takes_too_much() -> Result<()> {
+    let device = Device::embedded()?;
+    Tensor::zeros([2048], &device)?;
+    Ok(())
+}
+
 #[gpu_leak_check]
 #[ignore = "planted"]
 #[test]

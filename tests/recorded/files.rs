@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use gpu_leak_check::recording::{self, Replay};
-use gpu_leak_check::report::model::Report;
+use gpu_leak_check::report::model::{Report, RunPurpose};
 
 /// The variable that has expectations written instead of compared.
 const BLESS: &str = "RECORDINGS_BLESS";
@@ -38,6 +38,36 @@ fn every_recording_is_judged_as_expected() {
         wrong.is_empty(),
         "{wrong}if this is right, run once more with {BLESS}=1"
     );
+}
+
+#[test]
+fn a_timeline_s_peaks_are_those_of_the_tables() {
+    let mut compared = 0;
+    for path in recordings().unwrap_or_default() {
+        let replay = recording::replay(&path).expect("a recording");
+        for report in &replay.reports {
+            let runs = report.timeline.iter().flat_map(|timeline| &timeline.runs);
+            let judged = runs.filter(|run| run.purpose == RunPurpose::Judged);
+            for course in judged.flat_map(|run| &run.curves) {
+                let device = report.devices.iter().find(|it| it.place == course.place);
+                let mut rows = device.iter().flat_map(|device| &device.rows);
+                let row = rows.find(|row| row.layer == course.layer && row.figure == course.figure);
+                let Some(row) = row else {
+                    continue;
+                };
+                assert_eq!(course.start, row.baseline, "{}: {course:?}", path.display());
+                assert_eq!(course.end(), row.after, "{}: {course:?}", path.display());
+                if let Some(peak) = row.peak {
+                    assert_eq!(course.peak, peak, "{}: {course:?}", path.display());
+                    let points = course.points.iter().map(|point| point.2);
+                    let most = points.fold(course.start, u64::max);
+                    assert_eq!(most, peak, "{}: {course:?}", path.display());
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(compared > 9, "{compared}");
 }
 
 fn recordings() -> io::Result<Vec<PathBuf>> {

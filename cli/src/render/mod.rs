@@ -54,7 +54,7 @@ pub(crate) fn render(
         Format::Github => github::render(overview),
         Format::Csv => csv::render(overview)?,
         Format::Folded => folded::render(run),
-        Format::Html => html::render(overview, &how.root)?,
+        Format::Html => html::render(run, overview, &how.root)?,
     })
 }
 

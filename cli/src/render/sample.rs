@@ -83,6 +83,7 @@ pub(crate) fn report(test: &str, verdict: Verdict) -> Report {
         again: None,
         waited_ms: 0,
         overhead_ms: 1.5,
+        timeline: None,
     }
 }
 

@@ -7,7 +7,7 @@ use super::over;
 use super::rounds::Rounds;
 use super::sites::{self, Sites, site};
 use super::sources::Poisoned;
-use super::{refused, tables, uncovered};
+use super::{refused, tables, timeline, uncovered};
 use crate::allow::{self, Date, Entry};
 use crate::case::Case;
 use crate::judge::{self, Confirmed, Held, Reading, What, confirm};
@@ -67,6 +67,7 @@ pub(crate) fn conclude(
     let notes = notes(first, second);
     let after = &first.after;
     let mut report = report(subject, first, after, findings, notes, blindness, names);
+    report.timeline = timeline::of_runs(&first.timeline, second.map(|it| &it.timeline));
     if let Some(again) = again {
         tables::complete(&mut report.devices, &again.before, &again.after, names);
     }
@@ -109,15 +110,18 @@ pub(crate) fn conclude_rounds(
     findings.extend(over::findings(&rounds.first.over, None, names));
     findings.extend(allowed(last, lost, names));
     let notes = rounds.first.notes.clone();
-    report(
-        subject,
-        &rounds.first,
-        &last.after,
-        findings,
-        notes,
-        blindness,
-        names,
-    )
+    Report {
+        timeline: timeline::of_rounds(&rounds.timelines),
+        ..report(
+            subject,
+            &rounds.first,
+            &last.after,
+            findings,
+            notes,
+            blindness,
+            names,
+        )
+    }
 }
 
 fn report(
@@ -173,6 +177,7 @@ fn report(
         again: subject.again,
         waited_ms: 0,
         overhead_ms: 0.0,
+        timeline: None,
     }
 }
 

@@ -290,6 +290,7 @@ fn aborted(case: &Case, status: ExitStatus) -> Report {
         again: again::command(case),
         waited_ms: 0,
         overhead_ms: 0.0,
+        timeline: None,
     }
 }
 

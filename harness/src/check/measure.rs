@@ -13,7 +13,7 @@ use crate::config::Policy;
 use crate::judge::{Held, Over, Reading, Refused};
 use crate::ledger::{ScopeId, steps};
 use crate::report::allocators::Allocator;
-use crate::report::model::When;
+use crate::report::model::{TimelineRun, When};
 
 /// What one run of a body showed.
 #[derive(Debug)]
@@ -58,6 +58,8 @@ pub(crate) struct Measured {
     pub(crate) poisoned_inside: Option<Poisoned>,
     /// Whether any source reported anything.
     pub(crate) saw_events: bool,
+    /// How what was held moved.
+    pub(crate) timeline: TimelineRun,
 }
 
 impl Measured {

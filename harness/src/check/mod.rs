@@ -36,6 +36,7 @@ mod sources;
 mod stretch;
 mod summary;
 mod tables;
+mod timeline;
 mod token;
 mod uncovered;
 mod warmup;

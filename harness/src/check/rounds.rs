@@ -7,6 +7,7 @@ use super::names::{Live, Names};
 use super::sites::Sites;
 use crate::judge::{Grown, Held, growth};
 use crate::ledger::ScopeId;
+use crate::report::model::TimelineRun;
 
 /// What the rounds of one check showed.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(crate) struct Rounds {
     pub(crate) last: Option<Measured>,
     /// What has grown in every round.
     pub(crate) grown: Vec<Grown>,
+    /// How what was held moved in each.
+    pub(crate) timelines: Vec<TimelineRun>,
     /// The scope of each.
     pub(crate) scopes: Vec<ScopeId>,
     /// How long the bodies ran.
@@ -59,6 +62,7 @@ impl<'names> Growing<'names> {
             as_expected: first.as_expected,
             so_far: Rounds {
                 scopes: vec![first.scope],
+                timelines: vec![first.timeline.clone()],
                 body_time: first.body_time,
                 first,
                 last: None,
@@ -81,6 +85,7 @@ impl<'names> Growing<'names> {
         self.left.push(held);
         self.so_far.scopes.push(round.scope);
         self.so_far.body_time += round.body_time;
+        self.so_far.timelines.push(round.timeline.clone());
         self.so_far.last = Some(round);
     }
 

@@ -134,12 +134,19 @@ pub(crate) fn read_most_reserved() -> Reading {
     } else {
         Vec::new()
     };
-    let probed = probe::all().into_iter().flat_map(|probe| {
+    let mut reading = read_probed();
+    reading.levels.extend(pools.into_iter().map(pool_level));
+    reading
+}
+
+/// What the probed allocators hold now. Asks no driver.
+pub(crate) fn read_probed() -> Reading {
+    let levels = probe::all().into_iter().flat_map(|probe| {
         let places = probe.places().into_iter();
         places.map(|place| level(probe, place, None))
     });
     Reading {
-        levels: probed.chain(pools.into_iter().map(pool_level)).collect(),
+        levels: levels.collect(),
         ..Reading::default()
     }
 }

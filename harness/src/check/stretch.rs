@@ -16,11 +16,12 @@ use super::open::{Open, current};
 use super::recording::{self, Began, BodyEnded, Finished, Looked};
 use super::remarks;
 use super::sources::{self, Poisoned};
+use super::timeline;
 use super::uncovered::{Probes, take_uncovered};
 use crate::config::Policy;
 use crate::judge::{self, Budget, Claims, Held, Over, Reading, Refused, What};
 use crate::ledger::event::ThreadNumber;
-use crate::ledger::{self, Anomaly, Kind, Ledger, Mark, Record, Returned, ScopeId};
+use crate::ledger::{self, Anomaly, Kind, Ledger, Mark, Record, Returned, ScopeId, Watch};
 
 /// What may stay.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -74,6 +75,7 @@ pub(crate) struct Stretch<'ledger> {
     mark: Mark,
     before: Reading,
     poisoned_before: Vec<Poisoned>,
+    watch: Watch<'ledger>,
 }
 
 /// The end of a body, with everything that it has not given back.
@@ -85,6 +87,8 @@ pub(crate) struct Ended {
     events: u64,
     /// The limits that the body passed.
     over: Vec<Over>,
+    /// What was reserved then, as far as it was read.
+    reserved: Reading,
 }
 
 /// What a reading at the end showed.
@@ -153,6 +157,7 @@ impl<'ledger> Stretch<'ledger> {
             began: now,
             events_before: ledger.events(),
             before: began.before,
+            watch: ledger.watch(),
             poisoned_before: began.poisoned,
             unowned: ledger.unowned(),
             mark: ledger.mark(),
@@ -173,7 +178,7 @@ impl<'ledger> Stretch<'ledger> {
     pub(super) fn end_body(&self) -> Ended {
         let at_most = match self.budget.reserved {
             Some(_) => sources::read_most_reserved(),
-            None => Reading::default(),
+            None => sources::read_probed(),
         };
         self.ledger.between_events(|| {
             let ended = BodyEnded {
@@ -193,6 +198,7 @@ impl<'ledger> Stretch<'ledger> {
             at: self.ledger.now(),
             events: self.ledger.events(),
             over,
+            reserved: ended.at_most.clone(),
         }
     }
 
@@ -421,7 +427,8 @@ impl<'ledger> Stretch<'ledger> {
         returned: Returned,
         names: &dyn Names,
     ) -> Measured {
-        let saw_events = self.ledger.now() != self.began;
+        let over = self.ledger.now();
+        let saw_events = over != self.began;
         let uncovered = take_uncovered(&mut left.held, &left.seen.probes(), names);
         let mut notes = left.notes;
         notes.extend(remarks::returned(returned.count, returned.bytes));
@@ -431,6 +438,18 @@ impl<'ledger> Stretch<'ledger> {
         } else {
             left.seen.poisoned.into_iter().next()
         };
+        let ran = timeline::Ran {
+            began: self.began,
+            ended: ended.at,
+            over,
+            before: &self.before,
+            reserved: &ended.reserved,
+            after: &left.seen.after,
+        };
+        let timeline = timeline::of_run(
+            &ran,
+            self.ledger.counters().courses(&self.watch, self.began),
+        );
         Measured {
             scope: self.scope,
             began: self.began,
@@ -452,6 +471,7 @@ impl<'ledger> Stretch<'ledger> {
             poisoned_before,
             poisoned_inside,
             saw_events,
+            timeline,
         }
     }
 }

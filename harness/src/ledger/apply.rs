@@ -1,6 +1,6 @@
 //! From events to records: the one door of the ledger.
 
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
@@ -35,6 +35,8 @@ pub struct Ledger {
     table: Table,
     stripes: Stripes,
     peaks: Peaks,
+    /// How many watches there are.
+    watching: AtomicUsize,
     /// Keys of addresses the ledger did not know and a call freed with success while some other
     /// release of them may be in flight, with the moment: see [`Self::put_back`].
     freed_unknown: Mutex<FxHashMap<Key, u64>>,
@@ -78,6 +80,7 @@ impl Ledger {
             table: Table::new(),
             stripes: Stripes::new(),
             peaks: Peaks::new(),
+            watching: AtomicUsize::new(0),
             freed_unknown: Mutex::default(),
             shared: Shared::default(),
             knows_graph_memory: AtomicBool::new(false),
@@ -270,10 +273,10 @@ impl Ledger {
                 self.meters.gave_back(record);
             }
             let mut own = self.stripes.of(caller.thread);
+            let moment = own.tick(latest);
             if let Some(record) = &record {
                 own.forget(record);
             }
-            let moment = own.tick(latest);
             own.begin(
                 moment,
                 Flight {

@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use super::kind::Kind;
 use super::name::{Layer, Place};
 use super::record::Record;
-use super::stripes::Stripes;
+use super::stripes::{Stripes, clock};
+use super::timeline::{Curve, Watch};
 
 /// What a counter shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +96,17 @@ impl Peaks {
     }
 }
 
+/// How the bytes of a layer, or the handles, moved at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Course {
+    /// Where.
+    pub place: Place,
+    /// Whose bytes; none of handles.
+    pub layer: Option<Layer>,
+    /// How.
+    pub curve: Curve,
+}
+
 /// The figures of every layer, place and kind.
 #[derive(Debug)]
 pub struct Counters<'ledger> {
@@ -133,6 +145,24 @@ impl Counters<'_> {
         let of_kind = self.stripes.each().map(|own| own.kinds[kind as usize]);
         let live = of_kind.fold(0, u64::wrapping_add);
         live.cast_signed().max(0).cast_unsigned()
+    }
+
+    /// How each figure that changed after the moment `since`, at which `watch` stood already, did so.
+    #[must_use]
+    pub fn courses(&self, watch: &Watch<'_>, since: u64) -> Vec<Course> {
+        let curves = watch.curves(clock(since), |counter| self.read(counter).live);
+        let course = |(counter, curve)| {
+            let layer = match counter / Place::LIMIT {
+                Layer::LIMIT => None,
+                layer => Some(Layer::known(layer)?),
+            };
+            Some(Course {
+                place: Place::at(counter % Place::LIMIT),
+                layer,
+                curve,
+            })
+        };
+        curves.into_iter().filter_map(course).collect()
     }
 
     /// Begins the peaks anew at what is live now.

@@ -24,13 +24,14 @@ mod stack;
 mod stripes;
 mod table;
 mod tap;
+mod timeline;
 
 use std::sync::LazyLock;
 
 pub use anomaly::{Anomaly, Mark};
 pub use apply::{HandedOver, Ledger, Returned};
 pub use contexts::ContextEntry;
-pub use counters::{Counted, Counters};
+pub use counters::{Counted, Counters, Course};
 pub use event::{Event, ScopeId, StackId};
 pub use kind::Kind;
 pub use meter::{SiteTaken, Taken};
@@ -38,6 +39,8 @@ pub use name::{Layer, Place};
 pub use physical::Holding;
 pub use record::Record;
 pub use stack::Stacks;
+pub use stripes::clock;
+pub use timeline::{Bucket, Curve, Watch};
 pub(crate) use stripes::steps;
 
 /// The ledger of this process, which every live source reports to.

@@ -22,9 +22,15 @@ use super::flights::Flight;
 use super::kind::Kind;
 use super::record::Record;
 use super::scopes::Slots;
+use super::timeline::Moves;
 
 /// A power of two, no less than the threads that usually allocate at once.
 pub(super) const STRIPES: usize = 16;
+
+/// The clock of a moment: how many events there had been, as far as one thread is concerned.
+pub fn clock(moment: u64) -> u64 {
+    moment / STRIPES as u64
+}
 
 /// Every stripe.
 #[derive(Debug)]
@@ -45,6 +51,8 @@ pub(super) struct Own {
     /// How many moments were drawn here.
     drawn: u64,
     pub(super) spare: Spare,
+    /// How the figures came to what they are.
+    pub(super) moves: Moves,
     /// Records by kind.
     pub(super) kinds: [u64; Kind::ALL.len()],
     /// Records by open scope.
@@ -64,6 +72,7 @@ impl Stripes {
             clock: 0,
             drawn: 0,
             spare: Spare::new(),
+            moves: Moves::default(),
             kinds: [0; Kind::ALL.len()],
             scopes: Slots::new(),
             unowned: 0,
@@ -145,6 +154,7 @@ impl Own {
         *kind = kind.wrapping_add(1);
         self.scopes.change(record.made.caller.scope, 1);
         let (counter, amount) = counters::of(record);
+        self.moves.moved(counter, self.clock, amount);
         self.spare.draw(counter, amount)
     }
 
@@ -179,6 +189,7 @@ impl Own {
         *kind = kind.wrapping_sub(1);
         self.scopes.change(record.made.caller.scope, -1);
         let (counter, amount) = counters::of(record);
+        self.moves.moved(counter, self.clock, amount.wrapping_neg());
         self.spare.give(counter, amount);
     }
 }

@@ -36,3 +36,4 @@ pub use site::site;
 pub(crate) use site::{is_cudas_own, is_cudas_own_frames, site_of};
 pub use style::Style;
 pub use summary::Summary;
+pub use table::{device_title, whole_device};

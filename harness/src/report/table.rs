@@ -21,7 +21,7 @@ pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) 
         .max()
         .unwrap_or(0);
     let labels = rows().map(|row| width(&label(row, layer)));
-    let titles = devices.iter().map(|device| width(&title(device)));
+    let titles = devices.iter().map(|device| width(&device_title(device)));
     let left = labels.chain(titles).max().unwrap_or(0);
     let mut widths = USUAL_WIDTHS;
     for row in rows() {
@@ -32,7 +32,11 @@ pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) 
 
     for device in devices.iter().filter(|device| !device.rows.is_empty()) {
         let strong = style.strong();
-        write!(out, "\n{strong}{}{strong:#}", padded(&title(device), left))?;
+        write!(
+            out,
+            "\n{strong}{}{strong:#}",
+            padded(&device_title(device), left)
+        )?;
         for (header, width) in HEADERS.iter().zip(widths) {
             write!(out, "{header:>width$}")?;
         }
@@ -53,7 +57,7 @@ pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) 
             writeln!(out, "{}", line.trim_end())?;
         }
         let dim = style.dim();
-        for line in device.whole.iter().flat_map(whole_lines) {
+        for line in device.whole.iter().flat_map(whole_device) {
             writeln!(out, "  {dim}{line}{dim:#}")?;
         }
     }
@@ -62,7 +66,8 @@ pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) 
 
 /// `device used +34.0 MiB, of which 34.0 MiB accounted for: driver +2.00 MiB, pool reserve +32.0 MiB`,
 /// and what is not; nothing where nothing changed.
-fn whole_lines(whole: &WholeDevice) -> Vec<String> {
+#[must_use]
+pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
     if whole.after == whole.baseline && whole.unexplained == 0 {
         return Vec::new();
     }
@@ -98,7 +103,8 @@ fn whole_lines(whole: &WholeDevice) -> Vec<String> {
 }
 
 /// `cuda:0 NVIDIA H200 GPU-5f2c0d4e`: the first part of the UUID tells devices apart.
-fn title(device: &DeviceTable) -> String {
+#[must_use]
+pub fn device_title(device: &DeviceTable) -> String {
     let mut title = escape::cell(&device.place.to_string());
     let uuid = device
         .uuid

@@ -11,7 +11,7 @@ use super::{Freed, HandedOver, Ledger, Returned};
 use crate::ledger::event::{Key, ScopeId, SourceLoss, StackId};
 use crate::ledger::meter::Taken;
 use crate::ledger::stripes::Own;
-use crate::ledger::{Anomaly, ContextEntry, Counters, Layer, Mark, Record, Stacks};
+use crate::ledger::{Anomaly, ContextEntry, Counters, Layer, Mark, Record, Stacks, Watch};
 
 impl Ledger {
     /// Begins to count for `scope`; false when its place is taken by a scope that has been open
@@ -163,6 +163,12 @@ impl Ledger {
     #[must_use]
     pub fn unknown_releases(&self) -> u64 {
         self.unknown_releases.load(Ordering::Relaxed)
+    }
+
+    /// Begins to watch how the figures move.
+    #[must_use]
+    pub fn watch(&self) -> Watch<'_> {
+        Watch::begin(&self.stripes, &self.watching)
     }
 
     /// The figures.

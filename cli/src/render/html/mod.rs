@@ -1,40 +1,70 @@
 //! One page that needs nothing else: no network, no other file.
 //!
-//! The template escapes everything; names are made fit to print before that. The page works without
-//! its script, which adds filters, the search and the choice of theme.
+//! The template escapes everything; names are made fit to print before that. Style and script are
+//! named by their hashes in the page's policy, so that no other can run in it. The page works without
+//! its script, which adds filters, the search, links into the page and the choice of theme.
 
-use std::collections::HashMap;
-use std::fs;
-use std::path::{Component, Path, PathBuf};
+mod checks;
+mod plot;
+mod sources;
+
+use std::path::Path;
 
 use askama::Template;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use gpu_leak_check::report::model::{Figure, Finding, Verdict};
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::{count, size};
+use sha2::{Digest, Sha256};
 
+use self::checks::Test;
+use self::sources::{Line, Sources};
 use super::{names, position};
 use crate::exit::{Failure, Outcome};
 use crate::overview::{Group, Overview, figure_name};
+use crate::run::Run;
 use crate::verdicts;
 
 /// How many tests are named of one finding.
 const NAMED: usize = 50;
-/// How many lines of source stand above and below the one that is meant.
-const AROUND: usize = 2;
-/// Of a source line and of a file, in bytes.
-const LONGEST_LINE: usize = 200;
-const LARGEST_FILE: u64 = 4 * 1024 * 1024;
+/// The verdicts whose tests the summary names.
+const NAMING: [Verdict; 6] = [
+    Verdict::Leaked,
+    Verdict::FailedFree,
+    Verdict::Retained,
+    Verdict::Grew,
+    Verdict::OverBudget,
+    Verdict::Aborted,
+];
+const STYLE: &str = include_str!("../../../templates/report.css");
+const SCRIPT: &str = include_str!("../../../templates/report.js");
 
 #[derive(Debug, Template)]
 #[template(path = "report.html")]
 struct Page<'run> {
+    policy: String,
+    style: &'static str,
+    script: &'static str,
+    version: &'static str,
     counts: String,
+    class: &'static str,
     summary: Vec<String>,
     problems: Vec<String>,
     aborted: Vec<String>,
-    verdicts: Vec<&'static str>,
+    verdicts: Vec<Filter>,
     findings: Vec<Entry>,
+    tests: Vec<Test>,
     peaks: Vec<Row<'run>>,
+}
+
+/// A button that hides or shows what has a verdict.
+#[derive(Debug)]
+struct Filter {
+    verdict: &'static str,
+    class: &'static str,
+    findings: usize,
+    tests: usize,
 }
 
 #[derive(Debug)]
@@ -50,14 +80,6 @@ struct Entry {
     stack: String,
 }
 
-/// A line of source.
-#[derive(Debug)]
-struct Line {
-    text: String,
-    /// Whether it is the one that is meant.
-    taken: bool,
-}
-
 #[derive(Debug)]
 struct Row<'run> {
     place: String,
@@ -68,22 +90,36 @@ struct Row<'run> {
 }
 
 /// The page, with source lines from below `root`.
-pub(super) fn render(overview: &Overview<'_>, root: &Path) -> Outcome<String> {
+pub(super) fn render(run: &Run, overview: &Overview<'_>, root: &Path) -> Outcome<String> {
     let text = overview.summary.text();
     let text = text.unwrap_or_else(|| "gpu-leak-check: no check ran".to_owned());
     let lines = text
         .lines()
         .map(|line| line.trim_start().trim_start_matches("gpu-leak-check: "));
-    let summary: Vec<_> = lines.map(str::to_owned).collect();
-    let mut of: Vec<_> = overview
-        .groups
-        .iter()
-        .map(|it| it.finding.verdict)
-        .collect();
-    of.dedup();
+    let mut summary: Vec<_> = lines.map(str::to_owned).collect();
+    let counts = summary.remove(0);
+    // The tests stand below, by name.
+    summary.retain(|line| {
+        let names_tests = |verdict: &Verdict| line.starts_with(&format!("{}: ", verdict.name()));
+        !NAMING.iter().any(names_tests)
+    });
     let mut sources = Sources::below(root);
+    let tests = checks::tests(run, &overview.groups);
     let page = Page {
-        counts: summary.first().cloned().unwrap_or_default(),
+        policy: format!(
+            "default-src 'none'; style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'",
+            hash(STYLE),
+            hash(SCRIPT)
+        ),
+        style: STYLE,
+        script: SCRIPT,
+        version: env!("CARGO_PKG_VERSION"),
+        class: match () {
+            () if overview.has_findings() => "bad",
+            () if overview.finished == 0 || !overview.problems.is_empty() => "told",
+            () => "good",
+        },
+        counts,
         summary,
         problems: overview
             .problems
@@ -95,12 +131,13 @@ pub(super) fn render(overview: &Overview<'_>, root: &Path) -> Outcome<String> {
             .iter()
             .map(|test| escape::name(test))
             .collect(),
-        verdicts: of.into_iter().map(Verdict::name).collect(),
+        verdicts: filters(overview, &tests),
         findings: overview
             .groups
             .iter()
             .map(|group| entry(group, &mut sources))
             .collect(),
+        tests,
         peaks: overview
             .peaks
             .iter()
@@ -120,6 +157,36 @@ pub(super) fn render(overview: &Overview<'_>, root: &Path) -> Outcome<String> {
         .map_err(|why| Failure::usage(format!("the page cannot be written: {why}")))
 }
 
+/// As a policy names what may stand in the page.
+fn hash(text: &str) -> String {
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
+}
+
+/// The verdicts of findings and of tests, worst first.
+fn filters(overview: &Overview<'_>, tests: &[Test]) -> Vec<Filter> {
+    let found = overview.groups.iter().map(|group| group.finding.verdict);
+    let found: Vec<_> = found.collect();
+    let mut verdicts = found.clone();
+    verdicts.extend(tests.iter().map(|test| test.is));
+    verdicts.sort_unstable();
+    verdicts.dedup();
+    let filter = |verdict: Verdict| Filter {
+        verdict: verdict.name(),
+        class: class(verdict),
+        findings: found.iter().filter(|it| **it == verdict).count(),
+        tests: tests.iter().filter(|test| test.is == verdict).count(),
+    };
+    verdicts.into_iter().map(filter).collect()
+}
+
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Allowed | Verdict::Clean => "good",
+        verdict if verdicts::fails(verdict) || verdict == Verdict::Aborted => "bad",
+        _ => "told",
+    }
+}
+
 fn entry(group: &Group<'_>, sources: &mut Sources) -> Entry {
     let finding = &group.finding;
     let site = finding
@@ -133,11 +200,7 @@ fn entry(group: &Group<'_>, sources: &mut Sources) -> Entry {
     };
     Entry {
         verdict: finding.verdict.name(),
-        class: match finding.verdict {
-            Verdict::Allowed => "good",
-            verdict if verdicts::fails(verdict) => "bad",
-            _ => "told",
-        },
+        class: class(finding.verdict),
         what: what(finding),
         at: site.location(),
         place: escape::name(&finding.place.to_string()),
@@ -159,6 +222,30 @@ fn details(finding: &Finding) -> Vec<(&'static str, String)> {
             "taken",
             format!("{}, given back {back}", count(finding.taken)),
         ));
+    }
+    if let Some(budget) = &finding.budget {
+        let amount = if budget.option == "max_allocation_count" {
+            count
+        } else {
+            size
+        };
+        let (allowed, reached) = (amount(budget.allowed), amount(budget.reached));
+        let option = escape::name(&budget.option);
+        details.push(("limit", format!("{option} = {allowed}, reached {reached}")));
+        details.extend(budget.shares.iter().take(10).map(|share| {
+            let (count, bytes) = (count(share.count), size(share.bytes));
+            (
+                "of it",
+                format!("{count} × at {}, {bytes}", escape::name(&share.at)),
+            )
+        }));
+    }
+    if !finding.rounds.is_empty() {
+        let left = finding.rounds.iter().map(|left| match left.bytes {
+            0 => count(left.count),
+            bytes => size(bytes),
+        });
+        details.push(("by round", left.collect::<Vec<_>>().join(" → ")));
     }
     if let Some(failed) = &finding.failed {
         details.push((
@@ -188,74 +275,11 @@ fn details(finding: &Finding) -> Vec<(&'static str, String)> {
     details
 }
 
-/// Source files, each read once.
-#[derive(Debug)]
-struct Sources {
-    root: PathBuf,
-    files: HashMap<String, Vec<String>>,
-}
-
-impl Sources {
-    fn below(root: &Path) -> Self {
-        Self {
-            root: root.to_owned(),
-            files: HashMap::new(),
-        }
-    }
-
-    /// The line `number` of `file` and those around it; nothing where it cannot be read.
-    fn excerpt(&mut self, file: &str, number: u32) -> Vec<Line> {
-        let root = &self.root;
-        let lines = self
-            .files
-            .entry(file.to_owned())
-            .or_insert_with(|| lines_of(root, file).unwrap_or_default());
-        let number = number as usize;
-        if number == 0 || number > lines.len() {
-            return Vec::new();
-        }
-        let first = number.saturating_sub(AROUND).max(1);
-        let last = (number + AROUND).min(lines.len());
-        let width = last.to_string().len();
-        let line = |at: usize| Line {
-            text: format!("{at:>width$}  {}", lines[at - 1]),
-            taken: at == number,
-        };
-        (first..=last).map(line).collect()
-    }
-}
-
-/// The lines of a file inside `root`: a run's file may have been written anywhere, and must not
-/// have other files shown.
-fn lines_of(root: &Path, file: &str) -> Option<Vec<String>> {
-    let is_inside = Path::new(file)
-        .components()
-        .all(|part| matches!(part, Component::Normal(_)));
-    let path = fs::canonicalize(root.join(file)).ok()?;
-    let root = fs::canonicalize(root).ok()?;
-    let is_source = path.extension().is_some_and(|end| {
-        ["rs", "c", "cc", "cpp", "cu", "cuh", "h", "hpp", "py"]
-            .iter()
-            .any(|known| end == *known)
-    });
-    let data = path.metadata().ok()?;
-    if !is_inside || !path.starts_with(root) || !is_source || data.len() > LARGEST_FILE {
-        return None;
-    }
-    let text = String::from_utf8_lossy(&fs::read(path).ok()?).into_owned();
-    let shown = |line: &str| {
-        let line = line.replace('\t', "    ");
-        let cut: String = line.chars().take(LONGEST_LINE).collect();
-        escape::sentence(cut.trim_end())
-    };
-    Some(text.lines().map(shown).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
-    use super::{Overview, lines_of, render};
+    use super::{Overview, render};
     use crate::render::sample;
 
     #[test]
@@ -265,33 +289,19 @@ mod tests {
         let lines: Vec<_> = (1..=100).map(|at| format!("line<{at}>")).collect();
         fs::write(root.path().join("src/optim.rs"), lines.join("\n")).expect("a file");
         let run = sample::mixed();
-        let page = render(&Overview::of(&run), root.path()).expect("a page");
+        let page = render(&run, &Overview::of(&run), root.path()).expect("a page");
         assert!(page.contains("<mark>88  line&#60;88&#62;</mark>"), "{page}");
         assert!(page.contains("86  line&#60;86&#62;") && page.contains("90  line&#60;90&#62;"));
         assert!(!page.contains("line&#60;91&#62;"), "{page}");
     }
 
     #[test]
-    fn no_file_outside_the_workspace_is_shown() {
-        let outside = tempfile::tempdir().expect("a folder");
-        let root = outside.path().join("w");
-        fs::create_dir(&root).expect("a folder");
-        let secret = outside.path().join("secret.rs");
-        fs::write(&secret, "secret\n").expect("a file");
-        fs::write(root.join(".env"), "secret\n").expect("a file");
-        assert_eq!(lines_of(&root, "../secret.rs"), None);
-        assert_eq!(lines_of(&root, secret.to_str().expect("a path")), None);
-        assert_eq!(lines_of(&root, ".env"), None);
-        fs::write(root.join("a.rs"), "shown\n").expect("a file");
-        assert_eq!(lines_of(&root, "a.rs"), Some(vec!["shown".to_owned()]));
-    }
-
-    #[test]
     fn nothing_in_a_name_is_markup_or_leaves_the_page() {
         let run = sample::hostile();
-        let page = render(&Overview::of(&run), "/nowhere".as_ref()).expect("a page");
+        let page = render(&run, &Overview::of(&run), "/nowhere".as_ref()).expect("a page");
         assert_eq!(page.matches("<script>").count(), 1, "the page's own");
         assert!(!page.contains('\u{202e}') && !page.contains('\x1b'));
         assert!(!page.contains("http://") && !page.contains("https://"));
+        assert!(!page.contains("unsafe-inline"), "its own are named by hash");
     }
 }

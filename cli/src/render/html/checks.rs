@@ -1,0 +1,171 @@
+//! The tests of a run, each with what its devices held.
+
+use std::collections::HashMap;
+
+use gpu_leak_check::report::model::{DeviceTable, Figure, Report, Verdict};
+use gpu_leak_check::report::{device_title, escape, what, whole_device};
+use gpu_leak_check::units::{count, count_change, size, size_change};
+
+use super::class;
+use super::plot::{Plot, plots};
+use crate::overview::{Group, figure_name, identity};
+use crate::run::Run;
+
+/// How many tests have their timelines and tables in the page, the worst first: a page of ten
+/// thousand tests must still open.
+const WHOLE: usize = 500;
+
+/// One test.
+#[derive(Debug)]
+pub(super) struct Test {
+    pub(super) is: Verdict,
+    pub(super) verdict: &'static str,
+    pub(super) class: &'static str,
+    pub(super) name: String,
+    pub(super) at: String,
+    /// `train, 1.5 ms for the check`
+    pub(super) program: String,
+    pub(super) reason: Vec<String>,
+    pub(super) findings: Vec<Link>,
+    pub(super) plots: Vec<Plot>,
+    pub(super) devices: Vec<Device>,
+    pub(super) notes: Vec<String>,
+    pub(super) again: Option<String>,
+    /// Told in place of what the page leaves out.
+    pub(super) left_out: Option<String>,
+}
+
+/// To a finding of the page.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// The finding's number there, from 1.
+    pub(super) to: usize,
+    pub(super) text: String,
+}
+
+/// What one device held.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) title: String,
+    pub(super) rows: Vec<Layer>,
+    /// The whole device's change, taken apart, a sentence each.
+    pub(super) whole: Vec<String>,
+}
+
+/// One figure of a layer.
+#[derive(Debug)]
+pub(super) struct Layer {
+    pub(super) layer: String,
+    pub(super) figure: &'static str,
+    pub(super) baseline: String,
+    pub(super) after: String,
+    pub(super) difference: String,
+    pub(super) rose: bool,
+    pub(super) peak: String,
+    pub(super) remark: String,
+}
+
+/// The tests that came to their end, worst first.
+pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
+    let numbers: HashMap<_, _> = groups
+        .iter()
+        .enumerate()
+        .map(|(index, group)| (identity(&group.finding), index + 1))
+        .collect();
+    let mut reports: Vec<(&str, &Report)> = Vec::new();
+    for process in &run.processes {
+        reports.extend(process.reports.iter().map(|it| (&*process.binary, it)));
+    }
+    reports.sort_by(|(_, left), (_, right)| {
+        (left.verdict.cmp(&right.verdict)).then_with(|| left.test.cmp(&right.test))
+    });
+    let test = |(number, (binary, report)): (usize, &(&str, &Report))| {
+        let is_whole = number < WHOLE;
+        let plots = if is_whole { plots(report) } else { Vec::new() };
+        let devices = report.devices.iter();
+        let devices = devices.filter(|it| is_whole && !is_at_rest(it));
+        let links = report.findings.iter().filter_map(|finding| {
+            Some(Link {
+                to: *numbers.get(&identity(finding))?,
+                text: format!(
+                    "{}: {} at {}",
+                    finding.verdict.name(),
+                    what(finding),
+                    finding.site.location()
+                ),
+            })
+        });
+        Test {
+            is: report.verdict,
+            verdict: report.verdict.name(),
+            class: class(report.verdict),
+            name: escape::name(&report.test),
+            at: escape::name(&format!("{}:{}", report.file, report.line)),
+            program: program(binary, report),
+            reason: reason(report),
+            findings: links.collect(),
+            plots,
+            devices: devices.map(device).collect(),
+            notes: report.notes.iter().map(|it| escape::sentence(it)).collect(),
+            again: report.again.as_deref().map(escape::sentence),
+            left_out: (!is_whole).then(|| {
+                format!("Its timeline and tables are in the run's file: a page has those of {WHOLE} tests.")
+            }),
+        }
+    };
+    reports.iter().enumerate().map(test).collect()
+}
+
+fn program(binary: &str, report: &Report) -> String {
+    let mut program = escape::name(binary);
+    program += &format!(", the check took {:.1} ms", report.overhead_ms);
+    if report.waited_ms > 0 {
+        let waited = count(report.waited_ms);
+        program += &format!(" after {waited} ms of waiting for others");
+    }
+    program
+}
+
+fn reason(report: &Report) -> Vec<String> {
+    let sentences = report.reason.iter().flat_map(|it| [&it.what, &it.remedy]);
+    sentences.map(|it| escape::sentence(it)).collect()
+}
+
+/// Whether nothing moved there: a process knows the devices of all its tests.
+fn is_at_rest(table: &DeviceTable) -> bool {
+    table.whole.is_none()
+        && table.rows.iter().all(|row| {
+            row.after == row.baseline && row.peak.is_none_or(|peak| peak == row.baseline)
+        })
+}
+
+fn device(table: &DeviceTable) -> Device {
+    let row = |row: &gpu_leak_check::report::model::Row| {
+        let is_count = row.figure == Figure::Handles;
+        let amount = if is_count { count } else { size };
+        let change = if is_count { count_change } else { size_change };
+        Layer {
+            layer: escape::name(&row.layer),
+            figure: if is_count {
+                ""
+            } else {
+                figure_name(row.figure)
+            },
+            baseline: amount(row.baseline),
+            after: amount(row.after),
+            difference: change(row.baseline, row.after),
+            rose: row.after > row.baseline,
+            peak: row.peak.map(amount).unwrap_or_default(),
+            remark: row
+                .remark
+                .as_deref()
+                .map(escape::sentence)
+                .unwrap_or_default(),
+        }
+    };
+    Device {
+        title: device_title(table),
+        rows: table.rows.iter().map(row).collect(),
+        whole: table.whole.iter().flat_map(whole_device).collect(),
+    }
+}
