@@ -169,7 +169,12 @@ pub(crate) struct Exec {
     pub(crate) no_children: bool,
 
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
     pub(crate) program: Vec<OsString>,
 }
 

@@ -164,7 +164,9 @@ impl<'a> Program<'a> {
     fn watched(&self, test: &str) -> Result<(Output, Option<Report>), String> {
         let settings = Settings {
             name: Some(test.to_owned()),
-            again: Some(format!("cargo gpu-leak test --every-test -- --exact {test}")),
+            again: Some(format!(
+                "cargo gpu-leak test --every-test -- --exact {test}"
+            )),
             ..Settings::default()
         };
         let folder = Folder::of_this_run()?;
@@ -221,7 +223,9 @@ impl Folder {
     /// or checks itself.
     fn report_of(&self, process: u32, test: &str) -> Option<Report> {
         let files = fs::read_dir(self.runs.join(&self.run)).ok()?;
-        let files = files.flatten().filter_map(|file| json::read(&file.path()).ok());
+        let files = files
+            .flatten()
+            .filter_map(|file| json::read(&file.path()).ok());
         let mut own = files.filter(|file| {
             file.header
                 .as_ref()
@@ -264,7 +268,10 @@ impl Ran {
 
 /// Prints what failed, and the last line; libtest's exit code.
 fn conclude(ran: &[Ran], ignored: usize) -> u8 {
-    let failed: Vec<_> = ran.iter().filter(|ran| !ran.passed || ran.leaks()).collect();
+    let failed: Vec<_> = ran
+        .iter()
+        .filter(|ran| !ran.passed || ran.leaks())
+        .collect();
     if !failed.is_empty() {
         print("\nfailures:\n");
     }

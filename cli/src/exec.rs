@@ -31,7 +31,9 @@ pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {
     let name = passing::fresh_name("exec");
     let settings = Settings {
         again: Some(again(asked)),
-        every_ms: asked.every.map(|every| every.as_millis().try_into().unwrap_or(u64::MAX)),
+        every_ms: asked
+            .every
+            .map(|every| every.as_millis().try_into().unwrap_or(u64::MAX)),
         signal: signal(asked.signal),
         child_of: asked.no_children.then(process::id),
         ..Settings::default()

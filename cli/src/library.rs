@@ -48,7 +48,10 @@ fn folder() -> PathBuf {
 
 /// Puts it into `folder`, whole at once: other commands may be doing the same.
 fn put(folder: &Path) -> io::Result<PathBuf> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
     let owner = fs::metadata(folder)?;
     let is_ours = owner.uid() == rustix::process::getuid().as_raw();
     if !is_ours || owner.permissions().mode() & 0o022 != 0 {
@@ -85,12 +88,21 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path().join("a/b");
         let path = put(&folder).expect("a library");
-        let first = fs::metadata(&path).expect("a file").modified().expect("a time");
+        let first = fs::metadata(&path)
+            .expect("a file")
+            .modified()
+            .expect("a time");
         assert_eq!(put(&folder).expect("the same"), path);
-        let second = fs::metadata(&path).expect("a file").modified().expect("a time");
+        let second = fs::metadata(&path)
+            .expect("a file")
+            .modified()
+            .expect("a time");
         assert_eq!(first, second);
         fs::write(&path, b"cut off").expect("writable");
-        assert_eq!(fs::read(put(&folder).expect("mended")).expect("a file"), super::BYTES);
+        assert_eq!(
+            fs::read(put(&folder).expect("mended")).expect("a file"),
+            super::BYTES
+        );
         assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1);
     }
 

@@ -3,8 +3,8 @@
 use std::process::{self, Command, ExitStatus};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::every_test;
 use crate::arguments::{Format, Passing};
+use crate::every_test;
 use crate::exit::{Exit, Failure, Outcome, say};
 use crate::overview::Overview;
 use crate::report;

@@ -146,9 +146,10 @@ fn last_seen(snapshot: Snapshot<'_>) -> Report {
              beginning ({})",
             escape::sentence(&snapshot.cause)
         ),
-        remedy: "let the program end by `exit` or by returning from `main`, or take snapshots more \
+        remedy:
+            "let the program end by `exit` or by returning from `main`, or take snapshots more \
                  often"
-            .into(),
+                .into(),
     });
     report
 }

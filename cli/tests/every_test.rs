@@ -73,27 +73,53 @@ fn runner(words: &[&str]) -> Told {
 fn a_test_without_the_attribute_fails_by_what_its_process_leaves() {
     let told = runner(&["every_test::leaks_unseen", "--ignored"]);
     assert_eq!(told.code, Some(101), "{told:?}");
-    let line = "test every_test::leaks_unseen ... FAILED: gpu leak: 1 allocation, 4.00 KiB on cuda:0";
+    let line =
+        "test every_test::leaks_unseen ... FAILED: gpu leak: 1 allocation, 4.00 KiB on cuda:0";
     assert!(told.stdout.contains(line), "{told:?}");
-    assert!(told.stdout.contains("0 passed; 1 failed; 0 ignored"), "{told:?}");
+    assert!(
+        told.stdout.contains("0 passed; 1 failed; 0 ignored"),
+        "{told:?}"
+    );
 }
 
 #[test]
 fn one_that_gives_back_passes_and_a_failing_one_says_its_own_words() {
-    let told = runner(&["every_test::gives_back_unseen", "every_test::fails_by_itself", "--ignored"]);
+    let told = runner(&[
+        "every_test::gives_back_unseen",
+        "every_test::fails_by_itself",
+        "--ignored",
+    ]);
     assert_eq!(told.code, Some(101), "{told:?}");
-    assert!(told.stdout.contains("test every_test::gives_back_unseen ... ok\n"), "{told:?}");
-    assert!(told.stdout.contains("test every_test::fails_by_itself ... FAILED\n"), "{told:?}");
+    assert!(
+        told.stdout
+            .contains("test every_test::gives_back_unseen ... ok\n"),
+        "{told:?}"
+    );
+    assert!(
+        told.stdout
+            .contains("test every_test::fails_by_itself ... FAILED\n"),
+        "{told:?}"
+    );
     assert!(told.stdout.contains("its own words"), "{told:?}");
-    assert!(told.stdout.contains("1 passed; 1 failed; 0 ignored"), "{told:?}");
+    assert!(
+        told.stdout.contains("1 passed; 1 failed; 0 ignored"),
+        "{told:?}"
+    );
 }
 
 #[test]
 fn ignored_tests_stay_ignored() {
     let told = runner(&["every_test::leaks_unseen"]);
     assert_eq!(told.code, Some(0), "{told:?}");
-    assert!(told.stdout.contains("test every_test::leaks_unseen ... ignored"), "{told:?}");
-    assert!(told.stdout.contains("0 passed; 0 failed; 1 ignored"), "{told:?}");
+    assert!(
+        told.stdout
+            .contains("test every_test::leaks_unseen ... ignored"),
+        "{told:?}"
+    );
+    assert!(
+        told.stdout.contains("0 passed; 0 failed; 1 ignored"),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -101,7 +127,11 @@ fn a_test_with_the_attribute_checks_itself() {
     let told = runner(&["every_test::leaks_under_the_attribute", "--ignored"]);
     assert_eq!(told.code, Some(101), "{told:?}");
     // By its own check, in the words of a confirmed leak.
-    assert!(told.stdout.contains("gpu leak: 1 allocation, 512 B on cuda:0"), "{told:?}");
+    assert!(
+        told.stdout
+            .contains("gpu leak: 1 allocation, 512 B on cuda:0"),
+        "{told:?}"
+    );
     assert!(told.stdout.contains("confirmed"), "{told:?}");
     assert!(!told.stdout.contains("already watches"), "{told:?}");
 }

@@ -31,7 +31,11 @@ fn a_killed_program_leaves_its_last_snapshot() {
     assert_eq!(snapshot.cause, "tick");
     assert_eq!(snapshot.report.findings[0].bytes, 4096);
     assert!(ran.told.stdout.contains("1 aborted"), "{:?}", ran.told);
-    assert!(ran.told.stdout.contains("4.00 KiB device memory"), "{:?}", ran.told);
+    assert!(
+        ran.told.stdout.contains("4.00 KiB device memory"),
+        "{:?}",
+        ran.told
+    );
 }
 
 #[test]

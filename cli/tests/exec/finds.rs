@@ -1,7 +1,7 @@
 //! What a program leaves is told exactly, and what it gives back is not.
 
-use gpu_leak_check::report::model::{Finding, Verdict};
 use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::report::model::{Finding, Verdict};
 use gpu_leak_tests::fake::Fake;
 
 use super::{Ran, line_of, ran};
@@ -25,14 +25,32 @@ fn a_leak_is_told_with_its_bytes_its_function_and_its_line() {
     let [leak] = &findings[..] else {
         panic!("{findings:?}");
     };
-    assert_eq!((leak.verdict, leak.count, leak.bytes), (Verdict::Leaked, 1, 4096));
+    assert_eq!(
+        (leak.verdict, leak.count, leak.bytes),
+        (Verdict::Leaked, 1, 4096)
+    );
     let frame = leak.site.user_frame().expect("a line");
     assert_eq!(frame.function.as_deref(), Some("take"));
-    assert!(frame.file.as_deref().is_some_and(|file| file.ends_with("program.c")), "{frame:?}");
+    assert!(
+        frame
+            .file
+            .as_deref()
+            .is_some_and(|file| file.ends_with("program.c")),
+        "{frame:?}"
+    );
     assert_eq!(frame.line, Some(line_of("/* taken here */")));
-    let callers: Vec<_> = leak.site.frames.iter().filter_map(|frame| frame.function.as_deref()).collect();
+    let callers: Vec<_> = leak
+        .site
+        .frames
+        .iter()
+        .filter_map(|frame| frame.function.as_deref())
+        .collect();
     assert_eq!(callers, ["take", "main"], "{leak:?}");
-    assert!(ran.told.stdout.contains("4.00 KiB device memory, linear"), "{:?}", ran.told);
+    assert!(
+        ran.told.stdout.contains("4.00 KiB device memory, linear"),
+        "{:?}",
+        ran.told
+    );
 }
 
 #[test]
@@ -79,7 +97,26 @@ fn what_only_a_reset_of_the_device_frees_is_a_leak_that_says_so() {
     assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
     let findings = findings(&ran);
     assert_eq!(findings.len(), 1, "{findings:?}");
-    assert_eq!(findings[0].notes, ["freed only because the device was reset"]);
+    assert_eq!(
+        findings[0].notes,
+        ["freed only because the device was reset"]
+    );
+}
+
+#[test]
+fn what_a_library_keeps_for_itself_is_named_and_fails_nothing() {
+    let ran = ran(&Fake::new().with_cublas(), &[], "cublas");
+    assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
+    let findings = findings(&ran);
+    let [kept] = &findings[..] else {
+        panic!("{findings:?}");
+    };
+    assert_eq!((kept.verdict, kept.bytes), (Verdict::Allowed, 64 << 20));
+    let library = kept.site.library.as_ref().expect("a library");
+    assert_eq!(
+        (&*library.name, library.function.as_deref()),
+        ("cuBLAS", Some("cublasCreate_v2"))
+    );
 }
 
 #[test]
@@ -92,5 +129,9 @@ fn what_gains_at_every_snapshot_has_grown() {
     };
     assert_eq!(grown.verdict, Verdict::Grew, "{grown:?}");
     assert_eq!(grown.rounds.len(), 5);
-    assert!(grown.rounds.is_sorted_by(|before, after| before.bytes < after.bytes));
+    assert!(
+        grown
+            .rounds
+            .is_sorted_by(|before, after| before.bytes < after.bytes)
+    );
 }

@@ -57,7 +57,9 @@ struct Ran {
 impl Ran {
     /// The run's files.
     fn files(&self) -> Vec<RunFile> {
-        let runs = fs::read_dir(self.folder.path()).expect("a folder").flatten();
+        let runs = fs::read_dir(self.folder.path())
+            .expect("a folder")
+            .flatten();
         let files = runs.flat_map(|run| fs::read_dir(run.path()).expect("a run").flatten());
         let paths = files.map(|file| file.path());
         paths

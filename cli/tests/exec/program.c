@@ -129,6 +129,11 @@ int main(int count, char **words)
     if (is("one")) take(4096);
     else if (is("one-and-fails")) { take(4096); return 5; }
     else if (is("each")) one_of_each();
+    else if (is("cublas")) {
+        void *cublas = dlopen("libcublas.so.13", RTLD_NOW);
+        ptr handle;
+        if (!cublas || ((int (*)(ptr *))dlsym(cublas, "cublasCreate_v2"))(&handle)) return 73;
+    }
     else if (is("clean")) hundred_rounds();
     else if (is("word")) return !(count > 2 && (unsigned char)words[2][0] == 0xff && !words[2][1]);
     else if (is("gives-back-last")) kept = take(4096);

@@ -39,7 +39,13 @@ fn a_static_program_is_one_without_cuda() {
 fn a_missing_program_is_wrong_usage() {
     let ran = ran_with(&Fake::new(), &[], Path::new("/nowhere/train"), &[]);
     assert_eq!(ran.told.code, Some(2), "{:?}", ran.told);
-    assert!(ran.told.stderr.contains("there is no program /nowhere/train"), "{:?}", ran.told);
+    assert!(
+        ran.told
+            .stderr
+            .contains("there is no program /nowhere/train"),
+        "{:?}",
+        ran.told
+    );
 }
 
 #[test]
@@ -63,14 +69,21 @@ fn what_a_program_starts_is_watched_unless_told_otherwise() {
     assert_eq!(both.files().len(), 1);
     let alone = ran(&Fake::new(), &["--no-children"], "starts-another");
     assert_eq!(alone.told.code, Some(3), "{:?}", alone.told);
-    assert!(alone.told.stderr.contains("--no-children"), "{:?}", alone.told);
+    assert!(
+        alone.told.stderr.contains("--no-children"),
+        "{:?}",
+        alone.told
+    );
 }
 
 #[test]
 fn a_shell_s_program_is_found_behind_it_and_with_preloaded_libraries() {
     let folder = tempfile::tempdir().expect("a folder");
     let script = folder.path().join("train.sh");
-    let text = format!("#!/bin/sh\nLD_PRELOAD=libm.so.6 exec '{}' one\n", program().display());
+    let text = format!(
+        "#!/bin/sh\nLD_PRELOAD=libm.so.6 exec '{}' one\n",
+        program().display()
+    );
     fs::write(&script, text).expect("a script");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");
     let ran = ran_with(&Fake::new(), &[], &script, &[]);
@@ -95,7 +108,11 @@ fn without_cupti_nothing_is_measured_and_the_remedy_is_told() {
     assert_eq!(ran.told.code, Some(3), "{:?}", ran.told);
     let files = ran.files();
     assert_eq!(files[0].reports[0].verdict, Verdict::NotMeasured);
-    assert!(ran.told.stdout.contains("1 not measured (no CUPTI)"), "{:?}", ran.told);
+    assert!(
+        ran.told.stdout.contains("1 not measured (no CUPTI)"),
+        "{:?}",
+        ran.told
+    );
 }
 
 #[test]
@@ -104,7 +121,14 @@ fn a_program_without_line_tables_is_told_by_its_functions() {
     let bare = compiled(folder.path(), "bare", &["-O0", "-ldl", "-rdynamic"]);
     let ran = ran_with(&Fake::new(), &[], &bare, &[OsStr::new("one")]);
     assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
-    let frame = ran.files()[0].reports[0].findings[0].site.user_frame().cloned();
+    let frame = ran.files()[0].reports[0].findings[0]
+        .site
+        .user_frame()
+        .cloned();
     let frame = frame.expect("a place");
-    assert_eq!((frame.module.as_deref(), frame.line), (Some("bare"), None), "{frame:?}");
+    assert_eq!(
+        (frame.module.as_deref(), frame.line),
+        (Some("bare"), None),
+        "{frame:?}"
+    );
 }

@@ -77,7 +77,10 @@ fn ended_with_context(anomaly: &Anomaly) -> Option<Record> {
 
 /// The name of the caching allocator that holds this, and of who uses it.
 pub(super) fn allocator(held: &Held) -> Option<(&'static str, &'static str)> {
-    let is_memory = matches!(held.key.what, What::Live(kind) if !kind.is_handle());
+    let is_memory = matches!(
+        held.key.what,
+        What::Live(kind) | What::EndedWithContext(kind, _) if !kind.is_handle()
+    );
     if !is_memory || held.key.layer != Layer::DRIVER {
         return None;
     }
@@ -97,7 +100,6 @@ pub(super) fn tell(mut finding: Finding, held: &Held) -> Finding {
              which of them are in use, only it knows"
         ));
     } else if let Some(library) = &finding.site.library
-        && matches!(held.key.what, What::Live(_))
         && keeps_what_it_takes(&library.name)
     {
         finding.verdict = Verdict::Allowed;

@@ -146,3 +146,60 @@ fn absorb(known: &mut Held, other: &Held) {
         known.absorb(other.clone());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{ENOUGH, Level, Living, Trend};
+    use crate::judge::{Held, Reading, taken_at};
+
+    fn with(trend: &mut Trend, held: Vec<Held>) {
+        trend.add(&Living {
+            held,
+            reading: Reading::default(),
+        });
+    }
+
+    /// What grows when the site has held so many at each snapshot.
+    fn levels(counts: &[u64]) -> Option<Vec<u64>> {
+        let mut trend = Trend::default();
+        for count in counts {
+            let held = (*count > 0).then(|| taken_at(1, *count));
+            with(&mut trend, held.into_iter().collect());
+        }
+        let growing = trend.growing();
+        let grown = growing.first()?;
+        Some(grown.levels.iter().map(|level| level.count).collect())
+    }
+
+    #[test]
+    fn what_gains_at_each_of_the_last_snapshots_grows() {
+        assert_eq!(levels(&[1, 2, 3, 4, 5]), Some(vec![1, 2, 3, 4, 5]));
+        assert_eq!(levels(&[9, 0, 2, 3, 4, 5, 9]), Some(vec![2, 3, 4, 5, 9]));
+    }
+
+    #[test]
+    fn what_stands_still_once_or_is_too_young_does_not() {
+        for counts in [
+            &[1, 2, 3, 4][..],
+            &[1, 2, 3, 3, 4],
+            &[1, 2, 3, 4, 5, 5],
+            &[5, 4, 3, 2, 1],
+            &[0, 0, 0, 0, 0],
+        ] {
+            assert_eq!(levels(counts), None, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_new_is_followed_from_its_first_snapshot_on() {
+        let mut trend = Trend::default();
+        with(&mut trend, Vec::new());
+        for count in 1..=ENOUGH as u64 {
+            with(&mut trend, vec![taken_at(7, 3), taken_at(1, count)]);
+        }
+        let growing = trend.growing();
+        assert_eq!(growing.len(), 1, "{growing:?}");
+        assert_eq!(growing[0].levels[0], Level { count: 1, bytes: 8 });
+        assert_eq!(growing[0].held, taken_at(1, ENOUGH as u64));
+    }
+}

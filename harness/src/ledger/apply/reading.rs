@@ -18,7 +18,9 @@ impl Ledger {
         self.all_its_own.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_all_its_own(&self) -> bool {
+    /// Whether [`Self::own_all`] was called.
+    #[must_use]
+    pub fn is_all_its_own(&self) -> bool {
         self.all_its_own.load(Ordering::Relaxed)
     }
 

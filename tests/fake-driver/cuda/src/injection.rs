@@ -9,11 +9,27 @@ use std::ffi::{CString, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::dispatch::{self, resource};
 use crate::fault;
+use crate::state::state;
+
+static LOADED: AtomicBool = AtomicBool::new(false);
+
+/// The driver takes itself down at exit, and the contexts with it, without a call of anybody's. A
+/// library that was loaded so hears of it before its own exit handlers run, for it was there first.
+pub(crate) fn tell_of_the_end() {
+    if !LOADED.load(Ordering::Relaxed) {
+        return;
+    }
+    let contexts: Vec<_> = state().contexts.iter().map(|(handle, _)| handle).collect();
+    for context in contexts {
+        let id = resource::CONTEXT_DESTROY_STARTING;
+        dispatch::tell_resource(id, context, 0, std::ptr::null());
+    }
+}
 
 /// Loads it, the first time. Not behind a lock: it may call `cuInit` itself.
 pub(crate) fn load() {
-    static LOADED: AtomicBool = AtomicBool::new(false);
     if fault::device_count() == 0 || LOADED.swap(true, Ordering::Relaxed) {
         return;
     }
