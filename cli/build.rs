@@ -51,8 +51,12 @@ fn main() {
         .args(["--config", "profile.release.strip=\"symbols\""])
         .args(["--config", "profile.release.debug=false"])
         .args(["--config", "profile.release.panic=\"unwind\""])
-        // A program's threads are none of its scopes.
-        .env("RUSTFLAGS", "--cfg gpu_leak_check_plain_threads");
+        // A program's threads are none of its scopes. And the driver may close what it has opened,
+        // with our handlers still installed and our thread waiting.
+        .env(
+            "RUSTFLAGS",
+            "--cfg gpu_leak_check_plain_threads -C link-arg=-Wl,-z,nodelete",
+        );
     for name in NOT_HANDED_ON {
         cargo.env_remove(name);
     }

@@ -41,6 +41,26 @@ fn compiled(folder: &Path, name: &str, flags: &[&str]) -> PathBuf {
     path
 }
 
+#[test]
+fn every_test_that_the_page_of_limits_names_is_there() {
+    let page = include_str!("../../../docs/limits.md");
+    let quoted: Vec<_> = page.split('`').collect();
+    let named = quoted.windows(3).filter(|words| words[1] == " in ");
+    let mut count = 0;
+    for words in named {
+        let Some(file) = words[2].strip_prefix("cli/tests/exec/") else {
+            continue;
+        };
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/exec")
+            .join(file);
+        let source = fs::read_to_string(path).expect("a file of these");
+        assert!(source.contains(&format!("fn {}()", words[0])), "{words:?}");
+        count += 1;
+    }
+    assert!(count >= 6, "the page names {count}");
+}
+
 /// The line of the program that has this comment.
 fn line_of(comment: &str) -> u32 {
     let lines = include_str!("program.c").lines();
