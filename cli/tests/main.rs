@@ -2,6 +2,8 @@
 
 mod allow;
 mod browser;
+mod every_test;
+mod exec;
 mod page;
 mod passing;
 mod report;

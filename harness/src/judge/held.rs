@@ -126,7 +126,7 @@ impl Held {
 
 /// `count` linear allocations of 8 bytes that a test's stack took on the first device.
 #[cfg(test)]
-pub(super) fn taken_at(stack: u32, count: u64) -> Held {
+pub(crate) fn taken_at(stack: u32, count: u64) -> Held {
     let mut held = Held::new(HeldKey {
         layer: Layer::DRIVER,
         place: Place::cuda(0),

@@ -23,6 +23,8 @@ pub(crate) use confirm::{Confirmed, confirm, gained};
 pub(crate) use growth::{Grown, growth, is_an_incident};
 pub(crate) use handed_out::handed_out;
 pub(crate) use happened::happened;
+#[cfg(test)]
+pub(crate) use held::taken_at;
 pub(crate) use held::{Held, HeldKey, What, group, total};
 pub(crate) use holding::tell_what_holds;
 pub(crate) use reading::{GRAPH_POOL, Level, LevelName, Limits, Reading, Whole};

@@ -1,9 +1,11 @@
 //! The folder that the processes of one run share, and the end of old ones.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+use super::json::SNAPSHOT;
 
 /// How many runs stay.
 const KEPT: usize = 10;
@@ -22,9 +24,9 @@ pub(super) struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes a new file in the folder for the process `pid` of the program `binary`, opened for
-    /// appending. A new folder costs the oldest one its place.
-    pub(super) fn create_file(&self, binary: &str, pid: u32) -> io::Result<(File, PathBuf)> {
+    /// Makes a new file in the folder for the process `pid` of the program `binary`. A new
+    /// folder costs the oldest one its place.
+    pub(super) fn create_file(&self, binary: &str, pid: u32) -> io::Result<PathBuf> {
         let folder = self.base.join(&self.run);
         fs::create_dir_all(&self.base)?;
         let is_new = match fs::create_dir(&folder) {
@@ -36,11 +38,11 @@ impl RunFolder {
             folder.join(MARKER),
             "Made by gpu-leak-check, which removes it again.\n",
         )?;
-        let file = new_file(&folder, &format!("{}-{pid}", file_name(binary)))?;
+        let path = new_file(&folder, &format!("{}-{pid}", file_name(binary)))?;
         if is_new {
             self.remove_old_runs();
         }
-        Ok(file)
+        Ok(path)
     }
 
     /// Leaves the newest runs. Other processes may be doing the same: what is gone is gone, and
@@ -70,7 +72,11 @@ fn remove(folder: &Path) {
         return;
     };
     let written = entries.flatten().map(|entry| entry.path());
-    for path in written.filter(|path| path.extension().is_some_and(|end| end == "jsonl")) {
+    let is_ours = |path: &PathBuf| {
+        let end = path.extension();
+        end.is_some_and(|end| end == "jsonl" || end == SNAPSHOT)
+    };
+    for path in written.filter(is_ours) {
         // Best effort: another process may be faster, and a leftover file harms nobody.
         let _ = fs::remove_file(path);
     }
@@ -82,12 +88,12 @@ fn remove(folder: &Path) {
 }
 
 /// A file of this name that was not there before: in a long run, process numbers come again.
-fn new_file(folder: &Path, name: &str) -> io::Result<(File, PathBuf)> {
+fn new_file(folder: &Path, name: &str) -> io::Result<PathBuf> {
     let mut path = folder.join(format!("{name}.jsonl"));
     for copy in 2.. {
         match OpenOptions::new().append(true).create_new(true).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            result => return result.map(|file| (file, path)),
+            result => return result.map(|_| path),
         }
         path = folder.join(format!("{name}-{copy}.jsonl"));
     }

@@ -389,8 +389,9 @@ unsafe fn resource(ledger: &Ledger, id: u32, data: *const ResourceData) {
             };
             if ENDING_BY.get().is_some() && ENDING.get() == ContextUid(0) {
                 ENDING.set(context);
-            } else {
-                // No call of the program's: the driver takes itself down.
+            } else if !ledger.is_all_its_own() {
+                // No call of the program's: the driver takes itself down. What a whole program
+                // holds then is what it has left.
                 context_destroyed(ledger, context, ContextEnd::Destroyed);
             }
         }

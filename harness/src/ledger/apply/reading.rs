@@ -14,6 +14,17 @@ use crate::ledger::stripes::Own;
 use crate::ledger::{Anomaly, ContextEntry, Counters, Layer, Mark, Record, Stacks, Watch};
 
 impl Ledger {
+    /// From now on what no scope made is the watched program's own, and nobody else's.
+    pub fn own_all(&self) {
+        self.all_its_own.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`Self::own_all`] was called.
+    #[must_use]
+    pub fn is_all_its_own(&self) -> bool {
+        self.all_its_own.load(Ordering::Relaxed)
+    }
+
     /// Begins to count for `scope`; false when its place is taken by a scope that has been open
     /// for thousands of numbers.
     pub fn open_scope(&self, scope: ScopeId) -> bool {

@@ -1,7 +1,7 @@
 use std::borrow::Cow;
 use std::fs;
 
-use super::{Began, Header, Record, RunFile, SCHEMA, Unowned, parse, read};
+use super::{Began, Header, Record, RunFile, SCHEMA, Snapshot, Unowned, parse, read};
 use crate::report::model::{Report, Verdict};
 
 fn header() -> Header {
@@ -128,4 +128,26 @@ fn a_later_schema_is_refused_with_a_remedy() {
 #[test]
 fn an_empty_file_says_nothing() {
     assert_eq!(parse(b""), RunFile::default());
+}
+
+#[test]
+fn a_snapshot_speaks_for_a_process_without_an_end_and_for_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("train-7.jsonl");
+    let snapshot = Record::Snapshot(Snapshot {
+        cause: "tick".to_owned(),
+        after_ms: 2000,
+        report: Cow::Owned(report("a")),
+    });
+    fs::write(path.with_extension("snapshot"), written(&[snapshot])).unwrap();
+    let mut records = vec![Record::Header(header()), Record::Began(began("a"))];
+    fs::write(&path, written(&records)).unwrap();
+    let seen = read(&path).unwrap().snapshot.expect("the newest");
+    assert_eq!(
+        (&*seen.cause, seen.after_ms, &*seen.report.test),
+        ("tick", 2000, "a")
+    );
+    records.push(verdict("a"));
+    fs::write(&path, written(&records)).unwrap();
+    assert_eq!(read(&path).unwrap().snapshot, None);
 }

@@ -117,7 +117,10 @@ pub(crate) fn initialise() -> Result<(), Error> {
     match PHASE.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
             PROCESS.store(std::process::id(), Ordering::Release);
-            crate::control::at_exit(|| PHASE.store(2, Ordering::Release));
+            crate::control::at_exit(|| {
+                crate::injection::tell_of_the_end();
+                PHASE.store(2, Ordering::Release);
+            });
             Ok(())
         }
         Err(2) => Err(Error::DEINITIALIZED),
