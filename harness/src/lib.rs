@@ -9,6 +9,9 @@ pub mod __command;
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+#[doc(hidden)]
+#[path = "script.rs"]
+pub mod __script;
 mod allow;
 mod capture;
 pub mod case;
