@@ -7,6 +7,9 @@ pub mod __bench;
 #[path = "command.rs"]
 pub mod __command;
 #[doc(hidden)]
+#[path = "inject.rs"]
+pub mod __inject;
+#[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
 #[doc(hidden)]

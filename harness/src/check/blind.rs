@@ -80,7 +80,8 @@ pub(crate) fn switched_off() -> Blindness {
     }
 }
 
-fn lost_reason(why: SourceLoss) -> Reason {
+/// Why what follows the loss of the tracer says nothing.
+pub(super) fn lost_reason(why: SourceLoss) -> Reason {
     let what = match why {
         SourceLoss::CuptiFatal => "CUPTI met a fatal error and took its tracing down",
         SourceLoss::SubscriptionGone => {

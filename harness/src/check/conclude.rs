@@ -136,13 +136,7 @@ fn report(
         Date::today(),
         &mut findings,
     ));
-    findings.sort_by_key(|finding| {
-        (
-            finding.verdict,
-            std::cmp::Reverse(finding.bytes),
-            std::cmp::Reverse(finding.count),
-        )
-    });
+    sort(&mut findings);
     notes.extend(refused::notes(&first.refused, names));
     notes.extend(names.misled());
     let reason = reason(first, blindness, names);
@@ -176,6 +170,17 @@ fn report(
         waited_ms: 0,
         overhead_ms: 0.0,
     }
+}
+
+/// Worst first, then largest.
+pub(super) fn sort(findings: &mut [Finding]) {
+    findings.sort_by_key(|finding| {
+        (
+            finding.verdict,
+            std::cmp::Reverse(finding.bytes),
+            std::cmp::Reverse(finding.count),
+        )
+    });
 }
 
 fn notes(first: &Measured, second: Option<&Measured>) -> Vec<String> {

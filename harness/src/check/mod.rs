@@ -1,6 +1,7 @@
 //! One check, from its beginning to its outcome.
 
 mod aborted;
+mod attached;
 mod blind;
 mod block;
 mod body;
@@ -40,6 +41,7 @@ mod token;
 mod uncovered;
 mod warmup;
 
+pub use attached::{Attached, Cause, attach};
 pub use block::{Check, assert_no_growth};
 pub use figures::{
     Snapshot, gpu_available, max_memory_allocated, memory_allocated, memory_reserved,

@@ -13,16 +13,26 @@ use crate::report::model::{Frame, Owner, Site};
 #[derive(Debug)]
 pub(crate) struct Sites<'names> {
     names: &'names dyn Names,
-    met: Vec<(Vec<Frame>, StackId)>,
+    met: Met,
 }
+
+/// Places of the program, each with the stack that stands for it.
+pub(crate) type Met = Vec<(Vec<Frame>, StackId)>;
 
 impl<'names> Sites<'names> {
     /// None met yet.
     pub(crate) fn new(names: &'names dyn Names) -> Self {
-        Self {
-            names,
-            met: Vec::new(),
-        }
+        Self::after(names, Met::new())
+    }
+
+    /// Those that others have met, and more.
+    pub(crate) fn after(names: &'names dyn Names, met: Met) -> Self {
+        Self { names, met }
+    }
+
+    /// Those met so far, for others to go on with.
+    pub(crate) fn into_met(self) -> Met {
+        self.met
     }
 
     /// Puts together what was taken at the same place.

@@ -29,11 +29,35 @@ pub(crate) fn empty_caches() {
 pub(crate) fn read() -> Reading {
     let counters = ledger::live().counters();
     let probes = probe::all();
+    let mut reading = read_counters(&probed());
+    for probe in probes {
+        let peak = |place| {
+            let counted = counters.bytes(Layer::allocator(probe.name()), place);
+            (counted.peak != 0).then_some(counted.peak)
+        };
+        reading.levels.extend(
+            probe
+                .places()
+                .into_iter()
+                .map(|place| level(probe, place, peak(place))),
+        );
+    }
+    reading
+        .levels
+        .extend(pools_at_rest().into_iter().map(pool_level));
+    reading.wholes = wholes();
+    reading
+}
+
+/// What the ledger itself counts, without the layers of the allocators called `probed`, which tell
+/// of themselves.
+pub(crate) fn read_counters(probed: &[String]) -> Reading {
+    let counters = ledger::live().counters();
     let mut reading = Reading::default();
     for layer in (0..Layer::LIMIT).filter_map(Layer::known) {
-        if probes
+        if probed
             .iter()
-            .any(|probe| layer.allocator_name() == Some(probe.name()))
+            .any(|name| layer.allocator_name() == Some(name))
         {
             continue;
         }
@@ -50,27 +74,11 @@ pub(crate) fn read() -> Reading {
             }
         }
     }
-    for probe in probes {
-        let peak = |place| {
-            let counted = counters.bytes(Layer::allocator(probe.name()), place);
-            (counted.peak != 0).then_some(counted.peak)
-        };
-        reading.levels.extend(
-            probe
-                .places()
-                .into_iter()
-                .map(|place| level(probe, place, peak(place))),
-        );
-    }
-    reading
-        .levels
-        .extend(pools_at_rest().into_iter().map(pool_level));
     reading.handles = (0..Place::LIMIT)
         .map(Place::at)
         .map(|place| (place, counters.handles(place)))
         .filter(|(_, counted)| counted.peak != 0)
         .collect();
-    reading.wholes = wholes();
     reading
 }
 

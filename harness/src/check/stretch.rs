@@ -478,7 +478,7 @@ fn take_allowed(records: &mut Vec<Record>, family: &Family) -> Vec<Held> {
 }
 
 /// Code that CUDA's own libraries loaded when they first needed it stays for the process.
-fn is_the_runtime_s_code(record: &Record, names: &dyn Names) -> bool {
+pub(super) fn is_the_runtime_s_code(record: &Record, names: &dyn Names) -> bool {
     matches!(record.made.kind, Kind::Module | Kind::Library)
         && names.is_cudas_own(record.made.caller.stack)
 }

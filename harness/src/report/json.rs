@@ -16,6 +16,9 @@ use crate::units;
 
 /// The version of what is written: raised when a reader of the old one would misunderstand.
 pub const SCHEMA: u32 = 1;
+/// How the file ends, in front of which stands the name of the process's, that has its newest
+/// snapshot.
+pub(super) const SNAPSHOT: &str = "snapshot";
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,6 +35,9 @@ pub enum Record<'a> {
     Unowned(Unowned),
     /// What a check found was freed after its verdict, which stays.
     Late(Late),
+    /// What a process that was attached to held at one moment. The newest stands in a file of its
+    /// own, beside the process's, until its verdict does.
+    Snapshot(Snapshot<'a>),
     /// The summary of this process has told of a check that did not end.
     Aborted(Aborted),
     /// Something a later release writes.
@@ -110,6 +116,17 @@ impl Late {
     }
 }
 
+/// What a process held at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot<'a> {
+    /// Why it was taken: `tick`, `exit`, or the name of a signal.
+    pub cause: String,
+    /// How long after the check began.
+    pub after_ms: u64,
+    /// What was live then.
+    pub report: Cow<'a, Report>,
+}
+
 /// A check that took its process down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Aborted {
@@ -117,6 +134,16 @@ pub struct Aborted {
     pub pid: u32,
     /// The test's name.
     pub test: String,
+}
+
+impl Snapshot<'_> {
+    fn into_owned(self) -> Snapshot<'static> {
+        Snapshot {
+            cause: self.cause,
+            after_ms: self.after_ms,
+            report: Cow::Owned(self.report.into_owned()),
+        }
+    }
 }
 
 impl Record<'_> {
@@ -147,6 +174,8 @@ pub struct RunFile {
     pub late: Vec<Late>,
     /// Checks of this or of another process that did not end, and of which this one has told.
     pub told: Vec<Aborted>,
+    /// What the process held when it was last looked at; only where its check did not end.
+    pub snapshot: Option<Snapshot<'static>>,
     /// Whether the last line is cut off: the process ended while it wrote.
     pub torn: bool,
     /// How many other lines could not be read.
@@ -159,7 +188,12 @@ pub struct RunFile {
 ///
 /// When it cannot be read, or its schema is a later one.
 pub fn read(path: &Path) -> io::Result<RunFile> {
-    let file = parse(&fs::read(path)?);
+    let mut file = parse(&fs::read(path)?);
+    if !file.aborted.is_empty()
+        && let Ok(bytes) = fs::read(path.with_extension(SNAPSHOT))
+    {
+        file.snapshot = parse(&bytes).snapshot;
+    }
     match &file.header {
         Some(header) if header.schema > SCHEMA => Err(io::Error::new(
             io::ErrorKind::InvalidData,
@@ -197,6 +231,7 @@ fn parse(bytes: &[u8]) -> RunFile {
             Ok(Record::Unowned(unowned)) => file.unowned.push(unowned),
             Ok(Record::Late(late)) => file.late.push(late),
             Ok(Record::Aborted(aborted)) => file.told.push(aborted),
+            Ok(Record::Snapshot(snapshot)) => file.snapshot = Some(snapshot.into_owned()),
             Ok(Record::Unknown) => {}
             Err(_) => file.unreadable += 1,
         }

@@ -101,6 +101,12 @@ pub(super) fn of_file(file: &str) -> Option<&'static Library> {
         .find(|library| library.files.iter().any(is))
 }
 
+/// Whether what the library called `name` takes is its own, and stays until its handles go or the
+/// process does. RMM and ggml hand it on to their callers as it comes.
+pub(crate) fn keeps_what_it_takes(name: &str) -> bool {
+    !matches!(name, "RMM" | "ggml")
+}
+
 /// The library of a function without a path: `cublasCreate_v2`.
 pub(super) fn of_function(function: &str) -> Option<&'static Library> {
     let begins = |start: &&str| {

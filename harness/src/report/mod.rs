@@ -31,6 +31,7 @@ pub mod workspace;
 pub use excerpt::Sources;
 pub use finding::what;
 pub use headline::headline;
+pub(crate) use libraries::keeps_what_it_takes;
 pub use sink::Sink;
 pub use site::site;
 pub(crate) use site::{is_cudas_own, is_cudas_own_frames, site_of};

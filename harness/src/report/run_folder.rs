@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::json::SNAPSHOT;
+
 /// How many runs stay.
 const KEPT: usize = 10;
 /// The file by which a folder is known to be a run's. Nothing without it is ever removed.
@@ -70,7 +72,11 @@ fn remove(folder: &Path) {
         return;
     };
     let written = entries.flatten().map(|entry| entry.path());
-    for path in written.filter(|path| path.extension().is_some_and(|end| end == "jsonl")) {
+    let is_ours = |path: &PathBuf| {
+        let end = path.extension();
+        end.is_some_and(|end| end == "jsonl" || end == SNAPSHOT)
+    };
+    for path in written.filter(is_ours) {
         // Best effort: another process may be faster, and a leftover file harms nobody.
         let _ = fs::remove_file(path);
     }

@@ -9,7 +9,7 @@ use std::process;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::json::{Aborted, Began, Header, Late, Record, SCHEMA, Unowned};
+use super::json::{Aborted, Began, Header, Late, Record, SCHEMA, SNAPSHOT, Snapshot, Unowned};
 use super::model::Report;
 use super::run_folder::{RunFolder, run_name};
 use super::workspace::Workspace;
@@ -84,6 +84,32 @@ impl Sink {
     /// Something was freed after its check's verdict.
     pub fn late(&self, late: Late) {
         self.write(&Record::Late(late));
+    }
+
+    /// The newest snapshot, which takes the place of the one before.
+    pub fn snapshot(&self, snapshot: Snapshot<'_>) {
+        let mut state = self.state();
+        let State::Open { path, .. } = &*state else {
+            return;
+        };
+        let newest = path.with_extension(SNAPSHOT);
+        let unfinished = path.with_extension("unfinished");
+        let written = Record::Snapshot(snapshot)
+            .to_line()
+            .map_err(io::Error::from)
+            .and_then(|line| fs::write(&unfinished, line))
+            .and_then(|()| fs::rename(&unfinished, &newest));
+        if let Err(error) = written {
+            *state = give_up(&newest, &error);
+        }
+    }
+
+    /// An attached process has its verdict: the snapshot is of no more use.
+    pub fn forget_snapshot(&self) {
+        if let Some(path) = self.path() {
+            // Err: there was none.
+            let _ = fs::remove_file(path.with_extension(SNAPSHOT));
+        }
     }
 
     /// The summary tells of a check that did not end.

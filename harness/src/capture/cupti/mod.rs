@@ -28,6 +28,7 @@ mod tests;
 
 use std::sync::OnceLock;
 
+use subscriber::Moment;
 pub(crate) use subscriber::{Tracer, bad_override, candidates, watched};
 pub(crate) use unavailable::Unavailable;
 pub(crate) use version::CudaVersion;
@@ -40,7 +41,20 @@ static TRACER: OnceLock<Result<Tracer, Unavailable>> = OnceLock::new();
 ///
 /// Why the driver's calls cannot be watched; the same answer each time.
 pub(crate) fn start() -> Result<&'static Tracer, &'static Unavailable> {
-    TRACER.get_or_init(subscriber::start).as_ref()
+    TRACER
+        .get_or_init(|| subscriber::start(Moment::Any))
+        .as_ref()
+}
+
+/// As [`start`], called by the driver while it initialises itself: nothing of it may be called yet.
+///
+/// # Errors
+///
+/// Why the driver's calls cannot be watched; the same answer each time.
+pub(crate) fn start_inside_initialisation() -> Result<&'static Tracer, &'static Unavailable> {
+    TRACER
+        .get_or_init(|| subscriber::start(Moment::InsideInitialisation))
+        .as_ref()
 }
 
 /// The tracer, if it was started: at exit it is too late to.

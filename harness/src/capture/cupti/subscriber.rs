@@ -16,7 +16,7 @@ use crate::device::driver::{self, Driver};
 use crate::device::quiet::quiet;
 use crate::device::{errors, exit};
 use crate::ledger;
-use crate::ledger::event::{Event, SourceLoss};
+use crate::ledger::event::{CuResult, Event, SourceLoss};
 
 /// The id that the heartbeat asks about: `cuMemFree_v2`, which every CUPTI knows.
 const HEARTBEAT_ID: u32 = 245;
@@ -97,11 +97,23 @@ impl Tracer {
     }
 }
 
+/// When watching begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// Whenever a check does.
+    Any,
+    /// Inside `cuInit`, which must not be called again before it is over.
+    InsideInitialisation,
+}
+
 /// Finds the driver and CUPTI, subscribes and enables. To be called once.
-pub(super) fn start() -> Result<Tracer, Unavailable> {
+pub(super) fn start(moment: Moment) -> Result<Tracer, Unavailable> {
     let _quiet = quiet();
     let (driver, surroundings) = surroundings()?;
-    noting_initialisation(|| start_best(driver, &surroundings))
+    match moment {
+        Moment::Any => noting_initialisation(|| start_best(driver, &surroundings, moment)),
+        Moment::InsideInitialisation => start_best(driver, &surroundings, moment),
+    }
 }
 
 /// The copies of CUPTI to try, in turn.
@@ -128,7 +140,11 @@ fn surroundings() -> Result<(&'static Driver, Surroundings), Unavailable> {
 
 /// Tries the copies of CUPTI in turn. One that does not work, being too old or too new for the
 /// driver, is passed over; without a driver, or with the subscription taken, none would work.
-fn start_best(driver: &Driver, surroundings: &Surroundings) -> Result<Tracer, Unavailable> {
+fn start_best(
+    driver: &Driver,
+    surroundings: &Surroundings,
+    moment: Moment,
+) -> Result<Tracer, Unavailable> {
     let mut refusal = None;
     for path in surroundings.candidates()? {
         let cupti = match Cupti::open(&path) {
@@ -138,7 +154,7 @@ fn start_best(driver: &Driver, surroundings: &Surroundings) -> Result<Tracer, Un
                 None => continue,
             },
         };
-        match start_with(driver, surroundings.driver, cupti) {
+        match start_with(driver, surroundings.driver, cupti, moment) {
             Err(why) if why.is_this_copy_s_fault() => {
                 refusal.get_or_insert(why);
             }
@@ -154,8 +170,16 @@ fn start_with(
     driver: &Driver,
     driver_version: CudaVersion,
     mut cupti: Cupti,
+    moment: Moment,
 ) -> Result<Tracer, Unavailable> {
-    let refused = |cupti: &Cupti, refusal| explain(driver, driver_version, cupti, refusal);
+    let refused = |cupti: &Cupti, refusal| {
+        let error = || match moment {
+            Moment::Any => driver.initialise().err(),
+            // It works well enough to have called us.
+            Moment::InsideInitialisation => None,
+        };
+        explain(error, driver_version, cupti, refusal)
+    };
     cupti
         .connect()
         .map_err(|refusal| refused(&cupti, refusal))?;
@@ -185,7 +209,7 @@ fn start_with(
 
 /// Whose fault a refusal of CUPTI's is: another tool's, the driver's, or its own.
 fn explain(
-    driver: &Driver,
+    driver_error: impl FnOnce() -> Option<CuResult>,
     driver_version: CudaVersion,
     cupti: &Cupti,
     Refusal { call, code, holder }: Refusal,
@@ -198,7 +222,7 @@ fn explain(
     }
     // Without a working driver CUPTI fails in many ways; the driver itself says why it does not
     // work.
-    if let Err(error) = driver.initialise() {
+    if let Some(error) = driver_error() {
         return Unavailable::NoDriver {
             why: errors::error_name(error),
         };

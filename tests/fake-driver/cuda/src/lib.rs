@@ -28,6 +28,7 @@ mod graph_node;
 mod green;
 mod handle;
 mod host;
+mod injection;
 mod ipc;
 mod link;
 mod memory;

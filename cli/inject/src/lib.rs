@@ -1,0 +1,17 @@
+//! The library that the CUDA driver loads into an unmodified program, by `CUDA_INJECTION64_PATH`.
+//!
+//! The driver opens it inside `cuInit` and calls [`entry`]'s `InitializeInjection`. From then on the
+//! harness listens to the driver's calls, as in a checked test; [`ending`] tells it of the process's
+//! end, [`watcher`] of ticks and of signals. Everything that is judged, is judged by the harness.
+
+#[cfg(all(feature = "library", target_os = "linux"))]
+mod ending;
+#[cfg(all(feature = "library", target_os = "linux"))]
+mod entry;
+#[cfg(all(feature = "library", target_os = "linux"))]
+mod signals;
+#[cfg(all(feature = "library", target_os = "linux"))]
+mod watcher;
+
+/// The manifest of this package: what the command's build script builds.
+pub const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");

@@ -1,0 +1,204 @@
+//! Signals, without getting in the program's way: only one that the program leaves to its default
+//! is taken over, and whatever handler it installs later replaces ours.
+//!
+//! The handler sets a bit and posts a semaphore, both of which a handler may do; a pipe would do as
+//! well until a program closes every file it did not open.
+
+#![expect(unsafe_code, reason = "signals and semaphores are C's")]
+
+use std::cell::UnsafeCell;
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What a signal is to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// It asks for a snapshot.
+    Asks,
+    /// It ends the process, unless the program handles it.
+    Ends,
+}
+
+/// The signals by which people and systems end a program.
+pub(crate) const ENDING: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// Those that have come, a bit each.
+static CAME: AtomicU64 = AtomicU64::new(0);
+/// Those that end the process, and of these the ones that have come before.
+static ENDS: AtomicU64 = AtomicU64::new(0);
+static ENDING_NOW: AtomicBool = AtomicBool::new(false);
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+/// The process with the watcher: a forked child has none.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+struct Semaphore(UnsafeCell<MaybeUninit<libc::sem_t>>);
+
+// SAFETY: a semaphore is made to be used from several threads at once, and `PROCESS` is set only
+// after it was initialised.
+unsafe impl Sync for Semaphore {}
+
+static POSTED: Semaphore = Semaphore(UnsafeCell::new(MaybeUninit::uninit()));
+
+/// Takes `signal` over where the program leaves it to its default.
+pub(crate) fn take_over(signal: c_int, what: Signal) -> bool {
+    if !(1..64).contains(&signal) {
+        return false;
+    }
+    if PROCESS.load(Ordering::Acquire) == 0 {
+        // SAFETY: done once, before any handler of ours is installed.
+        unsafe { libc::sem_init(POSTED.0.get().cast(), 0, 0) };
+        PROCESS.store(std::process::id(), Ordering::Release);
+    }
+    let mut present = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: asks only, into memory of that type.
+    if unsafe { libc::sigaction(signal, ptr::null(), present.as_mut_ptr()) } != 0 {
+        return false;
+    }
+    // SAFETY: the call has filled it.
+    let present = unsafe { present.assume_init() };
+    if present.sa_sigaction != libc::SIG_DFL {
+        return false;
+    }
+    if what == Signal::Ends {
+        ENDS.fetch_or(1 << signal, Ordering::Relaxed);
+    }
+    let handler: extern "C" fn(c_int) = on_signal;
+    let installed = set(signal, handler as libc::sighandler_t);
+    if installed {
+        TAKEN.fetch_or(1 << signal, Ordering::Relaxed);
+    }
+    installed
+}
+
+/// Undoes [`take_over`].
+pub(crate) fn give_back() {
+    let taken = TAKEN.swap(0, Ordering::Relaxed);
+    for signal in (1..64).filter(|signal| taken & 1 << signal != 0) {
+        set(signal, libc::SIG_DFL);
+    }
+}
+
+fn set(signal: c_int, handler: libc::sighandler_t) -> bool {
+    // SAFETY: all zeros is a valid action: no flags, an empty mask, the default.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler;
+    // Calls go on where they were; and a program with small stacks may have one for signals.
+    action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
+    // SAFETY: `action` is complete, and a handler is `on_signal`, which does only what a handler
+    // may.
+    unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) == 0 }
+}
+
+extern "C" fn on_signal(signal: c_int) {
+    let bit = 1_u64 << signal;
+    let ends = ENDS.load(Ordering::Relaxed) & bit != 0;
+    // In a forked child nobody watches; and who asks a second time will not wait.
+    let is_ours = PROCESS.load(Ordering::Acquire) == std::process::id();
+    if ends && (!is_ours || ENDING_NOW.swap(true, Ordering::Relaxed)) {
+        do_as_default(signal);
+        return;
+    }
+    if is_ours {
+        CAME.fetch_or(bit, Ordering::Release);
+        // SAFETY: `PROCESS` says that the semaphore was initialised; posting keeps `errno` unless
+        // its count overflows, which a bit a signal cannot lead to.
+        unsafe { libc::sem_post(POSTED.0.get().cast()) };
+    }
+}
+
+/// What the signal would have done without us: it ends the process, whose parent sees by what.
+pub(crate) fn do_as_default(signal: c_int) {
+    set(signal, libc::SIG_DFL);
+    // SAFETY: sends this process a signal, and reads no memory.
+    unsafe { libc::kill(libc::getpid(), signal) };
+}
+
+/// Waits for a signal, until `deadline`; none when that has come.
+pub(crate) fn wait(deadline: Option<Instant>) -> Option<(c_int, Signal)> {
+    loop {
+        if let Some(came) = next_come() {
+            return Some(came);
+        }
+        match deadline {
+            None => {
+                // SAFETY: the semaphore was initialised before this thread was started.
+                unsafe { libc::sem_wait(POSTED.0.get().cast()) };
+            }
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return None;
+                }
+                let until = time_of_day_in(left);
+                // SAFETY: as above, and `until` outlives the call.
+                unsafe { libc::sem_timedwait(POSTED.0.get().cast(), &raw const until) };
+            }
+        }
+    }
+}
+
+fn next_come() -> Option<(c_int, Signal)> {
+    let came = CAME.load(Ordering::Acquire);
+    if came == 0 {
+        return None;
+    }
+    let signal = came.trailing_zeros();
+    CAME.fetch_and(!(1 << signal), Ordering::AcqRel);
+    let what = if ENDS.load(Ordering::Relaxed) & 1 << signal != 0 {
+        Signal::Ends
+    } else {
+        Signal::Asks
+    };
+    Some((signal.cast_signed(), what))
+}
+
+/// A semaphore waits by the clock on the wall.
+fn time_of_day_in(wait: Duration) -> libc::timespec {
+    let until = SystemTime::now() + wait;
+    let since_1970 = until.duration_since(UNIX_EPOCH).unwrap_or_default();
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(since_1970.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: since_1970.subsec_nanos().into(),
+    }
+}
+
+/// While it lives, this thread, and any that it starts, gets no signals.
+pub(crate) struct Blocked(libc::sigset_t);
+
+/// Blocks every signal for this thread.
+pub(crate) fn block_all() -> Blocked {
+    let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    // SAFETY: both are memory of their type; the first is filled before it is read, and the second
+    // is by a call that cannot fail with these arguments.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+        Blocked(before.assume_init())
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: a mask that this thread had before.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
+    }
+}
+
+/// `SIGUSR1`
+pub(crate) fn name(signal: c_int) -> String {
+    const NAMES: [(c_int, &str); 5] = [
+        (libc::SIGHUP, "SIGHUP"),
+        (libc::SIGINT, "SIGINT"),
+        (libc::SIGTERM, "SIGTERM"),
+        (libc::SIGUSR1, "SIGUSR1"),
+        (libc::SIGUSR2, "SIGUSR2"),
+    ];
+    let known = NAMES.iter().find(|(number, _)| *number == signal);
+    known.map_or_else(
+        || format!("signal {signal}"),
+        |(_, name)| (*name).to_owned(),
+    )
+}
