@@ -69,7 +69,7 @@ fn of_file(file: &str, module: Option<&Module>) -> Owner {
         Owner::Std
     } else if is_dependency_source(file) {
         Owner::Dependency
-    } else if module.is_some_and(Module::is_of_the_system) {
+    } else if module.is_some_and(Module::is_installed) {
         Owner::Native
     } else {
         Owner::User

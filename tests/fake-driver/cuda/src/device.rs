@@ -150,7 +150,7 @@ fn attribute(number: u32) -> i32 {
 
 api! {
     cuInit = 1 fn(_flags: u32) {
-        injection::load();
+        crate::injection::load();
         state::initialise()?;
         dispatch::tell_resource(resource::CU_INIT_FINISHED, 0, 0, std::ptr::null());
         Ok(())
