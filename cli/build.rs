@@ -32,12 +32,13 @@ fn main() {
         "cargo::rustc-env=GPU_LEAK_INJECT_LIBRARY={}",
         carried.display()
     );
+    let target = variable("TARGET");
+    println!("cargo::rustc-env=GPU_LEAK_TARGET={target}");
     // docs.rs has no network, and nobody runs what it builds.
     if variable("CARGO_CFG_TARGET_OS") != "linux" || env::var_os("DOCS_RS").is_some() {
         write(&carried, &[]);
         return;
     }
-    let target = variable("TARGET");
     let folder = out.join("target");
     let mut cargo = Command::new(variable("CARGO"));
     cargo

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
@@ -26,7 +27,10 @@ pub(crate) enum Command {
         override_usage = "cargo gpu-leak test [OPTIONS] [CARGO'S ARGUMENTS]",
         after_help = PASSING_HELP
     )]
-    Test(Passing),
+    Test(Testing),
+    /// What cargo runs test programs with for `--every-test`
+    #[command(name = crate::every_test::RUNNER, hide = true)]
+    EveryTest(EveryTest),
     /// Runs `cargo nextest` and sums its checks up
     #[command(
         override_usage = "cargo gpu-leak nextest [OPTIONS] [NEXTEST'S ARGUMENTS]",
@@ -45,6 +49,7 @@ pub(crate) enum Command {
         after_help = PASSING_HELP
     )]
     Bench(Passing),
+    Exec(Exec),
     Report(Report),
     Diff(Diff),
     Allow(Allow),
@@ -79,6 +84,31 @@ pub(crate) struct Passing {
     pub(crate) cargo: Vec<OsString>,
 }
 
+/// Own options of `test`.
+#[derive(Args, Debug)]
+pub(crate) struct Testing {
+    /// Watches tests without the attribute too: each runs in a process of its own, JOBS at once, and
+    /// fails if the process ends with GPU memory or objects still held
+    #[arg(
+        long,
+        value_name = "JOBS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1"
+    )]
+    pub(crate) every_test: Option<usize>,
+
+    #[command(flatten)]
+    pub(crate) passing: Passing,
+}
+
+/// A test program and its arguments.
+#[derive(Args, Debug)]
+pub(crate) struct EveryTest {
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) program: Vec<OsString>,
+}
+
 /// A format and the file it goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Output {
@@ -97,6 +127,66 @@ impl Output {
             file: file.into(),
         })
     }
+}
+
+/// Runs a program, of any language and as it is, and tells what GPU memory and objects it leaves
+///
+/// The CUDA driver loads a library into it that listens to the driver's calls. Nothing is compiled
+/// again, and a program that uses no CUDA is left alone.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "cargo gpu-leak exec [OPTIONS] -- PROGRAM [ARGUMENTS]",
+    after_help = "\
+The exit code is the program's, unless that is 0 and it leaves something (1, or --error-exitcode)
+or nothing could be measured (3). What a library or a caching allocator is known to keep is told
+and fails nothing.
+
+Examples:
+  cargo gpu-leak exec -- ./simulate --steps 100
+  cargo gpu-leak exec --every 2 -- python3 train.py     also tells what grows while it runs
+  cargo gpu-leak exec --report html=leaks.html -- ./serve & kill -USR1 $!    a snapshot now"
+)]
+pub(crate) struct Exec {
+    /// Takes a snapshot every so many seconds: what gains in each of the last five grows, and a
+    /// program that is killed leaves its last one
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) every: Option<Duration>,
+
+    /// The exit code for findings, where the program's own is 0
+    #[arg(long, value_name = "CODE", default_value_t = 1)]
+    pub(crate) error_exitcode: u8,
+
+    /// Also writes the report in this format to this file; may be given several times
+    #[arg(long = "report", value_name = "FORMAT=FILE", value_parser = Output::parse)]
+    pub(crate) outputs: Vec<Output>,
+
+    /// The signal that asks the program for a snapshot; sent to this command, it is handed on
+    #[arg(long, value_enum, default_value_t = AskingSignal::Usr1)]
+    pub(crate) signal: AskingSignal,
+
+    /// Leaves alone what the program starts
+    #[arg(long)]
+    pub(crate) no_children: bool,
+
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// A signal that asks for a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AskingSignal {
+    Usr1,
+    Usr2,
+    /// None does
+    None,
+}
+
+/// A tenth of a second or more: a snapshot has to find the program's sources.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds >= 0.1);
+    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration.ok_or_else(|| "seconds are meant, 0.1 or more".to_owned())
 }
 
 /// Compares two runs by the fingerprints of their findings
@@ -264,7 +354,13 @@ fn own_options(name: &str, words: &[OsString]) -> usize {
             [long, short].iter().flatten().any(|name| name == written)
         });
         match option {
-            Some(option) if option.get_action().takes_values() && !has_value => own += 2,
+            Some(option)
+                if option.get_action().takes_values()
+                    && !has_value
+                    && !option.is_require_equals_set() =>
+            {
+                own += 2;
+            }
             Some(_) => own += 1,
             None => break,
         }
@@ -309,6 +405,8 @@ mod tests {
                 &["-p", "a", "--deny", "new"],
             ),
             (&["test", "--deny", "new", "-p", "a"], &["-p", "a"]),
+            (&["test", "--every-test", "-p", "a"], &["-p", "a"]),
+            (&["test", "--every-test=4", "name"], &["name"]),
             (
                 &["test", "--deny=new", "--require-measured", "name"],
                 &["name"],
@@ -320,8 +418,10 @@ mod tests {
         ] {
             let line = [&["cargo-gpu-leak"], written].concat();
             let parsed = Arguments::try_parse_from(given(&line)).expect("a command line");
-            let (Command::Test(passing) | Command::Nextest(passing)) = parsed.command else {
-                panic!("{line:?} is {parsed:?}");
+            let passing = match parsed.command {
+                Command::Test(testing) => testing.passing,
+                Command::Nextest(passing) => passing,
+                other => panic!("{line:?} is {other:?}"),
             };
             assert_eq!(passing.cargo, cargos, "{line:?}");
         }

@@ -7,8 +7,11 @@ mod allow;
 mod arguments;
 mod diff;
 mod doctor;
+mod every_test;
+mod exec;
 mod exit;
 mod explain;
+mod library;
 mod overview;
 mod passing;
 mod render;
@@ -36,10 +39,14 @@ fn main() -> ExitCode {
 /// The exit code.
 fn obey(command: Command) -> Outcome<u8> {
     let exit = match command {
-        Command::Test(asked) => return passing::pass("test", &asked),
+        Command::Test(asked) => {
+            return passing::pass_through("test", &asked.passing, asked.every_test);
+        }
+        Command::EveryTest(asked) => return every_test::run(&asked),
         Command::Nextest(asked) => return passing::pass("nextest", &asked),
         Command::Run(asked) => return passing::pass("run", &asked),
         Command::Bench(asked) => return passing::pass("bench", &asked),
+        Command::Exec(asked) => return exec::exec(&asked),
         Command::Report(asked) => report::report(&asked)?,
         Command::Diff(asked) => diff::diff(&asked)?,
         Command::Allow(asked) => allow::allow(&asked)?,

@@ -3,6 +3,7 @@
 use std::process::{self, Command, ExitStatus};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::every_test;
 use crate::arguments::{Format, Passing};
 use crate::exit::{Exit, Failure, Outcome, say};
 use crate::overview::Overview;
@@ -13,11 +14,20 @@ use crate::workspace::{self, Workspace};
 /// Runs `cargo NAME` with the arguments asked for; the exit code is cargo's, unless that is a
 /// success.
 pub(crate) fn pass(name: &str, asked: &Passing) -> Outcome<u8> {
+    pass_through(name, asked, None)
+}
+
+/// As [`pass`]; with a number, so many tests at once run each in a process of its own.
+pub(crate) fn pass_through(name: &str, asked: &Passing, jobs: Option<usize>) -> Outcome<u8> {
     let runs = Workspace::here()?.runs();
     let run = fresh_name(name);
     let folder = runs.join(&run);
-    let status = Command::new(workspace::cargo())
-        .arg(name)
+    let mut cargo = Command::new(workspace::cargo());
+    cargo.arg(name);
+    if let Some(jobs) = jobs {
+        every_test::through_runner(&mut cargo, jobs)?;
+    }
+    let status = cargo
         .args(&asked.cargo)
         .env("GPU_LEAK_CHECK_RUN", &run)
         // Wherever cargo is told to build.
@@ -57,14 +67,14 @@ pub(crate) fn pass(name: &str, asked: &Passing) -> Outcome<u8> {
 }
 
 /// `test-1795260000-4711`
-fn fresh_name(name: &str) -> String {
+pub(crate) fn fresh_name(name: &str) -> String {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     let seconds = since_1970.map_or(0, |since| since.as_secs());
     format!("{name}-{seconds}-{}", process::id())
 }
 
 /// The exit code; that of a shell for a signal.
-fn code(status: ExitStatus) -> u8 {
+pub(crate) fn code(status: ExitStatus) -> u8 {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
         return u8::try_from(128 + signal).unwrap_or(u8::MAX);

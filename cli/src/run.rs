@@ -3,10 +3,11 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use gpu_leak_check::report::json::{self, Began, Late, RunFile, Unowned};
-use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_check::report::escape;
+use gpu_leak_check::report::json::{self, Began, Late, RunFile, Snapshot, Unowned};
+use gpu_leak_check::report::model::{Reason, Report, Verdict};
 
 use crate::exit::{Failure, Outcome};
 
@@ -100,10 +101,16 @@ impl Run {
                 gpu_leak_check::units::quantity(file.unreadable as u64, "line"),
             ));
         }
+        let (mut reports, mut aborted) = (file.reports, file.aborted);
+        if let Some(snapshot) = file.snapshot
+            && aborted.pop().is_some()
+        {
+            reports.push(last_seen(snapshot));
+        }
         self.processes.push(Process {
             binary: binary(path),
-            reports: file.reports,
-            aborted: file.aborted,
+            reports,
+            aborted,
             unowned: file.unowned,
             late: file.late,
         });
@@ -125,6 +132,25 @@ impl Run {
             });
         }
     }
+}
+
+/// What a process that came to no end of its own held when it was last looked at.
+fn last_seen(snapshot: Snapshot<'_>) -> Report {
+    let seconds = Duration::from_millis(snapshot.after_ms).as_secs_f64();
+    let mut report = snapshot.report.into_owned();
+    report.verdict = Verdict::Aborted;
+    report.reason = Some(Reason {
+        code: "process-ended".into(),
+        what: format!(
+            "the process has not come to its end; this is what it held {seconds:.1} s after its \
+             beginning ({})",
+            escape::sentence(&snapshot.cause)
+        ),
+        remedy: "let the program end by `exit` or by returning from `main`, or take snapshots more \
+                 often"
+            .into(),
+    });
+    report
 }
 
 /// The folders of the runs in `base`, the newest first.

@@ -1,6 +1,8 @@
 //! The built command on the files that real checks wrote.
 
 mod allow;
+mod every_test;
+mod exec;
 mod page;
 mod passing;
 mod report;

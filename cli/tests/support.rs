@@ -162,7 +162,7 @@ pub(crate) fn told(command: &mut Command) -> Told {
 }
 
 /// Without what a runner of these tests has set.
-fn clean(mut command: Command) -> Command {
+pub(crate) fn clean(mut command: Command) -> Command {
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy();
         if name.starts_with("NEXTEST") || name.starts_with("GPU_LEAK_CHECK") || name == "CI" {

@@ -47,6 +47,12 @@ impl Settings {
     }
 }
 
+/// Whether a library for unmodified programs is at work in this process, or will be as soon as
+/// its driver is initialised.
+pub(crate) fn is_here() -> bool {
+    Settings::of_this_process().is_some()
+}
+
 #[cfg(unix)]
 fn is_parent(process: u32) -> bool {
     std::os::unix::process::parent_id() == process

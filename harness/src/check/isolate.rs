@@ -17,6 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{body, outcome, summary};
+use crate::__inject;
 use crate::capture::record;
 use crate::case::Case;
 use crate::device::exit;
@@ -99,6 +100,8 @@ fn command(case: &Case, word: &str) -> io::Result<Command> {
         .arg("--test-threads=1")
         .env(VARIABLE, word)
         .env("GPU_LEAK_CHECK_RUN", Sink::run())
+        .env_remove("CUDA_INJECTION64_PATH")
+        .env_remove(__inject::VARIABLE)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

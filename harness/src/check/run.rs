@@ -13,6 +13,7 @@ use super::open::is_inside_a_check;
 use super::recording::{self, Runs};
 use super::summary::{self, UnderWay};
 use super::{body, entry, expect, hooks, isolate, late, outcome, poison, rounds, warmup};
+use crate::__inject;
 use crate::capture::{cupti, record};
 use crate::case::{Case, ShouldPanic};
 use crate::config::{self, Mode, Policy, WithoutGpu};
@@ -64,7 +65,9 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
         if policy.mode != Mode::Off && !nested && entry::is_second(case) {
             outcome::fail(case, entry::REGISTERED_TWICE, "");
         }
-        if policy.isolate && !nested && !isolate::is_there() {
+        // The library that a command has had loaded holds the one subscription to CUPTI.
+        let is_crowded = __inject::is_here();
+        if !nested && (is_crowded || (policy.isolate && !isolate::is_there())) {
             return isolate::run(case);
         }
         if policy.mode == Mode::Off || is_unchecked(case) {

@@ -58,6 +58,8 @@ pub struct Ledger {
     meters: Meters,
     anomalies: Anomalies,
     awaited: Awaited,
+    /// Whether what no scope made is not a stranger's but the watched program's.
+    all_its_own: AtomicBool,
     lost: OnceLock<SourceLoss>,
     pub(super) tap: Tap,
 }
@@ -101,6 +103,7 @@ impl Ledger {
             meters: Meters::default(),
             anomalies: Anomalies::default(),
             awaited: Awaited::default(),
+            all_its_own: AtomicBool::new(false),
             lost: OnceLock::new(),
             tap: Tap::default(),
         }

@@ -1,6 +1,6 @@
 //! The folder that the processes of one run share, and the end of old ones.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -24,9 +24,9 @@ pub(super) struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes a new file in the folder for the process `pid` of the program `binary`, opened for
-    /// appending. A new folder costs the oldest one its place.
-    pub(super) fn create_file(&self, binary: &str, pid: u32) -> io::Result<(File, PathBuf)> {
+    /// Makes a new file in the folder for the process `pid` of the program `binary`. A new
+    /// folder costs the oldest one its place.
+    pub(super) fn create_file(&self, binary: &str, pid: u32) -> io::Result<PathBuf> {
         let folder = self.base.join(&self.run);
         fs::create_dir_all(&self.base)?;
         let is_new = match fs::create_dir(&folder) {
@@ -38,11 +38,11 @@ impl RunFolder {
             folder.join(MARKER),
             "Made by gpu-leak-check, which removes it again.\n",
         )?;
-        let file = new_file(&folder, &format!("{}-{pid}", file_name(binary)))?;
+        let path = new_file(&folder, &format!("{}-{pid}", file_name(binary)))?;
         if is_new {
             self.remove_old_runs();
         }
-        Ok(file)
+        Ok(path)
     }
 
     /// Leaves the newest runs. Other processes may be doing the same: what is gone is gone, and
@@ -88,12 +88,12 @@ fn remove(folder: &Path) {
 }
 
 /// A file of this name that was not there before: in a long run, process numbers come again.
-fn new_file(folder: &Path, name: &str) -> io::Result<(File, PathBuf)> {
+fn new_file(folder: &Path, name: &str) -> io::Result<PathBuf> {
     let mut path = folder.join(format!("{name}.jsonl"));
     for copy in 2.. {
         match OpenOptions::new().append(true).create_new(true).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            result => return result.map(|file| (file, path)),
+            result => return result.map(|_| path),
         }
         path = folder.join(format!("{name}-{copy}.jsonl"));
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::env;
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process;
@@ -22,8 +22,9 @@ pub struct Sink(Mutex<State>);
 enum State {
     /// No check has begun.
     Waiting(RunFolder),
-    /// The file is there.
-    Open { file: File, path: PathBuf },
+    /// The file is there. It is opened for each line: a program may close every file that it did
+    /// not open itself, and give the number to another.
+    Open { path: PathBuf },
     /// It could not be written; the sentence about it, until somebody has asked.
     GaveUp { why: Option<String> },
 }
@@ -89,7 +90,7 @@ impl Sink {
     /// The newest snapshot, which takes the place of the one before.
     pub fn snapshot(&self, snapshot: Snapshot<'_>) {
         let mut state = self.state();
-        let State::Open { path, .. } = &*state else {
+        let State::Open { path } = &*state else {
             return;
         };
         let newest = path.with_extension(SNAPSHOT);
@@ -137,7 +138,7 @@ impl Sink {
     /// Where the file is, once there is one.
     pub fn path(&self) -> Option<PathBuf> {
         match &*self.state() {
-            State::Open { path, .. } => Some(path.clone()),
+            State::Open { path } => Some(path.clone()),
             State::Waiting(_) | State::GaveUp { .. } => None,
         }
     }
@@ -154,12 +155,12 @@ impl Sink {
         let mut state = self.state();
         if let State::Waiting(folder) = &*state {
             *state = match open(folder) {
-                Ok((file, path)) => State::Open { file, path },
+                Ok(path) => State::Open { path },
                 Err(error) => give_up(&folder.base.join(&folder.run), &error),
             };
         }
-        if let State::Open { file, path } = &mut *state
-            && let Err(error) = append(file, record)
+        if let State::Open { path } = &*state
+            && let Err(error) = append(path, record)
         {
             *state = give_up(path, &error);
         }
@@ -170,10 +171,10 @@ impl Sink {
     }
 }
 
-fn open(folder: &RunFolder) -> io::Result<(File, PathBuf)> {
+fn open(folder: &RunFolder) -> io::Result<PathBuf> {
     let executable = env::current_exe().unwrap_or_default();
     let pid = process::id();
-    let (mut file, path) = folder.create_file(&binary_name(&executable), pid)?;
+    let path = folder.create_file(&binary_name(&executable), pid)?;
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -185,12 +186,13 @@ fn open(folder: &RunFolder) -> io::Result<(File, PathBuf)> {
         executable: executable.to_string_lossy().into_owned(),
         started_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
     };
-    append(&mut file, &Record::Header(header))?;
-    Ok((file, path))
+    append(&path, &Record::Header(header))?;
+    Ok(path)
 }
 
 /// One system call for the whole line, so that a process killed between two leaves whole ones.
-fn append(file: &mut File, record: &Record<'_>) -> io::Result<()> {
+fn append(path: &Path, record: &Record<'_>) -> io::Result<()> {
+    let mut file = OpenOptions::new().append(true).open(path)?;
     file.write_all(&record.to_line()?)
 }
 

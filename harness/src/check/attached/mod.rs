@@ -123,6 +123,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     };
     let sink = Sink::global();
     sink.began(&attached.name, &attached.file, 0);
+    ledger::live().own_all();
     match cupti::start_inside_initialisation() {
         Ok(tracer) => {
             if let [first, ..] = tracer.unseen() {

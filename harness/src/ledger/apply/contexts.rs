@@ -3,7 +3,7 @@
 use super::{Caller, Ledger, Record};
 use crate::ledger::Anomaly;
 use crate::ledger::contexts::Ending;
-use crate::ledger::event::{ContextEnd, ContextUid};
+use crate::ledger::event::{ContextEnd, ContextUid, ScopeId};
 use crate::ledger::lifetime::dies_with_context;
 
 impl Ledger {
@@ -40,7 +40,8 @@ impl Ledger {
         self.forget(&record);
         // What was made before the scope that ends the context is that scope's business neither
         // way.
-        if self.scopes.is_open(record.made.caller.scope) {
+        let scope = record.made.caller.scope;
+        if self.scopes.is_open(scope) || (scope == ScopeId::NONE && self.is_all_its_own()) {
             self.anomalies.push(Anomaly::EndedWithContext {
                 record,
                 cause,

@@ -13,6 +13,15 @@ use crate::ledger::meter::Taken;
 use crate::ledger::{Anomaly, ContextEntry, Counters, Layer, Mark, Record, Stacks};
 
 impl Ledger {
+    /// From now on what no scope made is the watched program's own, and nobody else's.
+    pub fn own_all(&self) {
+        self.all_its_own.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_all_its_own(&self) -> bool {
+        self.all_its_own.load(Ordering::Relaxed)
+    }
+
     /// Begins to count for `scope`; false when its place is taken by a scope that has been open
     /// for thousands of numbers.
     pub fn open_scope(&self, scope: ScopeId) -> bool {

@@ -75,7 +75,7 @@ fn nothing_is_removed_that_is_not_a_run() {
 fn processes_of_a_run_share_a_folder_and_no_file() {
     let base = tempfile::tempdir().unwrap();
     let folder = run(base.path(), "now");
-    let paths = [1, 2, 2].map(|pid| folder.create_file("train", pid).unwrap().1);
+    let paths = [1, 2, 2].map(|pid| folder.create_file("train", pid).unwrap());
     let names = paths.map(|path| path.file_name().unwrap().to_owned().into_string().unwrap());
     assert_eq!(names, ["train-1.jsonl", "train-2.jsonl", "train-2-2.jsonl"]);
 }

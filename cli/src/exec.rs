@@ -1,0 +1,210 @@
+//! `cargo gpu-leak exec`: a program as it is, watched from its first call of the CUDA driver to its
+//! end.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{self, Command, ExitStatus};
+use std::thread;
+
+use gpu_leak_check::__inject::{Settings, VARIABLE};
+use gpu_leak_check::report::escape;
+use gpu_leak_check::report::model::{Report, Verdict};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+
+use crate::arguments::{AskingSignal, Exec, Format};
+use crate::exit::{Exit, Failure, Outcome, say};
+use crate::overview::Overview;
+use crate::run::Run;
+use crate::workspace::Workspace;
+use crate::{library, passing, report, verdicts};
+
+/// By which the driver is told what to load into a program.
+const INJECTION: &str = "CUDA_INJECTION64_PATH";
+
+/// The whole of `exec`; the exit code is the program's, unless that is a success.
+pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {
+    let runs = runs()?;
+    let name = passing::fresh_name("exec");
+    let settings = Settings {
+        again: Some(again(asked)),
+        every_ms: asked.every.map(|every| every.as_millis().try_into().unwrap_or(u64::MAX)),
+        signal: signal(asked.signal),
+        child_of: asked.no_children.then(process::id),
+        ..Settings::default()
+    };
+    let status = watched(&asked.program, &settings, &runs, &name)?;
+    let programs = passing::code(status);
+
+    let folder = runs.join(&name);
+    if !folder.is_dir() {
+        say(format_args!(
+            "gpu-leak-check: {}",
+            unseen(&asked.program[0], asked.no_children)
+        ));
+        return Ok(if programs == 0 {
+            Exit::Unmeasured.code()
+        } else {
+            programs
+        });
+    }
+    let run = Run::read(&[folder])?;
+    let overview = Overview::of(&run);
+    say("");
+    report::write(Format::Text, None, &run, &overview)?;
+    for note in run.reports().flat_map(|report| &report.notes) {
+        say(format_args!("note: {}", escape::sentence(note)));
+    }
+    for output in &asked.outputs {
+        report::write(output.format, Some(&output.file), &run, &overview)?;
+    }
+    Ok(match programs {
+        0 => weigh(&run, &overview, asked.error_exitcode),
+        code => code,
+    })
+}
+
+/// Runs `program` with the library in it, and waits for its end.
+pub(crate) fn watched(
+    program: &[OsString],
+    settings: &Settings,
+    runs: &Path,
+    run: &str,
+) -> Outcome<ExitStatus> {
+    let mut command = watching(program, settings, runs, run)?;
+    // Before the program is there to be missed.
+    let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])
+        .map_err(|why| Failure::usage(format!("signals cannot be heard: {why}")))?;
+    let mut child = command
+        .spawn()
+        .map_err(|why| Failure::usage(not_started(&program[0], &why)))?;
+    let number = child.id();
+    thread::spawn(move || {
+        for signal in &mut signals {
+            // A terminal sends these to the program as well.
+            if !matches!(signal, SIGINT | SIGQUIT) {
+                hand_on(number, signal);
+            }
+        }
+    });
+    child
+        .wait()
+        .map_err(|why| Failure::usage(format!("the program cannot be waited for: {why}")))
+}
+
+/// `program` with the library in it.
+pub(crate) fn watching(
+    program: &[OsString],
+    settings: &Settings,
+    runs: &Path,
+    run: &str,
+) -> Outcome<Command> {
+    let others = env::var_os(INJECTION).filter(|value| !value.is_empty());
+    if let Some(other) = others {
+        return Err(Failure::usage(format!(
+            "{INJECTION} is {}: another tool is to be loaded into the program, and a driver loads \
+             one: unset it",
+            escape::name(&other.to_string_lossy())
+        )));
+    }
+    let mut command = Command::new(&program[0]);
+    command
+        .args(&program[1..])
+        .env(INJECTION, library::path()?)
+        .env(VARIABLE, settings.to_value())
+        .env("GPU_LEAK_CHECK_RUN", run)
+        .env("GPU_LEAK_CHECK_OUTPUT", runs);
+    Ok(command)
+}
+
+/// Where the runs of programs started here are: in the workspace, where there is one.
+fn runs() -> Outcome<PathBuf> {
+    if let Ok(workspace) = Workspace::here() {
+        return Ok(workspace.runs());
+    }
+    let here = env::current_dir()
+        .map_err(|why| Failure::usage(format!("the working folder is gone: {why}")))?;
+    let chosen = env::var_os("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty());
+    Ok(here.join(chosen.unwrap_or_else(|| "gpu-leak-check".into())))
+}
+
+fn hand_on(process: u32, signal: i32) {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let signal = match signal {
+        SIGTERM => Signal::TERM,
+        SIGHUP => Signal::HUP,
+        SIGUSR1 => Signal::USR1,
+        _ => Signal::USR2,
+    };
+    if let Some(pid) = pid {
+        // Err: it has ended.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+fn signal(asked: AskingSignal) -> Option<i32> {
+    match asked {
+        AskingSignal::Usr1 => Some(SIGUSR1),
+        AskingSignal::Usr2 => Some(SIGUSR2),
+        AskingSignal::None => None,
+    }
+}
+
+/// The command line that does the same again.
+fn again(asked: &Exec) -> String {
+    let words = asked.program.iter().map(|word| word.to_string_lossy());
+    let words: Vec<_> = words
+        .map(|word| {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+            if !word.is_empty() && word.chars().all(is_plain) {
+                word.into_owned()
+            } else {
+                format!("'{}'", word.replace('\'', "'\\''"))
+            }
+        })
+        .collect();
+    format!("cargo gpu-leak exec -- {}", words.join(" "))
+}
+
+fn not_started(program: &OsStr, why: &io::Error) -> String {
+    let program = escape::name(&program.to_string_lossy());
+    match why.kind() {
+        io::ErrorKind::NotFound => format!("there is no program {program}"),
+        _ => format!("{program} cannot be started: {why}"),
+    }
+}
+
+fn unseen(program: &OsStr, no_children: bool) -> String {
+    let program = escape::name(&program.to_string_lossy());
+    let children = if no_children {
+        "; what it starts was left alone, as --no-children says"
+    } else {
+        ", nor did anything that it started"
+    };
+    format!(
+        "nothing was measured: {program} did not initialise the CUDA driver{children}. A program \
+         that is set-uid, or that clears its environment, is not seen"
+    )
+}
+
+/// What the run means, where the program itself is content.
+fn weigh(run: &Run, overview: &Overview<'_>, for_findings: u8) -> u8 {
+    // What a process held when it was last looked at it may have given back since.
+    let mut judged = run
+        .reports()
+        .filter(|report| report.verdict != Verdict::Aborted);
+    let is_failing = |report: &Report| {
+        let mut findings = report.findings.iter();
+        findings.any(|finding| verdicts::fails(finding.verdict))
+    };
+    if judged.any(is_failing) {
+        for_findings
+    } else if !overview.aborted.is_empty() || report::is_blind(overview) {
+        Exit::Unmeasured.code()
+    } else {
+        Exit::Clean.code()
+    }
+}

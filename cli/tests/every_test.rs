@@ -1,0 +1,123 @@
+//! `cargo gpu-leak test --every-test`, seen from the program that cargo runs: this one again, whose
+//! planted tests without the attribute make a few calls of the driver.
+#![cfg(target_os = "linux")]
+#![expect(unsafe_code, reason = "the planted tests call the driver")]
+
+use std::env;
+use std::fs;
+use std::process::Command;
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_tests::fake::Fake;
+
+use crate::support::{Told, clean, told};
+
+/// Takes so many bytes by the driver's own call, and gives them back or not.
+fn take(bytes: usize, gives_back: bool) {
+    use cudarc::driver::{result, sys};
+    result::init().expect("a driver");
+    let device = result::device::get(0).expect("a device");
+    // SAFETY: the device is one, and what is made in its context goes before the process does.
+    unsafe {
+        let context = result::primary_ctx::retain(device).expect("a context");
+        result::ctx::set_current(context).expect("current");
+        let address: sys::CUdeviceptr = result::malloc_sync(bytes).expect("memory");
+        if gives_back {
+            result::free_sync(address).expect("a free");
+        }
+    }
+}
+
+#[ignore = "planted"]
+#[test]
+fn leaks_unseen() {
+    take(4096, false);
+}
+
+#[ignore = "planted"]
+#[test]
+fn gives_back_unseen() {
+    take(4096, true);
+}
+
+#[ignore = "planted"]
+#[test]
+fn fails_by_itself() {
+    panic!("its own words");
+}
+
+#[gpu_leak_check]
+#[ignore = "planted"]
+#[test]
+fn leaks_under_the_attribute() {
+    take(512, false);
+}
+
+/// The runner on this program, as cargo would call it.
+fn runner(words: &[&str]) -> Told {
+    let folder = tempfile::tempdir().expect("a folder");
+    // As cargo calls it: without the word by which cargo is called.
+    let mut runner = clean(Command::new(env!("CARGO_BIN_EXE_cargo-gpu-leak")));
+    told(
+        runner
+            .envs(Fake::new().env())
+            .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
+            .env("GPU_LEAK_CHECK_RUN", "every")
+            .arg("every-test-runner")
+            .arg(env::current_exe().expect("this program"))
+            .args(words),
+    )
+}
+
+#[test]
+fn a_test_without_the_attribute_fails_by_what_its_process_leaves() {
+    let told = runner(&["every_test::leaks_unseen", "--ignored"]);
+    assert_eq!(told.code, Some(101), "{told:?}");
+    let line = "test every_test::leaks_unseen ... FAILED: gpu leak: 1 allocation, 4.00 KiB on cuda:0";
+    assert!(told.stdout.contains(line), "{told:?}");
+    assert!(told.stdout.contains("0 passed; 1 failed; 0 ignored"), "{told:?}");
+}
+
+#[test]
+fn one_that_gives_back_passes_and_a_failing_one_says_its_own_words() {
+    let told = runner(&["every_test::gives_back_unseen", "every_test::fails_by_itself", "--ignored"]);
+    assert_eq!(told.code, Some(101), "{told:?}");
+    assert!(told.stdout.contains("test every_test::gives_back_unseen ... ok\n"), "{told:?}");
+    assert!(told.stdout.contains("test every_test::fails_by_itself ... FAILED\n"), "{told:?}");
+    assert!(told.stdout.contains("its own words"), "{told:?}");
+    assert!(told.stdout.contains("1 passed; 1 failed; 0 ignored"), "{told:?}");
+}
+
+#[test]
+fn ignored_tests_stay_ignored() {
+    let told = runner(&["every_test::leaks_unseen"]);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(told.stdout.contains("test every_test::leaks_unseen ... ignored"), "{told:?}");
+    assert!(told.stdout.contains("0 passed; 0 failed; 1 ignored"), "{told:?}");
+}
+
+#[test]
+fn a_test_with_the_attribute_checks_itself() {
+    let told = runner(&["every_test::leaks_under_the_attribute", "--ignored"]);
+    assert_eq!(told.code, Some(101), "{told:?}");
+    // By its own check, in the words of a confirmed leak.
+    assert!(told.stdout.contains("gpu leak: 1 allocation, 512 B on cuda:0"), "{told:?}");
+    assert!(told.stdout.contains("confirmed"), "{told:?}");
+    assert!(!told.stdout.contains("already watches"), "{told:?}");
+}
+
+#[test]
+fn a_program_that_lists_no_tests_runs_as_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("main");
+    fs::write(&script, "#!/bin/sh\necho \"training $*\"\nexit 4\n").expect("a script");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&script, mode).expect("executable");
+    let told = told(
+        Command::new(env!("CARGO_BIN_EXE_cargo-gpu-leak"))
+            .arg("every-test-runner")
+            .arg(&script),
+    );
+    assert_eq!(told.code, Some(4), "{told:?}");
+    assert!(told.stdout.ends_with("training \n"), "{told:?}");
+}

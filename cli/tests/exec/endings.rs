@@ -1,0 +1,87 @@
+//! However a program ends, what was seen of it is told, and its end is its own.
+
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_tests::fake::Fake;
+
+use super::ran;
+
+#[test]
+fn the_program_s_own_failure_is_handed_on() {
+    let silent = ran(&Fake::new(), &[], "fails");
+    assert_eq!(silent.told.code, Some(5), "{:?}", silent.told);
+    let leaks = ran(&Fake::new(), &[], "one-and-fails");
+    assert_eq!(leaks.told.code, Some(5), "{:?}", leaks.told);
+    assert!(leaks.told.stdout.contains("1 leaked"), "{:?}", leaks.told);
+}
+
+#[test]
+fn the_code_for_findings_can_be_chosen() {
+    let chosen = ran(&Fake::new(), &["--error-exitcode", "42"], "one");
+    assert_eq!(chosen.told.code, Some(42), "{:?}", chosen.told);
+    let told_only = ran(&Fake::new(), &["--error-exitcode=0"], "one");
+    assert_eq!(told_only.told.code, Some(0), "{:?}", told_only.told);
+}
+
+#[test]
+fn a_killed_program_leaves_its_last_snapshot() {
+    let ran = ran(&Fake::new(), &["--every", "0.1"], "killed");
+    assert_eq!(ran.told.code, Some(128 + 9), "{:?}", ran.told);
+    let files = ran.files();
+    let snapshot = files[0].snapshot.as_ref().expect("a snapshot");
+    assert_eq!(snapshot.cause, "tick");
+    assert_eq!(snapshot.report.findings[0].bytes, 4096);
+    assert!(ran.told.stdout.contains("1 aborted"), "{:?}", ran.told);
+    assert!(ran.told.stdout.contains("4.00 KiB device memory"), "{:?}", ran.told);
+}
+
+#[test]
+fn a_terminated_program_is_looked_at_and_ends_by_the_signal() {
+    let ran = ran(&Fake::new(), &[], "terminated");
+    assert_eq!(ran.told.code, Some(128 + 15), "{:?}", ran.told);
+    let files = ran.files();
+    let snapshot = files[0].snapshot.as_ref().expect("a snapshot");
+    assert_eq!(snapshot.cause, "SIGTERM");
+    assert_eq!(snapshot.report.findings[0].bytes, 4096);
+}
+
+#[test]
+fn the_program_s_own_handler_goes_on_working() {
+    let ran = ran(&Fake::new(), &[], "handles-it");
+    assert_eq!(ran.told.code, Some(7), "{:?}", ran.told);
+    assert_eq!(ran.files()[0].reports[0].verdict, Verdict::Clean);
+}
+
+#[test]
+fn a_signal_asks_for_a_snapshot_and_ends_nothing() {
+    let ran = ran(&Fake::new(), &[], "asked");
+    assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
+    let asked = "at SIGUSR1: gpu leak: 1 allocation, 4.00 KiB on cuda:0";
+    assert!(ran.told.stderr.contains(asked), "{:?}", ran.told);
+    let files = ran.files();
+    assert_eq!(files[0].reports[0].verdict, Verdict::Clean);
+    assert!(files[0].snapshot.is_none(), "it has its verdict");
+}
+
+#[test]
+fn a_program_that_leaves_without_exit_handlers_is_not_taken_for_clean() {
+    let ran = ran(&Fake::new(), &[], "leaves-at-once");
+    assert_eq!(ran.told.code, Some(3), "{:?}", ran.told);
+    assert!(ran.told.stdout.contains("aborted"), "{:?}", ran.told);
+}
+
+#[test]
+fn a_forked_child_tells_nothing_of_its_parent() {
+    let ran = ran(&Fake::new(), &[], "forks");
+    assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
+    let files = ran.files();
+    assert_eq!(files.len(), 1);
+    assert_eq!(files[0].reports.len(), 1, "{files:?}");
+    assert_eq!(files[0].reports[0].verdict, Verdict::Clean);
+}
+
+#[test]
+fn a_program_that_closes_every_file_is_told_all_the_same() {
+    let ran = ran(&Fake::new(), &[], "closes-everything");
+    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    assert_eq!(ran.files()[0].reports[0].verdict, Verdict::Leaked);
+}

@@ -1,0 +1,96 @@
+//! What a program leaves is told exactly, and what it gives back is not.
+
+use gpu_leak_check::report::model::{Finding, Verdict};
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_tests::fake::Fake;
+
+use super::{Ran, line_of, ran};
+
+fn findings(ran: &Ran) -> Vec<Finding> {
+    let files = ran.files();
+    let [file] = &files[..] else {
+        panic!("{} files: {:?}", files.len(), ran.told);
+    };
+    let [report] = &file.reports[..] else {
+        panic!("{file:?} {:?}", ran.told);
+    };
+    report.findings.clone()
+}
+
+#[test]
+fn a_leak_is_told_with_its_bytes_its_function_and_its_line() {
+    let ran = ran(&Fake::new(), &[], "one");
+    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    let findings = findings(&ran);
+    let [leak] = &findings[..] else {
+        panic!("{findings:?}");
+    };
+    assert_eq!((leak.verdict, leak.count, leak.bytes), (Verdict::Leaked, 1, 4096));
+    let frame = leak.site.user_frame().expect("a line");
+    assert_eq!(frame.function.as_deref(), Some("take"));
+    assert!(frame.file.as_deref().is_some_and(|file| file.ends_with("program.c")), "{frame:?}");
+    assert_eq!(frame.line, Some(line_of("/* taken here */")));
+    let callers: Vec<_> = leak.site.frames.iter().filter_map(|frame| frame.function.as_deref()).collect();
+    assert_eq!(callers, ["take", "main"], "{leak:?}");
+    assert!(ran.told.stdout.contains("4.00 KiB device memory, linear"), "{:?}", ran.told);
+}
+
+#[test]
+fn one_of_each_kind_is_one_of_each_kind() {
+    let ran = ran(&Fake::new(), &[], "each");
+    let mut kinds: Vec<_> = findings(&ran)
+        .iter()
+        .map(|finding| (finding.kind.expect("a kind"), finding.count))
+        .collect();
+    kinds.sort();
+    let expected = [
+        Kind::Linear,
+        Kind::Pitched,
+        Kind::Managed,
+        Kind::StreamOrdered,
+        Kind::GraphHandle,
+        Kind::Pinned,
+        Kind::Stream,
+        Kind::Event,
+    ];
+    let mut expected: Vec<_> = expected.map(|kind| (kind, 1)).to_vec();
+    expected.sort();
+    assert_eq!(kinds, expected);
+}
+
+#[test]
+fn a_program_that_gives_back_is_clean() {
+    let ran = ran(&Fake::new(), &[], "clean");
+    assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
+    assert!(findings(&ran).is_empty());
+    assert!(ran.told.stdout.contains("1 clean"), "{:?}", ran.told);
+}
+
+#[test]
+fn what_an_exit_handler_older_than_the_driver_gives_back_is_no_leak() {
+    let ran = ran(&Fake::new(), &[], "gives-back-last");
+    assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
+    assert!(findings(&ran).is_empty());
+}
+
+#[test]
+fn what_only_a_reset_of_the_device_frees_is_a_leak_that_says_so() {
+    let ran = ran(&Fake::new(), &[], "resets");
+    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    let findings = findings(&ran);
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(findings[0].notes, ["freed only because the device was reset"]);
+}
+
+#[test]
+fn what_gains_at_every_snapshot_has_grown() {
+    let ran = ran(&Fake::new(), &["--every", "0.1"], "grows");
+    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    let findings = findings(&ran);
+    let [grown] = &findings[..] else {
+        panic!("{findings:?}");
+    };
+    assert_eq!(grown.verdict, Verdict::Grew, "{grown:?}");
+    assert_eq!(grown.rounds.len(), 5);
+    assert!(grown.rounds.is_sorted_by(|before, after| before.bytes < after.bytes));
+}

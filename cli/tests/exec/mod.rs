@@ -1,0 +1,88 @@
+//! `cargo gpu-leak exec` on a program in C and a machine with a GPU that is none.
+#![cfg(target_os = "linux")]
+
+mod endings;
+mod finds;
+mod seen;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use gpu_leak_check::report::json::{self, RunFile};
+use gpu_leak_tests::fake::Fake;
+use tempfile::TempDir;
+
+use crate::support::{Told, command, told};
+
+/// The program, compiled once.
+fn program() -> &'static Path {
+    static BUILT: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = BUILT.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = compiled(folder.path(), "program", &["-g", "-O0", "-ldl"]);
+        (folder, path)
+    });
+    path
+}
+
+fn compiled(folder: &Path, name: &str, flags: &[&str]) -> PathBuf {
+    let path = folder.join(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exec/program.c");
+    let status = Command::new("cc")
+        .arg(source)
+        .arg("-o")
+        .arg(&path)
+        .args(flags)
+        .status();
+    assert!(status.expect("a C compiler").success());
+    path
+}
+
+/// The line of the program that has this comment.
+fn line_of(comment: &str) -> u32 {
+    let lines = include_str!("program.c").lines();
+    let line = (1..).zip(lines).find(|(_, line)| line.contains(comment));
+    line.expect("a line").0
+}
+
+/// A run of the command, and what it wrote.
+struct Ran {
+    told: Told,
+    folder: TempDir,
+}
+
+impl Ran {
+    /// The run's files.
+    fn files(&self) -> Vec<RunFile> {
+        let runs = fs::read_dir(self.folder.path()).expect("a folder").flatten();
+        let files = runs.flat_map(|run| fs::read_dir(run.path()).expect("a run").flatten());
+        let paths = files.map(|file| file.path());
+        paths
+            .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
+            .map(|path| json::read(&path).expect("a run file"))
+            .collect()
+    }
+}
+
+/// Has the program do `what` on `machine`.
+fn ran(machine: &Fake, options: &[&str], what: &str) -> Ran {
+    ran_with(machine, options, program(), &[OsStr::new(what)])
+}
+
+fn ran_with(machine: &Fake, options: &[&str], program: &Path, words: &[&OsStr]) -> Ran {
+    let folder = tempfile::tempdir().expect("a folder");
+    let told = told(
+        command()
+            .envs(machine.env())
+            .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
+            .arg("exec")
+            .args(options)
+            .arg("--")
+            .arg(program)
+            .args(words),
+    );
+    Ran { told, folder }
+}

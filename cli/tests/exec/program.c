@@ -1,0 +1,172 @@
+/* A CUDA program that knows nothing of gpu-leak-check, in a language that is not Rust. What it does
+   is its first argument; what it leaves is known to the tests by line. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef uint64_t ptr;
+static void *library;
+
+static void *function(const char *name)
+{
+    void *found = dlsym(library, name);
+    if (!found) { fprintf(stderr, "no %s\n", name); _exit(70); }
+    return found;
+}
+
+#define CALL(name, types, ...) \
+    do { \
+        int error = ((int (*) types)function(#name))(__VA_ARGS__); \
+        if (error) { fprintf(stderr, #name ": %d\n", error); _exit(71); } \
+    } while (0)
+
+static void begin(void)
+{
+    library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!library) { fprintf(stderr, "%s\n", dlerror()); _exit(72); }
+    void *context;
+    CALL(cuInit, (unsigned), 0);
+    CALL(cuDevicePrimaryCtxRetain, (void **, int), &context, 0);
+    CALL(cuCtxSetCurrent, (void *), context);
+}
+
+static ptr take(size_t bytes)
+{
+    ptr address = 0;
+    CALL(cuMemAlloc_v2, (ptr *, size_t), &address, bytes); /* taken here */
+    return address;
+}
+
+static void give_back(ptr address)
+{
+    CALL(cuMemFree_v2, (ptr), address);
+}
+
+static void one_of_each(void)
+{
+    ptr address, pitch;
+    void *handle;
+    take(4096);
+    CALL(cuMemAllocPitch_v2, (ptr *, size_t *, size_t, size_t, unsigned), &address, &pitch, 512, 8, 4);
+    CALL(cuMemAllocManaged, (ptr *, size_t, unsigned), &address, 8192, 1);
+    CALL(cuMemHostAlloc, (void **, size_t, unsigned), &handle, 1024, 0);
+    CALL(cuMemAllocAsync, (ptr *, size_t, void *), &address, 2048, NULL);
+    CALL(cuStreamCreate, (void **, unsigned), &handle, 0);
+    CALL(cuEventCreate, (void **, unsigned), &handle, 0);
+    CALL(cuGraphCreate, (void **, unsigned), &handle, 0);
+}
+
+static void hundred_rounds(void)
+{
+    for (int round = 0; round < 100; round++) {
+        void *stream;
+        ptr address = take(4096);
+        CALL(cuStreamCreate, (void **, unsigned), &stream, 0);
+        CALL(cuStreamDestroy_v2, (void *), stream);
+        give_back(address);
+    }
+}
+
+static ptr kept;
+
+/* As the destructor of a static does: whether the driver is still there, it does not know. */
+static void at_the_end(void)
+{
+    ((int (*)(ptr))function("cuMemFree_v2"))(kept);
+}
+
+/* The inode of this process's newest snapshot; 0 while there is none. */
+static ino_t snapshot(void)
+{
+    char path[4096], number[32];
+    snprintf(number, sizeof number, "-%d.snapshot", getpid());
+    snprintf(path, sizeof path, "%s/%s", getenv("GPU_LEAK_CHECK_OUTPUT"), getenv("GPU_LEAK_CHECK_RUN"));
+    ino_t found = 0;
+    DIR *folder = opendir(path);
+    for (struct dirent *entry; folder && (entry = readdir(folder));)
+        if (strstr(entry->d_name, number))
+            found = entry->d_ino;
+    if (folder) closedir(folder);
+    return found;
+}
+
+static void wait_for_a_snapshot(void)
+{
+    for (ino_t before = snapshot(); snapshot() == before || !snapshot();)
+        usleep(1000);
+}
+
+static void own_handler(int signal)
+{
+    (void)signal;
+    exit(7);
+}
+
+int main(int count, char **words)
+{
+    const char *what = count > 1 ? words[1] : "";
+    int is(const char *name) { return !strcmp(what, name); }
+
+    if (is("nothing")) return 0;
+    if (is("fails")) return 5;
+    if (is("starts-another")) {
+        pid_t child = fork();
+        if (!child) execl(words[0], words[0], "one", (char *)NULL);
+        int status;
+        waitpid(child, &status, 0);
+        return WEXITSTATUS(status);
+    }
+    if (is("gives-back-last")) atexit(at_the_end);
+    begin();
+    if (is("one")) take(4096);
+    else if (is("one-and-fails")) { take(4096); return 5; }
+    else if (is("each")) one_of_each();
+    else if (is("clean")) hundred_rounds();
+    else if (is("word")) return !(count > 2 && (unsigned char)words[2][0] == 0xff && !words[2][1]);
+    else if (is("gives-back-last")) kept = take(4096);
+    else if (is("resets")) {
+        take(4096);
+        CALL(cuDevicePrimaryCtxReset_v2, (int), 0);
+    } else if (is("forks")) {
+        ptr address = take(4096);
+        pid_t child = fork();
+        if (!child) exit(0);
+        waitpid(child, NULL, 0);
+        give_back(address);
+    } else if (is("leaves-at-once")) { take(4096); _exit(0); }
+    else if (is("killed")) {
+        take(4096);
+        wait_for_a_snapshot();
+        kill(getpid(), SIGKILL);
+    } else if (is("terminated")) {
+        take(4096);
+        kill(getpid(), SIGTERM);
+        pause();
+    } else if (is("handles-it")) {
+        signal(SIGTERM, own_handler);
+        kill(getpid(), SIGTERM);
+        pause();
+    } else if (is("asked")) {
+        ptr address = take(4096);
+        kill(getpid(), SIGUSR1);
+        wait_for_a_snapshot();
+        give_back(address);
+    } else if (is("grows")) {
+        for (int round = 0; round < 7; round++) {
+            take(4096);
+            wait_for_a_snapshot();
+        }
+    } else if (is("closes-everything")) {
+        for (int file = 3; file < 256; file++) close(file);
+        take(4096);
+    } else return 64;
+    return 0;
+}

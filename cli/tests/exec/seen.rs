@@ -1,0 +1,110 @@
+//! Which programs are seen, and what is said of those that are not.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_tests::fake::Fake;
+
+use super::{compiled, program, ran, ran_with};
+use crate::support::{command, told};
+
+#[test]
+fn a_program_without_cuda_is_told_so_and_not_called_clean() {
+    let ran = ran(&Fake::new(), &[], "nothing");
+    assert_eq!(ran.told.code, Some(3), "{:?}", ran.told);
+    let said = "did not initialise the CUDA driver";
+    assert!(ran.told.stderr.contains(said), "{:?}", ran.told);
+}
+
+#[test]
+fn a_static_program_is_one_without_cuda() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("nothing.c");
+    fs::write(&source, "int main(void) { return 0; }\n").expect("a source");
+    let program = folder.path().join("nothing");
+    let status = std::process::Command::new("cc")
+        .args(["-static", "-o"])
+        .args([&program, &source])
+        .status();
+    assert!(status.expect("a C compiler").success());
+    let ran = ran_with(&Fake::new(), &[], &program, &[]);
+    assert_eq!(ran.told.code, Some(3), "{:?}", ran.told);
+}
+
+#[test]
+fn a_missing_program_is_wrong_usage() {
+    let ran = ran_with(&Fake::new(), &[], Path::new("/nowhere/train"), &[]);
+    assert_eq!(ran.told.code, Some(2), "{:?}", ran.told);
+    assert!(ran.told.stderr.contains("there is no program /nowhere/train"), "{:?}", ran.told);
+}
+
+#[test]
+fn words_that_are_no_text_reach_the_program_as_they_are() {
+    let word = OsStr::from_bytes(&[0xff]);
+    let ran = ran_with(&Fake::new(), &[], program(), &[OsStr::new("word"), word]);
+    assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
+}
+
+#[test]
+fn the_program_s_options_are_not_the_command_s() {
+    let words = ["one", "--every", "--no-children"].map(OsStr::new);
+    let ran = ran_with(&Fake::new(), &[], program(), &words);
+    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+}
+
+#[test]
+fn what_a_program_starts_is_watched_unless_told_otherwise() {
+    let both = ran(&Fake::new(), &[], "starts-another");
+    assert_eq!(both.told.code, Some(1), "{:?}", both.told);
+    assert_eq!(both.files().len(), 1);
+    let alone = ran(&Fake::new(), &["--no-children"], "starts-another");
+    assert_eq!(alone.told.code, Some(3), "{:?}", alone.told);
+    assert!(alone.told.stderr.contains("--no-children"), "{:?}", alone.told);
+}
+
+#[test]
+fn a_shell_s_program_is_found_behind_it_and_with_preloaded_libraries() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("train.sh");
+    let text = format!("#!/bin/sh\nLD_PRELOAD=libm.so.6 exec '{}' one\n", program().display());
+    fs::write(&script, text).expect("a script");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");
+    let ran = ran_with(&Fake::new(), &[], &script, &[]);
+    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+}
+
+#[test]
+fn another_tool_in_the_variable_is_not_replaced() {
+    let refused = told(
+        command()
+            .env("CUDA_INJECTION64_PATH", "/opt/other.so")
+            .args(["exec", "true"]),
+    );
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("/opt/other.so"), "{refused:?}");
+}
+
+#[test]
+fn without_cupti_nothing_is_measured_and_the_remedy_is_told() {
+    let machine = Fake::new().without_cupti();
+    let ran = ran(&machine, &[], "one");
+    assert_eq!(ran.told.code, Some(3), "{:?}", ran.told);
+    let files = ran.files();
+    assert_eq!(files[0].reports[0].verdict, Verdict::NotMeasured);
+    assert!(ran.told.stdout.contains("1 not measured (no CUPTI)"), "{:?}", ran.told);
+}
+
+#[test]
+fn a_program_without_line_tables_is_told_by_its_functions() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bare = compiled(folder.path(), "bare", &["-O0", "-ldl", "-rdynamic"]);
+    let ran = ran_with(&Fake::new(), &[], &bare, &[OsStr::new("one")]);
+    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    let frame = ran.files()[0].reports[0].findings[0].site.user_frame().cloned();
+    let frame = frame.expect("a place");
+    assert_eq!((frame.module.as_deref(), frame.line), (Some("bare"), None), "{frame:?}");
+}
