@@ -50,7 +50,7 @@ fn read(words: &mut [usize]) -> usize {
         let memory = unsafe { Own::new() };
         frames::read(&memory, layout, types, thread, words)
     } else {
-        frames::read(&Asked, layout, types, thread, words)
+        frames::read(&Asked::new(), layout, types, thread, words)
     }
 }
 

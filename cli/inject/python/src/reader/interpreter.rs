@@ -64,7 +64,7 @@ impl Interpreter {
         };
         // An object begins with its references and its type, unless the build traces references.
         let class = object(c"PyType_Type")?;
-        if Asked.words([types.code + 8]) != Some([class]) {
+        if Asked::new().words([types.code + 8]) != Some([class]) {
             return Err("is built to trace references");
         }
         if let Some(told) = &layout.told {
@@ -102,7 +102,8 @@ fn check_told(
 ) -> Result<Option<()>, &'static str> {
     const COOKIE: usize = usize::from_le_bytes(*b"xdebugpy");
 
-    let word = |number: usize| Asked.words([runtime + 8 * number]).map(|[word]| word);
+    let memory = Asked::new();
+    let word = |number: usize| memory.words([runtime + 8 * number]).map(|[word]| word);
     if word(0) != Some(COOKIE) {
         return Ok(None);
     }

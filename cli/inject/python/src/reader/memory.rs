@@ -6,7 +6,9 @@
     reason = "the interpreter's structures are known by their addresses alone"
 )]
 
+use std::cell::RefCell;
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,6 +27,11 @@ fn is_address(at: usize) -> bool {
     (0x1000..1 << 47).contains(&at)
 }
 
+/// Whether a word can lie there.
+fn is_word(at: usize) -> bool {
+    is_address(at) && at.is_multiple_of(align_of::<usize>())
+}
+
 /// This process's memory, read as it is.
 #[derive(Debug)]
 pub(super) struct Own(());
@@ -41,8 +48,7 @@ impl Own {
 impl Memory for Own {
     #[inline]
     fn words<const N: usize>(&self, at: [usize; N]) -> Option<[usize; N]> {
-        let are_words = |at: &usize| is_address(*at) && at.is_multiple_of(align_of::<usize>());
-        if !at.iter().all(are_words) {
+        if !at.iter().all(|at| is_word(*at)) {
             return None;
         }
         // SAFETY: an aligned word, readable by the promise made to `new`. Atomically, since other
@@ -63,53 +69,96 @@ impl Memory for Own {
     }
 }
 
-/// This process's memory, asked of the system, which says no where there is none.
+/// This process's memory, asked of the system, which says no where there is none: a page at a time,
+/// for each question costs as much as hundreds of words. To be thrown away after a stack, for what it
+/// has copied does not change with the memory.
 ///
 /// See [process_vm_readv(2)](https://man7.org/linux/man-pages/man2/process_vm_readv.2.html).
 #[derive(Debug)]
-pub(super) struct Asked;
+pub(super) struct Asked(RefCell<Pages>);
+
+const PAGE: usize = 4096;
+/// A power of two. All of it lies on the stack of whoever reads.
+const PAGES: usize = 8;
+
+/// Copies of pages, each in the one place it can have.
+#[derive(Debug)]
+struct Pages {
+    /// Where each begins; 0 for none.
+    begin: [usize; PAGES],
+    bytes: [MaybeUninit<[u8; PAGE]>; PAGES],
+}
+
+impl Asked {
+    pub(super) fn new() -> Self {
+        Self(RefCell::new(Pages {
+            begin: [0; PAGES],
+            bytes: [MaybeUninit::uninit(); PAGES],
+        }))
+    }
+}
+
+impl Pages {
+    /// The page that begins at this address.
+    fn page(&mut self, begin: usize) -> Option<&[u8; PAGE]> {
+        let place = begin / PAGE % PAGES;
+        if self.begin[place] != begin {
+            self.begin[place] = 0;
+            copy(begin, &mut self.bytes[place])?;
+            self.begin[place] = begin;
+        }
+        // SAFETY: copied whole, now or before.
+        Some(unsafe { self.bytes[place].assume_init_ref() })
+    }
+}
 
 impl Memory for Asked {
     fn words<const N: usize>(&self, at: [usize; N]) -> Option<[usize; N]> {
         let mut words = [0; N];
-        let from = at.map(|at| libc::iovec {
-            iov_base: ptr::without_provenance_mut::<c_void>(at),
-            iov_len: size_of::<usize>(),
-        });
-        copy(&from, words.as_mut_ptr().cast(), size_of_val(&words))?;
+        for (word, at) in words.iter_mut().zip(at) {
+            if !is_word(at) {
+                return None;
+            }
+            let mut pages = self.0.borrow_mut();
+            let page = pages.page(at & !(PAGE - 1))?;
+            let bytes = page.get(at % PAGE..)?.first_chunk()?;
+            *word = usize::from_ne_bytes(*bytes);
+        }
         Some(words)
     }
 
     fn bytes(&self, mut at: usize, mut length: usize, take: &mut dyn FnMut(&[u8])) -> Option<()> {
-        let mut part = [0_u8; 512];
         while length > 0 {
-            let part = &mut part[..length.min(512)];
-            let from = libc::iovec {
-                iov_base: ptr::without_provenance_mut(at),
-                iov_len: part.len(),
-            };
-            copy(&[from], part.as_mut_ptr(), part.len())?;
+            if !is_address(at) {
+                return None;
+            }
+            let mut pages = self.0.borrow_mut();
+            let page = pages.page(at & !(PAGE - 1))?;
+            let part = page.get(at % PAGE..)?;
+            let part = &part[..part.len().min(length)];
             take(part);
-            at = at.checked_add(part.len())?;
+            at += part.len();
             length -= part.len();
         }
         Some(())
     }
 }
 
-/// Copies what lies at `from`, `length` bytes together, to `to`, which has room for them.
-fn copy(from: &[libc::iovec], to: *mut u8, length: usize) -> Option<()> {
+/// Copies the page that begins at this address.
+fn copy(begin: usize, to: &mut MaybeUninit<[u8; PAGE]>) -> Option<()> {
+    let from = libc::iovec {
+        iov_base: ptr::without_provenance_mut::<c_void>(begin),
+        iov_len: PAGE,
+    };
     let to = libc::iovec {
-        iov_base: to.cast(),
-        iov_len: length,
+        iov_base: to.as_mut_ptr().cast(),
+        iov_len: PAGE,
     };
-    // SAFETY: the system writes to `to`, whose bytes are the caller's and any value will do, and
-    // fails where what it reads is not mapped.
-    let read = unsafe {
-        let count = from.len() as libc::c_ulong;
-        libc::process_vm_readv(libc::getpid(), &raw const to, 1, from.as_ptr(), count, 0)
-    };
-    (usize::try_from(read) == Ok(length)).then_some(())
+    // SAFETY: the system writes to `to`, where any bytes will do, and fails where what it reads is
+    // not mapped.
+    let read =
+        unsafe { libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0) };
+    (usize::try_from(read) == Ok(PAGE)).then_some(())
 }
 
 #[cfg(test)]
@@ -131,10 +180,11 @@ mod tests {
         // SAFETY: all that is asked of it below is alive.
         let own = unsafe { Own::new() };
         assert_eq!(own.words([at + 16, at]), Some([7, 3]));
-        assert_eq!(Asked.words([at + 16, at]), Some([7, 3]));
-        let long: Vec<u8> = (0..2000).map(|at| at as u8).collect();
-        assert_eq!(read(&own, &long, 2000).as_ref(), Some(&long));
-        assert_eq!(read(&Asked, &long, 2000).as_ref(), Some(&long));
+        assert_eq!(Asked::new().words([at + 16, at]), Some([7, 3]));
+        // More than all pages that are kept.
+        let long: Vec<u8> = (0..40_000).map(|at| (at / 7) as u8).collect();
+        assert_eq!(read(&own, &long, 40_000).as_ref(), Some(&long));
+        assert_eq!(read(&Asked::new(), &long, 40_000).as_ref(), Some(&long));
     }
 
     #[test]
@@ -143,8 +193,9 @@ mod tests {
         let own = unsafe { Own::new() };
         for address in [0, 8, 1 << 47, usize::MAX - 7] {
             assert_eq!(own.words([address]), None, "{address:x}");
-            assert_eq!(Asked.words([address]), None, "{address:x}");
-            assert_eq!(Asked.bytes(address, 8, &mut |_| {}), None, "{address:x}");
+            assert_eq!(Asked::new().words([address]), None, "{address:x}");
+            let bytes = Asked::new().bytes(address, 8, &mut |_| {});
+            assert_eq!(bytes, None, "{address:x}");
         }
         // A page of the process's own that nobody may read.
         // SAFETY: a new mapping, which nobody else knows.
@@ -158,6 +209,6 @@ mod tests {
                 0,
             )
         };
-        assert_eq!(Asked.words([page.addr()]), None);
+        assert_eq!(Asked::new().words([page.addr()]), None);
     }
 }

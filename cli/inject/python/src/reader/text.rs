@@ -80,7 +80,7 @@ mod tests {
             characters,
             width,
         };
-        text.read(&Asked)
+        text.read(&Asked::new())
     }
 
     #[test]
