@@ -11,6 +11,7 @@ mod isolation;
 mod kinds;
 mod limits;
 mod output;
+mod python;
 mod quiet;
 mod races;
 mod recorded;

@@ -12,6 +12,9 @@ pub mod __inject;
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+#[doc(hidden)]
+#[path = "script.rs"]
+pub mod __script;
 mod allow;
 mod capture;
 pub mod case;

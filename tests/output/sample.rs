@@ -129,8 +129,8 @@ pub(crate) fn frame(function: &str, file: &str, line: u32, column: u32) -> Frame
         line: Some(line),
         column: Some(column),
         module: Some("train-0123456789abcdef".to_owned()),
-        offset: None,
         owner: Owner::User,
+        ..Frame::default()
     }
 }
 

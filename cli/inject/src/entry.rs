@@ -27,7 +27,12 @@ fn attach() {
     let Some(settings) = Settings::of_this_process() else {
         return;
     };
+    // First: the driver's first calls follow at once. A Python that comes after them is no program's.
+    let python = gpu_leak_python::install();
     if let Some(attached) = __inject::attach(&settings) {
+        if let Err(unsupported) = python {
+            attached.note(unsupported.to_string());
+        }
         ending::install(attached);
         watcher::start(attached, &settings);
     }

@@ -132,9 +132,8 @@ fn frame(function: &str, file: &str, line: u32) -> Frame {
         file: Some(file.to_owned()),
         line: Some(line),
         column: Some(22),
-        module: None,
-        offset: None,
         owner: Owner::User,
+        ..Frame::default()
     }
 }
 

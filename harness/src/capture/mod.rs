@@ -12,6 +12,8 @@ pub(crate) mod replay;
 pub(crate) mod thread;
 mod unwind;
 
+pub use unwind::{Reader, install};
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ledger;

@@ -267,7 +267,7 @@ fn new_symbols() -> Vec<Line> {
     let mut lines = Vec::new();
     for stack in written.stack..end {
         let is_new = |address| written.addresses.insert(address);
-        let new = symbols::by_address(stacks.frames(StackId(stack)), &own_sources, is_new);
+        let new = symbols::by_word(stacks.frames(StackId(stack)), &own_sources, is_new);
         lines.extend(new.into_iter().map(|(address, frames)| {
             let frames = frames.into_iter().map(without_this_machine).collect();
             Line::Symbol(Symbol { address, frames })

@@ -25,7 +25,7 @@ use crate::recording::Replay;
 use crate::report;
 use crate::report::allocators::{self, Allocator};
 use crate::report::model::{Frame, Owner, Report, Site};
-use crate::report::symbols::up_to_the_start;
+use crate::report::symbols::assembled;
 
 /// Judges every check in the recording at `path`, where what `allowed` says may stay.
 pub(crate) fn replay(path: &Path, allowed: &[Entry]) -> io::Result<Replay> {
@@ -269,17 +269,18 @@ struct Recorded<'a> {
 
 impl Recorded<'_> {
     fn frames(&self, stack: StackId) -> Vec<Frame> {
-        let addresses = self.ledger.stacks().frames(stack).iter();
-        up_to_the_start(
-            addresses.flat_map(|address| match self.symbols.get(address) {
-                Some(frames) => frames.clone(),
-                None => vec![Frame {
-                    offset: Some(*address as u64),
+        let words = self.ledger.stacks().frames(stack).iter();
+        assembled(words.map(|word| {
+            let frames = self.symbols.get(word).cloned();
+            let unknown = || {
+                vec![Frame {
+                    offset: Some(*word as u64),
                     owner: Owner::Native,
                     ..Frame::default()
-                }],
-            }),
-        )
+                }]
+            };
+            (*word, frames.unwrap_or_else(unknown))
+        }))
     }
 }
 

@@ -19,6 +19,7 @@ mod name;
 mod physical;
 mod record;
 mod scopes;
+pub mod script;
 mod shared;
 mod stack;
 mod stripes;

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use super::escape::spelled_out;
 use super::location;
-use super::model::Frame;
+use super::model::{Frame, Language};
 use super::style::Style;
 use super::workspace::Workspace;
 
@@ -87,7 +87,7 @@ pub(super) fn write(
     };
     let number = line.to_string();
     let empty = " ".repeat(number.len());
-    let shown = Marked::new(&source.text, frame.column);
+    let shown = Marked::new(&source.text, frame.column, frame.language);
     writeln!(out, "{blue}{number:>5} |{blue:#} {}", shown.text)?;
     let edited = if source.edited {
         " (the file changed after the build)"
@@ -103,19 +103,23 @@ pub(super) fn write(
     )
 }
 
-/// How long the path is that `text` begins with, in bytes: `sys::cuMemAlloc_v2`. Else its first
-/// character.
-fn path_length(text: &str) -> usize {
+/// How long the path is that `text` begins with, in bytes: `sys::cuMemAlloc_v2`, in Python
+/// `torch.empty`. Else its first character.
+fn path_length(text: &str, language: Language) -> usize {
+    let joint = match language {
+        Language::Compiled => "::",
+        Language::Python => ".",
+    };
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let word = |text: &str| text.find(|c| !is_part(c)).unwrap_or(text.len());
     let mut length = word(text);
     if length == 0 {
         return text.chars().next().map_or(0, char::len_utf8);
     }
-    while let Some(next) = text[length..].strip_prefix("::")
+    while let Some(next) = text[length..].strip_prefix(joint)
         && next.starts_with(is_part)
     {
-        length += 2 + word(next);
+        length += joint.len() + word(next);
     }
     length
 }
@@ -130,7 +134,7 @@ struct Marked {
 
 impl Marked {
     /// Marks the word of `line` at the byte `column`, counted from 1 as debug information does.
-    fn new(line: &str, column: Option<u32>) -> Self {
+    fn new(line: &str, column: Option<u32>, language: Language) -> Self {
         let start = match column {
             Some(column @ 1..) => (column as usize - 1).min(line.len()),
             _ => line.len(),
@@ -138,7 +142,7 @@ impl Marked {
         let is_boundary = |at: &usize| line.is_char_boundary(*at);
         let start = (0..=start).rev().find(is_boundary).unwrap_or(0);
         let (before, rest) = line.split_at(start);
-        let (word, after) = rest.split_at(path_length(rest));
+        let (word, after) = rest.split_at(path_length(rest, language));
 
         let shown = |part: &str| -> Vec<char> {
             spelled_out(part.replace('\t', "    ").chars())

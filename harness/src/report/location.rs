@@ -1,7 +1,7 @@
 //! How reports name a frame.
 
 use super::escape;
-use super::model::{Frame, Owner, Site};
+use super::model::{Frame, Language, Owner, Site};
 
 /// How many callers are named.
 const CALLERS: usize = 6;
@@ -74,11 +74,19 @@ impl Frame {
     }
 }
 
-/// `src/optim.rs:88:22`; without line tables `optim::Adam::step in train`.
+/// `src/optim.rs:88:22`, `train.py:31:9 in Trainer.step`; without line tables
+/// `optim::Adam::step in train`.
 pub(super) fn full(frame: &Frame) -> String {
+    let function = match &frame.function {
+        // As Python's own tracebacks have it.
+        Some(function) if frame.language == Language::Python && !is_top_level(function) => {
+            format!(" in {}", escape::name(function))
+        }
+        _ => String::new(),
+    };
     match (position(frame), frame.column) {
-        (Some(position), Some(column)) => format!("{position}:{column}"),
-        (Some(position), None) => position,
+        (Some(position), Some(column)) => format!("{position}:{column}{function}"),
+        (Some(position), None) => position + &function,
         (None, _) => match &frame.module {
             Some(module) if frame.function.is_some() => {
                 format!("{} in {}", name(frame), escape::name(module))
@@ -99,13 +107,20 @@ fn caller(frame: &Frame, test: &str) -> String {
     }
 }
 
-/// Whether the name would add nothing: the test itself, or a closure whose path the line tables
-/// do not have.
+/// Whether the name would add nothing: the test itself, a file's top level, or a closure whose path
+/// the line tables do not have.
 fn is_known_by_its_line(frame: &Frame, test: &str) -> bool {
     let path = frame.function.as_deref().unwrap_or_default();
     let inside = path.split_once("::").map_or(path, |(_, inside)| inside);
     let rest = inside.strip_prefix(test);
-    path.starts_with('{') || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+    path.starts_with('{')
+        || is_top_level(path)
+        || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// What Python calls the lines of a file that are in no function.
+fn is_top_level(function: &str) -> bool {
+    function == "<module>"
 }
 
 /// `src/optim.rs:88`

@@ -11,6 +11,7 @@ mod finding;
 mod headline;
 mod help;
 mod holder;
+mod interleave;
 pub mod json;
 mod libraries;
 mod location;

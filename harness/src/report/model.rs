@@ -302,6 +302,27 @@ pub struct Frame {
     pub offset: Option<u64>,
     /// Whose code it is.
     pub owner: Owner,
+    /// What it is written in.
+    #[serde(default, skip_serializing_if = "Language::is_compiled")]
+    pub language: Language,
+}
+
+/// What a frame's function is written in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Language {
+    /// Anything that is compiled to machine code.
+    #[default]
+    Compiled,
+    /// Python.
+    Python,
+}
+
+impl Language {
+    fn is_compiled(&self) -> bool {
+        *self == Self::Compiled
+    }
 }
 
 /// Whose code a frame is.
@@ -311,9 +332,9 @@ pub enum Owner {
     /// The user's.
     #[default]
     User,
-    /// A crate from a registry or a git checkout.
+    /// A crate from a registry or a git checkout, an installed package of Python's.
     Dependency,
-    /// Rust's own libraries.
+    /// Rust's or Python's own libraries.
     Std,
     /// NVIDIA's libraries.
     Cuda,

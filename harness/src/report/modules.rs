@@ -29,19 +29,22 @@ impl Module {
         address - self.addresses.start
     }
 
-    /// Whether the system brought it: its sources are not on this machine, even where debug
-    /// information names them.
-    pub(super) fn is_of_the_system(&self) -> bool {
-        [
-            "/lib",
-            "/lib32",
-            "/lib64",
-            "/usr/lib",
-            "/usr/lib32",
-            "/usr/lib64",
-        ]
-        .iter()
-        .any(|folder| self.path.starts_with(folder))
+    /// Whether the system or an installed Python brought it: its sources are not on this machine,
+    /// even where debug information names them.
+    pub(super) fn is_installed(&self) -> bool {
+        let path = self.path.to_str().unwrap_or_default();
+        let of_python = ["/site-packages/", "/dist-packages/", "/lib-dynload/"];
+        of_python.iter().any(|folder| path.contains(folder))
+            || [
+                "/lib",
+                "/lib32",
+                "/lib64",
+                "/usr/lib",
+                "/usr/lib32",
+                "/usr/lib64",
+            ]
+            .iter()
+            .any(|folder| self.path.starts_with(folder))
     }
 }
 
@@ -120,7 +123,19 @@ b000-c000 r-xp 00000000 00:00 0 [vdso]
             (library.name(), library.offset(0x8010)),
             ("libcublas.so.13", 0x10)
         );
-        assert!(library.is_of_the_system() && !program.is_of_the_system());
+        assert!(library.is_installed() && !program.is_installed());
+        for (path, installed) in [
+            (
+                "/venv/lib/python3.12/site-packages/torch/lib/libc10.so",
+                true,
+            ),
+            ("/opt/lib/python3.12/lib-dynload/_ctypes.so", true),
+            ("/home/ann/build/my_extension.so", false),
+        ] {
+            let maps = format!("1000-2000 r-xp 00000000 08:01 11 {path}\n");
+            let modules = Modules::parse(&maps);
+            assert_eq!(modules.find(0x1000).unwrap().is_installed(), installed);
+        }
     }
 
     #[test]

@@ -34,6 +34,29 @@ pub(super) fn owner(evidence: Evidence<'_>) -> Owner {
     }
 }
 
+/// Whose code a Python file is.
+pub(super) fn of_python(file: &str) -> Owner {
+    let is_installed = |folder| file.contains(folder);
+    if ["/site-packages/", "/dist-packages/"]
+        .into_iter()
+        .any(is_installed)
+    {
+        Owner::Dependency
+    } else if file.starts_with("<frozen ") || is_python_library(file) {
+        Owner::Std
+    } else {
+        Owner::User
+    }
+}
+
+/// Python's own library: below `lib/python3.12`, or in `lib/python312.zip`.
+fn is_python_library(file: &str) -> bool {
+    file.split_once("/lib/python3").is_some_and(|(_, rest)| {
+        let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        rest.trim_start_matches('t').starts_with('/') || rest.starts_with("zip/")
+    })
+}
+
 /// Whether a library of this name is NVIDIA's.
 pub(super) fn is_cuda_library(name: &str) -> bool {
     libraries::of_file(name).is_some_and(|library| library.sort != Sort::Other)
@@ -46,7 +69,7 @@ fn of_file(file: &str, module: Option<&Module>) -> Owner {
         Owner::Std
     } else if is_dependency_source(file) {
         Owner::Dependency
-    } else if module.is_some_and(Module::is_of_the_system) {
+    } else if module.is_some_and(Module::is_installed) {
         Owner::Native
     } else {
         Owner::User

@@ -1,6 +1,8 @@
 //! A raw stack cut down to what concerns its reader.
 
-use super::model::{Frame, Owner, Site};
+use std::borrow::Cow;
+
+use super::model::{Frame, Language, Owner, Site};
 use super::{holder, symbols};
 use crate::ledger::Kind;
 
@@ -145,10 +147,12 @@ fn is_start_up(frame: &Frame) -> bool {
 }
 
 /// Which frame is the user's line: the innermost one with a file of theirs; where no such file
-/// is known, the innermost one of a program or library that is neither Rust's nor CUDA's.
+/// is known, the innermost one of an installed Python package, else the innermost one of a program
+/// or library that is neither Rust's nor CUDA's.
 fn user(frames: &[Frame]) -> Option<usize> {
     let first = |wanted: fn(&Frame) -> bool| frames.iter().position(wanted);
     first(|frame| frame.owner == Owner::User && frame.file.is_some())
+        .or_else(|| first(|frame| frame.language == Language::Python && frame.owner != Owner::Std))
         .or_else(|| first(|frame| !matches!(frame.owner, Owner::Cuda | Owner::Std)))
         .or_else(|| first(|frame| frame.owner != Owner::Cuda))
 }
@@ -158,21 +162,31 @@ fn user(frames: &[Frame]) -> Option<usize> {
 ///
 /// FNV-1a of 64 bits ([its authors' page](http://www.isthe.com/chongo/tech/comp/fnv/)) over the
 /// kind's name and each frame's function, else its module, each with a zero byte behind it.
-/// Rust's own frames are left out: they change with its releases.
+/// Rust's own frames are left out: they change with its releases. So are Python's.
 fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
     let lasting = frames.iter().filter(|frame| frame.owner != Owner::Std);
     let names = lasting.map(|frame| match (&frame.function, &frame.module) {
-        (Some(function), _) => bare_name(function),
-        (None, Some(module)) => module,
-        (None, None) => "",
+        (Some(function), _) if frame.language == Language::Python => python_name(frame, function),
+        (Some(function), _) => bare_name(function).into(),
+        (None, Some(module)) => module.into(),
+        (None, None) => "".into(),
     });
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    for name in std::iter::once(kind.name()).chain(names) {
+    for name in std::iter::once(kind.name().into()).chain(names) {
         for byte in name.bytes().chain([0]) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
     format!("1-{hash:016x}")
+}
+
+/// `optim:Adam.step`: where the file lies differs between machines, and a package is its folder.
+fn python_name<'a>(frame: &Frame, function: &str) -> Cow<'a, str> {
+    let file = frame.file.as_deref().unwrap_or_default();
+    let module = file.strip_suffix(".py").unwrap_or(file);
+    let module = module.strip_suffix("/__init__").unwrap_or(module);
+    let stem = module.rsplit('/').next().unwrap_or(module);
+    format!("{stem}:{function}").into()
 }
 
 /// `step` of `<optim::Adam<T> as optim::Optimizer>::step::<f32>`, `{` of any closure.

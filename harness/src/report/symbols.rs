@@ -1,4 +1,4 @@
-//! From return addresses to frames.
+//! From the words of a stack to frames.
 //!
 //! Reading debug information is the slow part of a report, so an address is looked up once in
 //! a process.
@@ -9,27 +9,28 @@ use std::sync::{Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use super::model::{Frame, Owner};
+use super::interleave::{ScriptFrame, interleaved};
+use super::model::{Frame, Language, Owner};
 use super::modules::{Module, Modules};
 use super::owner::{self, Evidence};
 use super::site::bare_name;
 use super::symbol_table::SymbolTable;
 use super::workspace::Workspace;
 use crate::device::dl;
+use crate::ledger::script::{self, ScriptLine};
 
-/// The frames of the return addresses `raw`, innermost first, inlined ones included, up to the
-/// one from which on the runtime was starting a thread or a test.
+/// The frames of the stack `raw`, innermost first, inlined ones included, up to the one from which
+/// on the runtime was starting a thread or a test.
 ///
 /// To the user, a file with one of `own_sources` in its path belongs to a
 /// [dependency](Owner::Dependency).
 pub(super) fn frames(raw: &[usize], own_sources: &[&str]) -> Vec<Frame> {
-    let all = by_address(raw, own_sources, |_| true);
-    up_to_the_start(all.into_iter().flat_map(|(_, frames)| frames))
+    assembled(by_word(raw, own_sources, |_| true))
 }
 
-/// The frames of each of the return addresses `raw` that is `wanted`, as far as they matter to
+/// The frames of each word of the stack `raw` that is `wanted`, as far as they matter to
 /// [`frames`].
-pub(crate) fn by_address(
+pub(crate) fn by_word(
     raw: &[usize],
     own_sources: &[&str],
     mut wanted: impl FnMut(usize) -> bool,
@@ -38,18 +39,37 @@ pub(crate) fn by_address(
     let known = known.get_or_insert_default();
     let workspace = Workspace::current();
     let mut all = Vec::new();
-    for &address in raw {
-        let frames = known.at(address);
-        let is_last = frames.iter().any(begins_a_thread);
-        if wanted(address) {
+    let mut started = false;
+    for &word in raw {
+        let line = script::line(word).map(|line| vec![of_line(&line)]);
+        let frames = match &line {
+            Some(frames) => frames,
+            None if started => continue,
+            None => {
+                let frames = known.at(word);
+                started = frames.iter().any(begins_a_thread);
+                frames
+            }
+        };
+        if wanted(word) {
             let shown = |frame| shown(frame, own_sources, workspace);
-            all.push((address, frames.iter().map(shown).collect()));
-        }
-        if is_last {
-            break;
+            all.push((word, frames.iter().map(shown).collect()));
         }
     }
     all
+}
+
+/// The frame of a line of an interpreted program.
+fn of_line(line: &ScriptLine) -> Frame {
+    Frame {
+        function: Some(line.function.clone()),
+        file: Some(line.file.clone()),
+        line: line.line,
+        column: line.column,
+        owner: owner::of_python(&line.file),
+        language: Language::Python,
+        ..Frame::default()
+    }
 }
 
 /// A frame as reports show it.
@@ -64,9 +84,22 @@ fn shown(frame: &Frame, own_sources: &[&str], workspace: &Workspace) -> Frame {
     frame
 }
 
-/// `frames` without those of the runtime that starts a thread or a test.
-pub(crate) fn up_to_the_start(frames: impl Iterator<Item = Frame>) -> Vec<Frame> {
-    frames.take_while(|frame| !begins_a_thread(frame)).collect()
+/// The frames of a stack from those of its words, without those of the runtime that starts a thread
+/// or a test.
+pub(crate) fn assembled(words: impl IntoIterator<Item = (usize, Vec<Frame>)>) -> Vec<Frame> {
+    let (mut native, mut lines) = (Vec::new(), Vec::new());
+    for (word, frames) in words {
+        if script::is_script(word) {
+            let outermost = script::is_outermost(word);
+            let line = |frame| ScriptFrame { frame, outermost };
+            lines.extend(frames.into_iter().map(line));
+        } else {
+            native.extend(frames);
+        }
+    }
+    let start = native.iter().position(begins_a_thread);
+    native.truncate(start.unwrap_or(native.len()));
+    interleaved(native, lines)
 }
 
 /// Std's and libtest's marker: what lies further out than it is the runtime's.
@@ -169,6 +202,7 @@ fn look_up(address: usize, call: usize, module: Option<&Module>) -> Vec<Frame> {
             file,
             line: symbol.lineno(),
             column: symbol.colno(),
+            language: Language::Compiled,
         });
     });
     if frames.is_empty() {

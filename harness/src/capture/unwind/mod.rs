@@ -9,6 +9,9 @@
 //!
 //! Nothing is symbolised here, and frames of CUPTI and the driver stay in: a report trims them by
 //! module and function, which no fixed count could.
+//!
+//! Where a [reader of an interpreter](script) is installed, the lines at which the interpreted
+//! program stands follow the return addresses.
 
 #![expect(
     unsafe_code,
@@ -24,8 +27,12 @@ mod exact;
     path = "none.rs"
 )]
 mod framehop;
+mod script;
+
+pub use self::script::{Reader, install};
 
 use self::framehop as quick;
+use self::script::Joined;
 use crate::ledger::Stacks;
 use crate::ledger::event::StackId;
 
@@ -75,27 +82,38 @@ pub(super) fn stack(stacks: &Stacks) -> StackId {
     let Some(caller) = quick::walk(&here, &mut key) else {
         return exact_stack(stacks);
     };
-    let seen = stacks.find(key.as_slice());
-    seen.unwrap_or_else(|| first_sight(stacks, &key, caller))
+    let Some(reader) = script::reader() else {
+        let seen = stacks.find(key.as_slice());
+        return seen.unwrap_or_else(|| stacks.intern(first_sight(&key, caller).as_slice()));
+    };
+    let joined = Joined::new(&key, reader);
+    let seen = stacks.find(joined.as_slice());
+    seen.unwrap_or_else(|| {
+        let frames = first_sight(&key, caller);
+        stacks.intern(joined.behind(&frames).as_slice())
+    })
 }
 
 /// The same from the exact engine alone.
 pub(super) fn exact_stack(stacks: &Stacks) -> StackId {
     let mut frames = Frames::new();
     exact::walk(0, &mut frames);
-    stacks.intern(frames.as_slice())
+    match script::reader() {
+        Some(reader) => stacks.intern(Joined::new(&frames, reader).as_slice()),
+        None => stacks.intern(frames.as_slice()),
+    }
 }
 
 /// What `exact` says of this stack, from the caller whose stack pointer is `caller` on.
 #[cold]
 #[inline(never)]
-fn first_sight(stacks: &Stacks, key: &Frames, caller: usize) -> StackId {
+fn first_sight(key: &Frames, caller: usize) -> Frames {
     let mut frames = Frames::new();
     exact::walk(caller, &mut frames);
     if frames.as_slice() != key.as_slice() {
         quick::differed();
     }
-    stacks.intern(frames.as_slice())
+    frames
 }
 
 #[cfg(test)]

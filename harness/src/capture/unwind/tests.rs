@@ -61,3 +61,36 @@ fn threads_may_walk_at_once() {
         }
     });
 }
+
+#[test]
+#[cfg(target_pointer_width = "64")]
+fn the_lines_of_an_interpreted_program_are_a_part_of_the_stack() {
+    use super::Frames;
+    use super::script::Joined;
+    use crate::ledger::script::{self, ScriptLine};
+
+    fn reader(words: &mut [usize]) -> usize {
+        let line = ScriptLine {
+            file: "train.py".to_owned(),
+            function: "step".to_owned(),
+            line: Some(31),
+            column: None,
+        };
+        words[0] = line.intern().unwrap().word(true);
+        // More than fit are cut off.
+        words.len() + 1
+    }
+    let mut frames = Frames::new();
+    frames.push(11);
+    frames.push(12);
+    let joined = Joined::new(&frames, reader);
+    assert_eq!(joined.as_slice()[..2], [11, 12]);
+    let line = script::line(joined.as_slice()[2]).unwrap();
+    assert_eq!((&*line.file, line.line), ("train.py", Some(31)));
+
+    let mut others = Frames::new();
+    others.push(13);
+    let behind = joined.behind(&others);
+    assert_eq!(behind.as_slice()[0], 13);
+    assert_eq!(behind.as_slice()[1..], joined.as_slice()[2..]);
+}

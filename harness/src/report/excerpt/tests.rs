@@ -1,9 +1,9 @@
 use std::fs;
 
-use super::{Marked, SourceLine, Sources, WIDEST};
+use super::{Language, Marked, SourceLine, Sources, WIDEST};
 
 fn marked(line: &str, column: u32) -> (String, String) {
-    let shown = Marked::new(line, Some(column));
+    let shown = Marked::new(line, Some(column), Language::Compiled);
     let mark = " ".repeat(shown.start) + &"^".repeat(shown.length);
     (shown.text, mark)
 }
@@ -31,6 +31,13 @@ fn tabs_and_control_characters_keep_the_mark_in_its_place() {
 }
 
 #[test]
+fn a_python_path_is_marked_to_its_end() {
+    let line = "held.append(torch.empty(16))";
+    let shown = Marked::new(line, Some(13), Language::Python);
+    assert_eq!((shown.start, shown.length), (12, "torch.empty".len()));
+}
+
+#[test]
 fn columns_count_bytes() {
     let (_, mark) = marked("let größe = take();", 15);
     assert_eq!(mark, "            ^^^^");
@@ -41,7 +48,7 @@ fn a_column_that_is_no_place_marks_nothing() {
     for column in [0, 99] {
         assert_eq!(marked("take();", column).1, "", "{column}");
     }
-    assert_eq!(Marked::new("take();", None).length, 0);
+    assert_eq!(Marked::new("take();", None, Language::Compiled).length, 0);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use super::{Evidence, is_cuda_library, owner};
+use super::{Evidence, is_cuda_library, of_python, owner};
 use crate::report::model::Owner;
 
 fn of_file(file: &str) -> Owner {
@@ -115,5 +115,29 @@ fn cudas_libraries_are_known_by_name() {
         "train",
     ] {
         assert!(!is_cuda_library(name), "{name}");
+    }
+}
+
+#[test]
+fn python_files_are_told_apart_by_their_folders() {
+    for (file, owner) in [
+        ("train.py", Owner::User),
+        ("/home/ann/python3.12/train.py", Owner::User),
+        ("<stdin>", Owner::User),
+        ("/tmp/ipykernel_12/345.py", Owner::User),
+        (
+            "/venv/lib/python3.12/site-packages/torch/_ops.py",
+            Owner::Dependency,
+        ),
+        (
+            "/usr/lib/python3/dist-packages/numpy/__init__.py",
+            Owner::Dependency,
+        ),
+        ("/usr/lib/python3.12/asyncio/runners.py", Owner::Std),
+        ("/opt/python/lib/python3.14t/threading.py", Owner::Std),
+        ("/usr/lib/python312.zip/threading.py", Owner::Std),
+        ("<frozen importlib._bootstrap>", Owner::Std),
+    ] {
+        assert_eq!(of_python(file), owner, "{file}");
     }
 }

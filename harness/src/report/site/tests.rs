@@ -1,6 +1,6 @@
 use super::{bare_name, fingerprint, site, trimmed, user};
 use crate::ledger::Kind;
-use crate::report::model::{Frame, Owner};
+use crate::report::model::{Frame, Language, Owner};
 
 fn frame(owner: Owner, function: &str) -> Frame {
     Frame {
@@ -240,4 +240,43 @@ fn an_address_outside_every_module_is_a_frame_without_a_name() {
     assert_eq!(site.frames.len(), 1, "{site:?}");
     assert_eq!(site.frames[0].owner, Owner::Native);
     assert_eq!(site.frames[0].function, None);
+}
+
+fn python(owner: Owner, file: &str, function: &str) -> Frame {
+    Frame {
+        function: Some(function.to_owned()),
+        file: Some(file.to_owned()),
+        line: Some(3),
+        owner,
+        language: Language::Python,
+        ..Frame::default()
+    }
+}
+
+#[test]
+fn a_python_program_s_line_is_the_innermost_that_is_nobody_else_s() {
+    let native = nameless(Owner::Native, "libtorch_cuda.so");
+    let package = python(Owner::Dependency, "/venv/site-packages/torch/nn.py", "to");
+    let library = python(Owner::Std, "/usr/lib/python3.12/functools.py", "wrapper");
+    let own = python(Owner::User, "train.py", "step");
+    let mut frames = vec![native, library, package, own];
+    assert_eq!(user(&frames), Some(3));
+    frames.pop();
+    assert_eq!(user(&frames), Some(2));
+    frames.pop();
+    assert_eq!(user(&frames), Some(0));
+}
+
+#[test]
+fn a_python_frame_s_fingerprint_is_of_its_module_and_function() {
+    let of = |file: &str, function: &str| {
+        fingerprint(Kind::Linear, &[python(Owner::User, file, function)])
+    };
+    let step = of("/home/ann/train.py", "Trainer.step.<locals>.<lambda>");
+    assert_eq!(step, of("work/train.py", "Trainer.step.<locals>.<lambda>"));
+    assert_ne!(step, of("work/train.py", "Trainer.step.<locals>.inner"));
+    assert_ne!(step, of("work/test.py", "Trainer.step.<locals>.<lambda>"));
+    let package = of("/home/ann/model/__init__.py", "make");
+    assert_eq!(package, of("model/__init__.py", "make"));
+    assert_ne!(package, of("/home/ann/data/__init__.py", "make"));
 }

@@ -1,0 +1,166 @@
+//! The interpreter of this process: found by the names it exports, and read only where it is one
+//! that is known.
+
+#![expect(unsafe_code, reason = "CPython is a C library")]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::transmute_copy;
+
+use super::frames::Types;
+use super::layout::{self, Layout, Told};
+use super::memory::{Asked, Memory};
+use crate::{Unsupported, Version};
+
+/// An interpreter whose frames can be read.
+#[derive(Debug)]
+pub(super) struct Interpreter {
+    pub(super) version: Version,
+    pub(super) layout: &'static Layout,
+    pub(super) types: Types,
+    /// `PyGILState_GetThisThreadState`
+    this_thread: extern "C" fn() -> *mut c_void,
+    /// `Py_IsFinalizing`
+    is_finalizing: extern "C" fn() -> c_int,
+}
+
+impl Interpreter {
+    /// The interpreter that this process has loaded, if there is one.
+    pub(super) fn find() -> Result<Option<Self>, Unsupported> {
+        let Some(version) = version() else {
+            return Ok(None);
+        };
+        match Self::known(&version) {
+            Ok(known) => Ok(Some(known)),
+            Err(why) => Err(Unsupported { version, why }),
+        }
+    }
+
+    fn known(version: &Version) -> Result<Self, &'static str> {
+        const UNKNOWN: &str = "has a layout that this release does not know";
+        const CHANGED: &str = "does not have the layout of its release";
+
+        if version.full.contains(['a', 'b']) {
+            return Err("is an early version, whose layout may still change");
+        }
+        let is_three = version.major == 3;
+        let layout = layout::of(version.minor).filter(|_| is_three);
+        let layout = layout.ok_or(UNKNOWN)?;
+        // SAFETY: the documented signatures; both are the interpreter's for good.
+        let functions = unsafe {
+            let finalizing = function(c"Py_IsFinalizing");
+            (
+                function(c"PyGILState_GetThisThreadState"),
+                finalizing.or_else(|| function(c"_Py_IsFinalizing")),
+            )
+        };
+        let (Some(this_thread), Some(is_finalizing)) = functions else {
+            return Err(UNKNOWN);
+        };
+        let object = |name| address(name).ok_or(UNKNOWN);
+        let types = Types {
+            code: object(c"PyCode_Type")?,
+            string: object(c"PyUnicode_Type")?,
+            bytes: object(c"PyBytes_Type")?,
+        };
+        // An object begins with its references and its type, unless the build traces references.
+        let class = object(c"PyType_Type")?;
+        if Asked::new().words([types.code + 8]) != Some([class]) {
+            return Err("is built to trace references");
+        }
+        if let Some(told) = &layout.told {
+            check_told(version, layout, told, object(c"_PyRuntime")?)?.ok_or(CHANGED)?;
+        }
+        Ok(Self {
+            version: version.clone(),
+            layout,
+            types,
+            this_thread,
+            is_finalizing,
+        })
+    }
+
+    /// The address of the calling thread's state; none where it has none, or where Python is
+    /// shutting down and takes the states of other threads away.
+    pub(super) fn this_thread(&self) -> Option<usize> {
+        // Neither waits for a lock, nor needs the interpreter's: the one reads a flag, the other a
+        // thread-local.
+        if (self.is_finalizing)() != 0 {
+            return None;
+        }
+        let state = (self.this_thread)();
+        (!state.is_null()).then(|| state.expose_provenance())
+    }
+}
+
+/// Whether what the interpreter tells of itself in `_Py_DebugOffsets`, with which its `_PyRuntime`
+/// begins, is what the layout says.
+fn check_told(
+    version: &Version,
+    layout: &Layout,
+    told: &Told,
+    runtime: usize,
+) -> Result<Option<()>, &'static str> {
+    const COOKIE: usize = usize::from_le_bytes(*b"xdebugpy");
+
+    let memory = Asked::new();
+    let word = |number: usize| memory.words([runtime + 8 * number]).map(|[word]| word);
+    if word(0) != Some(COOKIE) {
+        return Ok(None);
+    }
+    let is_version = word(1).is_some_and(|hex| {
+        (hex >> 24 & 0xff, hex >> 16 & 0xff) == (version.major.into(), version.minor.into())
+    });
+    if word(2) != Some(0) {
+        return Err("runs threads without a lock");
+    }
+    let (frame, code) = (&layout.frame, &layout.code);
+    let rows = [
+        (told.thread, layout.thread),
+        (told.previous, frame.previous),
+        (told.code, frame.code),
+        (told.instruction, frame.instruction),
+        (told.owner, frame.owner.unwrap_or_default()),
+        (told.file, code.file),
+        (told.function, code.function),
+        (told.table, code.table),
+        (told.first_line, code.first_line),
+        (told.instructions, code.instructions),
+    ];
+    let agree = rows.iter().all(|(at, is)| word(*at) == Some(*is));
+    Ok((is_version && agree).then_some(()))
+}
+
+/// The interpreter's release, by the text with which it names itself: `3.12.3 (main, …) [GCC …]`.
+fn version() -> Option<Version> {
+    // What other implementations of Python do not have.
+    address(c"_PyRuntime")?;
+    // SAFETY: the documented signature. It writes the same text to the same place each time.
+    let name: extern "C" fn() -> *const c_char = unsafe { function(c"Py_GetVersion") }?;
+    // SAFETY: a text of the interpreter's own, which ends with a zero byte and stays.
+    let text = unsafe { CStr::from_ptr(name()) }.to_str().ok()?;
+    let full = text.split_whitespace().next()?;
+    let mut parts = full.split('.');
+    Some(Version {
+        major: parts.next()?.parse().ok()?,
+        minor: parts.next()?.parse().ok()?,
+        full: full.to_owned(),
+    })
+}
+
+/// The function that this process knows by that name.
+///
+/// # Safety
+///
+/// `F` is a function pointer of its type.
+unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: the caller vouches for the type, which is that of a pointer.
+    address(name).map(|address| unsafe { transmute_copy::<usize, F>(&address) })
+}
+
+/// The address that this process knows by that name.
+fn address(name: &CStr) -> Option<usize> {
+    // SAFETY: looks a name up among those that are loaded.
+    let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!address.is_null()).then(|| address.expose_provenance())
+}

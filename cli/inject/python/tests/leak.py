@@ -1,0 +1,31 @@
+import ctypes
+import os
+import sys
+
+probe = ctypes.CDLL(sys.argv[1])
+room = ctypes.create_string_buffer(1 << 16)
+probe.probe_install(room, len(room))
+room = ctypes.create_string_buffer(1 << 16)
+
+
+class Trainer:
+    def __init__(self):
+        self.held = []
+
+    def step(self):
+        # What a report points at is the line, not the list.
+        self.held.append(
+            # The call below is where the stack is taken.
+            probe.probe_stack(room, len(room))
+        )
+
+def train(trainer):
+    trainer.step()
+
+
+train(Trainer())
+print("qualified" if sys.version_info >= (3, 11) else "plain")
+for frame in room.value.decode().splitlines():
+    file, line, _, function, _, _, language = frame.split("\t")
+    if language == "Python":
+        print(f"{os.path.basename(file)}:{line} in {function}")

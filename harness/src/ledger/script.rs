@@ -1,0 +1,126 @@
+//! Lines of interpreted programs, each kept once.
+//!
+//! A stack is made of words, which are return addresses. An interpreter's frames are none: the
+//! compiled code they run is the interpreter's. So a word may also stand for a line of the program
+//! that is interpreted, and tells so by its highest bit, which no address of a program has.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+/// Set in a word that stands for a line. Not used where addresses can have it.
+const TAG: usize = if usize::BITS == 64 { 1 << 63 } else { 0 };
+/// Set beside it where compiled code began the evaluation, not another line.
+const OUTERMOST: usize = TAG >> 1;
+/// How many distinct lines are kept; programs that write themselves never end to bring new ones.
+const MOST: usize = 1 << 20;
+
+/// A line of an interpreted program, where a frame stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ScriptLine {
+    /// As the interpreter names it: `/home/ann/train.py`, `<stdin>`.
+    pub file: String,
+    /// `Trainer.step`
+    pub function: String,
+    /// From 1.
+    pub line: Option<u32>,
+    /// From 1, in bytes.
+    pub column: Option<u32>,
+}
+
+impl ScriptLine {
+    /// The number of this line; none where no more can be kept.
+    #[must_use]
+    pub fn intern(&self) -> Option<LineNumber> {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known.get_or_insert_default();
+        if let Some(number) = known.numbers.get(self) {
+            return Some(*number);
+        }
+        if TAG == 0 || known.lines.len() == MOST {
+            return None;
+        }
+        let number = LineNumber(known.lines.len() as u32);
+        let line = Arc::new(self.clone());
+        known.lines.push(Arc::clone(&line));
+        known.numbers.insert(line, number);
+        Some(number)
+    }
+}
+
+/// The number of a [`ScriptLine`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LineNumber(u32);
+
+impl LineNumber {
+    /// The word of a stack in which a frame stands there; `outermost` where compiled code, not
+    /// another line, called what is evaluated there.
+    #[must_use]
+    pub fn word(self, outermost: bool) -> usize {
+        TAG | self.0 as usize | if outermost { OUTERMOST } else { 0 }
+    }
+}
+
+/// Whether a word of a stack stands for a line.
+pub(crate) fn is_script(word: usize) -> bool {
+    word & TAG != 0
+}
+
+/// Whether compiled code began the evaluation that this line is a part of.
+pub(crate) fn is_outermost(word: usize) -> bool {
+    is_script(word) && word & OUTERMOST != 0
+}
+
+/// The line that a word stands for; none for an address, or a word of another process.
+pub(crate) fn line(word: usize) -> Option<Arc<ScriptLine>> {
+    if !is_script(word) {
+        return None;
+    }
+    let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let lines = &known.as_ref()?.lines;
+    lines.get(word & !(TAG | OUTERMOST)).cloned()
+}
+
+/// Of the process, as the addresses beside them.
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+
+#[derive(Debug, Default)]
+struct Known {
+    numbers: FxHashMap<Arc<ScriptLine>, LineNumber>,
+    lines: Vec<Arc<ScriptLine>>,
+}
+
+#[cfg(all(test, target_pointer_width = "64"))]
+mod tests {
+    use super::{ScriptLine, is_outermost, is_script, line};
+
+    fn at(line: u32) -> ScriptLine {
+        ScriptLine {
+            file: "train.py".to_owned(),
+            function: "step".to_owned(),
+            line: Some(line),
+            column: None,
+        }
+    }
+
+    #[test]
+    fn a_line_is_kept_once_and_found_by_its_word() {
+        let number = at(3).intern().unwrap();
+        assert_eq!(at(3).intern(), Some(number));
+        assert_ne!(at(4).intern(), Some(number));
+        for outermost in [false, true] {
+            let word = number.word(outermost);
+            assert_eq!(line(word).as_deref(), Some(&at(3)));
+            assert_eq!((is_script(word), is_outermost(word)), (true, outermost));
+        }
+    }
+
+    #[test]
+    fn an_address_is_no_line() {
+        let address = at as fn(_) -> _ as usize;
+        for word in [0, address, (1 << 47) - 1] {
+            assert!(!is_script(word) && !is_outermost(word));
+            assert_eq!(line(word), None);
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! An unmodified Python program is told its own lines.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use gpu_leak_check::report::json;
+use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_check::report::{Sources, Style, text};
+use gpu_leak_tests::fake::Fake;
+
+/// This folder.
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("python")
+}
+
+/// What `python3` leaves on a machine with a GPU, running a program of this folder that the driver
+/// has attached the library to, as people would read it; none where there is no `python3`.
+#[expect(clippy::print_stdout, reason = "says why nothing was tested")]
+fn told_of(program: &str) -> Option<(Report, String)> {
+    let tried = Command::new("python3")
+        .args([
+            "-c",
+            "import ctypes, sys; sys.exit(sys.version_info < (3, 11))",
+        ])
+        .output();
+    if !tried.is_ok_and(|output| output.status.success()) {
+        println!("skipped: no python3 of 3.11 or later with ctypes in PATH");
+        return None;
+    }
+    let machine = Fake::new();
+    let library = env::current_exe().expect("this program's path");
+    let library = library.with_file_name("libgpu_leak_inject.so");
+    let files = machine.folder().join("run");
+    // In a workspace, paths would be told relative to it.
+    let work = tempfile::tempdir().expect("a temporary folder");
+    fs::copy(folder().join(program), work.path().join(program)).expect("a copy");
+    let output = Command::new("python3")
+        .arg(program)
+        .current_dir(work.path())
+        .envs(machine.env())
+        .env("CUDA_INJECTION64_PATH", library)
+        .env("GPU_LEAK_INJECT", "{}")
+        .env("GPU_LEAK_CHECK_OUTPUT", &files)
+        .env_remove("CARGO_MANIFEST_DIR")
+        .output()
+        .expect("python3");
+    let wrong = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{wrong}");
+    let written = json_files(&files);
+    let [file] = &written[..] else {
+        panic!("one process writes one file: {written:?}\n{wrong}")
+    };
+    let mut file = json::read(file).expect("a run's file");
+    let report = file.reports.pop().expect("a report");
+    let how = text::Rendering {
+        style: Style::PLAIN,
+        sources: Sources::below(work.path()),
+    };
+    let told = text::to_string(&report, &how);
+    Some((report, told))
+}
+
+fn json_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = folder.read_dir().into_iter().flatten();
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let (folders, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
+    let is_lines = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "jsonl");
+    let inside = folders.iter().flat_map(|folder| json_files(folder));
+    inside.chain(files.into_iter().filter(is_lines)).collect()
+}
+
+#[test]
+fn a_leak_is_told_with_its_python_lines() {
+    let Some((report, told)) = told_of("train.py") else {
+        return;
+    };
+    assert_eq!(report.verdict, Verdict::Leaked);
+    let lines: Vec<_> = told.lines().map(str::trim_end).collect();
+    for expected in [
+        // A thread, a method called in a loop, a generator.
+        "leaked: 4.00 MiB device memory, linear",
+        "   called by  preload (train.py:39)",
+        "leaked: 3 × 1.00 MiB device memory, linear",
+        "   called by  Trainer.step (train.py:20) ← main (train.py:48) ← train.py:55",
+        "leaked: 2.00 MiB device memory, linear",
+        "   called by  Trainer.batches (train.py:27) ← main (train.py:49) ← train.py:55",
+        "   33 |     must(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size)))",
+        "leaked: 1 context",
+        "   45 |     must(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))",
+    ] {
+        assert!(lines.contains(&expected), "no {expected:?} in:\n{told}");
+    }
+    // The column is known since 3.11, and so is the qualified name.
+    let at = |line: &&&str| line.starts_with("  --> train.py:33:10 in zeros");
+    assert_eq!(lines.iter().filter(at).count(), 3, "{told}");
+}
