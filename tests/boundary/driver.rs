@@ -54,6 +54,19 @@ pub(super) fn destroy_context(context: sys::CUcontext) {
         .expect("a live context");
 }
 
+/// One holder more of the primary context of device 0.
+pub(super) fn retain_primary() {
+    result::init().expect("a driver");
+    // SAFETY: the device is there, and the context is not used by this.
+    unsafe { result::primary_ctx::retain(0) }.expect("a primary context");
+}
+
+/// One holder less.
+pub(super) fn release_primary() {
+    // SAFETY: retained by `retain_primary`, whose caller uses it no more.
+    unsafe { result::primary_ctx::release(0) }.expect("a retained context");
+}
+
 /// A green context with all of device 0, and the context through which it can be made current.
 pub(super) fn create_green() -> (sys::CUgreenCtx, sys::CUcontext) {
     result::init().expect("a driver");

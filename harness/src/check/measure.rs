@@ -13,6 +13,7 @@ use crate::config::Policy;
 use crate::judge::{Held, Over, Reading, Refused};
 use crate::ledger::ScopeId;
 use crate::report::allocators::Allocator;
+use crate::report::model::PrimaryKept;
 
 /// What one run of a body showed.
 #[derive(Debug)]
@@ -47,6 +48,8 @@ pub(crate) struct Measured {
     pub(crate) over: Vec<Over>,
     /// Things to know, a sentence each.
     pub(crate) notes: Vec<String>,
+    /// Primary contexts that the body retained more often than it released them.
+    pub(crate) primaries: Vec<PrimaryKept>,
     /// What nobody can be charged with.
     pub(crate) owner_unknown: Unknown,
     /// A context that failed before the body began.

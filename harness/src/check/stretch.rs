@@ -21,6 +21,7 @@ use crate::config::Policy;
 use crate::judge::{self, Budget, Claims, Held, Over, Reading, Refused, What};
 use crate::ledger::event::ThreadNumber;
 use crate::ledger::{self, Anomaly, Kind, Ledger, Mark, Record, Returned, ScopeId};
+use crate::report::model::PrimaryKept;
 
 /// What may stay.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -95,6 +96,7 @@ pub(crate) struct Left {
     owner_unknown: Unknown,
     refused: Vec<Refused>,
     notes: Vec<String>,
+    primaries: Vec<PrimaryKept>,
 }
 
 impl<'ledger> Stretch<'ledger> {
@@ -285,8 +287,14 @@ impl<'ledger> Stretch<'ledger> {
             owner_unknown: Unknown::default(),
             refused: Vec::new(),
             notes: Vec::new(),
+            primaries: Vec::new(),
         };
         self.live_records(looked, names, &mut left);
+        let kept = self.ledger.primaries_kept(|scope| seen.family.has(scope));
+        left.primaries = kept
+            .into_iter()
+            .map(|(place, times)| PrimaryKept { place, times })
+            .collect();
         self.anomalies(seen, &mut left);
         // An allocator's figures have no owner: what strangers did would be taken for the test's.
         let all_is_the_test_s = !self.strangers_may_run(seen) && left.owner_unknown.count == 0;
@@ -442,6 +450,7 @@ impl<'ledger> Stretch<'ledger> {
             refused: left.refused,
             ended: ended.at,
             notes,
+            primaries: left.primaries,
             owner_unknown: left.owner_unknown,
             poisoned_before,
             poisoned_inside,

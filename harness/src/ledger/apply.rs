@@ -16,6 +16,7 @@ use super::flights::{Flight, Flights, moment};
 use super::kind::Kind;
 use super::meter::Meters;
 use super::name::Place;
+use super::primaries::Primaries;
 use super::record::Record;
 use super::scopes::ScopeCounts;
 use super::shared::Shared;
@@ -54,6 +55,7 @@ pub struct Ledger {
     counters: Counters,
     stacks: Stacks,
     contexts: Contexts,
+    primaries: Primaries,
     scopes: ScopeCounts,
     meters: Meters,
     anomalies: Anomalies,
@@ -97,6 +99,7 @@ impl Ledger {
             counters: Counters::new(),
             stacks: Stacks::new(),
             contexts: Contexts::default(),
+            primaries: Primaries::default(),
             scopes: ScopeCounts::new(),
             meters: Meters::default(),
             anomalies: Anomalies::default(),
@@ -178,6 +181,8 @@ impl Ledger {
                 caller,
             } => return Some(self.unmap_began(address, bytes, caller)),
             Event::HandedOver { address } => self.hand_over(address),
+            Event::PrimaryRetained { place, caller } => self.primary_changed(place, caller, 1),
+            Event::PrimaryReleased { place, caller } => self.primary_changed(place, caller, -1),
             Event::ContextCreated {
                 context,
                 handle,

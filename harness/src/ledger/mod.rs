@@ -17,6 +17,7 @@ mod lifetime;
 mod meter;
 mod name;
 mod physical;
+mod primaries;
 mod record;
 mod scopes;
 mod shared;

@@ -24,8 +24,8 @@ pub(super) enum Call {
     Releases(Releases),
     /// May create the primary context of this device.
     RetainsPrimary { device: Value },
-    /// May end a primary context.
-    ReleasesPrimary { cause: ContextEnd },
+    /// May end the primary context of this device.
+    ReleasesPrimary { device: Value, cause: ContextEnd },
     /// Answers with the context through which a green context can be made current.
     ConvertsGreen { context: Answer, green: Value },
     /// Adds references to what is counted by them.

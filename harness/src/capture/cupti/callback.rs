@@ -142,7 +142,7 @@ unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData)
         }
         // SAFETY: the caller's promise.
         Call::Releases(release) => unsafe { release_began(ledger, release, block, data) },
-        Call::ReleasesPrimary { cause } => {
+        Call::ReleasesPrimary { cause, .. } => {
             ENDING_BY.set(Some(*cause));
             // SAFETY: the caller's promise.
             unsafe { write_slot(data, Some(NO_TICKET)) };
@@ -171,9 +171,17 @@ unsafe fn ended(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData,
         Call::RetainsPrimary { .. } => {
             CREATING_ON.set(Place::UNKNOWN);
             current(ledger, data);
+            if error == 0 {
+                // SAFETY: the caller's promise.
+                unsafe { success::told(ledger, call, block, data) };
+            }
         }
         Call::ReleasesPrimary { .. } => {
             context_ended(ledger, error);
+            if error == 0 {
+                // SAFETY: the caller's promise.
+                unsafe { success::told(ledger, call, block, data) };
+            }
             // SAFETY: the caller's promise.
             if unsafe { read_slot(data) }.is_some() {
                 CONTEXTS_AND_POOLS.destruction_ended();

@@ -346,6 +346,12 @@ pub(super) struct PrimaryRetain {
     pub(super) device: u32,
 }
 
+/// `cuDevicePrimaryCtxRelease`, `cuDevicePrimaryCtxReset`
+#[repr(C)]
+pub(super) struct PrimaryEnd {
+    pub(super) device: u32,
+}
+
 /// `cuStreamBeginCaptureToGraph`
 #[repr(C)]
 pub(super) struct CaptureToGraph {

@@ -17,8 +17,8 @@ use super::params::{
     AllocatePitchV1, AllocateV1, Answers, ArrayCreate, CaptureToGraph, ContextCreate,
     ContextCreateV3, ContextCreateV4, ConvertGreen, EndCapture, ExecUpdate, FreeOrdered, FreeV1,
     GraphCopy, GraphReferences, GreenContextCreate, ImportPointer, Instantiate, Launch, LinkCreate,
-    Map, MapExternal, Names, PhysicalCreate, PoolCreate, PrimaryRetain, RecaptureToGraph, Register,
-    RetainMapped, Unmap, UserObjectCreate, UserObjectReferences,
+    Map, MapExternal, Names, PhysicalCreate, PoolCreate, PrimaryEnd, PrimaryRetain,
+    RecaptureToGraph, Register, RetainMapped, Unmap, UserObjectCreate, UserObjectReferences,
 };
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, Space};
@@ -107,7 +107,8 @@ const fn context(id: u32, name: &'static str, answer: Answer, device: Value) -> 
 }
 
 const fn primary_ends(id: u32, name: &'static str, cause: ContextEnd) -> Watched {
-    other(id, name, Call::ReleasesPrimary { cause })
+    let device = value!(PrimaryEnd.device);
+    other(id, name, Call::ReleasesPrimary { device, cause })
 }
 
 const fn copied(id: u32, name: &'static str, kind: Kind, flags: GraphFlags) -> Watched {

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::{Freed, HandedOver, Ledger, Returned};
 use crate::ledger::event::{Key, ScopeId, SourceLoss};
 use crate::ledger::meter::Taken;
-use crate::ledger::{Anomaly, ContextEntry, Counters, Layer, Mark, Record, Stacks};
+use crate::ledger::{Anomaly, ContextEntry, Counters, Layer, Mark, Place, Record, Stacks};
 
 impl Ledger {
     /// Begins to count for `scope`; false when its place is taken by a scope that has been open
@@ -47,6 +47,7 @@ impl Ledger {
     pub fn close_scope(&self, scope: ScopeId) -> Returned {
         self.scopes.close(scope);
         self.handed_over_by_scope().remove(&scope);
+        self.primaries.closed(scope);
         let freed = self.freed().remove(&scope);
         freed.map_or_else(Returned::default, |freed| freed.returned)
     }
@@ -62,6 +63,13 @@ impl Ledger {
             }
         }
         sum
+    }
+
+    /// The devices whose primary contexts the open scopes that `wanted` likes have retained more
+    /// often than released, and how much more often.
+    #[must_use]
+    pub fn primaries_kept(&self, wanted: impl Fn(ScopeId) -> bool) -> Vec<(Place, u64)> {
+        self.primaries.kept(wanted)
     }
 
     /// Begins to meter what the open `scope` takes in `layer`, until [`Self::metered`].
