@@ -22,6 +22,15 @@ pub(super) fn allocate(bytes: usize) -> Result<Pointer, DriverError> {
     unsafe { result::malloc_sync(bytes) }
 }
 
+/// As [`allocate`], and 0 where the driver answers nothing.
+pub(super) fn request(bytes: usize) -> Pointer {
+    let mut pointer = 0;
+    // SAFETY: a valid out pointer, and the caller made a context current.
+    let done = unsafe { sys::cuMemAlloc_v2(&raw mut pointer, bytes) };
+    done.result().expect("success");
+    pointer
+}
+
 pub(super) fn free(pointer: Pointer) -> Result<(), DriverError> {
     // SAFETY: the driver checks the address, and nothing uses it any more.
     unsafe { result::free_sync(pointer) }

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
 
-use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::{Scope, gpu_leak_check};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
 use gpu_leak_tests::{checked, gpu};
@@ -202,6 +202,60 @@ fn has_an_old_thread_leak() {
 }
 
 #[test]
+fn taken_inside_by_an_older_thread_that_entered_the_test_is_a_finding() {
+    let checked = run("leaks_on_an_old_thread_that_enters");
+    let finding = assert_one_leak(&checked, Kind::Linear, 16);
+    assert_eq!(finding.foreign_thread, None, "{}", checked.story());
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn leaks_on_an_old_thread_that_enters() {
+    entering_thread();
+    enters_an_old_thread();
+}
+
+/// The scope that an older thread is to work for.
+static TO_ENTER: Mutex<Option<Scope>> = Mutex::new(None);
+
+fn entering_thread() -> &'static Worker {
+    static THREAD: OnceLock<Worker> = OnceLock::new();
+    let take = || {
+        let scope = TO_ENTER.lock().unwrap().expect("the test's scope");
+        scope.in_scope(|| allocate(16).unwrap());
+    };
+    THREAD.get_or_init(|| worker("entering", take))
+}
+
+#[gpu_leak_check]
+#[ignore = "needs the thread that its caller starts"]
+#[test]
+fn enters_an_old_thread() {
+    context();
+    *TO_ENTER.lock().unwrap() = Some(Scope::current());
+    have_it_done(entering_thread());
+}
+
+#[test]
+fn taken_inside_by_an_older_thread_while_others_may_run_is_of_unknown_owner() {
+    let test = format!("{HERE}leaks_on_an_old_thread");
+    let fake = Fake::new();
+    let run = if gpu::is_present() {
+        Run::of(&test)
+    } else {
+        fake.run(&test)
+    };
+    let checked = checked::finish(run.in_company());
+    checked.assert_clean();
+    for told in [
+        "1 allocation, 128 B by threads outside every check",
+        "`isolate` gives it a process of its own",
+    ] {
+        assert!(checked.child.stderr.contains(told), "{}", checked.story());
+    }
+}
+
+#[test]
 fn freed_on_another_thread_while_the_check_settles_is_clean() {
     run("is_freed_late").assert_clean();
 }
@@ -361,6 +415,22 @@ fn what_a_nested_check_took_and_freed_is_clean_for_both() {
 #[test]
 fn checks_inside_a_check() {
     uses_memory_of_its_own();
+}
+
+#[test]
+fn what_an_unfinished_nested_scope_holds_is_the_outer_one_s() {
+    let checked = run("never_finishes_a_stretch");
+    assert_one_leak(&checked, Kind::Linear, 48);
+    assert_eq!(checked.reports.len(), 1, "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn never_finishes_a_stretch() {
+    context();
+    let stretch = Scope::open("unfinished");
+    stretch.in_scope(|| allocate(48).unwrap());
 }
 
 #[test]

@@ -82,10 +82,19 @@ pub(crate) struct Unknown {
 /// The runs of the same check before another one.
 #[derive(Debug, Default)]
 pub(crate) struct Earlier {
-    /// Their scopes: what their threads go on to do is the next run's.
+    /// Their scopes: what their threads go on to do is the next run's. The last one's too, once it
+    /// is over.
     pub(crate) scopes: Vec<ScopeId>,
     /// Since when what they left counts as left by the next run too; none: each run by itself.
     pub(crate) since: Option<u64>,
+}
+
+impl Drop for Earlier {
+    fn drop(&mut self) {
+        if let Some(last) = self.scopes.last() {
+            family::forget(*last);
+        }
+    }
 }
 
 /// Runs a body once, by `run` for the scope it is told, and looks at what it left. The runs before
