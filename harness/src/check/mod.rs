@@ -1,6 +1,7 @@
 //! One check, from its beginning to its outcome.
 
 mod aborted;
+mod ahead;
 mod blind;
 mod block;
 mod body;
@@ -15,6 +16,7 @@ mod here;
 mod hooks;
 mod isolate;
 mod late;
+mod libtest;
 mod measure;
 mod names;
 mod open;

@@ -37,6 +37,15 @@ pub fn set_token(token: u64) -> u64 {
     TOKEN.replace(token)
 }
 
+/// Has `first` run once, on the thread that is about to start the program's next thread, before that
+/// one begins. It must not panic. The last one told counts; without [`inherits`] nothing happens.
+pub fn before_next_thread(first: fn()) {
+    #[cfg(inherit)]
+    pthread::before_next(first);
+    #[cfg(not(inherit))]
+    let _ = first;
+}
+
 /// Whether threads inherit the token in this build.
 #[must_use]
 pub const fn inherits() -> bool {
