@@ -221,3 +221,22 @@ fn frees_after_the_green_context_ended() {
     destroy_green(green);
     free(memory).unwrap();
 }
+
+#[test]
+fn a_stream_that_only_the_end_of_its_green_context_freed_is_a_finding() {
+    let checked = run("leaves_a_stream_to_the_green_context");
+    let finding = assert_one_leak(&checked, Kind::Stream, 0);
+    assert_noted(finding, "freed only because its context was destroyed");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaves_a_stream_to_the_green_context() {
+    let primary = context();
+    let (green, current) = create_green();
+    make_current(current);
+    create_stream();
+    make_current(primary.cu_ctx());
+    destroy_green(green);
+}

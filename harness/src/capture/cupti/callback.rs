@@ -249,6 +249,11 @@ unsafe fn creation_ended(
     if create.may_answer_again && ledger.get(&key).is_some() {
         return;
     }
+    let current = match create.kind {
+        // SAFETY: as above.
+        Kind::Stream => unsafe { stream_s_context(create, block, current) },
+        _ => current,
+    };
     // SAFETY: as above.
     let made = unsafe { decode::created(create, block, key, current, caller()) };
     ledger.apply(&Event::Created(made));
@@ -259,6 +264,22 @@ unsafe fn creation_ended(
     if let Some(copies) = &create.copies {
         // SAFETY: as above.
         ledger.apply(&unsafe { decode::graph_copied(copies, block, key) });
+    }
+}
+
+/// With what context a stream ends: with a green one that it is made for or in, which nothing else
+/// does.
+///
+/// # Safety
+///
+/// As for [`began`].
+unsafe fn stream_s_context(create: &Creates, block: Block, current: Current) -> Current {
+    // SAFETY: the caller's promise; the table names a field of this call's block.
+    let green = create.green.map(|green| unsafe { block.value(green) });
+    let uid = CONTEXTS.green_of_stream(green, current.handle);
+    Current {
+        uid: uid.unwrap_or(current.uid),
+        ..current
     }
 }
 

@@ -305,6 +305,15 @@ pub(super) struct GreenContextCreate {
     pub(super) device: u32,
 }
 
+/// `cuGreenCtxStreamCreate`
+#[repr(C)]
+pub(super) struct GreenStreamCreate {
+    pub(super) stream: *const u64,
+    pub(super) green: u64,
+    pub(super) flags: u32,
+    pub(super) priority: u32,
+}
+
 /// `cuCtxFromGreenCtx`
 #[repr(C)]
 pub(super) struct ConvertGreen {
