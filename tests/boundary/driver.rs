@@ -194,3 +194,21 @@ pub(super) fn keep_reserve() {
             .expect("a threshold");
     }
 }
+
+/// Forks; none in the child.
+pub(super) fn fork() -> Option<libc::pid_t> {
+    // SAFETY: the child uses nothing that another thread may have held, the stand-in's lock and the
+    // allocator's apart, which no other thread of the test uses.
+    let child = unsafe { libc::fork() };
+    assert_ne!(child, -1, "no fork");
+    (child != 0).then_some(child)
+}
+
+/// The exit code of a child.
+pub(super) fn wait_for(child: libc::pid_t) -> i32 {
+    let mut status = 0;
+    // SAFETY: a child of this process, and a local.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert!(libc::WIFEXITED(status), "{status:#x}");
+    libc::WEXITSTATUS(status)
+}
