@@ -21,9 +21,9 @@
 //! | context poisoned before the check | `failures::a_context_broken_before_the_check_is_inconclusive`, `failures::a_context_broken_inside_is_named_by_the_checks_after_it` |
 //! | a check begun inside a scope | `owners::what_a_nested_check_took_and_freed_is_clean_for_both`, `owners::what_an_unfinished_nested_scope_holds_is_the_outer_one_s` |
 
-mod ahead;
 mod blind;
 mod contexts;
+mod copies;
 mod driver;
 mod endings;
 mod facts;

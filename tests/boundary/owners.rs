@@ -553,3 +553,48 @@ fn starts_a_thread_that_stays() {
     context();
     old_thread();
 }
+
+#[test]
+fn what_thread_locals_take_and_free_at_a_thread_s_end_is_the_test_s() {
+    run("frees_at_its_threads_ends").assert_clean();
+    assert_one_leak(&run("leaks_at_a_thread_s_end"), Kind::Linear, 24);
+}
+
+/// Gives back what it holds, or takes memory for good, when its thread ends.
+struct AtTheEnd(Option<Pointer>);
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        context();
+        match self.0 {
+            Some(held) => free(held).unwrap(),
+            None => _ = allocate(24).unwrap(),
+        }
+    }
+}
+
+thread_local! {
+    static AT_THE_END: std::cell::RefCell<Option<AtTheEnd>> =
+        const { std::cell::RefCell::new(None) };
+}
+
+/// On the body's own thread and on one that it starts.
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn frees_at_its_threads_ends() {
+    let hold = || {
+        context();
+        AT_THE_END.set(Some(AtTheEnd(Some(allocate(24).unwrap()))));
+    };
+    hold();
+    thread::spawn(hold).join().unwrap();
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_at_a_thread_s_end() {
+    context();
+    AT_THE_END.set(Some(AtTheEnd(None)));
+}

@@ -20,8 +20,9 @@ inventory::submit!(BeforeFirstThread(bring_the_tracer_up));
 
 fn bring_the_tracer_up() {
     let cases = registry::cases();
-    // The check of a whole program begins with it, and its arguments are its own.
-    if cases.iter().any(|case| case.is_program()) || one_test_at_a_time() {
+    // The check of a whole program begins with it, and its arguments are its own: whether it runs
+    // one test at a time must not be asked.
+    if cases.is_empty() || cases.iter().any(|case| case.is_program()) || one_test_at_a_time() {
         return;
     }
     let arguments = env::args_os().skip(1);

@@ -1,6 +1,8 @@
 //! Where several tests run at once, the tracer is there before the first of them, and in no process
 //! that checks nothing.
 
+#![expect(unsafe_code, reason = "a call of the driver's own")]
+
 use std::fs;
 
 use gpu_leak_tests::checked::{self, Checked};
@@ -11,15 +13,17 @@ use gpu_leak_tests::fake::Fake;
 mod suite {
     use std::sync::Barrier;
 
+    use cudarc::driver::{CudaContext, result};
     use gpu_leak_check::{gpu_leak_check, ledger};
-
-    use super::super::driver::{allocate, context};
 
     static BOTH: Barrier = Barrier::new(2);
 
     fn takes_before_any_check() {
-        context();
-        allocate(100).unwrap();
+        let context = CudaContext::new(0).expect("device 0");
+        // SAFETY: the context is current.
+        unsafe { result::malloc_sync(100) }.expect("memory");
+        // As a library does that keeps it for good.
+        std::mem::forget(context);
         BOTH.wait();
     }
 
@@ -89,7 +93,7 @@ fn assert_no_tracer() {
 fn run(module: &str, variables: &[(&str, &str)]) -> Checked {
     let fake = Fake::new();
     let run = fake.env().into_iter().fold(
-        Run::of_all(&format!("boundary::ahead::{module}"), 2),
+        Run::of_all(&format!("isolation::ahead::{module}"), 2),
         |run, (name, value)| run.env(name, value),
     );
     let run = variables
