@@ -1,8 +1,11 @@
 //! The moment before the program's first thread: `main` has begun, and nothing else runs yet.
 
-#![expect(
-    unsafe_code,
-    reason = "what runs before `main` stands in a section of the program's own"
+#![cfg_attr(
+    target_os = "linux",
+    expect(
+        unsafe_code,
+        reason = "what runs before `main` stands in a section of the program's own"
+    )
 )]
 
 use std::panic;
@@ -24,12 +27,17 @@ inventory::collect!(BeforeFirstThread);
 #[unsafe(link_section = ".init_array")]
 static LEAVE_WORD: extern "C" fn() = leave_word;
 
-#[cfg(target_os = "linux")]
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(
+        dead_code,
+        reason = "threads inherit nothing elsewhere, and are not seen to begin"
+    )
+)]
 extern "C" fn leave_word() {
     threads::before_next_thread(run_all);
 }
 
-#[cfg(target_os = "linux")]
 fn run_all() {
     // Only std knows that `main` has begun, and on which thread.
     if thread::current().name() == Some("main") {
