@@ -5,8 +5,8 @@ use quote::quote;
 use syn::parse::ParseStream;
 use syn::{LitStr, Token, parenthesized};
 
-use crate::args::{Value, bytes};
 use crate::paths::Paths;
+use crate::value::{Value, bytes};
 
 /// What a pattern may be about.
 const SORTS: [&str; 4] = ["fn:", "file:", "lib:", "fingerprint:"];

@@ -15,6 +15,7 @@ mod requeue;
 mod should_panic;
 #[cfg(test)]
 mod tests;
+mod value;
 mod warmup;
 
 use proc_macro::TokenStream;

@@ -2,7 +2,8 @@
 
 use proc_macro2::{Ident, Span};
 
-use crate::args::{Args, Value};
+use crate::args::Args;
+use crate::value::Value;
 
 /// What two options of one attribute say, and why that is nothing.
 const SENSELESS: [(&str, &str, &str); 4] = [

@@ -134,3 +134,30 @@ fn what_a_test_says_itself_stands_over_the_module_option_by_option() {
     assert_eq!(deepest.tolerance, Some(7));
     assert_eq!(deepest.settle, Some(Duration::from_secs(2)));
 }
+
+/// What a macro makes of a call is not there yet when the attribute looks at the module.
+#[gpu_leak_check]
+mod with_macro_calls {
+    macro_rules! tests {
+        ($(#[$attribute:meta] $name:ident)+) => {
+            $(
+                #[$attribute]
+                #[test]
+                fn $name() {}
+            )+
+        };
+    }
+
+    tests!(#[doc = "Not checked."] alone #[gpu_leak_check::gpu_leak_check] with_the_attribute);
+}
+
+#[test]
+fn tests_that_a_macro_call_makes_are_checked_only_where_they_have_the_attribute() {
+    let prefix = "attribute::module::with_macro_calls::";
+    let cases = registry::cases();
+    let names: Vec<_> = cases
+        .iter()
+        .filter_map(|case| case.name().strip_prefix(prefix))
+        .collect();
+    assert_eq!(names, ["with_the_attribute"]);
+}

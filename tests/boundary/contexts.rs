@@ -2,13 +2,14 @@
 
 use cudarc::driver::CudaContext;
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::ledger::{Kind, Place};
+use gpu_leak_check::report::model::PrimaryKept;
 use gpu_leak_tests::checked::{self, Checked};
 
 use super::driver::{
     allocate, context, create_context, create_green, create_stream, create_texture,
     destroy_context, destroy_green, destroy_stream, destroy_texture, free, make_current,
-    reset_device,
+    release_primary, reset_device, retain_primary,
 };
 use super::{assert_noted, assert_one_leak};
 use crate::kinds::planted::code;
@@ -51,6 +52,61 @@ fn a_primary_context_made_inside_and_kept_is_nobody_s_fault() {
 #[test]
 fn keeps_the_primary_context() {
     context();
+}
+
+#[test]
+fn an_unbalanced_primary_retain_is_a_note() {
+    let checked = run("retains_the_primary_context_twice_and_releases_it_once");
+    checked.assert_clean();
+    let story = checked.story();
+    let once_more = PrimaryKept {
+        place: Place::cuda(0),
+        times: 1,
+    };
+    assert_eq!(checked.report().primaries, [once_more], "{story}");
+    // Whoever uses a device first does so: no news in the last lines.
+    assert!(!story.contains("primary context"), "{story}");
+    let checked = run("retains_the_primary_context_and_leaks");
+    assert_one_leak(&checked, Kind::Linear, 10);
+    let note = "the primary context of cuda:0 was retained 1 time more than released: no finding";
+    assert!(checked.child.stderr.contains(note), "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn retains_the_primary_context_and_leaks() {
+    context();
+    allocate(10).unwrap();
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn retains_the_primary_context_twice_and_releases_it_once() {
+    retain_primary();
+    retain_primary();
+    release_primary();
+}
+
+#[test]
+fn a_balanced_primary_retain_is_no_note() {
+    let checked = run("retains_and_releases_the_primary_context");
+    checked.assert_clean();
+    assert_eq!(checked.report().primaries, [], "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn retains_and_releases_the_primary_context() {
+    let context = CudaContext::new(0).unwrap();
+    free(allocate(10).unwrap()).unwrap();
+    drop(context);
+    // A reset takes nothing from those who hold it.
+    retain_primary();
+    reset_device();
+    release_primary();
 }
 
 #[test]
@@ -164,4 +220,23 @@ fn frees_after_the_green_context_ended() {
     destroy_stream(stream);
     destroy_green(green);
     free(memory).unwrap();
+}
+
+#[test]
+fn a_stream_that_only_the_end_of_its_green_context_freed_is_a_finding() {
+    let checked = run("leaves_a_stream_to_the_green_context");
+    let finding = assert_one_leak(&checked, Kind::Stream, 0);
+    assert_noted(finding, "freed only because its context was destroyed");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaves_a_stream_to_the_green_context() {
+    let primary = context();
+    let (green, current) = create_green();
+    make_current(current);
+    create_stream();
+    make_current(primary.cu_ctx());
+    destroy_green(green);
 }

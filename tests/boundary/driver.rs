@@ -22,6 +22,15 @@ pub(super) fn allocate(bytes: usize) -> Result<Pointer, DriverError> {
     unsafe { result::malloc_sync(bytes) }
 }
 
+/// As [`allocate`], and 0 where the driver answers nothing.
+pub(super) fn request(bytes: usize) -> Pointer {
+    let mut pointer = 0;
+    // SAFETY: a valid out pointer, and the caller made a context current.
+    let done = unsafe { sys::cuMemAlloc_v2(&raw mut pointer, bytes) };
+    done.result().expect("success");
+    pointer
+}
+
 pub(super) fn free(pointer: Pointer) -> Result<(), DriverError> {
     // SAFETY: the driver checks the address, and nothing uses it any more.
     unsafe { result::free_sync(pointer) }
@@ -52,6 +61,19 @@ pub(super) fn destroy_context(context: sys::CUcontext) {
     unsafe { sys::cuCtxDestroy_v2(context) }
         .result()
         .expect("a live context");
+}
+
+/// One holder more of the primary context of device 0.
+pub(super) fn retain_primary() {
+    result::init().expect("a driver");
+    // SAFETY: the device is there, and the context is not used by this.
+    unsafe { result::primary_ctx::retain(0) }.expect("a primary context");
+}
+
+/// One holder less.
+pub(super) fn release_primary() {
+    // SAFETY: retained by `retain_primary`, whose caller uses it no more.
+    unsafe { result::primary_ctx::release(0) }.expect("a retained context");
 }
 
 /// A green context with all of device 0, and the context through which it can be made current.
@@ -171,4 +193,22 @@ pub(super) fn keep_reserve() {
             .result()
             .expect("a threshold");
     }
+}
+
+/// Forks; none in the child.
+pub(super) fn fork() -> Option<libc::pid_t> {
+    // SAFETY: the child uses nothing that another thread may have held, the stand-in's lock and the
+    // allocator's apart, which no other thread of the test uses.
+    let child = unsafe { libc::fork() };
+    assert_ne!(child, -1, "no fork");
+    (child != 0).then_some(child)
+}
+
+/// The exit code of a child.
+pub(super) fn wait_for(child: libc::pid_t) -> i32 {
+    let mut status = 0;
+    // SAFETY: a child of this process, and a local.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert!(libc::WIFEXITED(status), "{status:#x}");
+    libc::WEXITSTATUS(status)
 }

@@ -6,8 +6,10 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::model::Verdict;
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
+use gpu_leak_tests::fake::Fake;
 
-use super::driver::{Pointer, allocate, context, free};
+use super::driver::{Pointer, allocate, context, fork, free, wait_for};
+use super::only_finding;
 
 fn run(test: &str) -> Checked {
     checked::run(&format!("boundary::endings::{test}"))
@@ -181,4 +183,35 @@ fn does_nothing() {}
 fn exits() {
     context();
     std::process::exit(0);
+}
+
+#[test]
+fn a_forked_child_tells_nothing_and_the_parent_is_judged_as_if_there_were_none() {
+    // A real driver cannot be used in a forked child, nor does it always let one exit.
+    let checked = checked::on(&Fake::new(), "boundary::endings::forks");
+    let story = checked.story();
+    let finding = only_finding(checked.report(), &story);
+    let found = (finding.verdict, finding.count, finding.bytes);
+    assert_eq!(found, (Verdict::Leaked, 1, 8), "{story}");
+    assert!(checked.aborted.is_empty(), "{story}");
+    let last_lines = checked.child.stderr.matches("1 checked: 1 leaked");
+    assert_eq!(last_lines.count(), 1, "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn forks() {
+    leak();
+    for code in [0, 7] {
+        let Some(child) = fork() else {
+            // The child allocates what is nobody's business, and ends by a way of its own.
+            let _ = allocate(100);
+            match code {
+                0 => return,
+                code => std::process::exit(code),
+            }
+        };
+        assert_eq!(wait_for(child), code);
+    }
 }

@@ -6,7 +6,7 @@ use gpu_leak_check::report::model::Verdict;
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::{Control, Fake};
 
-use super::driver::{allocate, allocate_async, context, free, free_async, keep_reserve};
+use super::driver::{allocate, allocate_async, context, free, free_async, keep_reserve, request};
 use super::{assert_clean_with_note, assert_noted, only_finding};
 
 const HERE: &str = "boundary::failures::";
@@ -34,6 +34,23 @@ fn running_out_of_memory_inside_is_no_finding() {
 fn asks_for_too_much() {
     context();
     allocate(1 << 46).unwrap_err();
+}
+
+#[test]
+fn a_request_whose_pointer_comes_back_null_is_no_finding() {
+    // A driver that says yes and answers nothing.
+    run_with("fail:cuMemAlloc_v2=0@1", "is_answered_null").assert_clean();
+}
+
+#[gpu_leak_check]
+#[ignore = "run on the stand-in"]
+#[test]
+fn is_answered_null() {
+    context();
+    assert_eq!(request(100), 0);
+    let answered = request(100);
+    assert_ne!(answered, 0);
+    free(answered).unwrap();
 }
 
 #[test]

@@ -36,6 +36,15 @@ fn create_cublas_handle() -> u64 {
     handle
 }
 
+fn destroy_cublas_handle(handle: u64) {
+    // SAFETY: the signature that the stand-in gives it; the handle is used no more.
+    let status = unsafe {
+        let destroy = cublas().get::<unsafe extern "C" fn(u64) -> i32>(b"cublasDestroy_v2");
+        destroy.expect("a function of cuBLAS")(handle)
+    };
+    assert_eq!(status, 0);
+}
+
 #[test]
 fn what_a_library_holds_is_told_with_its_name_and_how_long_it_keeps_it() {
     let fake = Fake::new().with_cublas();
@@ -61,6 +70,25 @@ fn what_a_library_holds_is_told_with_its_name_and_how_long_it_keeps_it() {
 #[test]
 fn keeps_a_cublas_handle() {
     create_cublas_handle();
+}
+
+#[test]
+fn code_that_cuda_s_own_libraries_load_when_they_first_need_it_is_the_baseline() {
+    let fake = Fake::new().with_cublas();
+    let checked = checked::on(&fake, &format!("{HERE}uses_cublas"));
+    checked.assert_clean();
+    let rows = &checked.report().devices[0].rows;
+    let story = checked.story();
+    let handles = rows.iter().find(|row| row.layer == "handles");
+    let loaded = handles.map(|row| row.after - row.baseline);
+    assert_eq!(loaded, Some(1), "the code stays loaded\n{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "run on the stand-in"]
+#[test]
+fn uses_cublas() {
+    destroy_cublas_handle(create_cublas_handle());
 }
 
 /// Has the names that cubecl's allocator has in a stack.

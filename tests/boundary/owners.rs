@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
 
-use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::{Scope, gpu_leak_check};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
 use gpu_leak_tests::{checked, gpu};
@@ -203,6 +203,60 @@ fn has_an_old_thread_leak() {
 }
 
 #[test]
+fn taken_inside_by_an_older_thread_that_entered_the_test_is_a_finding() {
+    let checked = run("leaks_on_an_old_thread_that_enters");
+    let finding = assert_one_leak(&checked, Kind::Linear, 16);
+    assert_eq!(finding.foreign_thread, None, "{}", checked.story());
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn leaks_on_an_old_thread_that_enters() {
+    entering_thread();
+    enters_an_old_thread();
+}
+
+/// The scope that an older thread is to work for.
+static TO_ENTER: Mutex<Option<Scope>> = Mutex::new(None);
+
+fn entering_thread() -> &'static Worker {
+    static THREAD: OnceLock<Worker> = OnceLock::new();
+    let take = || {
+        let scope = TO_ENTER.lock().unwrap().expect("the test's scope");
+        scope.in_scope(|| allocate(16).unwrap());
+    };
+    THREAD.get_or_init(|| worker("entering", take))
+}
+
+#[gpu_leak_check]
+#[ignore = "needs the thread that its caller starts"]
+#[test]
+fn enters_an_old_thread() {
+    context();
+    *TO_ENTER.lock().unwrap() = Some(Scope::current());
+    have_it_done(entering_thread());
+}
+
+#[test]
+fn taken_inside_by_an_older_thread_while_others_may_run_is_of_unknown_owner() {
+    let test = format!("{HERE}leaks_on_an_old_thread");
+    let fake = Fake::new();
+    let run = if gpu::is_present() {
+        Run::of(&test)
+    } else {
+        fake.run(&test)
+    };
+    let checked = checked::finish(run.in_company());
+    checked.assert_clean();
+    for told in [
+        "1 allocation, 128 B by threads outside every check",
+        "`isolate` gives it a process of its own",
+    ] {
+        assert!(checked.child.stderr.contains(told), "{}", checked.story());
+    }
+}
+
+#[test]
 fn freed_on_another_thread_while_the_check_settles_is_clean() {
     run("is_freed_late").assert_clean();
 }
@@ -365,6 +419,22 @@ fn checks_inside_a_check() {
 }
 
 #[test]
+fn what_an_unfinished_nested_scope_holds_is_the_outer_one_s() {
+    let checked = run("never_finishes_a_stretch");
+    assert_one_leak(&checked, Kind::Linear, 48);
+    assert_eq!(checked.reports.len(), 1, "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn never_finishes_a_stretch() {
+    context();
+    let stretch = Scope::open("unfinished");
+    stretch.in_scope(|| allocate(48).unwrap());
+}
+
+#[test]
 fn what_a_stranger_reserved_while_others_may_run_is_no_finding() {
     let test = format!("{HERE}runs_beside_a_stranger");
     let fake = Fake::new();
@@ -486,4 +556,49 @@ fn has_an_earlier_check_s_thread_at_work() {
 fn starts_a_thread_that_stays() {
     context();
     old_thread();
+}
+
+#[test]
+fn what_thread_locals_take_and_free_at_a_thread_s_end_is_the_test_s() {
+    run("frees_at_its_threads_ends").assert_clean();
+    assert_one_leak(&run("leaks_at_a_thread_s_end"), Kind::Linear, 24);
+}
+
+/// Gives back what it holds, or takes memory for good, when its thread ends.
+struct AtTheEnd(Option<Pointer>);
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        context();
+        match self.0 {
+            Some(held) => free(held).unwrap(),
+            None => _ = allocate(24).unwrap(),
+        }
+    }
+}
+
+thread_local! {
+    static AT_THE_END: std::cell::RefCell<Option<AtTheEnd>> =
+        const { std::cell::RefCell::new(None) };
+}
+
+/// On the body's own thread and on one that it starts.
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn frees_at_its_threads_ends() {
+    let hold = || {
+        context();
+        AT_THE_END.set(Some(AtTheEnd(Some(allocate(24).unwrap()))));
+    };
+    hold();
+    thread::spawn(hold).join().unwrap();
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_at_a_thread_s_end() {
+    context();
+    AT_THE_END.set(Some(AtTheEnd(None)));
 }

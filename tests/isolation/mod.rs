@@ -1,5 +1,6 @@
 //! What keeps checks apart in one process, and what runs in a process of its own.
 
+mod ahead;
 mod isolate;
 mod parallel;
 mod scopes;

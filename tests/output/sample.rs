@@ -38,6 +38,7 @@ pub(crate) fn report(verdict: Verdict) -> Report {
         devices: Vec::new(),
         notes: Vec::new(),
         again: Some("cargo test --test train training_frees_everything -- --exact".to_owned()),
+        primaries: Vec::new(),
         waited_ms: 0,
         overhead_ms: 1.5,
         timeline: None,

@@ -6,6 +6,7 @@
 //! there or `SUITE_RUNS` says 100.
 
 mod many;
+mod runners;
 mod shared;
 mod unchecked;
 

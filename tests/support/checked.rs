@@ -83,13 +83,23 @@ pub fn on(fake: &Fake, test: &str) -> Checked {
 pub fn finish(run: Run) -> Checked {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let child = run.env("GPU_LEAK_CHECK_OUTPUT", folder.path()).run();
+    read(child, folder.path())
+}
+
+/// What the checks of a child that has ended wrote into `folder`.
+///
+/// # Panics
+///
+/// When a run file cannot be read.
+#[must_use]
+pub fn read(child: Child, folder: &Path) -> Checked {
     let mut checked = Checked {
         child,
         reports: Vec::new(),
         late: Vec::new(),
         aborted: Vec::new(),
     };
-    for file in files(folder.path()) {
+    for file in files(folder) {
         let file = json::read(&file).expect("a run file");
         checked.reports.extend(file.reports);
         checked.late.extend(file.late);

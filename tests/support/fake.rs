@@ -166,7 +166,12 @@ impl Default for Fake {
 }
 
 /// A library that cargo built for this package: it lies beside the test program.
-fn built(name: &str) -> PathBuf {
+///
+/// # Panics
+///
+/// When it is not there.
+#[must_use]
+pub fn built(name: &str) -> PathBuf {
     let program = std::env::current_exe().expect("the path of this program");
     let library = program.with_file_name(name);
     assert!(

@@ -81,6 +81,7 @@ pub(crate) fn report(test: &str, verdict: Verdict) -> Report {
         devices: Vec::new(),
         notes: Vec::new(),
         again: None,
+        primaries: Vec::new(),
         waited_ms: 0,
         overhead_ms: 1.5,
         timeline: None,

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::{env, thread};
 
 use super::gate::Turn;
+use super::libtest::Arguments;
 
 static ONE_AT_A_TIME: OnceLock<bool> = OnceLock::new();
 
@@ -38,7 +39,7 @@ pub(crate) fn is_one_program() {
 }
 
 /// Whether the runner runs one test at a time in this process.
-fn one_test_at_a_time() -> bool {
+pub(super) fn one_test_at_a_time() -> bool {
     *ONE_AT_A_TIME.get_or_init(|| {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         decide(env::args().skip(1), |name| env::var(name).ok(), cores)
@@ -54,35 +55,12 @@ fn decide(
     if variable("NEXTEST").is_some() {
         return true;
     }
-    let mut threads = variable("RUST_TEST_THREADS");
-    let mut exact = false;
-    let mut filters = 0;
-    let mut arguments = arguments.peekable();
-    while let Some(argument) = arguments.next() {
-        match argument.split_once('=') {
-            _ if argument == "--exact" => exact = true,
-            _ if argument == "--test-threads" => threads = arguments.next(),
-            Some(("--test-threads", number)) => threads = Some(number.to_owned()),
-            _ if TAKES_A_VALUE.contains(&&*argument) => drop(arguments.next()),
-            _ if argument.starts_with('-') => {}
-            _ => filters += 1,
-        }
-    }
-    match threads.and_then(|number| number.parse::<usize>().ok()) {
+    let arguments = Arguments::of(arguments, variable("RUST_TEST_THREADS"));
+    match arguments.threads {
         Some(threads) => threads == 1,
-        None => cores == 1 || (exact && filters == 1),
+        None => cores == 1 || (arguments.exact && arguments.filters.len() == 1),
     }
 }
-
-/// libtest's options whose value is an argument of its own.
-const TAKES_A_VALUE: [&str; 6] = [
-    "--skip",
-    "--logfile",
-    "--color",
-    "--format",
-    "--shuffle-seed",
-    "-Z",
-];
 
 #[cfg(test)]
 mod tests {

@@ -168,6 +168,7 @@ fn report(
         findings,
         devices: tables::tables(&first.before, after, names),
         notes,
+        primaries: first.primaries.clone(),
         again: subject.again,
         waited_ms: 0,
         overhead_ms: 0.0,

@@ -104,23 +104,12 @@ impl Member {
     }
 }
 
-/// `scope` has told of everything it had.
+/// `scope` has told of everything it had. What was inside it stays known, for a run that is joined
+/// to the next one hands that on: until [`forget`].
 pub(crate) fn judged(scope: ScopeId) {
     let now = ledger::live().now();
-    let mut members = members();
-    let outer = members.get_mut(&scope).map(|member| {
+    if let Some(member) = members().get_mut(&scope) {
         member.judged = Some(now);
-        member.outer
-    });
-    match outer {
-        Some(outer) => {
-            let inside = |member: &&mut Member| member.outer == scope && member.reason.is_none();
-            for member in members.values_mut().filter(inside) {
-                member.outer = outer;
-                member.judged.get_or_insert(now);
-            }
-        }
-        None => members.retain(|_, member| member.outer != scope || member.reason.is_some()),
     }
 }
 
@@ -128,8 +117,36 @@ pub(crate) fn judged(scope: ScopeId) {
 pub(crate) fn abandoned(scope: ScopeId) {
     let mut members = members();
     if !members.contains_key(&scope) {
-        members.retain(|_, member| member.outer != scope || member.reason.is_some());
+        forget_inside(scope, &mut members);
     }
+}
+
+/// Nothing more is asked about the check that `scope` was the last run of. One inside another check
+/// is forgotten with that.
+pub(crate) fn forget(mut scope: ScopeId) {
+    let mut members = members();
+    while let Some(member) = members.get(&scope) {
+        scope = member.outer;
+    }
+    if !ledger::live().is_open(scope) {
+        forget_inside(scope, &mut members);
+    }
+}
+
+fn forget_inside(root: ScopeId, members: &mut BTreeMap<ScopeId, Member>) {
+    let is_inside = |mut scope: ScopeId| {
+        while let Some(member) = members.get(&scope) {
+            scope = member.outer;
+        }
+        scope == root
+    };
+    let inside: BTreeSet<ScopeId> = members
+        .keys()
+        .copied()
+        .filter(|it| is_inside(*it))
+        .collect();
+    // A part goes when its threads have gone: see `close_parts`.
+    members.retain(|scope, member| member.reason.is_some() || !inside.contains(scope));
 }
 
 /// The open scope that answers for what a thread with this scope does now.
@@ -241,10 +258,43 @@ impl Family {
                 Some(Member {
                     judged: Some(at), ..
                 }) => return record.sequence >= *at,
-                // A part is never judged by itself.
-                Some(member) if member.reason.is_some() => scope = member.outer,
-                Some(_) => return false,
+                // A part is never judged by itself, and for what was not finished the outer one
+                // answers.
+                Some(member) => scope = member.outer,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::token::Token;
+    use super::{forget, members, of};
+    use crate::check::open::Open;
+
+    #[test]
+    fn what_was_inside_a_run_is_known_until_the_check_is_over() {
+        let first = Open::new();
+        let inside = {
+            let _token = Token::set(first.scope());
+            // Never finished.
+            Open::new()
+        };
+        let (first, inside) = {
+            let scopes = (first.scope(), inside.scope());
+            drop(inside);
+            first.close();
+            scopes
+        };
+        let second = Open::new();
+        super::join(first, second.scope());
+        assert!(of(second.scope()).has(inside), "the second run's business");
+        forget(second.scope());
+        assert!(members().contains_key(&inside), "it is open still");
+        let second_scope = second.scope();
+        second.close();
+        forget(second_scope);
+        assert!(!members().contains_key(&inside));
+        assert!(!members().contains_key(&first));
     }
 }

@@ -19,18 +19,13 @@ use crate::report::model::Report;
 /// What is wrong with the run's settings.
 pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, String> {
     let policy = Policy::of(name, None, &Options::DEFAULT)?;
-    let measured = measure(
-        name,
-        &policy,
-        None,
-        Company::of(None),
-        &Earlier::default(),
-        |scope| {
-            let _token = Token::set(scope);
-            body();
-            End::Passed
-        },
-    );
+    let mut earlier = Earlier::default();
+    let measured = measure(name, &policy, None, Company::of(None), &earlier, |scope| {
+        let _token = Token::set(scope);
+        body();
+        End::Passed
+    });
+    earlier.scopes.push(measured.scope);
     let blindness = blind::blindness(measured.saw_events);
     let subject = Subject {
         test: name,

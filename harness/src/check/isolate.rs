@@ -291,6 +291,7 @@ fn aborted(case: &Case, status: ExitStatus) -> Report {
         devices: Vec::new(),
         notes: Vec::new(),
         again: again::command(case),
+        primaries: Vec::new(),
         waited_ms: 0,
         overhead_ms: 0.0,
         timeline: None,

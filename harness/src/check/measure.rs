@@ -13,7 +13,7 @@ use crate::config::Policy;
 use crate::judge::{Held, Over, Reading, Refused};
 use crate::ledger::{ScopeId, steps};
 use crate::report::allocators::Allocator;
-use crate::report::model::{TimelineRun, When};
+use crate::report::model::{PrimaryKept, TimelineRun, When};
 
 /// What one run of a body showed.
 #[derive(Debug)]
@@ -50,6 +50,8 @@ pub(crate) struct Measured {
     pub(crate) over: Vec<Over>,
     /// Things to know, a sentence each.
     pub(crate) notes: Vec<String>,
+    /// Primary contexts that the body retained more often than it released them.
+    pub(crate) primaries: Vec<PrimaryKept>,
     /// What nobody can be charged with.
     pub(crate) owner_unknown: Unknown,
     /// A context that failed before the body began.
@@ -86,10 +88,19 @@ pub(crate) struct Unknown {
 /// The runs of the same check before another one.
 #[derive(Debug, Default)]
 pub(crate) struct Earlier {
-    /// Their scopes: what their threads go on to do is the next run's.
+    /// Their scopes: what their threads go on to do is the next run's. The last one's too, once it
+    /// is over.
     pub(crate) scopes: Vec<ScopeId>,
     /// Since when what they left counts as left by the next run too; none: each run by itself.
     pub(crate) since: Option<u64>,
+}
+
+impl Drop for Earlier {
+    fn drop(&mut self) {
+        if let Some(last) = self.scopes.last() {
+            family::forget(*last);
+        }
+    }
 }
 
 /// Runs a body once, by `run` for the scope it is told, and looks at what it left. The runs before

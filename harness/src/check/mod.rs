@@ -1,6 +1,7 @@
 //! One check, from its beginning to its outcome.
 
 mod aborted;
+mod ahead;
 mod attached;
 mod blind;
 mod block;
@@ -16,6 +17,7 @@ mod here;
 mod hooks;
 mod isolate;
 mod late;
+mod libtest;
 mod measure;
 mod names;
 mod open;

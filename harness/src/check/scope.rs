@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use super::blind;
 use super::company::Company;
 use super::conclude::{Subject, conclude};
+use super::family;
 use super::open::current;
 use super::recording::{self, Runs};
 use super::run::{listen, record_from_here};
@@ -159,6 +160,7 @@ impl OpenScope {
             again: None,
             allowed: Vec::new(),
         };
+        family::forget(measured.scope);
         let runs = Runs::Once(measured.scope, None);
         recording::concluded(runs, blindness.as_ref(), None, |names| {
             conclude(subject, &measured, None, blindness.as_ref(), names)

@@ -17,3 +17,4 @@ pub(crate) mod neighbours;
 pub(crate) mod pools;
 pub(crate) mod quiesce;
 pub(crate) mod quiet;
+pub(crate) mod start;

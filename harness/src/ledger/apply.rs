@@ -16,6 +16,7 @@ use super::flights::{Flight, moment};
 use super::kind::Kind;
 use super::meter::Meters;
 use super::name::Place;
+use super::primaries::Primaries;
 use super::record::Record;
 use super::shared::Shared;
 use super::stack::Stacks;
@@ -48,6 +49,7 @@ pub struct Ledger {
     handed_over: Mutex<FxHashMap<ScopeId, HandedOver>>,
     stacks: Stacks,
     contexts: Contexts,
+    primaries: Primaries,
     meters: Meters,
     anomalies: Anomalies,
     awaited: Awaited,
@@ -91,6 +93,7 @@ impl Ledger {
             handed_over: Mutex::default(),
             stacks: Stacks::new(),
             contexts: Contexts::default(),
+            primaries: Primaries::default(),
             meters: Meters::default(),
             anomalies: Anomalies::default(),
             awaited: Awaited::default(),
@@ -172,6 +175,8 @@ impl Ledger {
                 caller,
             } => return Some(self.unmap_began(address, bytes, caller)),
             Event::HandedOver { address } => self.hand_over(address),
+            Event::PrimaryRetained { place, caller } => self.primary_changed(place, caller, 1),
+            Event::PrimaryReleased { place, caller } => self.primary_changed(place, caller, -1),
             Event::ContextCreated {
                 context,
                 handle,

@@ -296,6 +296,20 @@ pub enum Event {
         /// The address or handle.
         address: u64,
     },
+    /// The primary context of a device was retained: one holder more.
+    PrimaryRetained {
+        /// The device.
+        place: Place,
+        /// Who retained it.
+        caller: Caller,
+    },
+    /// The primary context of a device was released: one holder less.
+    PrimaryReleased {
+        /// The device.
+        place: Place,
+        /// Who released it.
+        caller: Caller,
+    },
     /// A context came into being.
     ContextCreated {
         /// Its number.

@@ -17,6 +17,7 @@ mod lifetime;
 mod meter;
 mod name;
 mod physical;
+mod primaries;
 mod record;
 mod scopes;
 pub mod script;
@@ -41,8 +42,8 @@ pub use physical::Holding;
 pub use record::Record;
 pub use stack::Stacks;
 pub use stripes::clock;
-pub use timeline::{Bucket, Curve, Watch};
 pub(crate) use stripes::steps;
+pub use timeline::{Bucket, Curve, Watch};
 
 /// The ledger of this process, which every live source reports to.
 pub fn live() -> &'static Ledger {

@@ -27,6 +27,9 @@ pub struct Report {
     pub devices: Vec<DeviceTable>,
     /// Things to know that fail nothing, a sentence each.
     pub notes: Vec<String>,
+    /// Devices whose primary context was retained more often than released.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub primaries: Vec<PrimaryKept>,
     /// The command that runs this test alone.
     pub again: Option<String>,
     /// Milliseconds spent waiting for other checks to finish.
@@ -72,12 +75,23 @@ impl Report {
             findings: Vec::new(),
             devices: Vec::new(),
             notes: Vec::new(),
+            primaries: Vec::new(),
             again: None,
             waited_ms: 0,
             overhead_ms: 0.25,
             timeline: None,
         }
     }
+}
+
+/// That a test holds the primary context of a device. No finding: the whole process shares it, and
+/// whoever needs the device first makes it and keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrimaryKept {
+    /// The device.
+    pub place: Place,
+    /// How often it was retained more than released.
+    pub times: u64,
 }
 
 /// What a check found, worst first.

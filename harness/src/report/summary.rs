@@ -135,7 +135,7 @@ impl Summary {
     /// gpu-leak-check: 12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)
     ///   leaked: optim::adam_frees_everything
     ///   no GPU: this process loaded no CUDA driver; run it on a machine with a GPU
-    ///   3 allocations, 1.00 MiB by threads outside every check
+    ///   3 allocations, 1.00 MiB by threads outside every check: `Scope` takes a test along to …
     /// ```
     #[must_use]
     pub fn text(&self) -> Option<String> {
@@ -150,7 +150,8 @@ impl Summary {
         }
         if self.unowned.count > 0 {
             lines.push(format!(
-                "{}, {} by threads outside every check",
+                "{}, {} by threads outside every check: `Scope` takes a test along to them, \
+                 `isolate` gives it a process of its own",
                 quantity(self.unowned.count, "allocation"),
                 exact_size(self.unowned.bytes)
             ));

@@ -138,6 +138,14 @@ fn notes(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
+    notes.extend(report.primaries.iter().map(|kept| {
+        format!(
+            "the primary context of {} was retained {} more than released: no finding, for the \
+             whole process shares it, and what it takes is the baseline",
+            kept.place,
+            quantity(kept.times, "time")
+        )
+    }));
     if report.waited_ms >= LONG_WAIT {
         let seconds = std::time::Duration::from_millis(report.waited_ms).as_secs_f64();
         notes.push(format!("waited {seconds:.1} s for other checks to finish"));

@@ -3,8 +3,10 @@
 //! The token is a number on each thread; 0 is none. With [`inherits`], a new thread begins with
 //! the token of the thread that started it, with no code of the user's: this crate defines
 //! `pthread_create` and forwards to the C library's. Threads of the standard library, of rayon and
-//! of tokio come that way. Threads that a shared library starts do not: its calls reach the C
-//! library directly.
+//! of tokio come that way, and those that a shared library starts, where the linker shows libraries
+//! the program's own definition: it does so for what a library on its command line, here the C
+//! library, defines as well. A library that binds its calls to itself, or calls `clone`, starts
+//! threads that inherit nothing.
 //!
 //! Inheritance is built in on Linux with a dynamic glibc. It is left out for other targets, for a
 //! static C library, under sanitizers and Miri, and with
@@ -35,6 +37,15 @@ pub fn set_token(token: u64) -> u64 {
     #[cfg(inherit)]
     pthread::link();
     TOKEN.replace(token)
+}
+
+/// Has `first` run once, on the thread that is about to start the program's next thread, before that
+/// one begins. It must not panic. The last one told counts; without [`inherits`] nothing happens.
+pub fn before_next_thread(first: fn()) {
+    #[cfg(inherit)]
+    pthread::before_next(first);
+    #[cfg(not(inherit))]
+    let _ = first;
 }
 
 /// Whether threads inherit the token in this build.

@@ -44,6 +44,7 @@ unsafe extern "C" fn pthread_create(
     let Some(create) = next() else {
         return libc::EAGAIN;
     };
+    run_first();
     let token = TOKEN.get();
     if token == 0 {
         // SAFETY: the caller keeps the contract, and every argument is handed on as it came.
@@ -78,6 +79,27 @@ extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
     TOKEN.set(token);
     live::remove_at_end(token);
     routine(argument)
+}
+
+/// What runs before the next thread begins; null is nothing.
+static FIRST: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Has `first` run before the next thread begins.
+pub(crate) fn before_next(first: fn()) {
+    FIRST.store(first as *mut c_void, Ordering::Release);
+    link();
+}
+
+fn run_first() {
+    if FIRST.load(Ordering::Relaxed).is_null() {
+        return;
+    }
+    // Taken out first: it may start threads itself.
+    let first = FIRST.swap(std::ptr::null_mut(), Ordering::Acquire);
+    // SAFETY: a null pointer is `None`; any other was made of a function of this type.
+    if let Some(first) = unsafe { std::mem::transmute::<*mut c_void, Option<fn()>>(first) } {
+        first();
+    }
 }
 
 /// The `pthread_create` behind ours; none if there is none.

@@ -23,6 +23,7 @@ mod gate {
         a_crowd,
         first_come_first_served,
         nobody_passes_the_line,
+        those_in_line_that_share_are_inside_together,
         a_check_that_the_one_inside_waits_for,
         a_check_of_the_program_s_own,
         a_panic_inside,
@@ -47,5 +48,7 @@ mod records {
         freed_twice_at_once,
         a_context_ends,
         one_stack_from_several_threads,
+        a_metered_test_and_another,
+        opened_by_several_and_closed_by_each,
     );
 }

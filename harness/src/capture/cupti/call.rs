@@ -24,8 +24,8 @@ pub(super) enum Call {
     Releases(Releases),
     /// May create the primary context of this device.
     RetainsPrimary { device: Value },
-    /// May end a primary context.
-    ReleasesPrimary { cause: ContextEnd },
+    /// May end the primary context of this device.
+    ReleasesPrimary { device: Value, cause: ContextEnd },
     /// Answers with the context through which a green context can be made current.
     ConvertsGreen { context: Answer, green: Value },
     /// Adds references to what is counted by them.
@@ -83,6 +83,8 @@ pub(super) struct Creates {
     pub(super) references: Option<Value>,
     /// The graph that it is made from.
     pub(super) copies: Option<Copies>,
+    /// The green context that it is made for, and ends with.
+    pub(super) green: Option<Value>,
 }
 
 /// What a graph or an executable graph is made from.
@@ -243,6 +245,7 @@ impl Watched {
                 ends_capture: None,
                 references: None,
                 copies: None,
+                green: None,
             }),
         }
     }
@@ -339,6 +342,14 @@ impl Watched {
     pub(super) const fn copying(self, graph: Value, flags: GraphFlags) -> Self {
         self.creating(Creates {
             copies: Some(Copies { graph, flags }),
+            ..self.creation()
+        })
+    }
+
+    /// A part of this green context, whatever is current.
+    pub(super) const fn in_green(self, green: Value) -> Self {
+        self.creating(Creates {
+            green: Some(green),
             ..self.creation()
         })
     }

@@ -142,7 +142,7 @@ unsafe fn began(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData)
         }
         // SAFETY: the caller's promise.
         Call::Releases(release) => unsafe { release_began(ledger, release, block, data) },
-        Call::ReleasesPrimary { cause } => {
+        Call::ReleasesPrimary { cause, .. } => {
             ENDING_BY.set(Some(*cause));
             // SAFETY: the caller's promise.
             unsafe { write_slot(data, Some(NO_TICKET)) };
@@ -171,9 +171,17 @@ unsafe fn ended(ledger: &Ledger, call: &Call, block: Block, data: &CallbackData,
         Call::RetainsPrimary { .. } => {
             CREATING_ON.set(Place::UNKNOWN);
             current(ledger, data);
+            if error == 0 {
+                // SAFETY: the caller's promise.
+                unsafe { success::told(ledger, call, block, data) };
+            }
         }
         Call::ReleasesPrimary { .. } => {
             context_ended(ledger, error);
+            if error == 0 {
+                // SAFETY: the caller's promise.
+                unsafe { success::told(ledger, call, block, data) };
+            }
             // SAFETY: the caller's promise.
             if unsafe { read_slot(data) }.is_some() {
                 CONTEXTS_AND_POOLS.destruction_ended();
@@ -241,6 +249,11 @@ unsafe fn creation_ended(
     if create.may_answer_again && ledger.get(&key).is_some() {
         return;
     }
+    let current = match create.kind {
+        // SAFETY: as above.
+        Kind::Stream => unsafe { stream_s_context(create, block, current) },
+        _ => current,
+    };
     // SAFETY: as above.
     let made = unsafe { decode::created(create, block, key, current, caller()) };
     ledger.apply(&Event::Created(made));
@@ -251,6 +264,22 @@ unsafe fn creation_ended(
     if let Some(copies) = &create.copies {
         // SAFETY: as above.
         ledger.apply(&unsafe { decode::graph_copied(copies, block, key) });
+    }
+}
+
+/// With what context a stream ends: with a green one that it is made for or in, which nothing else
+/// does.
+///
+/// # Safety
+///
+/// As for [`began`].
+unsafe fn stream_s_context(create: &Creates, block: Block, current: Current) -> Current {
+    // SAFETY: the caller's promise; the table names a field of this call's block.
+    let green = create.green.map(|green| unsafe { block.value(green) });
+    let uid = CONTEXTS.green_of_stream(green, current.handle);
+    Current {
+        uid: uid.unwrap_or(current.uid),
+        ..current
     }
 }
 

@@ -6,8 +6,8 @@
 //! there before the harness.
 //!
 //! A green context, once converted, is current like any other; but what is made in it belongs to
-//! the primary context of its device, and outlives it. It is numbered here, for the number that
-//! CUPTI tells may be that of the primary one.
+//! the primary context of its device, and outlives it, its streams excepted. It is numbered here,
+//! for the number that CUPTI tells may be that of the primary one.
 
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -34,16 +34,19 @@ struct Entry {
     place: Place,
 }
 
-/// A green context and what it was converted to.
+/// A green context that was converted, or that has streams.
 #[derive(Clone, Copy, Debug)]
-struct Converted {
+struct Green {
     green: u64,
+    /// What it was converted to; 0 if it was not.
     handle: u64,
     uid: ContextUid,
+    /// Whether the end of its conversion has been told: CUPTI need not.
+    is_over: bool,
 }
 
-/// Numbers of converted contexts begin here: CUPTI's, which count up from 1, do not get so far.
-const FIRST_CONVERTED: u32 = 1 << 31;
+/// Numbers of green contexts begin here: CUPTI's, which count up from 1, do not get so far.
+const FIRST_GREEN: u32 = 1 << 31;
 
 impl Entry {
     const NONE: Self = Self {
@@ -68,9 +71,36 @@ struct Known {
     /// Handles of contexts whose creation was seen, with their places.
     created: Vec<(u64, Place)>,
     current: Vec<Entry>,
-    converted: Vec<Converted>,
+    greens: Vec<Green>,
     /// How many there have been.
-    conversions: u32,
+    numbered: u32,
+}
+
+impl Known {
+    /// The green context of this handle, with a number from now on.
+    fn green(&mut self, green: u64) -> &mut Green {
+        let known = self.greens.iter().position(|other| other.green == green);
+        let index = known.unwrap_or_else(|| {
+            let uid = ContextUid(FIRST_GREEN | self.numbered);
+            self.numbered += 1;
+            self.greens.push(Green {
+                green,
+                handle: 0,
+                uid,
+                is_over: false,
+            });
+            self.greens.len() - 1
+        });
+        &mut self.greens[index]
+    }
+
+    /// The number of the green context that was converted to `handle`.
+    fn converted(&self, handle: u64) -> Option<ContextUid> {
+        let mut greens = self.greens.iter();
+        greens
+            .find(|green| green.handle == handle)
+            .map(|green| green.uid)
+    }
 }
 
 /// What is known of contexts. There are few, and threads seldom change theirs.
@@ -93,8 +123,8 @@ impl Contexts {
         Self(Mutex::new(Known {
             created: Vec::new(),
             current: Vec::new(),
-            converted: Vec::new(),
-            conversions: 0,
+            greens: Vec::new(),
+            numbered: 0,
         }))
     }
 
@@ -111,14 +141,18 @@ impl Contexts {
 
     /// A green context was converted to one that can be current.
     pub(super) fn converted(&self, green: u64, handle: u64) {
+        self.lock().green(green).handle = handle;
+    }
+
+    /// The number of the green context that a stream ends with: the one that it was made for, else
+    /// the one that was converted to the context `current`.
+    pub(super) fn green_of_stream(&self, green: Option<u64>, current: u64) -> Option<ContextUid> {
         let mut known = self.lock();
-        let is_same = |other: &Converted| other.green == green && other.handle == handle;
-        if known.converted.iter().any(is_same) {
-            return;
+        match green {
+            Some(green) => Some(known.green(green).uid),
+            None if current == 0 => None,
+            None => known.converted(current),
         }
-        let uid = ContextUid(FIRST_CONVERTED | known.conversions);
-        known.conversions += 1;
-        known.converted.push(Converted { green, handle, uid });
     }
 
     /// A context is current to this thread. `place` is asked when its creation was not seen.
@@ -148,19 +182,13 @@ impl Contexts {
         uid: ContextUid,
         place: impl FnOnce() -> Place,
     ) -> (Entry, Option<Event>) {
-        let number = |known: &Known| {
-            let mut converted = known.converted.iter();
-            converted
-                .find(|converted| converted.handle == handle)
-                .map(|converted| converted.uid)
-        };
         let known_already = |known: &Known| {
             // While the harness starts CUPTI cannot be asked yet; later it can.
             let find = |uid| {
                 let is_placed = |entry: &&Entry| entry.uid == uid && entry.place != Place::UNKNOWN;
                 known.current.iter().find(is_placed).copied()
             };
-            find(uid).or_else(|| find(number(known)?))
+            find(uid).or_else(|| find(known.converted(handle)?))
         };
         let created = {
             let known = self.lock();
@@ -176,7 +204,7 @@ impl Contexts {
         if let Some(entry) = known_already(&known) {
             return (entry, None);
         }
-        let (uid, owner) = match number(&known) {
+        let (uid, owner) = match known.converted(handle) {
             Some(converted) => (converted, ContextUid(0)),
             None => (uid, uid),
         };
@@ -204,21 +232,22 @@ impl Contexts {
             .current
             .iter()
             .rposition(|entry| entry.handle == handle)?;
-        Some(known.current.remove(newest).uid)
+        let uid = known.current.remove(newest).uid;
+        let mut greens = known.greens.iter_mut();
+        if let Some(green) = greens.find(|green| green.uid == uid) {
+            green.is_over = true;
+        }
+        Some(uid)
     }
 
     /// A green context has ended, and what it was converted to with it. Answers as
-    /// [`Self::ending`], which need not have been told.
+    /// [`Self::ending`], which need not have been told; none where it has been.
     pub(super) fn green_ended(&self, green: u64) -> Option<ContextUid> {
-        let converted = {
-            let mut known = self.lock();
-            let ended = known
-                .converted
-                .iter()
-                .position(|other| other.green == green)?;
-            known.converted.remove(ended)
-        };
-        self.ending(converted.handle)
+        let mut known = self.lock();
+        let ended = known.greens.iter().position(|other| other.green == green)?;
+        let Green { uid, is_over, .. } = known.greens.remove(ended);
+        known.current.retain(|entry| entry.uid != uid);
+        (!is_over).then_some(uid)
     }
 }
 
@@ -316,7 +345,8 @@ mod tests {
         );
         assert_eq!(contexts.ending(0xc0), Some(ContextUid(2)));
     }
-    const CONVERTED: u32 = super::FIRST_CONVERTED;
+
+    const CONVERTED: u32 = super::FIRST_GREEN;
 
     /// That a converted context is seen for the first time.
     fn new_converted(number: u32, handle: u64, place: Place) -> Seen {
@@ -373,5 +403,21 @@ mod tests {
         seen(&contexts, 0xc1, 7, Place::cuda(0));
         assert!(contexts.ending(0xc1).is_some());
         assert_eq!(contexts.green_ended(0x6e), None);
+    }
+
+    #[test]
+    fn a_stream_ends_with_the_green_context_that_it_was_made_for_or_in() {
+        let contexts = Contexts::new();
+        let number = |number| Some(ContextUid(CONVERTED + number));
+        assert_eq!(contexts.green_of_stream(None, 0xc0), None);
+        // One that is never converted, and so never current.
+        assert_eq!(contexts.green_of_stream(Some(0x6e), 0xc0), number(0));
+        assert_eq!(contexts.green_of_stream(Some(0x6e), 0), number(0));
+        contexts.converted(0x6f, 0xc1);
+        assert_eq!(contexts.green_of_stream(None, 0xc1), number(1));
+        assert_eq!(contexts.green_of_stream(None, 0), None);
+        assert_eq!(contexts.green_ended(0x6e), number(0));
+        assert_eq!(contexts.green_ended(0x6f), number(1));
+        assert_eq!(contexts.green_of_stream(None, 0xc1), None);
     }
 }

@@ -305,6 +305,15 @@ pub(super) struct GreenContextCreate {
     pub(super) device: u32,
 }
 
+/// `cuGreenCtxStreamCreate`
+#[repr(C)]
+pub(super) struct GreenStreamCreate {
+    pub(super) stream: *const u64,
+    pub(super) green: u64,
+    pub(super) flags: u32,
+    pub(super) priority: u32,
+}
+
 /// `cuCtxFromGreenCtx`
 #[repr(C)]
 pub(super) struct ConvertGreen {
@@ -343,6 +352,12 @@ pub(super) struct ContextCreateV4 {
 #[repr(C)]
 pub(super) struct PrimaryRetain {
     pub(super) context: *const u64,
+    pub(super) device: u32,
+}
+
+/// `cuDevicePrimaryCtxRelease`, `cuDevicePrimaryCtxReset`
+#[repr(C)]
+pub(super) struct PrimaryEnd {
     pub(super) device: u32,
 }
 

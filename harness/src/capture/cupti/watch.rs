@@ -16,9 +16,10 @@ use super::params::{
     AddFreeNode, AddNode, AddNodeV2, Allocate, AllocateFromPool, AllocateHostV1, AllocatePitch,
     AllocatePitchV1, AllocateV1, Answers, ArrayCreate, CaptureToGraph, ContextCreate,
     ContextCreateV3, ContextCreateV4, ConvertGreen, EndCapture, ExecUpdate, FreeOrdered, FreeV1,
-    GraphCopy, GraphReferences, GreenContextCreate, ImportPointer, Instantiate, Launch, LinkCreate,
-    Map, MapExternal, Names, PhysicalCreate, PoolCreate, PrimaryRetain, RecaptureToGraph, Register,
-    RetainMapped, Unmap, UserObjectCreate, UserObjectReferences,
+    GraphCopy, GraphReferences, GreenContextCreate, GreenStreamCreate, ImportPointer, Instantiate,
+    Launch, LinkCreate, Map, MapExternal, Names, PhysicalCreate, PoolCreate, PrimaryEnd,
+    PrimaryRetain, RecaptureToGraph, Register, RetainMapped, Unmap, UserObjectCreate,
+    UserObjectReferences,
 };
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, Space};
@@ -107,7 +108,8 @@ const fn context(id: u32, name: &'static str, answer: Answer, device: Value) -> 
 }
 
 const fn primary_ends(id: u32, name: &'static str, cause: ContextEnd) -> Watched {
-    other(id, name, Call::ReleasesPrimary { cause })
+    let device = value!(PrimaryEnd.device);
+    other(id, name, Call::ReleasesPrimary { device, cause })
 }
 
 const fn copied(id: u32, name: &'static str, kind: Kind, flags: GraphFlags) -> Watched {
@@ -237,8 +239,7 @@ pub(super) static TABLE: &[Watched] = &[
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html
     handle(124, "cuStreamCreate", Kind::Stream, FIRST),
     handle(367, "cuStreamCreateWithPriority", Kind::Stream, FIRST),
-    // Not of the context that is current: it goes with the green one. That end is not followed.
-    handle(758, "cuGreenCtxStreamCreate", Kind::Stream, FIRST).outliving_context(),
+    handle(758, "cuGreenCtxStreamCreate", Kind::Stream, FIRST).in_green(value!(GreenStreamCreate.green)),
     destroys(326, "cuStreamDestroy_v2", Kind::Stream),
     destroys(127, "cuStreamDestroy", Kind::Stream),
 

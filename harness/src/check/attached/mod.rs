@@ -278,6 +278,7 @@ impl Attached {
             findings,
             devices: tables::tables(&Reading::default(), reading, &NAMES),
             timeline: None,
+            primaries: Vec::new(),
             notes,
             again: self.again.clone(),
             waited_ms: 0,

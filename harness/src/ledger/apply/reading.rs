@@ -11,7 +11,7 @@ use super::{Freed, HandedOver, Ledger, Returned};
 use crate::ledger::event::{Key, ScopeId, SourceLoss, StackId};
 use crate::ledger::meter::Taken;
 use crate::ledger::stripes::Own;
-use crate::ledger::{Anomaly, ContextEntry, Counters, Layer, Mark, Record, Stacks, Watch};
+use crate::ledger::{Anomaly, ContextEntry, Counters, Layer, Mark, Place, Record, Stacks, Watch};
 
 impl Ledger {
     /// From now on what no scope made is the watched program's own, and nobody else's.
@@ -59,6 +59,7 @@ impl Ledger {
     pub fn close_scope(&self, scope: ScopeId) -> Returned {
         self.stripes.close(scope);
         self.handed_over_by_scope().remove(&scope);
+        self.primaries.closed(scope);
         let freed = self.freed().remove(&scope);
         freed.map_or_else(Returned::default, |freed| freed.returned)
     }
@@ -74,6 +75,13 @@ impl Ledger {
             }
         }
         sum
+    }
+
+    /// The devices whose primary contexts the open scopes that `wanted` likes have retained more
+    /// often than released, and how much more often.
+    #[must_use]
+    pub fn primaries_kept(&self, wanted: impl Fn(ScopeId) -> bool) -> Vec<(Place, u64)> {
+        self.primaries.kept(wanted)
     }
 
     /// Begins to meter what the open `scope` takes in `layer`, until [`Self::metered`].

@@ -132,6 +132,7 @@ fn what_nobody_owns_is_summed_up() {
     assert_eq!(
         summary.text().unwrap(),
         "gpu-leak-check: 1 checked: 1 clean\n  \
-         3 allocations, 1.00 MiB by threads outside every check",
+         3 allocations, 1.00 MiB by threads outside every check: `Scope` takes a test \
+         along to them, `isolate` gives it a process of its own",
     );
 }

@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "a C library's symbols")]
 
 use std::ffi::{CStr, c_int, c_void};
+use std::sync::Once;
 
 /// `CUBLAS_STATUS_ALLOC_FAILED`.
 const ALLOC_FAILED: c_int = 3;
@@ -27,6 +28,21 @@ unsafe fn driver<F: Copy>(name: &CStr) -> Option<F> {
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
 }
 
+/// Loads the code of the library, once, as a real one does with the kernels that it first needs.
+fn load_code() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let mut module = 0;
+        // SAFETY: the documented signature.
+        let load: Option<unsafe extern "C" fn(*mut u64, *const u8) -> u32> =
+            unsafe { driver(c"cuModuleLoadData") };
+        if let Some(load) = load {
+            // SAFETY: a local, and an image that ends with a zero byte.
+            unsafe { load(&raw mut module, c"kernels".as_ptr().cast()) };
+        }
+    });
+}
+
 /// Takes a workspace; the handle is its address.
 ///
 /// # Safety
@@ -34,6 +50,7 @@ unsafe fn driver<F: Copy>(name: &CStr) -> Option<F> {
 /// `handle` must be valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cublasCreate_v2(handle: *mut u64) -> c_int {
+    load_code();
     // SAFETY: the documented signature.
     let allocate: Option<unsafe extern "C" fn(*mut u64, usize) -> u32> =
         unsafe { driver(c"cuMemAlloc_v2") };

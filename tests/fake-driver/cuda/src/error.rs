@@ -56,9 +56,9 @@ codes! { {
     STREAM_CAPTURE_UNJOINED = 904, c"CUDA_ERROR_STREAM_CAPTURE_UNJOINED", c"capturing stream has unjoined work";
     CAPTURED_EVENT = 907, c"CUDA_ERROR_CAPTURED_EVENT", c"operation not permitted on an event last recorded in a capturing stream";
     STREAM_CAPTURE_WRONG_THREAD = 908, c"CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", c"attempt to terminate a thread-local capture sequence from another thread";
-    STREAM_DETACHED = 917, c"CUDA_ERROR_STREAM_DETACHED", c"operation not permitted while stream is detached";
 } {
     // What only a fault answers with.
+    917, c"CUDA_ERROR_STREAM_DETACHED", c"operation not permitted while stream is detached";
     200, c"CUDA_ERROR_INVALID_IMAGE", c"device kernel image is invalid";
     600, c"CUDA_ERROR_NOT_READY", c"device not ready";
     719, c"CUDA_ERROR_LAUNCH_FAILED", c"unspecified launch failure";

@@ -69,23 +69,20 @@ impl Driver {
         self.greens.iter().any(|(_, green)| green.device == device)
     }
 
-    /// Ends a green context; its streams stay, detached. Answers with its device.
+    /// Ends a green context, and its streams with it. Answers with its device.
     fn destroy_green(&mut self, green: Handle) -> Result<usize, Error> {
         let green = self.greens.remove(green).ok_or(Error::INVALID_CONTEXT)?;
         self.contexts.remove(green.context);
-        let streams: Vec<(Handle, Option<u64>)> = self
+        let streams: Vec<Handle> = self
             .streams
-            .iter_mut()
+            .iter()
             .filter(|(_, stream)| stream.green == Some(green.context))
-            .map(|(handle, stream)| {
-                stream.green = None;
-                stream.is_detached = true;
-                (handle, stream.capture)
-            })
+            .map(|(handle, _)| handle)
             .collect();
-        for (stream, capture) in streams {
-            if let Some(capture) = capture {
-                self.abandon(capture, stream);
+        for handle in streams {
+            let stream = self.streams.remove(handle);
+            if let Some(capture) = stream.and_then(|stream| stream.capture) {
+                self.abandon(capture, handle);
             }
         }
         Ok(green.device)

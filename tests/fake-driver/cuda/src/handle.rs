@@ -65,12 +65,6 @@ impl<T> Table<T> {
         self.live.iter().map(|(&handle, object)| (handle, object))
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Handle, &mut T)> {
-        self.live
-            .iter_mut()
-            .map(|(&handle, object)| (handle, object))
-    }
-
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.live.values_mut()
     }

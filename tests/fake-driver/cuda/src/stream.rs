@@ -18,8 +18,6 @@ pub(crate) struct Stream {
     pub(crate) capture: Option<u64>,
     /// The green context it belongs to, by the handle that can be current.
     pub(crate) green: Option<Handle>,
-    /// Its green context is gone: it can only be destroyed.
-    pub(crate) is_detached: bool,
     flags: u32,
     priority: i32,
 }
@@ -36,9 +34,6 @@ impl Driver {
             return self.current_handle();
         }
         let found = self.streams.get(stream).ok_or(Error::INVALID_HANDLE)?;
-        if found.is_detached {
-            return Err(Error::STREAM_DETACHED);
-        }
         self.healthy(found.context).map(|_| found.context)
     }
 
@@ -75,7 +70,6 @@ pub(crate) fn create(
                 context,
                 capture: None,
                 green,
-                is_detached: false,
                 flags,
                 priority,
             }),

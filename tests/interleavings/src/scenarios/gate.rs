@@ -4,6 +4,7 @@ use std::panic::{catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use shuttle::sync::Barrier;
 use shuttle::thread;
 
 use crate::gate::{Gate, Manner, Turn};
@@ -123,6 +124,27 @@ pub fn nobody_passes_the_line() {
         drop(first);
     });
     assert_eq!(*order.lock().unwrap(), [Exclusive, Parallel]);
+}
+
+/// Checks that share stand in line behind an exclusive one: when it leaves, all are inside at once,
+/// and none waits until the one before it has left.
+pub fn those_in_line_that_share_are_inside_together() {
+    waits_anew();
+    let (gate, all_inside) = (Gate::new(), Barrier::new(3));
+    thread::scope(|threads| {
+        let first = gate.enter(Exclusive);
+        for number in 0..3 {
+            let (gate, all_inside) = (&gate, &all_inside);
+            threads.spawn(move || {
+                let _turn = gate.enter(Parallel);
+                all_inside.wait();
+            });
+            while waits() <= number {
+                thread::yield_now();
+            }
+        }
+        drop(first);
+    });
 }
 
 /// The body of an exclusive check starts a thread that begins a check of its own, and waits for

@@ -4,9 +4,9 @@ use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::mpsc;
 use shuttle::thread;
 
-use super::world::{REFUSED, World, caller};
-use crate::ledger::event::{Caller, ContextUid};
-use crate::ledger::{Ledger, ScopeId};
+use super::world::{CONTEXT, REFUSED, World, caller};
+use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space};
+use crate::ledger::{Event, Kind, Layer, Ledger, Place, ScopeId, StackId};
 
 const FIRST: ScopeId = ScopeId(1);
 const SECOND: ScopeId = ScopeId(2);
@@ -160,3 +160,94 @@ pub fn one_stack_from_several_threads() {
         assert_eq!(stacks.frames(second[1]), [2, 8]);
     });
 }
+
+/// A test with a budget takes memory on two threads, and another test beside it: every allocation
+/// is in the figures, the peak is what was there at once, and what the other takes is in none.
+pub fn a_metered_test_and_another() {
+    let world = World::new(&[FIRST, SECOND]);
+    world.ledger.meter(FIRST, Layer::DRIVER);
+    thread::scope(|threads| {
+        for number in [1, 2] {
+            let (world, own) = (&world, caller(number, FIRST));
+            threads.spawn(move || {
+                let freed = world.allocate(own);
+                world.allocate(own);
+                world.free(freed, own);
+            });
+        }
+        threads.spawn(|| world.allocate(caller(3, SECOND)));
+    });
+    let live: u64 = world
+        .records_of(FIRST)
+        .iter()
+        .map(|record| record.made.bytes)
+        .sum();
+    let taken = world.ledger.metered(FIRST);
+    let [taken] = &taken[..] else {
+        panic!("at one place: {taken:?}");
+    };
+    assert_eq!(taken.made, 4);
+    let at_peak: u64 = taken.at_peak.iter().map(|site| site.bytes).sum();
+    assert_eq!(at_peak, taken.peak, "who was there at the peak");
+    assert!(taken.peak >= live, "{taken:?}, and {live} at the end");
+    world.agrees(&[FIRST, SECOND]);
+}
+
+/// Two threads open memory of another process, which is there once, and close it; a third one has
+/// it open meanwhile: it goes with the last of them, and no close is of something unknown.
+pub fn opened_by_several_and_closed_by_each() {
+    let ledger = Ledger::new();
+    assert!(ledger.open_scope(FIRST));
+    let open = |thread| {
+        ledger.apply(&Event::Created(Creation {
+            key: OPENED,
+            kind: Kind::Imported,
+            layer: Layer::DRIVER,
+            place: Place::cuda(0),
+            bytes: 0,
+            context: CONTEXT,
+            stream: 0,
+            pool: 0,
+            caller: caller(thread, FIRST),
+        }));
+    };
+    let close = |thread| {
+        let began = Event::GiveBackBegan {
+            key: OPENED,
+            count: 1,
+            graph: None,
+            caller: caller(thread, FIRST),
+        };
+        let ticket = ledger.apply(&began).expect("a ticket");
+        thread::yield_now();
+        ledger.apply(&Event::ReleaseEnded {
+            ticket,
+            error: 0,
+            stack: StackId::default(),
+        });
+    };
+    open(1);
+    thread::scope(|threads| {
+        for number in [2, 3] {
+            let (open, close) = (&open, &close);
+            threads.spawn(move || {
+                open(number);
+                thread::yield_now();
+                close(number);
+            });
+        }
+    });
+    assert_eq!(ledger.live_in(FIRST), 1, "the first one has it open still");
+    assert!(ledger.get(&OPENED).is_some());
+    close(1);
+    assert_eq!(ledger.live_in(FIRST), 0);
+    assert!(ledger.get(&OPENED).is_none());
+    assert_eq!(ledger.unknown_releases(), 0);
+    assert!(!ledger.releases_in_flight());
+}
+
+/// Memory of another process.
+const OPENED: Key = Key {
+    space: Space::IpcPointer,
+    value: 0x0be,
+};

@@ -1,8 +1,8 @@
 //! Calls that change something only when they succeed, and that end nothing.
 
 use super::{
-    Block, CONTEXTS, Call, CallbackData, Event, Key, Kind, Ledger, Space, caller, captures,
-    current, decode,
+    Block, CONTEXTS, Call, CallbackData, ContextEnd, Event, Key, Kind, Ledger, Place, Space,
+    caller, caller_without_stack, captures, current, decode,
 };
 
 /// `CU_GRAPH_USER_OBJECT_MOVE`
@@ -101,10 +101,21 @@ pub(super) unsafe fn told(ledger: &Ledger, call: &Call, block: Block, data: &Cal
             };
             captures::began(stream, into);
         }
-        Call::Creates(_)
-        | Call::Releases(_)
-        | Call::RetainsPrimary { .. }
-        | Call::ReleasesPrimary { .. }
-        | Call::Launches { .. } => {}
+        Call::RetainsPrimary { device } => {
+            // SAFETY: the caller's promise.
+            let place = Place::cuda(unsafe { block.value(*device) } as usize);
+            let caller = caller_without_stack();
+            ledger.apply(&Event::PrimaryRetained { place, caller });
+        }
+        Call::ReleasesPrimary { device, cause } => {
+            // A reset leaves its holders what they hold.
+            if *cause == ContextEnd::LastRelease {
+                // SAFETY: the caller's promise.
+                let place = Place::cuda(unsafe { block.value(*device) } as usize);
+                let caller = caller_without_stack();
+                ledger.apply(&Event::PrimaryReleased { place, caller });
+            }
+        }
+        Call::Creates(_) | Call::Releases(_) | Call::Launches { .. } => {}
     }
 }

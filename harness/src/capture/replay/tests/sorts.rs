@@ -66,6 +66,12 @@ impl Told<'_> {
         self.make(kind, Space::Handle(kind), value, 0)
     }
 
+    fn primary(&self) {
+        let (place, caller) = (Place::cuda(0), self.caller);
+        self.event(Event::PrimaryRetained { place, caller });
+        self.event(Event::PrimaryReleased { place, caller });
+    }
+
     fn context(&self, context: ContextUid) {
         self.event(Event::ContextCreated {
             context,
@@ -194,6 +200,7 @@ impl Told<'_> {
 fn tell_one_of_each(ledger: &Ledger) {
     let caller = caller(ledger, 1);
     let told = Told { ledger, caller };
+    told.primary();
     told.memory();
     told.context(STAYS);
     told.graphs();

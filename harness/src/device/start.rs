@@ -1,0 +1,49 @@
+//! The moment before the program's first thread: `main` has begun, and nothing else runs yet.
+
+#![cfg_attr(
+    target_os = "linux",
+    expect(
+        unsafe_code,
+        reason = "what runs before `main` stands in a section of the program's own"
+    )
+)]
+
+use std::panic;
+use std::thread;
+
+use gpu_leak_check_threads as threads;
+
+/// What is to be done at that moment. It must be quick where there is nothing to do.
+#[derive(Debug)]
+pub(crate) struct BeforeFirstThread(pub(crate) fn());
+
+inventory::collect!(BeforeFirstThread);
+
+/// Runs as the program is loaded, where nothing of CUDA may be called yet, and only leaves word.
+#[cfg(target_os = "linux")]
+#[used]
+// SAFETY: the section holds pointers to functions of this type, which the C library calls once
+// each; this one stores an atomic.
+#[unsafe(link_section = ".init_array")]
+static LEAVE_WORD: extern "C" fn() = leave_word;
+
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(
+        dead_code,
+        reason = "threads inherit nothing elsewhere, and are not seen to begin"
+    )
+)]
+extern "C" fn leave_word() {
+    threads::before_next_thread(run_all);
+}
+
+fn run_all() {
+    // Only std knows that `main` has begun, and on which thread.
+    if thread::current().name() == Some("main") {
+        for entry in inventory::iter::<BeforeFirstThread> {
+            // Into the C library, through which it runs, nothing may unwind.
+            let _ = panic::catch_unwind(entry.0);
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The values of the attribute's options: how each is written, and an error at the place of each
+//! mistake.
+
+use gpu_leak_check_units as units;
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::parse::ParseStream;
+use syn::{Expr, ExprLit, Lit, LitBool, LitStr, Path, Token, parenthesized};
+
+use crate::paths::Paths;
+
+/// The value of one option.
+pub(crate) enum Value {
+    /// An expression: bytes, or a number of things.
+    Number(TokenStream),
+    /// Text in quotes.
+    Text(LitStr),
+    /// `true` or `false`.
+    Flag(bool),
+    /// A variant of `OnLeak`.
+    OnLeak(&'static str),
+    /// A time to wait.
+    Milliseconds(u64),
+    /// `expect(count = 2, bytes = "1 MiB")`: the fields of `Expect`.
+    Expect(Vec<(&'static str, TokenStream)>),
+    /// `unchecked_if(condition, "reason")`.
+    UncheckedIf {
+        /// Asked before the body.
+        condition: Box<Expr>,
+        /// Told in the run's summary.
+        reason: LitStr,
+    },
+}
+
+impl Value {
+    /// As the value of a field of the library's `Options`.
+    pub(crate) fn fact(&self, paths: &Paths) -> TokenStream {
+        match self {
+            Self::Number(number) => number.clone(),
+            Self::Text(text) => text.to_token_stream(),
+            Self::Flag(flag) => flag.to_token_stream(),
+            Self::OnLeak(variant) => {
+                let on_leak = paths.private("OnLeak");
+                let variant = Ident::new(variant, Span::call_site());
+                quote!(#on_leak::#variant)
+            }
+            Self::Milliseconds(milliseconds) => {
+                let duration = paths.private("Duration");
+                quote!(#duration::from_millis(#milliseconds))
+            }
+            Self::Expect(fields) => {
+                let expect = paths.private("Expect");
+                let some = paths.private("Some");
+                let none = paths.private("None");
+                let fields = ["count", "bytes"].map(|name| {
+                    let given = fields.iter().find(|(given, _)| *given == name);
+                    let name = Ident::new(name, Span::call_site());
+                    match given {
+                        Some((_, value)) => quote!(#name: #some(#value)),
+                        None => quote!(#name: #none),
+                    }
+                });
+                quote!(#expect { #(#fields),* })
+            }
+            Self::UncheckedIf { condition, reason } => {
+                let unchecked_if = paths.private("UncheckedIf");
+                quote!(#unchecked_if { condition: || #condition, reason: #reason })
+            }
+        }
+    }
+}
+
+/// Bytes: an expression, or a size in quotes.
+pub(crate) fn bytes(input: ParseStream<'_>) -> syn::Result<Value> {
+    let value = assigned(input)?;
+    let Expr::Lit(ExprLit { lit, .. }) = &value else {
+        return Ok(Value::Number(value.into_token_stream()));
+    };
+    let mistake = match lit {
+        Lit::Str(text) => match units::bytes(&text.value()) {
+            Ok(bytes) => return Ok(Value::Number(bytes.into_token_stream())),
+            Err(mistake) => mistake,
+        },
+        Lit::Int(_) => return Ok(Value::Number(value.into_token_stream())),
+        _ => "a size is a whole number of bytes, or in quotes with a unit: \"1.5 MiB\"".to_owned(),
+    };
+    Err(syn::Error::new(lit.span(), mistake))
+}
+
+/// `= true` or `= false`.
+pub(crate) fn flag(input: ParseStream<'_>) -> syn::Result<Value> {
+    match assigned(input)? {
+        Expr::Lit(ExprLit {
+            lit: Lit::Bool(LitBool { value, .. }),
+            ..
+        }) => Ok(Value::Flag(value)),
+        other => Err(syn::Error::new_spanned(other, "expected `true` or `false`")),
+    }
+}
+
+/// As [`flag`], where the name alone means `true`.
+pub(crate) fn switch(input: ParseStream<'_>) -> syn::Result<Value> {
+    if is_alone(input) {
+        return Ok(Value::Flag(true));
+    }
+    flag(input)
+}
+
+/// A whole number, or an expression of one.
+pub(crate) fn number(input: ParseStream<'_>) -> syn::Result<Value> {
+    let value = assigned(input)?;
+    match &value {
+        Expr::Lit(ExprLit { lit, .. }) if !matches!(lit, Lit::Int(_)) => Err(syn::Error::new(
+            lit.span(),
+            "expected a whole number, such as 3",
+        )),
+        _ => Ok(Value::Number(value.into_token_stream())),
+    }
+}
+
+/// How many rounds: one at the least.
+pub(crate) fn rounds(input: ParseStream<'_>) -> syn::Result<Value> {
+    let value = number(input)?;
+    if let Value::Number(tokens) = &value
+        && tokens.to_string() == "0"
+    {
+        let what = "0 rounds check nothing: 1 is an ordinary check";
+        return Err(syn::Error::new_spanned(tokens, what));
+    }
+    Ok(value)
+}
+
+/// What is to leak, in parentheses.
+pub(crate) fn expect(input: ParseStream<'_>) -> syn::Result<Value> {
+    let content;
+    let parentheses = parenthesized!(content in input);
+    let mut fields = Vec::new();
+    while !content.is_empty() {
+        let name: Ident = content.parse()?;
+        let (name, value) = match name.to_string().as_str() {
+            "count" => ("count", number(&content)?),
+            "bytes" => ("bytes", bytes(&content)?),
+            _ => {
+                let what = "expected `count = 2` or `bytes = \"1 MiB\"`";
+                return Err(syn::Error::new(name.span(), what));
+            }
+        };
+        if let Value::Number(value) = value {
+            fields.push((name, value));
+        }
+        if !content.is_empty() {
+            content.parse::<Token![,]>()?;
+        }
+    }
+    if fields.is_empty() {
+        let what = "expected what is to leak: `expect(count = 2, bytes = \"1 MiB\")`";
+        return Err(syn::Error::new(parentheses.span.join(), what));
+    }
+    Ok(Value::Expect(fields))
+}
+
+/// The name of a layer, in quotes.
+pub(crate) fn layer(input: ParseStream<'_>) -> syn::Result<Value> {
+    let usage = "expected \"driver\" or the name of an allocator, such as \"allocator:cubecl\"";
+    let text = quoted(input, usage)?;
+    if text.value().trim().is_empty() {
+        return Err(syn::Error::new(text.span(), usage));
+    }
+    Ok(Value::Text(text))
+}
+
+/// What a leak does, in quotes.
+pub(crate) fn on_leak(input: ParseStream<'_>) -> syn::Result<Value> {
+    let text = quoted(input, "expected \"fail\" or \"warn\"")?;
+    match text.value().as_str() {
+        "fail" => Ok(Value::OnLeak("Fail")),
+        "warn" => Ok(Value::OnLeak("Warn")),
+        _ => Err(syn::Error::new(
+            text.span(),
+            "expected \"fail\" or \"warn\"",
+        )),
+    }
+}
+
+/// A time to wait, in quotes.
+pub(crate) fn settle(input: ParseStream<'_>) -> syn::Result<Value> {
+    let text = quoted(
+        input,
+        "a duration needs quotes and a unit, such as \"250ms\"",
+    )?;
+    match units::milliseconds(&text.value()) {
+        Ok(milliseconds) => Ok(Value::Milliseconds(milliseconds)),
+        Err(mistake) => Err(syn::Error::new(text.span(), mistake)),
+    }
+}
+
+/// A condition and its reason, in parentheses.
+pub(crate) fn unchecked_if(input: ParseStream<'_>) -> syn::Result<Value> {
+    let content;
+    let parentheses = parenthesized!(content in input);
+    let condition = content.parse()?;
+    let missing = || {
+        syn::Error::new(
+            parentheses.span.join(),
+            "a reason is missing: `unchecked_if(condition, \"reason\")`",
+        )
+    };
+    content.parse::<Option<Token![,]>>()?.ok_or_else(missing)?;
+    if content.is_empty() {
+        return Err(missing());
+    }
+    let reason: LitStr = content
+        .parse()
+        .map_err(|error| syn::Error::new(error.span(), "a reason is a string in quotes"))?;
+    if reason.value().trim().is_empty() {
+        return Err(syn::Error::new(
+            reason.span(),
+            "a reason must say something",
+        ));
+    }
+    content.parse::<Option<Token![,]>>()?;
+    if !content.is_empty() {
+        return Err(content.error("nothing may stand behind the reason"));
+    }
+    Ok(Value::UncheckedIf { condition, reason })
+}
+
+/// Where the library is.
+pub(crate) fn library(input: ParseStream<'_>) -> syn::Result<Path> {
+    let usage = "expected a path without quotes, such as `crate = my_crate::gpu_leak_check`";
+    match assigned(input)? {
+        Expr::Path(expression)
+            if expression.qself.is_none()
+                && expression
+                    .path
+                    .segments
+                    .iter()
+                    .all(|segment| segment.arguments.is_none()) =>
+        {
+            Ok(expression.path)
+        }
+        other => Err(syn::Error::new_spanned(other, usage)),
+    }
+}
+
+/// Whether nothing stands behind the name.
+pub(crate) fn is_alone(input: ParseStream<'_>) -> bool {
+    input.is_empty() || input.peek(Token![,])
+}
+
+/// What stands behind `=`.
+fn assigned(input: ParseStream<'_>) -> syn::Result<Expr> {
+    input.parse::<Token![=]>()?;
+    input.parse()
+}
+
+/// As [`assigned`], of text in quotes; else the `mistake`.
+fn quoted(input: ParseStream<'_>, mistake: &str) -> syn::Result<LitStr> {
+    match assigned(input)? {
+        Expr::Lit(ExprLit {
+            lit: Lit::Str(text),
+            ..
+        }) => Ok(text),
+        other => Err(syn::Error::new_spanned(other, mistake)),
+    }
+}

@@ -1,0 +1,114 @@
+//! A shared library in the process: one that has a harness built in beside the program's, and one
+//! that starts threads.
+
+#![expect(unsafe_code, reason = "a plugin is loaded")]
+
+use std::sync::OnceLock;
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_tests::checked;
+use gpu_leak_tests::fake::{Fake, built};
+
+use super::assert_one_leak;
+use super::driver::{allocate, context};
+
+const HERE: &str = "boundary::copies::";
+/// What the plugin answers.
+const TAKEN: u32 = 1;
+const WATCHES: u32 = 2;
+
+fn plugin() -> &'static libloading::Library {
+    static PLUGIN: OnceLock<libloading::Library> = OnceLock::new();
+    PLUGIN.get_or_init(|| {
+        // SAFETY: its one constructor leaves word in an atomic of its own; it is never closed.
+        unsafe { libloading::Library::new(built("libgpu_leak_fake_plugin.so")) }.expect("a plugin")
+    })
+}
+
+fn plugin_checks() -> u32 {
+    // SAFETY: the plugin gives the function this signature.
+    let checks = unsafe { plugin().get::<extern "C" fn() -> u32>(b"fake_plugin_checks") };
+    checks.expect("a function of the plugin")()
+}
+
+fn plugin_runs(work: extern "C" fn()) {
+    type Runs = extern "C" fn(extern "C" fn()) -> bool;
+    // SAFETY: the plugin gives the function this signature.
+    let runs = unsafe { plugin().get::<Runs>(b"fake_plugin_runs") };
+    assert!(runs.expect("a function of the plugin")(work));
+}
+
+#[test]
+fn the_harness_that_comes_second_measures_nothing_and_the_first_one_misses_nothing() {
+    let checked = checked::on(&Fake::new(), &format!("{HERE}has_a_plugin_that_checks"));
+    assert_one_leak(&checked, Kind::Linear, 10);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn has_a_plugin_that_checks() {
+    context();
+    assert_eq!(plugin_checks(), TAKEN);
+    allocate(10).unwrap();
+}
+
+#[test]
+fn a_program_whose_plugin_came_first_measures_nothing_and_says_so() {
+    let fake = Fake::new();
+    let test = format!("{HERE}comes_after_its_plugin");
+    for (variable, passes) in [("COPIES", true), ("CI", false)] {
+        let checked = checked::finish(fake.run(&test).env(variable, "true"));
+        let (report, story) = (checked.report(), checked.story());
+        let reason = report.reason.as_ref().map(|reason| &*reason.code);
+        let told = (report.verdict, reason);
+        assert_eq!(
+            told,
+            (Verdict::NotMeasured, Some("tracer-taken")),
+            "{story}"
+        );
+        assert_eq!(checked.child.status.success(), passes, "{story}");
+    }
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn comes_after_its_plugin() {
+    context();
+    assert_eq!(plugin_checks(), WATCHES);
+    takes_memory();
+}
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller does"]
+#[test]
+fn takes_memory() {
+    context();
+    allocate(10).unwrap();
+}
+
+/// Its calls find the program's `pthread_create` first.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn a_thread_of_a_shared_library_works_for_the_test_that_has_it_started() {
+    let fake = Fake::new();
+    let test = format!("{HERE}leaks_on_a_thread_of_the_plugin");
+    for run in [fake.run(&test), fake.run(&test).in_company()] {
+        let checked = checked::finish(run);
+        let finding = assert_one_leak(&checked, Kind::Linear, 32);
+        assert_eq!(finding.foreign_thread, None, "{}", checked.story());
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_on_a_thread_of_the_plugin() {
+    extern "C" fn leak() {
+        context();
+        allocate(32).unwrap();
+    }
+    plugin_runs(leak);
+}

@@ -1,0 +1,119 @@
+//! Where several tests run at once, the tracer is there before the first of them, and in no process
+//! that checks nothing.
+
+#![expect(unsafe_code, reason = "a call of the driver's own")]
+
+use std::fs;
+
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+use gpu_leak_tests::fake::Fake;
+
+/// Three tests on two threads: when the last of them begins, one of the others is over.
+mod suite {
+    use std::sync::Barrier;
+
+    use cudarc::driver::{CudaContext, result};
+    use gpu_leak_check::{gpu_leak_check, ledger};
+
+    static BOTH: Barrier = Barrier::new(2);
+
+    fn takes_before_any_check() {
+        let context = CudaContext::new(0).expect("device 0");
+        // SAFETY: the context is current.
+        unsafe { result::malloc_sync(100) }.expect("memory");
+        // As a library does that keeps it for good.
+        std::mem::forget(context);
+        BOTH.wait();
+    }
+
+    #[test]
+    #[ignore = "one of a suite"]
+    fn a_unchecked() {
+        takes_before_any_check();
+    }
+
+    #[test]
+    #[ignore = "one of a suite"]
+    fn b_unchecked() {
+        takes_before_any_check();
+    }
+
+    #[gpu_leak_check]
+    #[ignore = "one of a suite"]
+    #[test]
+    fn c_checked() {
+        let taken = ledger::live().select(|record| record.made.bytes == 100);
+        assert_eq!(taken.len(), 2, "both were seen, for the tracer was there");
+    }
+}
+
+/// Tests of which none is checked.
+mod unchecked {
+    #[test]
+    #[ignore = "one of a suite"]
+    fn one() {
+        super::assert_no_tracer();
+    }
+
+    #[test]
+    #[ignore = "one of a suite"]
+    fn other() {
+        super::assert_no_tracer();
+    }
+}
+
+/// Tests whose checks are switched off.
+mod switched_off {
+    use gpu_leak_check::gpu_leak_check;
+
+    #[gpu_leak_check]
+    #[ignore = "one of a suite"]
+    #[test]
+    fn one() {
+        super::assert_no_tracer();
+    }
+
+    #[gpu_leak_check]
+    #[ignore = "one of a suite"]
+    #[test]
+    fn other() {
+        super::assert_no_tracer();
+    }
+}
+
+/// CUPTI is not so much as loaded, nor is the driver.
+fn assert_no_tracer() {
+    let maps = fs::read_to_string("/proc/self/maps").expect("the files in this process");
+    for library in ["libcupti.so", "libcuda.so"] {
+        assert!(!maps.contains(library), "{library} is loaded");
+    }
+}
+
+fn run(module: &str, variables: &[(&str, &str)]) -> Checked {
+    let fake = Fake::new();
+    let run = fake.env().into_iter().fold(
+        Run::of_all(&format!("isolation::ahead::{module}"), 2),
+        |run, (name, value)| run.env(name, value),
+    );
+    let run = variables
+        .iter()
+        .fold(run, |run, (name, value)| run.env(name, value));
+    checked::finish(run)
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn the_tracer_sees_what_unchecked_tests_take_before_the_first_check() {
+    let checked = run("suite", &[]);
+    checked.assert_clean();
+    assert_eq!(checked.reports.len(), 1, "{}", checked.story());
+}
+
+#[test]
+fn a_run_without_checks_loads_neither_the_driver_nor_cupti() {
+    let checked = run("unchecked", &[]);
+    assert!(checked.child.status.success(), "{}", checked.story());
+    let checked = run("switched_off", &[("GPU_LEAK_CHECK", "off")]);
+    assert!(checked.child.status.success(), "{}", checked.story());
+}

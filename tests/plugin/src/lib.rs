@@ -1,0 +1,37 @@
+//! A plugin that has gpu-leak-check built into it: loaded by a checked program, a second harness, of
+//! this version or another, is in the process.
+
+#![expect(unsafe_code, reason = "reached by symbol")]
+
+use gpu_leak_check::Scope;
+use gpu_leak_check::report::model::Verdict;
+
+/// The plugin's harness could not watch the driver, for another one does.
+pub const TAKEN: u32 = 1;
+/// It watches the driver.
+pub const WATCHES: u32 = 2;
+/// Anything else.
+pub const OTHER: u32 = 0;
+
+/// Checks nothing, and says what the plugin's harness could see; its threads are started too.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_plugin_checks() -> u32 {
+    let stretch = Scope::open("in the plugin");
+    let worker = stretch.in_scope(|| std::thread::spawn(|| ()));
+    let has_run = worker.join().is_ok();
+    let report = stretch.finish();
+    let reason = report.reason.as_ref().map(|reason| &*reason.code);
+    match (report.verdict, reason) {
+        (Verdict::NotMeasured, Some("tracer-taken")) if has_run => TAKEN,
+        (Verdict::Clean, None) if has_run => WATCHES,
+        _ => OTHER,
+    }
+}
+
+/// Runs `work` on a thread that this library starts, and waits for its end; whether it came to one.
+#[unsafe(no_mangle)]
+pub extern "C" fn fake_plugin_runs(work: extern "C" fn()) -> bool {
+    let thread = std::thread::Builder::new().name("the plugin's".to_owned());
+    let worker = thread.spawn(move || work());
+    worker.is_ok_and(|worker| worker.join().is_ok())
+}

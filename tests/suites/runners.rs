@@ -1,0 +1,137 @@
+//! The suite of forty tests under cargo-nextest itself: a process for each, attempts, repetitions, and
+//! an archive that runs elsewhere give the verdicts that libtest gives, by the same configuration.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+use gpu_leak_tests::nextest::Nextest;
+
+use super::shared::{LEAKING, LEAKS, SUITE, TESTS, plans};
+use super::{DEVICE, devices};
+
+/// Every test runs, also behind one that fails.
+const CONFIG: &str = "[profile.default]\nfail-fast = false\n";
+/// nextest's exit code where a test failed.
+const FAILED: i32 = 100;
+
+/// The tests of the suite whose names begin so.
+fn suite(beginning: &str) -> Option<Nextest> {
+    let filter = format!("test(/^{SUITE}::{beginning}/)");
+    Nextest::of_this_program("suites", &filter, CONFIG)
+}
+
+/// How often the tests ended with this verdict, by name.
+fn by_verdict(checked: &Checked, verdict: Verdict) -> BTreeMap<&str, usize> {
+    let mut tests = BTreeMap::new();
+    let reports = checked.reports.iter();
+    for report in reports.filter(|report| report.verdict == verdict) {
+        *tests.entry(name(report)).or_default() += 1;
+    }
+    tests
+}
+
+fn name(report: &Report) -> &str {
+    report.test.rsplit("::").next().unwrap_or_default()
+}
+
+#[test]
+fn the_first_day_under_nextest_fails_nothing_and_each_process_tells_its_first_use_once() {
+    for device in devices() {
+        let Some(nextest) = suite("") else { return };
+        let checked = nextest.env(DEVICE, device).run();
+        let story = checked.story();
+        assert!(checked.child.status.success(), "{story}");
+        assert_eq!(checked.reports.len(), TESTS, "{story}");
+        for report in &checked.reports {
+            assert_eq!(report.verdict, Verdict::FirstUse, "{report:#?}");
+            assert_eq!(plans(report).count(), 1, "{report:#?}");
+        }
+    }
+}
+
+#[test]
+fn where_first_use_fails_nextest_fails_each_with_the_remedies() {
+    let Some(nextest) = suite("t0") else { return };
+    let nextest = nextest.env(DEVICE, "embedded");
+    let checked = nextest.env("GPU_LEAK_CHECK_FIRST_USE", "fail").run();
+    let story = checked.story();
+    assert_eq!(checked.child.status.code(), Some(FAILED), "{story}");
+    assert!(story.contains("10 failed"), "{story}");
+    for remedy in ["#[gpu_leak_check::warmup]", "before the first check"] {
+        assert!(story.contains(remedy), "{story}");
+    }
+}
+
+#[test]
+fn one_true_leak_fails_under_nextest_and_each_attempt_is_judged() {
+    for (leaks, code) in [("always", FAILED), ("once", 0)] {
+        let Some(nextest) = suite("t1") else { return };
+        let nextest = nextest.env(DEVICE, "embedded").env(LEAKS, leaks);
+        let checked = nextest.arg("--retries=1").run();
+        let story = checked.story();
+        assert_eq!(checked.child.status.code(), Some(code), "{story}");
+        let leaked = by_verdict(&checked, Verdict::Leaked);
+        let attempts = if code == FAILED { 2 } else { 1 };
+        assert_eq!(leaked, BTreeMap::from([(LEAKING, attempts)]), "{story}");
+        // The other nine, and the attempt that did not leak.
+        assert_eq!(checked.reports.len(), 11, "{story}");
+    }
+}
+
+#[test]
+fn a_stress_run_gives_the_same_verdict_each_time() {
+    let Some(nextest) = suite("t1[67]") else {
+        return;
+    };
+    let nextest = nextest.env(DEVICE, "embedded").env(LEAKS, "always");
+    let checked = nextest.arg("--stress-count=3").run();
+    let story = checked.story();
+    assert_eq!(checked.child.status.code(), Some(FAILED), "{story}");
+    let leaked = by_verdict(&checked, Verdict::Leaked);
+    assert_eq!(leaked, BTreeMap::from([(LEAKING, 3)]), "{story}");
+    let first_use = by_verdict(&checked, Verdict::FirstUse);
+    assert_eq!(first_use, BTreeMap::from([("t16", 3)]), "{story}");
+}
+
+/// A workspace of this one's shape, with nothing in it but what says how checks are judged.
+fn copied_workspace(folder: &Path) {
+    let package = folder.join("tests");
+    fs::create_dir_all(&package).expect("a folder");
+    fs::write(folder.join("Cargo.toml"), "[workspace]\n").expect("a file");
+    fs::write(package.join("Cargo.toml"), "[package]\n").expect("a file");
+    let settings = "[check]\ntolerance = '16 MiB'\nreserved_tolerance = '64 MiB'\n";
+    fs::write(folder.join("gpu-leak-check.toml"), settings).expect("a file");
+}
+
+#[test]
+fn an_archive_that_runs_elsewhere_reads_the_configuration_there_as_libtest_does() {
+    let elsewhere = tempfile::tempdir().expect("a temporary folder");
+    copied_workspace(elsewhere.path());
+    let Some(nextest) = suite("t17") else { return };
+    let nextest = nextest.env(DEVICE, "embedded").env(LEAKS, "always");
+    let under_nextest = nextest.elsewhere(elsewhere.path()).run();
+    let by_libtest = Run::of(&format!("{SUITE}::{LEAKING}"))
+        .env(DEVICE, "embedded")
+        .env(LEAKS, "always")
+        .env("CARGO_MANIFEST_DIR", elsewhere.path().join("tests"));
+    for checked in [under_nextest, checked::finish(by_libtest)] {
+        let story = checked.story();
+        assert!(checked.child.status.success(), "{story}");
+        let report = checked.report();
+        // What stays is within the tolerance that the file there allows.
+        assert_eq!(report.verdict, Verdict::Clean, "{story}");
+        let notes = report.notes.join("\n");
+        assert!(
+            notes.contains("within the tolerance of 16.0 MiB"),
+            "{story}"
+        );
+        assert!(
+            notes.contains("configured by gpu-leak-check.toml"),
+            "{story}"
+        );
+    }
+}

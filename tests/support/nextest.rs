@@ -1,0 +1,191 @@
+//! cargo-nextest on the program that runs: nothing is built.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::checked::{self, Checked};
+use crate::child::Child;
+
+/// A run of nextest before it starts, with a folder of its own.
+#[derive(Debug)]
+pub struct Nextest {
+    folder: TempDir,
+    command: Command,
+}
+
+impl Nextest {
+    /// Prepares a run of the ignored tests of this program, the test target called `target`, that
+    /// `filter` selects, with a configuration of nextest's. None where nextest is not installed,
+    /// with a word about it.
+    ///
+    /// # Panics
+    ///
+    /// When cargo cannot tell of this package.
+    #[must_use]
+    pub fn of_this_program(target: &str, filter: &str, config: &str) -> Option<Self> {
+        if !is_installed() {
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let metadata = metadata();
+        let config = format!(
+            "{config}\n[store]\ndir = {:?}\n",
+            folder.path().join("store")
+        );
+        for (name, content) in [
+            ("cargo.json", metadata.to_string()),
+            ("binaries.json", binaries(&metadata, target).to_string()),
+            ("nextest.toml", config),
+        ] {
+            fs::write(folder.path().join(name), content).expect("a file");
+        }
+        let mut command = nextest();
+        let file = |name| folder.path().join(name);
+        command
+            .args(["run", "--run-ignored=only", "--color=never"])
+            .arg("--config-file")
+            .arg(file("nextest.toml"))
+            .arg("--cargo-metadata")
+            .arg(file("cargo.json"))
+            .arg("--binaries-metadata")
+            .arg(file("binaries.json"))
+            .args(["-E", filter])
+            .env("GPU_LEAK_CHECK_OUTPUT", file("results"));
+        Some(Self { folder, command })
+    }
+
+    /// Sets an environment variable.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    /// Has the tests run as if an archive of them had been unpacked in `elsewhere`, a copy of the
+    /// workspace: the program lies in a target folder there.
+    ///
+    /// # Panics
+    ///
+    /// When the program cannot be copied.
+    #[must_use]
+    pub fn elsewhere(self, elsewhere: &Path) -> Self {
+        let metadata = metadata();
+        let target = Path::new(metadata["target_directory"].as_str().expect("a folder"));
+        let program = env::current_exe().expect("the path of this program");
+        let inside = program.strip_prefix(target).expect("built by cargo");
+        let copy = elsewhere.join("target").join(inside);
+        fs::create_dir_all(copy.parent().expect("a folder")).expect("a folder");
+        if fs::hard_link(&program, &copy).is_err() {
+            fs::copy(&program, &copy).expect("a copy");
+        }
+        self.arg("--workspace-remap")
+            .arg(elsewhere)
+            .arg("--target-dir-remap")
+            .arg(elsewhere.join("target"))
+    }
+
+    /// The folder of this run: nextest's store is in it.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Runs them and waits for their end.
+    ///
+    /// # Panics
+    ///
+    /// When nextest cannot be started, or what the checks wrote cannot be read.
+    pub fn run(&mut self) -> Checked {
+        let output = self.command.output().expect("nextest runs");
+        let child = Child {
+            status: output.status,
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        };
+        checked::read(child, &self.folder.path().join("results"))
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "says why nothing was tested")]
+fn is_installed() -> bool {
+    let version = nextest().arg("--version").output();
+    let is_installed = version.is_ok_and(|version| version.status.success());
+    if !is_installed {
+        println!("skipped: cargo-nextest is not installed (https://nexte.st)");
+    }
+    is_installed
+}
+
+/// What cargo says of this workspace.
+fn metadata() -> Value {
+    let metadata = Command::new(cargo())
+        .args([
+            "metadata",
+            "--format-version=1",
+            "--offline",
+            "--manifest-path",
+        ])
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
+        .output()
+        .expect("cargo runs");
+    let refusal = String::from_utf8_lossy(&metadata.stderr);
+    assert!(metadata.status.success(), "{refusal}");
+    serde_json::from_slice(&metadata.stdout).expect("JSON")
+}
+
+/// This program in the words of `cargo nextest list --list-type=binaries-only`.
+fn binaries(metadata: &Value, target: &str) -> Value {
+    let mut packages = metadata["packages"].as_array().into_iter().flatten();
+    let package = packages
+        .find(|package| package["name"] == env!("CARGO_PKG_NAME"))
+        .expect("this package");
+    let binary = env::current_exe().expect("the path of this program");
+    let id = format!("{}::{target}", env!("CARGO_PKG_NAME"));
+    let binary = json!({
+        "binary-id": id,
+        "binary-name": target,
+        "package-id": package["id"],
+        "kind": "test",
+        "binary-path": binary,
+        "build-platform": "target",
+    });
+    json!({
+        "rust-build-meta": {
+            "target-directory": metadata["target_directory"],
+            "base-output-directories": ["debug"],
+            "non-test-binaries": {},
+            "linked-paths": [],
+        },
+        "rust-binaries": { id: binary },
+    })
+}
+
+fn nextest() -> Command {
+    let mut command = Command::new(cargo());
+    command.arg("nextest");
+    for (name, _) in env::vars_os() {
+        // Of a nextest that runs this test, or settings of the checks.
+        let name = name.to_string_lossy();
+        if name.starts_with("NEXTEST") || name.starts_with("GPU_LEAK_CHECK") || name == "CI" {
+            command.env_remove(&*name);
+        }
+    }
+    command
+}
+
+fn cargo() -> PathBuf {
+    env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
+}
