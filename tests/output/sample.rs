@@ -40,6 +40,7 @@ pub(crate) fn report(verdict: Verdict) -> Report {
         again: Some("cargo test --test train training_frees_everything -- --exact".to_owned()),
         waited_ms: 0,
         overhead_ms: 1.5,
+        outcome: None,
     }
 }
 

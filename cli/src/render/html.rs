@@ -15,7 +15,6 @@ use gpu_leak_check::units::{count, size};
 use super::{names, position};
 use crate::exit::{Failure, Outcome};
 use crate::overview::{Group, Overview, figure_name};
-use crate::verdicts;
 
 /// How many tests are named of one finding.
 const NAMED: usize = 50;
@@ -135,7 +134,7 @@ fn entry(group: &Group<'_>, sources: &mut Sources) -> Entry {
         verdict: finding.verdict.name(),
         class: match finding.verdict {
             Verdict::Allowed => "good",
-            verdict if verdicts::fails(verdict) => "bad",
+            verdict if verdict.is_failure() => "bad",
             _ => "told",
         },
         what: what(finding),

@@ -10,13 +10,13 @@ mod text;
 
 use std::path::PathBuf;
 
-use gpu_leak_check::report::model::{Finding, Verdict};
+use gpu_leak_check::report::model::{Finding, Outcome as Weight};
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::quantity;
 
 use crate::arguments::Format;
 use crate::exit::Outcome;
-use crate::overview::Overview;
+use crate::overview::{Group, Overview};
 use crate::run::Run;
 
 /// How wide text is where no terminal shows it.
@@ -88,8 +88,27 @@ pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Ve
 }
 
 /// `leaked: 2 × 512 KiB device memory, stream-ordered`
-fn title(finding: &Finding) -> String {
-    format!("{}: {}", finding.verdict.name(), what(finding))
+fn title(group: &Group<'_>) -> String {
+    format!("{}: {}", verdict(group), what(&group.finding))
+}
+
+/// `leaked`, or `leaked (only warned)` where the policy lets the tests pass.
+fn verdict(group: &Group<'_>) -> String {
+    let verdict = group.finding.verdict;
+    if verdict.is_failure() && group.outcome == Weight::Warn {
+        format!("{} (only warned)", verdict.name())
+    } else {
+        verdict.name().to_owned()
+    }
+}
+
+/// `fail`
+const fn outcome_name(outcome: Weight) -> &'static str {
+    match outcome {
+        Weight::Pass => "pass",
+        Weight::Warn => "warn",
+        Weight::Fail => "fail",
+    }
 }
 
 /// The first line of the user's own that led to a finding.
@@ -100,11 +119,6 @@ fn position(finding: &Finding) -> Option<(&str, Option<u32>, Option<u32>)> {
     };
     let frame = site.user_frame()?;
     Some((frame.file.as_deref()?, frame.line, frame.column))
-}
-
-/// Whether a finding is only told.
-fn is_told_only(finding: &Finding) -> bool {
-    matches!(finding.verdict, Verdict::FirstUse | Verdict::Allowed)
 }
 
 #[cfg(test)]

@@ -16,11 +16,9 @@ pub(crate) fn run(reports: Vec<Report>) -> Run {
         processes: vec![Process {
             binary: "train".to_owned(),
             reports,
-            aborted: Vec::new(),
-            unowned: Vec::new(),
-            late: Vec::new(),
+            ..Process::default()
         }],
-        problems: Vec::new(),
+        ..Run::default()
     }
 }
 
@@ -76,6 +74,7 @@ pub(crate) fn report(test: &str, verdict: Verdict) -> Report {
         line: 28,
         column: 1,
         verdict,
+        outcome: None,
         reason: None,
         findings: Vec::new(),
         devices: Vec::new(),

@@ -175,6 +175,7 @@ fn report(
         again: subject.again,
         waited_ms: 0,
         overhead_ms: 0.0,
+        outcome: None,
     }
 }
 

@@ -20,7 +20,7 @@ use super::{body, outcome, summary};
 use crate::capture::record;
 use crate::case::Case;
 use crate::device::exit;
-use crate::report::model::{Reason, Report, Verdict};
+use crate::report::model::{Outcome, Reason, Report, Verdict};
 use crate::report::{Sink, Summary, again, headline};
 
 /// The child's variable, with the word. Not one of those that users set.
@@ -290,6 +290,7 @@ fn aborted(case: &Case, status: ExitStatus) -> Report {
         again: again::command(case),
         waited_ms: 0,
         overhead_ms: 0.0,
+        outcome: Some(Outcome::Fail),
     }
 }
 

@@ -32,6 +32,6 @@ pub use finding::what;
 pub use headline::headline;
 pub use sink::Sink;
 pub use site::site;
-pub(crate) use site::{is_cudas_own, is_cudas_own_frames, site_of};
+pub(crate) use site::{is_cudas_own, is_cudas_own_frames, renewed_fingerprint, site_of};
 pub use style::Style;
 pub use summary::Summary;

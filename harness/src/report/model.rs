@@ -19,6 +19,10 @@ pub struct Report {
     pub column: u32,
     /// The worst finding, or why there could be none.
     pub verdict: Verdict,
+    /// What it means for the test by the run's policy; none where nobody weighed it, as of a
+    /// [`Scope`](crate::Scope), and in files of releases before this field.
+    #[serde(default)]
+    pub outcome: Option<Outcome>,
     /// Why, for `inconclusive` and `not-measured`.
     pub reason: Option<Reason>,
     /// Worst first, then largest.
@@ -36,6 +40,13 @@ pub struct Report {
 }
 
 impl Report {
+    /// Whether it tells of something that fails a test by default, and that the run's policy only
+    /// warns of.
+    #[must_use]
+    pub fn is_only_warned(&self) -> bool {
+        self.verdict.is_failure() && self.outcome == Some(Outcome::Warn)
+    }
+
     /// Fails the test if something was left. What could not be measured fails nothing here: see
     /// [`Report::verdict`].
     ///
@@ -65,6 +76,7 @@ impl Report {
             line: 3,
             column: 1,
             verdict,
+            outcome: None,
             reason: None,
             findings: Vec::new(),
             devices: Vec::new(),
@@ -106,6 +118,20 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Whether it fails a test unless the policy says otherwise: what `on_leak` is about.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        matches!(
+            self,
+            Self::Leaked
+                | Self::FailedFree
+                | Self::Retained
+                | Self::Grew
+                | Self::OverBudget
+                | Self::Aborted
+        )
+    }
+
     /// The word for it: `failed-free`.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -123,6 +149,18 @@ impl Verdict {
             Self::Clean => "clean",
         }
     }
+}
+
+/// What a report means for its test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Nothing to tell at the test itself.
+    Pass,
+    /// The test passes and the report is printed.
+    Warn,
+    /// The test fails.
+    Fail,
 }
 
 /// Why a check has no verdict of its own.
