@@ -72,9 +72,14 @@ pub(crate) fn say(line: impl Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Writes to the standard output. A reader that has enough, as `head` has, is no mistake.
+/// Writes to the standard output.
 pub(crate) fn print(text: &str) {
+    print_bytes(text.as_bytes());
+}
+
+/// As [`print`], of what need not be text. A reader that has enough, as `head` has, is no mistake.
+pub(crate) fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     // Err: nobody listens.
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    let _ = out.write_all(bytes).and_then(|()| out.flush());
 }

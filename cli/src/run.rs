@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use gpu_leak_check::__command::renew_fingerprints;
+use gpu_leak_check::__command::{is_recording, renew_fingerprints};
+use gpu_leak_check::recording;
 use gpu_leak_check::report::json::{self, Attempt, Began, Header, Late, RunFile, Unowned};
 use gpu_leak_check::report::model::{Report, Verdict};
 
@@ -18,6 +19,8 @@ pub(crate) struct Run {
     pub(crate) processes: Vec<Process>,
     /// Attempts at tests that a later one has taken the place of.
     pub(crate) earlier: Vec<Process>,
+    /// The files that are recordings, whose checks are judged again.
+    pub(crate) recordings: Vec<PathBuf>,
     /// What could not be read, a sentence each.
     pub(crate) problems: Vec<String>,
 }
@@ -71,7 +74,13 @@ impl Run {
         files.sort_by_cached_key(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
         let mut run = Self::default();
         for path in files {
-            match json::read(&path) {
+            let read = if is_recording(&path) {
+                run.recordings.push(path.clone());
+                judged_again(&path)
+            } else {
+                json::read(&path)
+            };
+            match read {
                 Ok(file) => run.add(&path, file),
                 Err(why) if why.kind() == io::ErrorKind::InvalidData => {
                     run.problems.push(why.to_string());
@@ -213,6 +222,31 @@ impl Run {
             }
         }
     }
+}
+
+/// What the checks in a recording come to, as if their process had written it.
+fn judged_again(path: &Path) -> io::Result<RunFile> {
+    let replay = recording::replay(path)?;
+    let mut file = RunFile::default();
+    file.header = Some(Header {
+        schema: json::SCHEMA,
+        version: replay.header.version,
+        run: path.display().to_string(),
+        pid: replay.header.pid,
+        executable: replay.header.program,
+        started_ms: 0,
+        pid_space: None,
+        attempt: None,
+    });
+    file.reports = replay.reports;
+    file.torn = replay.torn;
+    let aborted = replay.unfinished.into_iter().map(|test| Began {
+        test,
+        file: String::new(),
+        line: 0,
+    });
+    file.aborted = aborted.collect();
+    Ok(file)
 }
 
 /// `train::a, train::b`

@@ -1,11 +1,13 @@
 //! What a run looks like, in each format.
 
 mod csv;
+mod flamegraph;
 mod folded;
 mod github;
 mod html;
 mod junit;
 mod markdown;
+mod snapshot;
 mod text;
 
 use std::path::PathBuf;
@@ -40,22 +42,25 @@ pub(crate) fn width_of_stdout() -> usize {
     columns.unwrap_or(WIDTH).max(NARROWEST)
 }
 
-/// The run in one format, with an end of line.
+/// The run in one format; text has an end of line.
 pub(crate) fn render(
     format: Format,
     run: &Run,
     overview: &Overview<'_>,
     how: &Rendering,
-) -> Outcome<String> {
-    Ok(match format {
+) -> Outcome<Vec<u8>> {
+    let text = match format {
         Format::Text => text::render(overview, how.width),
         Format::Junit => junit::render(run, how)?,
         Format::Markdown => markdown::render(overview),
         Format::Github => github::render(overview),
         Format::Csv => csv::render(overview)?,
         Format::Folded => folded::render(run),
+        Format::Flamegraph => flamegraph::render(run)?,
+        Format::Snapshot => return snapshot::render(run),
         Format::Html => html::render(overview, &how.root)?,
-    })
+    };
+    Ok(text.into_bytes())
 }
 
 /// `train::a, train::b and 3 more`, at most so many by name.

@@ -14,7 +14,8 @@ fn shown(run: &Run, format: Format, width: usize) -> String {
         width,
         root: "/nowhere".into(),
     };
-    render(format, run, &Overview::of(run), &how).expect("a rendering")
+    let rendered = render(format, run, &Overview::of(run), &how).expect("a rendering");
+    String::from_utf8(rendered).expect("text")
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod hooks;
 mod isolate;
 mod late;
 mod measure;
+pub(crate) mod movements;
 mod names;
 mod open;
 mod outcome;

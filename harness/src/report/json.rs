@@ -21,6 +21,7 @@ pub const SCHEMA: u32 = 1;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "record", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Record<'a> {
@@ -40,11 +41,13 @@ pub enum Record<'a> {
     Lost(Lost),
     /// Something a later release writes.
     #[serde(other)]
+    #[cfg_attr(test, schemars(skip))]
     Unknown,
 }
 
 /// Which process wrote the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Header {
     /// [`SCHEMA`] of the writer.
     pub schema: u32,
@@ -69,6 +72,7 @@ pub struct Header {
 
 /// One of several attempts at a test, of which the last decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Attempt {
     /// The test, as the runner calls it: `optim::train frees_everything`.
     pub test: String,
@@ -107,6 +111,7 @@ pub(super) fn pid_space() -> Option<String> {
 
 /// A check that began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Began {
     /// The test's name, as in its report.
     pub test: String,
@@ -118,6 +123,7 @@ pub struct Began {
 
 /// What no check owns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unowned {
     /// The check that ran meanwhile.
     pub test: String,
@@ -129,6 +135,7 @@ pub struct Unowned {
 
 /// What was freed after a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Late {
     /// The test's name, as in its report.
     pub test: String,
@@ -161,6 +168,7 @@ impl Late {
 
 /// A check that took its process down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Aborted {
     /// The process's number.
     pub pid: u32,
@@ -170,6 +178,7 @@ pub struct Aborted {
 
 /// The end of what could be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Lost {
     /// The system's words for it.
     pub why: String,
@@ -314,5 +323,7 @@ impl RunFile {
     }
 }
 
+#[cfg(test)]
+mod schema;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use crate::ledger::{Kind, Layer, Place};
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
     /// The test's name as libtest prints it, or the name of a block.
     pub test: String,
@@ -90,6 +91,7 @@ impl Report {
 
 /// What a check found, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Verdict {
@@ -153,6 +155,7 @@ impl Verdict {
 
 /// What a report means for its test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Nothing to tell at the test itself.
@@ -165,6 +168,7 @@ pub enum Outcome {
 
 /// Why a check has no verdict of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reason {
     /// A stable word: `no-gpu`, `no-cupti`, `cupti-too-old`, `tracer-taken`, `tracer-lost`,
     /// `poisoned`, `no-probe`.
@@ -177,6 +181,7 @@ pub struct Reason {
 
 /// One thing to tell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
     /// What sort of finding.
     pub verdict: Verdict,
@@ -223,6 +228,7 @@ pub struct Finding {
 /// The age of what is held, in allocating and freeing calls of the process while the test ran: a
 /// clock would cost as much as all the rest of such a call, and no two runs would agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct When {
     /// The call that took the first of them, from 1.
     pub first: u64,
@@ -234,6 +240,7 @@ pub struct When {
 
 /// A free or destroy call that returned an error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FailedRelease {
     /// `CUDA_ERROR_INVALID_VALUE`.
     pub error: String,
@@ -245,6 +252,7 @@ pub struct FailedRelease {
 
 /// What a site had left after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Left {
     /// How many.
     pub count: u64,
@@ -254,6 +262,7 @@ pub struct Left {
 
 /// A limit of the test that was passed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Budget {
     /// The option that sets it: `max_allocated`.
     pub option: String,
@@ -268,6 +277,7 @@ pub struct Budget {
 
 /// The part that one site has in what passed a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Share {
     /// How many allocations.
     pub count: u64,
@@ -279,6 +289,7 @@ pub struct Share {
 
 /// A distinct stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Site {
     /// The same for the same kind and functions, whatever the addresses, the lines and what was
     /// inlined; 16 hexadecimal digits behind a version: `1-0123456789abcdef`.
@@ -295,6 +306,7 @@ pub struct Site {
 
 /// A library that takes GPU memory or objects for itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Library {
     /// What its users call it: `cuBLAS`.
     pub name: String,
@@ -310,6 +322,7 @@ pub struct Library {
 
 /// A row of the table of what libraries keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Known {
     /// The table's version.
     pub table: u32,
@@ -321,6 +334,7 @@ pub struct Known {
 
 /// One frame of a stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Frame {
     /// Demangled, without its hash.
     pub function: Option<String>,
@@ -340,6 +354,7 @@ pub struct Frame {
 
 /// Whose code a frame is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
     /// The user's.
@@ -359,6 +374,7 @@ pub enum Owner {
 
 /// What a device held, a row a layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DeviceTable {
     /// `cuda:0`.
     pub place: Place,
@@ -376,6 +392,7 @@ pub struct DeviceTable {
 /// What all that use a device hold of its memory, and what is known of the difference. Advice:
 /// no verdict comes from it, for the driver and other processes hold memory as well.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WholeDevice {
     /// Whether this is about the second run of the body, for the first one began without a context
     /// on the device.
@@ -394,6 +411,7 @@ pub struct WholeDevice {
 
 /// One row of such a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Row {
     /// `driver`, `pool 0`, `allocator:cubecl`, `handles`.
     pub layer: String,
@@ -411,6 +429,7 @@ pub struct Row {
 
 /// What a row counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
     /// Bytes handed out and not got back.
