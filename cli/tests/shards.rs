@@ -175,7 +175,7 @@ fn files_of_older_releases_are_read() {
     let files = older();
     assert!(!files.is_empty());
     for file in files {
-        crate::support::assert_published(&file);
+        crate::support::published::assert_published(&file);
         let told = report(&[&file]);
         assert_eq!(told.code, Some(1), "{told:?}");
         assert!(

@@ -14,6 +14,9 @@ use gpu_leak_check::observe::Source;
 use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_kernels::{Device, Result, Tensor};
 
+#[path = "../../tests/support/published.rs"]
+pub(crate) mod published;
+
 #[gpu_leak_check]
 #[ignore = "planted"]
 #[test]
@@ -148,7 +151,7 @@ pub(crate) fn checked_with(
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    assert_published(&file_of(&folder));
+    published::assert_published(&file_of(&folder));
     folder
 }
 
@@ -182,23 +185,6 @@ pub(crate) fn cargo_that_runs_this_program(folder: &Path) -> PathBuf {
     fs::write(&script, text).expect("a script");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");
     script
-}
-
-/// Fails unless each whole line of the run file at `path` is what the published schema says.
-pub(crate) fn assert_published(path: &Path) {
-    static SCHEMA: OnceLock<jsonschema::Validator> = OnceLock::new();
-    let schema = SCHEMA.get_or_init(|| {
-        let published = include_str!("../../docs/schema/run-1.json");
-        let published = serde_json::from_str(published).expect("JSON");
-        jsonschema::validator_for(&published).expect("a schema")
-    });
-    let text = fs::read_to_string(path).expect("a run file");
-    for line in text.lines() {
-        let line = serde_json::from_str(line).expect("JSON");
-        if let Err(wrong) = schema.validate(&line) {
-            panic!("{}: {wrong}\n{line}", path.display());
-        }
-    }
 }
 
 /// The one file of the run in `folder`.

@@ -4,4 +4,5 @@ pub mod checked;
 pub mod child;
 pub mod fake;
 pub mod gpu;
+pub mod published;
 pub mod random;
