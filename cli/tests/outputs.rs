@@ -110,6 +110,33 @@ fn a_flame_graph_is_as_wide_as_the_bytes() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn a_hostile_path_is_text_on_the_terminal() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let base = tempfile::tempdir().expect("a folder");
+    let name = OsStr::from_bytes(b"\x1b[2J\xe2\x80\xae\xff\n::error::x");
+    let missing = base.path().join(name);
+    let told = gpu_leak(["report".as_ref(), missing.as_os_str()]);
+    assert_eq!(told.code, Some(2), "{told:?}");
+    let run = checked(base.path(), "r", &["gives_back"]);
+    let folder = base.path().join(name);
+    fs::create_dir(&folder).expect("a folder");
+    fs::copy(crate::support::file_of(&run), folder.join("a.jsonl")).expect("a file");
+    fs::write(folder.join("b.jsonl"), b"\xff\0\n").expect("a file");
+    let there = gpu_leak(["report".as_ref(), folder.as_os_str()]);
+    assert!(there.stdout.contains("1 checked: 1 clean"), "{there:?}");
+    for text in [told.stderr, there.stdout] {
+        assert!(!text.contains(['\x1b', '\u{202e}']), "{text:?}");
+        assert!(text.contains("u{1b}"), "{text:?}");
+        assert!(
+            !text.lines().any(|line| line.starts_with("::error")),
+            "{text:?}"
+        );
+    }
+}
+
 #[test]
 fn what_is_only_warned_of_fails_where_it_is_denied() {
     let base = tempfile::tempdir().expect("a folder");

@@ -15,6 +15,7 @@ use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_kernels::{Device, Result, Tensor};
 
 #[path = "../../tests/support/published.rs"]
+#[expect(unreachable_pub, reason = "public where it lives")]
 pub(crate) mod published;
 
 #[gpu_leak_check]
