@@ -227,26 +227,27 @@ impl Run {
 /// What the checks in a recording come to, as if their process had written it.
 fn judged_again(path: &Path) -> io::Result<RunFile> {
     let replay = recording::replay(path)?;
-    let mut file = RunFile::default();
-    file.header = Some(Header {
-        schema: json::SCHEMA,
-        version: replay.header.version,
-        run: path.display().to_string(),
-        pid: replay.header.pid,
-        executable: replay.header.program,
-        started_ms: 0,
-        pid_space: None,
-        attempt: None,
-    });
-    file.reports = replay.reports;
-    file.torn = replay.torn;
     let aborted = replay.unfinished.into_iter().map(|test| Began {
         test,
         file: String::new(),
         line: 0,
     });
-    file.aborted = aborted.collect();
-    Ok(file)
+    Ok(RunFile {
+        header: Some(Header {
+            schema: json::SCHEMA,
+            version: replay.header.version,
+            run: path.display().to_string(),
+            pid: replay.header.pid,
+            executable: replay.header.program,
+            started_ms: 0,
+            pid_space: None,
+            attempt: None,
+        }),
+        aborted: aborted.collect(),
+        reports: replay.reports,
+        torn: replay.torn,
+        ..RunFile::default()
+    })
 }
 
 /// `train::a, train::b`
