@@ -13,7 +13,6 @@ use crate::exit::{Exit, Failure, Outcome, print, say};
 use crate::overview::{Group, Overview};
 use crate::report::{CONFIG, chosen_or_newest, configuration};
 use crate::run::Run;
-use crate::verdicts;
 use crate::workspace::Workspace;
 
 /// The reason to be filled in.
@@ -28,7 +27,7 @@ pub(crate) fn allow(asked: &Allow) -> Outcome<Exit> {
     let (may, may_not): (Vec<_>, Vec<_>) = overview
         .groups
         .iter()
-        .filter(|group| verdicts::fails(group.finding.verdict))
+        .filter(|group| group.finding.verdict.is_failure())
         .partition(|group| can_be_allowed(group));
     if !may_not.is_empty() {
         say(format_args!(

@@ -256,9 +256,11 @@ Examples:
   cargo gpu-leak report shard-1 shard-2                   two shards as one run
   cargo gpu-leak report --format junit --out leaks.xml    for a CI system
   cargo gpu-leak report --format markdown >> \"$GITHUB_STEP_SUMMARY\"
+  cargo gpu-leak report --format snapshot --out memory.pickle gpu-4711.jsonl
   cargo gpu-leak report --deny expired --require-measured")]
 pub(crate) struct Report {
-    /// The folder of a run, or single files; several are merged [default: the newest run]
+    /// The folder of a run, or single files, recordings too; several are merged [default: the
+    /// newest run]
     #[arg(value_name = "FOLDER")]
     pub(crate) runs: Vec<PathBuf>,
 
@@ -278,7 +280,7 @@ pub(crate) struct Report {
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Judging {
     /// Also fail on: allowances that expired; findings of any verdict that an older run has not;
-    /// allowances in the configuration file that allowed nothing
+    /// allowances in the configuration file that allowed nothing; what `on_leak` only warns of
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     pub(crate) deny: Vec<Deny>,
 
@@ -305,6 +307,10 @@ pub(crate) enum Format {
     Csv,
     /// Folded stacks: input of flame graphs, weighed by bytes
     Folded,
+    /// A flame graph as a picture for browsers (SVG), weighed by bytes
+    Flamegraph,
+    /// A pickle that PyTorch's memory viewer opens; with its times, of a recording
+    Snapshot,
     /// One page for a browser, with nothing to load
     Html,
 }
@@ -314,6 +320,7 @@ pub(crate) enum Deny {
     Expired,
     New,
     Unused,
+    Warned,
 }
 
 /// The subcommands that hand arguments on to cargo.

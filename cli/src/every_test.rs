@@ -248,7 +248,7 @@ impl Ran {
     fn leaks(&self) -> bool {
         let warns = env::var_os("GPU_LEAK_CHECK_ON_LEAK").is_some_and(|value| value == "warn");
         let mut findings = self.report.iter().flat_map(|report| &report.findings);
-        !warns && findings.any(|finding| verdicts::fails(finding.verdict))
+        !warns && findings.any(|finding| finding.verdict.is_failure())
     }
 
     fn told(&self) -> String {

@@ -20,7 +20,7 @@ use crate::exit::{Exit, Failure, Outcome, say};
 use crate::overview::Overview;
 use crate::run::Run;
 use crate::workspace::Workspace;
-use crate::{library, passing, report, verdicts};
+use crate::{library, passing, report};
 
 /// By which the driver is told what to load into a program.
 const INJECTION: &str = "CUDA_INJECTION64_PATH";
@@ -200,7 +200,7 @@ fn weigh(run: &Run, overview: &Overview<'_>, for_findings: u8) -> u8 {
         .filter(|report| report.verdict != Verdict::Aborted);
     let is_failing = |report: &Report| {
         let mut findings = report.findings.iter();
-        findings.any(|finding| verdicts::fails(finding.verdict))
+        findings.any(|finding| finding.verdict.is_failure())
     };
     if judged.any(is_failing) {
         for_findings

@@ -138,6 +138,26 @@ const WORDS: &[Word] = &[
         "Unset it.",
     ),
     word(
+        "only-warned",
+        "The check found something that fails a test, and the run's policy lets it pass: `on_leak` is \"warn\".",
+        "Mend it, then take the option away. `cargo gpu-leak report --deny warned` fails on it until then.",
+    ),
+    word(
+        "flaky",
+        "The runner tried the test again, and its attempts came to different verdicts; the last one decides.",
+        "Look at the report of the attempt that failed: what is freed on another thread, or made once, depends on timing. A longer `settle` or a #[gpu_leak_check::warmup] may be all that is missing.",
+    ),
+    word(
+        "late",
+        "What a check found was freed after its verdict, which stays.",
+        "A longer `settle` waits for what is on its way; better, join the thread or await the task that frees it.",
+    ),
+    word(
+        "lost",
+        "A check came to its end, and its verdict could not be written: the disk was full, or the folder could not be written.",
+        "Make room, or set GPU_LEAK_CHECK_OUTPUT to a folder that can be written, and run the test again.",
+    ),
+    word(
         "CUDA_ERROR_INVALID_VALUE",
         "The driver does not know what it was told to free: it was freed before, or never taken.",
         "Look for two owners of one pointer or handle.",
@@ -176,6 +196,26 @@ const WORDS: &[Word] = &[
         "CUDA_ERROR_ASSERT",
         "An assertion in a kernel failed, and broke its context: every later call in it fails.",
         "Look at the assertion's own message; the failing frees are a consequence.",
+    ),
+    word(
+        "CUDA_ERROR_MISALIGNED_ADDRESS",
+        "A kernel read or wrote at an address that is no multiple of the size, and broke its context: every later call in it fails.",
+        "Find the kernel by compute-sanitizer; the failing frees are a consequence.",
+    ),
+    word(
+        "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+        "A kernel ran something that is no instruction, and broke its context: every later call in it fails.",
+        "Find the kernel by compute-sanitizer; the failing frees are a consequence.",
+    ),
+    word(
+        "CUDA_ERROR_OUT_OF_MEMORY",
+        "The device, or the limit set for it, has no room for what was asked for. Nothing was taken by that call.",
+        "Look at the report's table for who holds most; a test before it may have left something.",
+    ),
+    word(
+        "CUDA_ERROR_NOT_INITIALIZED",
+        "The driver was not initialised when the call was made, or no longer is.",
+        "Free before main ends, and make the device before what lives on it.",
     ),
     word(
         "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",

@@ -5,6 +5,7 @@
 
 mod allow;
 mod arguments;
+mod attempts;
 mod diff;
 mod doctor;
 mod every_test;

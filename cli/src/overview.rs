@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use gpu_leak_check::report::Summary;
-use gpu_leak_check::report::model::{Figure, Finding, Report, Verdict};
+use gpu_leak_check::report::model::{Figure, Finding, Outcome, Report, Verdict};
 
+use crate::attempts;
 use crate::run::Run;
 use crate::verdicts;
 
@@ -32,6 +33,8 @@ pub(crate) struct Overview<'run> {
 pub(crate) struct Group<'run> {
     /// All of them as one finding; its site and its details are those of the largest.
     pub(crate) finding: Finding,
+    /// The worst that it meant for any of these tests.
+    pub(crate) outcome: Outcome,
     /// Where it was found, each test once.
     pub(crate) tests: Vec<&'run str>,
 }
@@ -54,6 +57,9 @@ impl<'run> Overview<'run> {
             summary.add_unowned(unowned.count, unowned.bytes);
         }
         run.late().for_each(|late| summary.note(&late.told()));
+        for sentence in attempts::told(run) {
+            summary.note(&sentence);
+        }
         let mut aborted: Vec<&str> = run.aborted().map(|began| began.test.as_str()).collect();
         for test in &aborted {
             summary.add_aborted(test);
@@ -77,13 +83,13 @@ impl<'run> Overview<'run> {
         }
     }
 
-    /// Whether anything fails.
+    /// Whether anything fails: a finding that its test's policy only warns of does not.
     pub(crate) fn has_findings(&self) -> bool {
         !self.aborted.is_empty()
             || self
                 .groups
                 .iter()
-                .any(|group| verdicts::fails(group.finding.verdict))
+                .any(|group| group.outcome == Outcome::Fail)
     }
 }
 
@@ -139,7 +145,14 @@ fn group<'run>(same: &[(&'run Report, &'run Finding)]) -> Option<Group<'run>> {
     finding.taken = sum(|finding| finding.taken);
     finding.given_back = sum(|finding| finding.given_back);
     finding.each = largest.each.filter(|_| each);
-    Some(Group { finding, tests })
+    let outcomes = same
+        .iter()
+        .map(|(report, of)| verdicts::outcome_of(of, report));
+    Some(Group {
+        finding,
+        outcome: outcomes.max()?,
+        tests,
+    })
 }
 
 fn peaks(run: &Run) -> Vec<Peak<'_>> {

@@ -2,17 +2,19 @@
 
 use std::env;
 use std::fs;
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use gpu_leak_check::__command::{Told, allow_entries};
 use gpu_leak_check::report::escape;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{Outcome as Weight, Verdict};
 
 use crate::arguments::{Deny, Format, Judging, Report};
-use crate::exit::{Exit, Failure, Outcome, print, say};
+use crate::exit::{Exit, Failure, Outcome, print_bytes, say};
 use crate::overview::Overview;
 use crate::render::{self, Rendering};
 use crate::run::{self, Run};
+use crate::verdicts;
 use crate::workspace::{self, Workspace};
 
 /// The file that says what may stay.
@@ -64,10 +66,16 @@ pub(crate) fn write(
         },
         root: workspace::sources(),
     };
-    let text = render::render(format, run, overview, &how)?;
+    let is_bytes = format == Format::Snapshot;
+    if is_bytes && out.is_none() && io::stdout().is_terminal() {
+        return Err(Failure::usage(
+            "a snapshot is no text: name a file by --out, or send it elsewhere",
+        ));
+    }
+    let rendered = render::render(format, run, overview, &how)?;
     match out {
-        None => print(&text),
-        Some(path) => fs::write(path, text).map_err(|why| {
+        None => print_bytes(&rendered),
+        Some(path) => fs::write(path, rendered).map_err(|why| {
             Failure::usage(format!("{} cannot be written: {why}", path.display()))
         })?,
     }
@@ -80,7 +88,11 @@ pub(crate) fn judge(overview: &Overview<'_>, denied: bool, require_measured: boo
         return Exit::Findings;
     }
     let unread = overview.finished == 0 || !overview.problems.is_empty();
-    if unread || (require_measured && is_blind(overview)) {
+    let failed_blind = overview
+        .unmeasured
+        .iter()
+        .any(|report| verdicts::outcome(report) == Weight::Fail);
+    if unread || failed_blind || (require_measured && is_blind(overview)) {
         return Exit::Unmeasured;
     }
     Exit::Clean
@@ -106,7 +118,10 @@ pub(crate) fn denied(
         denied.extend(new(overview, judging.against.as_deref(), folders)?);
     }
     if judging.deny.contains(&Deny::Unused) {
-        denied.extend(unused(run)?);
+        denied.extend(unused(run, overview)?);
+    }
+    if judging.deny.contains(&Deny::Warned) {
+        denied.extend(warned(run));
     }
     Ok(denied)
 }
@@ -170,13 +185,35 @@ fn run_before(folders: &[PathBuf]) -> Outcome<PathBuf> {
     })
 }
 
-/// The entries of the configuration file that no finding of the run is allowed by.
-fn unused(run: &Run) -> Outcome<Vec<String>> {
+/// The checks whose findings fail nothing by their policy.
+fn warned(run: &Run) -> Vec<String> {
+    let warned = run.reports().filter(|report| report.is_only_warned());
+    warned
+        .map(|report| {
+            format!(
+                "{}: {}, and `on_leak` only warns of it",
+                escape::name(&report.test),
+                report.verdict.name()
+            )
+        })
+        .collect()
+}
+
+/// The entries of the configuration file that no finding of the run is allowed by. Nobody knows of a
+/// run that has not seen everything.
+fn unused(run: &Run, overview: &Overview<'_>) -> Outcome<Vec<String>> {
     let Some((path, shown)) = configuration()? else {
         return Err(Failure::usage(format!(
             "there is no {CONFIG} from here up to the workspace, so nothing in it can be unused"
         )));
     };
+    if is_blind(overview) || !overview.aborted.is_empty() {
+        say(
+            "note: what allowed nothing is not denied: this run has checks that did not end, did \
+             not measure or cannot be read, and what they would have used is unknown",
+        );
+        return Ok(Vec::new());
+    }
     let used: Vec<_> = entries_in_use(run).map(|entry| entry.stands_in).collect();
     let entries = allow_entries(&path, &shown).map_err(Failure::usage)?;
     let unused = entries

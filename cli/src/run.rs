@@ -5,8 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use gpu_leak_check::__command::{is_recording, renew_fingerprints};
+use gpu_leak_check::recording;
 use gpu_leak_check::report::escape;
-use gpu_leak_check::report::json::{self, Began, Late, RunFile, Snapshot, Unowned};
+use gpu_leak_check::report::json::{
+    self, Attempt, Began, Header, Late, RunFile, Snapshot, Unowned,
+};
 use gpu_leak_check::report::model::{Reason, Report, Verdict};
 
 use crate::exit::{Failure, Outcome};
@@ -16,15 +20,21 @@ use crate::exit::{Failure, Outcome};
 pub(crate) struct Run {
     /// A file a process, by path.
     pub(crate) processes: Vec<Process>,
+    /// Attempts at tests that a later one has taken the place of.
+    pub(crate) earlier: Vec<Process>,
+    /// The files that are recordings, whose checks are judged again.
+    pub(crate) recordings: Vec<PathBuf>,
     /// What could not be read, a sentence each.
     pub(crate) problems: Vec<String>,
 }
 
 /// What one process left.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Process {
     /// The program: `train`.
     pub(crate) binary: String,
+    /// Who wrote the file; none where that line is damaged.
+    pub(crate) header: Option<Header>,
     pub(crate) reports: Vec<Report>,
     /// The checks that began and did not end.
     pub(crate) aborted: Vec<Began>,
@@ -32,6 +42,27 @@ pub(crate) struct Process {
     pub(crate) unowned: Vec<Unowned>,
     /// What was freed after its check's verdict.
     pub(crate) late: Vec<Late>,
+}
+
+impl Process {
+    fn attempt(&self) -> Option<(&str, &Attempt)> {
+        let header = self.header.as_ref()?;
+        Some((&header.run, header.attempt.as_ref()?))
+    }
+
+    /// Whether it is an attempt at the same test in the same run and round.
+    fn is_another_attempt_of(&self, other: &Self) -> bool {
+        match (self.attempt(), other.attempt()) {
+            (Some((run, one)), Some((of_run, another))) => {
+                (run, &one.test, one.round) == (of_run, &another.test, another.round)
+            }
+            _ => false,
+        }
+    }
+
+    fn attempt_number(&self) -> u32 {
+        self.attempt().map_or(0, |(_, attempt)| attempt.number)
+    }
 }
 
 impl Run {
@@ -42,12 +73,17 @@ impl Run {
         for folder in folders {
             files.extend(files_of(folder)?);
         }
-        // The same folder twice is one run.
-        files.sort();
-        files.dedup();
+        // The same folder twice is one run, whatever it is called.
+        files.sort_by_cached_key(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
         let mut run = Self::default();
         for path in files {
-            match json::read(&path) {
+            let read = if is_recording(&path) {
+                run.recordings.push(path.clone());
+                judged_again(&path)
+            } else {
+                json::read(&path)
+            };
+            match read {
                 Ok(file) => run.add(&path, file),
                 Err(why) if why.kind() == io::ErrorKind::InvalidData => {
                     run.problems.push(why.to_string());
@@ -58,6 +94,7 @@ impl Run {
             }
         }
         run.forget_aborts_told_twice();
+        run.set_earlier_attempts_aside();
         Ok(run)
     }
 
@@ -81,17 +118,72 @@ impl Run {
         self.processes.iter().flat_map(|process| &process.late)
     }
 
-    fn add(&mut self, path: &Path, file: RunFile) {
+    /// The attempts before `process`, the first one first.
+    pub(crate) fn attempts_before(&self, process: &Process) -> Vec<&Process> {
+        let earlier = self.earlier.iter();
+        let mut earlier: Vec<_> = earlier
+            .filter(|attempt| attempt.is_another_attempt_of(process))
+            .collect();
+        earlier.sort_by_key(|attempt| attempt.attempt_number());
+        earlier
+    }
+
+    fn add(&mut self, path: &Path, mut file: RunFile) {
+        // A copy of the same file, as two downloads of one artifact are.
+        let is_known = |process: &Process| process.header == file.header;
+        if file.header.is_some() && self.processes.iter().any(is_known) {
+            return;
+        }
+        self.note_problems(path, &file);
+        if file.header.as_ref().and_then(Header::is_running) == Some(true) {
+            let under_way = std::mem::take(&mut file.aborted);
+            if !under_way.is_empty() {
+                self.problems.push(format!(
+                    "{} of {} is under way: ask again when it is over",
+                    tests(&under_way),
+                    path.display()
+                ));
+            }
+        }
+        if let Some(snapshot) = file.snapshot.take()
+            && file.aborted.pop().is_some()
+        {
+            file.reports.push(last_seen(snapshot));
+        }
+        file.reports.iter_mut().for_each(renew_fingerprints);
+        self.processes.push(Process {
+            binary: binary(path),
+            header: file.header,
+            reports: file.reports,
+            aborted: file.aborted,
+            unowned: file.unowned,
+            late: file.late,
+        });
+    }
+
+    /// Whatever is wrong with a file: what is whole in it counts all the same.
+    fn note_problems(&mut self, path: &Path, file: &RunFile) {
         let shown = path.display();
         if file.header.is_none() {
             self.problems.push(format!(
-                "{shown} has no header: gpu-leak-check did not write it"
+                "{shown} has no header: it is damaged, or gpu-leak-check did not write it"
             ));
-            return;
         }
         if file.torn {
             self.problems.push(format!(
-                "the last line of {shown} is cut off: the process ended while it wrote"
+                "the last line of {shown} is cut off: the process ended while it wrote, or the \
+                 disk was full"
+            ));
+        }
+        if let Some(why) = &file.lost_why {
+            self.problems.push(format!(
+                "{shown} could not be written to its end ({why}): checks may be missing"
+            ));
+        }
+        if !file.lost.is_empty() {
+            self.problems.push(format!(
+                "the verdict of {} is lost: {shown} could not be written to its end",
+                tests(&file.lost)
             ));
         }
         if file.unreadable > 0 {
@@ -101,19 +193,6 @@ impl Run {
                 gpu_leak_check::units::quantity(file.unreadable as u64, "line"),
             ));
         }
-        let (mut reports, mut aborted) = (file.reports, file.aborted);
-        if let Some(snapshot) = file.snapshot
-            && aborted.pop().is_some()
-        {
-            reports.push(last_seen(snapshot));
-        }
-        self.processes.push(Process {
-            binary: binary(path),
-            reports,
-            aborted,
-            unowned: file.unowned,
-            late: file.late,
-        });
     }
 
     /// Of a test in a process of its own that ended inside it, its file says that it began, and its
@@ -132,6 +211,57 @@ impl Run {
             });
         }
     }
+
+    /// Of several attempts at a test, the last one decides, as it does for the runner.
+    fn set_earlier_attempts_aside(&mut self) {
+        let all = std::mem::take(&mut self.processes);
+        let is_last = |process: &Process| {
+            !all.iter().any(|other| {
+                other.is_another_attempt_of(process)
+                    && other.attempt_number() > process.attempt_number()
+            })
+        };
+        let last: Vec<bool> = all.iter().map(is_last).collect();
+        for (process, is_last) in all.into_iter().zip(last) {
+            if is_last {
+                self.processes.push(process);
+            } else {
+                self.earlier.push(process);
+            }
+        }
+    }
+}
+
+/// What the checks in a recording come to, as if their process had written it.
+fn judged_again(path: &Path) -> io::Result<RunFile> {
+    let replay = recording::replay(path)?;
+    let aborted = replay.unfinished.into_iter().map(|test| Began {
+        test,
+        file: String::new(),
+        line: 0,
+    });
+    Ok(RunFile {
+        header: Some(Header {
+            schema: json::SCHEMA,
+            version: replay.header.version,
+            run: path.display().to_string(),
+            pid: replay.header.pid,
+            executable: replay.header.program,
+            started_ms: 0,
+            pid_space: None,
+            attempt: None,
+        }),
+        aborted: aborted.collect(),
+        reports: replay.reports,
+        torn: replay.torn,
+        ..RunFile::default()
+    })
+}
+
+/// `train::a, train::b`
+fn tests(began: &[Began]) -> String {
+    let tests: Vec<_> = began.iter().map(|began| began.test.as_str()).collect();
+    crate::render::names(&tests, 5)
 }
 
 /// What a process that came to no end of its own held when it was last looked at.

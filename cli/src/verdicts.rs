@@ -1,18 +1,28 @@
 //! What each verdict means for a run.
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{Finding, Outcome, Report, Verdict};
 
-/// Whether it is a finding that fails: the kinds that fail a test unless its policy says otherwise.
-pub(crate) const fn fails(verdict: Verdict) -> bool {
-    matches!(
-        verdict,
-        Verdict::Leaked
-            | Verdict::FailedFree
-            | Verdict::Retained
-            | Verdict::Grew
-            | Verdict::OverBudget
-            | Verdict::Aborted
-    )
+/// What a check meant for its test; by the default policy, where the file does not say.
+pub(crate) fn outcome(report: &Report) -> Outcome {
+    report.outcome.unwrap_or_else(|| by_default(report.verdict))
+}
+
+/// What one finding of a check meant for its test.
+pub(crate) fn outcome_of(finding: &Finding, report: &Report) -> Outcome {
+    // One policy is for all that fails, and the report's own verdict is the worst of it.
+    if finding.verdict == report.verdict || finding.verdict.is_failure() {
+        outcome(report)
+    } else {
+        by_default(finding.verdict)
+    }
+}
+
+fn by_default(verdict: Verdict) -> Outcome {
+    match verdict {
+        Verdict::FirstUse => Outcome::Warn,
+        verdict if verdict.is_failure() => Outcome::Fail,
+        _ => Outcome::Pass,
+    }
 }
 
 /// Whether the check could not see.

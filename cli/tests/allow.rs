@@ -63,6 +63,27 @@ fn an_entry_that_expired_and_one_that_allows_nothing_are_denied_when_asked() {
 }
 
 #[test]
+fn nothing_is_called_unused_where_checks_did_not_end() {
+    let base = tempfile::tempdir().expect("a folder");
+    let config = base.path().join("gpu-leak-check.toml");
+    fs::write(&config, "[[allow]]\nfn = \"nowhere\"\nreason = \"gone\"\n").expect("a file");
+    let tests = ["ends_the_process"];
+    let run = checked_with(base.path(), "r", &tests, Some(&config));
+    let mut report = command();
+    report.arg("report").arg(&run).arg("--deny=unused");
+    let told = told(report.env("GPU_LEAK_CHECK_CONFIG", &config));
+    assert!(
+        !told.stderr.lines().any(|line| line.starts_with("denied: ")),
+        "{told:?}"
+    );
+    assert!(
+        told.stderr
+            .contains("note: what allowed nothing is not denied"),
+        "{told:?}"
+    );
+}
+
+#[test]
 fn two_runs_differ_by_what_is_new_and_mended() {
     let base = tempfile::tempdir().expect("a folder");
     let old = checked(base.path(), "old", &["keeps_a_tensor", "gives_back"]);

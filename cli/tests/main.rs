@@ -1,11 +1,14 @@
 //! The built command on the files that real checks wrote.
 
+mod adopted;
 mod allow;
 mod browser;
 mod every_test;
 mod exec;
+mod outputs;
 mod page;
 mod passing;
 mod report;
+mod shards;
 mod support;
 mod words;

@@ -14,6 +14,10 @@ use gpu_leak_check::observe::Source;
 use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_kernels::{Device, Result, Tensor};
 
+#[path = "../../tests/support/published.rs"]
+#[expect(unreachable_pub, reason = "public where it lives")]
+pub(crate) mod published;
+
 #[gpu_leak_check]
 #[ignore = "planted"]
 #[test]
@@ -58,6 +62,37 @@ fn gives_back() -> Result<()> {
     let device = Device::embedded()?;
     Tensor::zeros([256], &device)?;
     Ok(())
+}
+
+#[gpu_leak_check(on_leak = "warn")]
+#[ignore = "planted"]
+#[test]
+fn is_only_warned() -> Result<()> {
+    let device = Device::embedded()?;
+    keep(Tensor::zeros([256], &device)?);
+    Ok(())
+}
+
+/// Leaks at the first attempt of a runner.
+#[gpu_leak_check]
+#[ignore = "planted"]
+#[test]
+fn leaks_at_first() -> Result<()> {
+    let tensor = Tensor::zeros([256], &Device::embedded()?)?;
+    if env::var("NEXTEST_ATTEMPT").is_ok_and(|number| number == "1") {
+        keep(tensor);
+    }
+    Ok(())
+}
+
+/// Says that it is under way, and ends with its standard input.
+#[gpu_leak_check]
+#[ignore = "planted"]
+#[test]
+#[expect(clippy::print_stdout, reason = "for who waits for it")]
+fn waits() {
+    println!("\nunder way");
+    let _ = std::io::read_to_string(std::io::stdin());
 }
 
 #[gpu_leak_check]
@@ -135,7 +170,40 @@ pub(crate) fn checked_with(
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+    published::assert_published(&file_of(&folder));
     folder
+}
+
+/// A process that checks the planted `test`, with what its standard input and output are told.
+pub(crate) fn checking(base: &Path, run: &str, test: &str) -> Command {
+    let mut command = clean(Command::new(env::current_exe().expect("this program")));
+    command
+        .args(["--exact", "--ignored", "--nocapture"])
+        .arg(format!("support::{test}"))
+        .env("GPU_LEAK_CHECK_OUTPUT", base)
+        .env("GPU_LEAK_CHECK_RUN", run);
+    command
+}
+
+/// A cargo that builds nothing: its `test` runs this program with what follows `--`. All else is
+/// the real one's.
+#[cfg(unix)]
+pub(crate) fn cargo_that_runs_this_program(folder: &Path) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let script = folder.join("cargo");
+    let real = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let this = env::current_exe().expect("this program");
+    let text = format!(
+        "#!/bin/sh\n\
+         if [ \"$1\" = metadata ]; then exec '{real}' \"$@\"; fi\n\
+         while [ \"$1\" != -- ]; do shift; done\n\
+         shift\n\
+         exec '{}' \"$@\"\n",
+        this.display(),
+    );
+    fs::write(&script, text).expect("a script");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");
+    script
 }
 
 /// The one file of the run in `folder`.

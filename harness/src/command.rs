@@ -1,12 +1,16 @@
 //! What `cargo gpu-leak` asks of the library beyond the report's data. Outside SemVer: the command
 //! and the library are released together.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub use crate::allow::Told;
 use crate::capture::cupti::{self, CudaVersion, Unavailable};
+pub use crate::check::movements::{Did, Movements, Step, Taken, movements};
 use crate::device::driver::{self, Driver};
-use crate::report::model::Reason;
+use crate::report;
+use crate::report::model::{Reason, Report};
 
 /// An entry of a configuration file that lets something stay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +33,32 @@ pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<AllowEntry>, String
         reason: entry.reason,
     };
     Ok(entries.into_iter().map(told).collect())
+}
+
+/// Whether the file at `path` is a recording, by its first line.
+#[must_use]
+pub fn is_recording(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let file = File::open(path);
+    let read = file.and_then(|file| file.take(256).read_to_end(&mut start));
+    let schema = format!("\"schema\":\"{}\"", crate::capture::recording::SCHEMA);
+    read.is_ok() && String::from_utf8_lossy(&start).contains(&schema)
+}
+
+/// Gives the findings of a report that an older release wrote the fingerprints of this one, from the
+/// stacks that the report holds: what changed between two runs is not how they are counted.
+pub fn renew_fingerprints(report: &mut Report) {
+    for finding in &mut report.findings {
+        let Some(kind) = finding.kind else {
+            continue;
+        };
+        let failed = finding.failed.as_mut().map(|failed| &mut failed.site);
+        for site in std::iter::once(&mut finding.site).chain(failed) {
+            if let Some(renewed) = report::renewed_fingerprint(kind, site) {
+                site.fingerprint = renewed;
+            }
+        }
+    }
 }
 
 /// What checks would see on this machine.

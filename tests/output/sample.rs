@@ -42,6 +42,7 @@ pub(crate) fn report(verdict: Verdict) -> Report {
         waited_ms: 0,
         overhead_ms: 1.5,
         timeline: None,
+        outcome: None,
     }
 }
 

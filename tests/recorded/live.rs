@@ -79,6 +79,7 @@ fn comparable(report: &Report) -> Report {
     let mut report = report.clone();
     report.waited_ms = 0;
     report.overhead_ms = 0.0;
+    report.outcome = None;
     for finding in &mut report.findings {
         shorten(&mut finding.site);
         if let Some(failed) = &mut finding.failed {

@@ -8,6 +8,7 @@ use gpu_leak_check::report::model::{Report, Verdict};
 use crate::child::{Child, Run};
 use crate::fake::Fake;
 use crate::gpu;
+use crate::published::assert_published;
 
 /// How a checked test ended and what its check found.
 #[derive(Debug)]
@@ -100,6 +101,7 @@ pub fn read(child: Child, folder: &Path) -> Checked {
         aborted: Vec::new(),
     };
     for file in files(folder) {
+        assert_published(&file);
         let file = json::read(&file).expect("a run file");
         checked.reports.extend(file.reports);
         checked.late.extend(file.late);

@@ -5,4 +5,5 @@ pub mod child;
 pub mod fake;
 pub mod gpu;
 pub mod nextest;
+pub mod published;
 pub mod random;

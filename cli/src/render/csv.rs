@@ -2,11 +2,11 @@
 
 use gpu_leak_check::report::escape;
 
-use super::position;
+use super::{outcome_name, position};
 use crate::exit::{Failure, Outcome};
 use crate::overview::{Group, Overview};
 
-const HEADER: [&str; 13] = [
+const HEADER: [&str; 14] = [
     "verdict",
     "layer",
     "kind",
@@ -20,6 +20,7 @@ const HEADER: [&str; 13] = [
     "fingerprint",
     "tests",
     "test_names",
+    "outcome",
 ];
 
 pub(super) fn render(overview: &Overview<'_>) -> Outcome<String> {
@@ -66,6 +67,7 @@ fn row(group: &Group<'_>) -> [String; HEADER.len()] {
         cell(&finding.site.fingerprint),
         group.tests.len().to_string(),
         cell(&tests.join(" ")),
+        outcome_name(group.outcome).to_owned(),
     ]
 }
 

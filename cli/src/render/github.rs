@@ -7,11 +7,11 @@
 
 use std::fmt::Write;
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::Outcome;
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::quantity;
 
-use super::{is_told_only, names, position};
+use super::{names, position, verdict};
 use crate::overview::{Group, Overview};
 
 /// So many of a level are shown in a step.
@@ -20,11 +20,12 @@ const MOST: usize = 10;
 const NAMED: usize = 5;
 
 pub(super) fn render(overview: &Overview<'_>) -> String {
-    let of = |told: bool| {
+    let of = |outcome: Outcome| {
         let groups = overview.groups.iter();
-        groups.filter(move |group| is_told_only(&group.finding) == told && !is_allowed(group))
+        groups.filter(move |group| group.outcome == outcome)
     };
-    let mut errors: Vec<String> = of(false).map(|group| annotation("error", group)).collect();
+    let errors = of(Outcome::Fail).map(|group| annotation("error", group));
+    let mut errors: Vec<String> = errors.collect();
     errors.extend(overview.aborted.iter().map(|test| {
         let text = format!("{}: the process ended inside the test", escape::name(test));
         format!(
@@ -33,7 +34,8 @@ pub(super) fn render(overview: &Overview<'_>) -> String {
             message(&text)
         )
     }));
-    let mut warnings: Vec<String> = of(true).map(|group| annotation("warning", group)).collect();
+    let warnings = of(Outcome::Warn).map(|group| annotation("warning", group));
+    let mut warnings: Vec<String> = warnings.collect();
     if let Some(first) = overview.unmeasured.first() {
         let reason = first
             .reason
@@ -64,10 +66,6 @@ pub(super) fn render(overview: &Overview<'_>) -> String {
     out
 }
 
-fn is_allowed(group: &Group<'_>) -> bool {
-    group.finding.verdict == Verdict::Allowed
-}
-
 fn annotation(level: &str, group: &Group<'_>) -> String {
     let finding = &group.finding;
     let mut properties = Vec::new();
@@ -76,7 +74,7 @@ fn annotation(level: &str, group: &Group<'_>) -> String {
         properties.extend(line.map(|line| format!("line={line}")));
         properties.extend(column.map(|column| format!("col={column}")));
     }
-    let title = format!("gpu leak check: {}", finding.verdict.name());
+    let title = format!("gpu leak check: {}", verdict(group));
     properties.push(format!("title={}", property(&title)));
     let text = format!("{}, in {}", what(finding), names(&group.tests, NAMED));
     format!("::{level} {}::{}", properties.join(","), message(&text))

@@ -1,11 +1,16 @@
-//! JUnit, as CI systems read it: a suite a program, a case a check.
+//! JUnit, as CI systems read it: a suite a program, a case a check, and in it the attempts before.
+//!
+//! What it may hold is what [Jenkins' schema][1] has, the strictest of those that CI systems check:
+//! no properties of a case, and no count of skipped cases at the root.
+//!
+//! [1]: https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
 
 use std::time::Duration;
 
-use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_check::report::model::{Outcome as Weight, Report, Verdict};
 use gpu_leak_check::report::text;
-use gpu_leak_check::report::{Sources, Style, headline};
-use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestSuite, XmlString};
+use gpu_leak_check::report::{Sources, Style, escape, headline};
+use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestRerun, TestSuite, XmlString};
 
 use super::Rendering;
 use crate::exit::{Failure, Outcome};
@@ -14,75 +19,115 @@ use crate::verdicts;
 
 /// Who says so.
 const NAME: &str = "gpu-leak-check";
+/// What is said of a check without an end.
+const ABORTED: &str = "gpu leak check: aborted: the process ended inside the test";
+
 pub(super) fn render(run: &Run, how: &Rendering) -> Outcome<String> {
     let mut junit = quick_junit::Report::new(NAME);
     let mut binaries: Vec<&str> = run.processes.iter().map(|it| it.binary.as_str()).collect();
     binaries.sort_unstable();
     binaries.dedup();
     for binary in binaries {
-        let mut suite = TestSuite::new(binary);
+        let mut suite = TestSuite::new(name(binary));
         // Under nextest, a process a test.
         for process in run.processes.iter().filter(|it| it.binary == binary) {
-            add(&mut suite, process, how);
+            add(&mut suite, process, &run.attempts_before(process), how);
         }
         junit.add_test_suite(suite);
     }
     let text = junit.to_string();
-    text.map_err(|why| Failure::usage(format!("JUnit cannot be written: {why}")))
+    let text = text.map_err(|why| Failure::usage(format!("JUnit cannot be written: {why}")))?;
+    // The root's, which stands before those of the suites.
+    Ok(text.replacen(&format!(" skipped=\"{}\"", junit.skipped), "", 1))
 }
 
-fn add(suite: &mut TestSuite, process: &Process, how: &Rendering) {
+fn add(suite: &mut TestSuite, process: &Process, earlier: &[&Process], how: &Rendering) {
     for report in &process.reports {
-        suite.add_test_case(case(report, &process.binary, how));
+        let mut case = case(report, &process.binary, how);
+        for attempt in earlier {
+            for of_it in attempt.reports.iter().filter(|it| it.test == report.test) {
+                if let Some(rerun) = rerun(of_it, how) {
+                    case.status.add_rerun(rerun);
+                }
+            }
+            if attempt.aborted.iter().any(|it| it.test == report.test) {
+                case.status.add_rerun(aborted_run());
+            }
+        }
+        suite.add_test_case(case);
     }
     for began in &process.aborted {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
         status
             .set_type(Verdict::Aborted.name())
-            .set_message("gpu leak check: aborted: the process ended inside the test");
-        let mut case = TestCase::new(began.test.as_str(), status);
-        case.set_classname(process.binary.as_str());
+            .set_message(ABORTED);
+        let mut case = TestCase::new(name(&began.test), status);
+        case.set_classname(name(&process.binary));
         suite.add_test_case(case);
     }
 }
 
+fn told(report: &Report, how: &Rendering) -> XmlString {
+    let how = text::Rendering {
+        style: Style::PLAIN,
+        sources: Sources::below(&how.root),
+    };
+    XmlString::new(text::to_string(report, &how))
+}
+
+/// How a case that does not pass is told: what failed a test, and what took it down or kept it from
+/// being judged.
+fn kind(report: &Report) -> Option<NonSuccessKind> {
+    match verdicts::outcome(report) {
+        Weight::Pass | Weight::Warn => None,
+        Weight::Fail if report.verdict == Verdict::Aborted => Some(NonSuccessKind::Error),
+        Weight::Fail if verdicts::is_unmeasured(report.verdict) => Some(NonSuccessKind::Error),
+        Weight::Fail => Some(NonSuccessKind::Failure),
+    }
+}
+
 fn case(report: &Report, binary: &str, how: &Rendering) -> TestCase {
-    let told = || {
-        let how = text::Rendering {
-            style: Style::PLAIN,
-            sources: Sources::below(&how.root),
-        };
-        XmlString::new(text::to_string(report, &how))
+    let is_skipped = verdicts::is_unmeasured(report.verdict);
+    let mut status = match kind(report) {
+        Some(kind) => TestCaseStatus::non_success(kind),
+        None if is_skipped => TestCaseStatus::skipped(),
+        None => TestCaseStatus::success(),
     };
-    let failed = |kind| {
-        let mut status = TestCaseStatus::non_success(kind);
+    if !matches!(status, TestCaseStatus::Success { .. }) {
         status
             .set_type(report.verdict.name())
             .set_message(headline(report))
-            .set_description(told());
-        status
-    };
-    let status = if report.verdict == Verdict::Aborted {
-        failed(NonSuccessKind::Error)
-    } else if verdicts::fails(report.verdict) {
-        failed(NonSuccessKind::Failure)
-    } else if verdicts::is_unmeasured(report.verdict) {
-        let mut status = TestCaseStatus::skipped();
-        status
-            .set_type(report.verdict.name())
-            .set_message(headline(report))
-            .set_description(told());
-        status
-    } else {
-        TestCaseStatus::success()
-    };
-    let mut case = TestCase::new(report.test.as_str(), status);
-    case.set_classname(binary);
+            .set_description(told(report, how));
+    }
+    let passes = matches!(status, TestCaseStatus::Success { .. });
+    let mut case = TestCase::new(name(&report.test), status);
+    case.set_classname(name(binary));
     // What the check cost: how long the body ran, the test runner says.
     let overhead = report.overhead_ms / 1000.0;
     case.set_time(Duration::try_from_secs_f64(overhead).unwrap_or_default());
-    if report.verdict == Verdict::FirstUse {
-        case.set_system_out(told());
+    if passes && verdicts::outcome(report) == Weight::Warn {
+        case.set_system_out(told(report, how));
     }
     case
+}
+
+/// An attempt before that failed.
+fn rerun(report: &Report, how: &Rendering) -> Option<TestRerun> {
+    let mut rerun = TestRerun::new(kind(report)?);
+    rerun
+        .set_type(report.verdict.name())
+        .set_message(headline(report))
+        .set_description(told(report, how));
+    Some(rerun)
+}
+
+fn aborted_run() -> TestRerun {
+    let mut rerun = TestRerun::new(NonSuccessKind::Error);
+    rerun.set_type(Verdict::Aborted.name()).set_message(ABORTED);
+    rerun
+}
+
+/// A name as text: what XML cannot hold is spelled out, not left out.
+fn name(text: &str) -> String {
+    escape::sentence(text)
 }

@@ -6,7 +6,7 @@ use gpu_leak_check::report::model::Finding;
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::{count, size};
 
-use super::names;
+use super::{names, verdict};
 use crate::overview::Overview;
 
 /// The largest summary of a step that GitHub takes is [1 MiB][1]; room is left for the last line.
@@ -32,7 +32,7 @@ pub(super) fn render(overview: &Overview<'_>) -> String {
         let finding = &group.finding;
         let row = format!(
             "| {} | {} | {} | {} | {} |\n",
-            finding.verdict.name(),
+            literal(&verdict(group)),
             literal(&what(finding)),
             size(finding.bytes),
             code(&place(finding)),

@@ -1,22 +1,24 @@
 //! What a run looks like, in each format.
 
 mod csv;
+mod flamegraph;
 mod folded;
 mod github;
 mod html;
 mod junit;
 mod markdown;
+mod snapshot;
 mod text;
 
 use std::path::PathBuf;
 
-use gpu_leak_check::report::model::{Finding, Verdict};
+use gpu_leak_check::report::model::{Finding, Outcome as Weight};
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::quantity;
 
 use crate::arguments::Format;
 use crate::exit::Outcome;
-use crate::overview::Overview;
+use crate::overview::{Group, Overview};
 use crate::run::Run;
 
 /// How wide text is where no terminal shows it.
@@ -40,22 +42,25 @@ pub(crate) fn width_of_stdout() -> usize {
     columns.unwrap_or(WIDTH).max(NARROWEST)
 }
 
-/// The run in one format, with an end of line.
+/// The run in one format; text has an end of line.
 pub(crate) fn render(
     format: Format,
     run: &Run,
     overview: &Overview<'_>,
     how: &Rendering,
-) -> Outcome<String> {
-    Ok(match format {
+) -> Outcome<Vec<u8>> {
+    let text = match format {
         Format::Text => text::render(overview, how.width),
         Format::Junit => junit::render(run, how)?,
         Format::Markdown => markdown::render(overview),
         Format::Github => github::render(overview),
         Format::Csv => csv::render(overview)?,
         Format::Folded => folded::render(run),
+        Format::Flamegraph => flamegraph::render(run)?,
+        Format::Snapshot => return snapshot::render(run),
         Format::Html => html::render(run, overview, &how.root)?,
-    })
+    };
+    Ok(text.into_bytes())
 }
 
 /// `train::a, train::b and 3 more`, at most so many by name.
@@ -88,8 +93,27 @@ pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Ve
 }
 
 /// `leaked: 2 × 512 KiB device memory, stream-ordered`
-fn title(finding: &Finding) -> String {
-    format!("{}: {}", finding.verdict.name(), what(finding))
+fn title(group: &Group<'_>) -> String {
+    format!("{}: {}", verdict(group), what(&group.finding))
+}
+
+/// `leaked`, or `leaked (only warned)` where the policy lets the tests pass.
+fn verdict(group: &Group<'_>) -> String {
+    let verdict = group.finding.verdict;
+    if verdict.is_failure() && group.outcome == Weight::Warn {
+        format!("{} (only warned)", verdict.name())
+    } else {
+        verdict.name().to_owned()
+    }
+}
+
+/// `fail`
+const fn outcome_name(outcome: Weight) -> &'static str {
+    match outcome {
+        Weight::Pass => "pass",
+        Weight::Warn => "warn",
+        Weight::Fail => "fail",
+    }
 }
 
 /// The first line of the user's own that led to a finding.
@@ -100,11 +124,6 @@ fn position(finding: &Finding) -> Option<(&str, Option<u32>, Option<u32>)> {
     };
     let frame = site.user_frame()?;
     Some((frame.file.as_deref()?, frame.line, frame.column))
-}
-
-/// Whether a finding is only told.
-fn is_told_only(finding: &Finding) -> bool {
-    matches!(finding.verdict, Verdict::FirstUse | Verdict::Allowed)
 }
 
 #[cfg(test)]

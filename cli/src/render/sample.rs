@@ -1,7 +1,7 @@
 //! Runs to render.
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
-use gpu_leak_check::report::json::{Began, Late, Unowned};
+use gpu_leak_check::report::json::{Attempt, Began, Header, Late, SCHEMA, Unowned};
 use gpu_leak_check::report::model::{
     DeviceTable, Figure, Finding, Frame, Owner, Reason, Report, Row, Site, Verdict,
 };
@@ -16,11 +16,9 @@ pub(crate) fn run(reports: Vec<Report>) -> Run {
         processes: vec![Process {
             binary: "train".to_owned(),
             reports,
-            aborted: Vec::new(),
-            unowned: Vec::new(),
-            late: Vec::new(),
+            ..Process::default()
         }],
-        problems: Vec::new(),
+        ..Run::default()
     }
 }
 
@@ -69,6 +67,33 @@ pub(crate) fn mixed() -> Run {
     run
 }
 
+/// A test that leaked at its first attempt and not at its second.
+pub(crate) fn retried() -> Run {
+    let attempt = |number, report| Process {
+        header: Some(Header {
+            schema: SCHEMA,
+            version: "0.1.0".to_owned(),
+            run: "7-8".to_owned(),
+            pid: number,
+            executable: "/w/target/debug/deps/train".to_owned(),
+            started_ms: 1,
+            pid_space: None,
+            attempt: Some(Attempt {
+                test: "optim::train trains".to_owned(),
+                number,
+                round: None,
+            }),
+        }),
+        ..run(vec![report]).processes.remove(0)
+    };
+    let leak = finding(Verdict::Leaked, "optim::Adam::step", 2, MIB / 2);
+    Run {
+        earlier: vec![attempt(1, with("trains", &[leak]))],
+        processes: vec![attempt(2, report("trains", Verdict::Clean))],
+        ..Run::default()
+    }
+}
+
 pub(crate) fn report(test: &str, verdict: Verdict) -> Report {
     Report {
         test: test.to_owned(),
@@ -76,6 +101,7 @@ pub(crate) fn report(test: &str, verdict: Verdict) -> Report {
         line: 28,
         column: 1,
         verdict,
+        outcome: None,
         reason: None,
         findings: Vec::new(),
         devices: Vec::new(),

@@ -10,6 +10,10 @@ use crate::overview::Overview;
 use crate::run::Run;
 
 fn shown(run: &Run, format: Format, width: usize) -> String {
+    String::from_utf8(rendered(run, format, width)).expect("text")
+}
+
+fn rendered(run: &Run, format: Format, width: usize) -> Vec<u8> {
     let how = Rendering {
         width,
         root: "/nowhere".into(),
@@ -142,17 +146,270 @@ fn a_hostile_name_is_text_in_every_format() {
         Format::Html,
     ] {
         let text = shown(&run, format, 100);
-        let commands: Vec<_> = text
-            .chars()
-            .filter(|c| c.is_control() && *c != '\n')
-            .collect();
-        assert_eq!(commands, [], "{format:?}");
+        assert_eq!(commands_in(&text), [] as [char; 0], "{format:?}");
         // XML and HTML have their own ways to turn text, and show these as what they are.
         if format != Format::Junit {
             assert!(!text.contains('\u{202e}'), "{format:?}");
         }
         assert!(!text.contains(HOSTILE), "{format:?}");
     }
+}
+
+/// What a terminal would act on.
+fn commands_in(text: &str) -> Vec<char> {
+    let commands = text.chars().filter(|c| c.is_control() && *c != '\n');
+    commands.collect()
+}
+
+#[test]
+fn a_hostile_name_is_text_in_a_flame_graph() {
+    let svg = shown(&sample::hostile(), Format::Flamegraph, 0);
+    let svg = roxmltree::Document::parse_with_options(
+        &svg,
+        roxmltree::ParsingOptions {
+            allow_dtd: true,
+            ..Default::default()
+        },
+    )
+    .expect("XML");
+    let told: Vec<_> = svg
+        .descendants()
+        .filter(|node| node.has_tag_name("title") || node.has_tag_name("text"))
+        .filter_map(|node| node.text())
+        .collect();
+    assert!(
+        told.iter().any(|text| text.contains("<script>")),
+        "{told:?}"
+    );
+    for text in told {
+        assert_eq!(commands_in(text), [] as [char; 0], "{text:?}");
+        assert!(!text.contains('\u{202e}'), "{text:?}");
+    }
+    // Its own one, and no other.
+    let scripts = svg.descendants().filter(|it| it.has_tag_name("script"));
+    assert_eq!(scripts.count(), 1);
+}
+
+#[test]
+fn a_run_without_leaks_has_a_flame_graph_that_says_so() {
+    let run = sample::run(vec![sample::report("a", Verdict::Clean)]);
+    let svg = shown(&run, Format::Flamegraph, 0);
+    assert!(svg.contains("nothing was left behind"), "{svg}");
+}
+
+/// What a snapshot says: its parts by name.
+fn unpickled(bytes: &[u8]) -> serde_json::Value {
+    serde_pickle::from_slice(bytes, serde_pickle::DeOptions::new()).expect("a pickle")
+}
+
+fn sum(segments: &serde_json::Value, of: &str) -> u64 {
+    let segments = segments.as_array().expect("segments").iter();
+    segments.filter_map(|segment| segment[of].as_u64()).sum()
+}
+
+#[test]
+fn a_snapshots_totals_are_those_of_the_findings() {
+    let reserve = gpu_leak_check::report::model::Finding {
+        kind: None,
+        each: None,
+        ..sample::finding(Verdict::Retained, "pool", 1, 32 * MIB)
+    };
+    let leak = sample::finding(Verdict::Leaked, "optim::Adam::step", 2, MIB / 2);
+    let over = sample::finding(Verdict::OverBudget, "peak", 1, 7 * MIB);
+    let run = sample::run(vec![sample::with("trains", &[leak, reserve, over])]);
+    let snapshot = unpickled(&rendered(&run, Format::Snapshot, 0));
+    let segments = &snapshot["segments"];
+    assert_eq!(sum(segments, "total_size"), 33 * MIB);
+    assert_eq!(sum(segments, "allocated_size"), MIB);
+    for segment in segments.as_array().expect("segments") {
+        assert_eq!(
+            sum(&segment["blocks"], "size"),
+            segment["total_size"].as_u64().expect("bytes")
+        );
+    }
+    let frame = &segments[0]["blocks"][1]["frames"][0];
+    assert_eq!(frame["name"], "optim::Adam::step");
+    assert_eq!(frame["filename"], "src/optim.rs");
+    assert_eq!(frame["line"], 88);
+    assert_eq!(snapshot["device_traces"], serde_json::json!([[]]));
+}
+
+#[test]
+fn a_hostile_name_is_text_in_a_snapshot() {
+    let snapshot = unpickled(&rendered(&sample::hostile(), Format::Snapshot, 0));
+    fn strings(value: &serde_json::Value, found: &mut Vec<String>) {
+        match value {
+            serde_json::Value::String(text) => found.push(text.clone()),
+            serde_json::Value::Array(values) => values.iter().for_each(|it| strings(it, found)),
+            serde_json::Value::Object(fields) => fields.values().for_each(|it| strings(it, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    strings(&snapshot, &mut found);
+    assert!(
+        found.iter().any(|text| text.contains("<script>")),
+        "{found:?}"
+    );
+    for text in found {
+        assert_eq!(commands_in(&text), [] as [char; 0], "{text:?}");
+        assert!(text.chars().count() <= 1000, "{text}");
+    }
+}
+
+#[test]
+fn what_is_only_warned_of_is_told_as_such_and_fails_nothing() {
+    let leak = sample::finding(Verdict::Leaked, "optim::Adam::step", 2, MIB / 2);
+    let warned = gpu_leak_check::report::model::Report {
+        outcome: Some(gpu_leak_check::report::model::Outcome::Warn),
+        ..sample::with("trains", &[leak])
+    };
+    let run = sample::run(vec![warned]);
+    assert!(!Overview::of(&run).has_findings());
+    let text = shown(&run, Format::Text, 100);
+    assert!(text.contains("leaked (only warned): 2 × 512 KiB"), "{text}");
+    assert!(
+        text.contains("only warned, for `on_leak` is \"warn\": trains"),
+        "{text}"
+    );
+    let markdown = shown(&run, Format::Markdown, 0);
+    assert!(markdown.contains("| leaked (only warned) |"), "{markdown}");
+    let github = shown(&run, Format::Github, 0);
+    assert!(github.starts_with("::warning "), "{github}");
+    let csv = shown(&run, Format::Csv, 0);
+    assert!(
+        csv.lines().nth(1).is_some_and(|row| row.ends_with(",warn")),
+        "{csv}"
+    );
+    let html = shown(&run, Format::Html, 0);
+    assert!(html.contains("only warned"), "{html}");
+    let junit = shown(&run, Format::Junit, 0);
+    assert!(!junit.contains("<failure"), "{junit}");
+    assert!(junit.contains("the test passes all the same"), "{junit}");
+}
+
+#[test]
+fn a_check_that_failed_its_test_unseen_is_an_error_and_not_skipped() {
+    let blind = gpu_leak_check::report::model::Report {
+        outcome: Some(gpu_leak_check::report::model::Outcome::Fail),
+        ..sample::report("reads", Verdict::NotMeasured)
+    };
+    let junit = shown(&sample::run(vec![blind]), Format::Junit, 0);
+    assert!(junit.contains("<error "), "{junit}");
+    assert!(!junit.contains("<skipped"), "{junit}");
+}
+
+/// What [Jenkins' schema][1] lets an element have: attributes that it must have, others, elements.
+///
+/// [1]: https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
+type Rule = (
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+    &'static [&'static str],
+);
+const JENKINS: &[Rule] = &[
+    (
+        "testsuites",
+        &[],
+        &["name", "time", "tests", "failures", "errors"],
+        &["testsuite"],
+    ),
+    (
+        "testsuite",
+        &["name", "tests", "failures", "errors"],
+        &["group", "time", "skipped", "timestamp", "hostname", "id"],
+        &[
+            "testsuite",
+            "properties",
+            "testcase",
+            "system-out",
+            "system-err",
+        ],
+    ),
+    (
+        "testcase",
+        &["name"],
+        &["time", "classname", "group"],
+        &[
+            "skipped",
+            "error",
+            "failure",
+            "rerunFailure",
+            "rerunError",
+            "flakyFailure",
+            "flakyError",
+            "system-out",
+            "system-err",
+        ],
+    ),
+    ("failure", &[], &["type", "message"], &[]),
+    ("error", &[], &["type", "message"], &[]),
+    ("skipped", &[], &["type", "message"], &[]),
+    ("system-out", &[], &[], &[]),
+    (
+        "flakyFailure",
+        &["type"],
+        &["message"],
+        &["stackTrace", "system-out", "system-err"],
+    ),
+    (
+        "flakyError",
+        &["type"],
+        &["message"],
+        &["stackTrace", "system-out", "system-err"],
+    ),
+    (
+        "rerunFailure",
+        &["type"],
+        &["message"],
+        &["stackTrace", "system-out", "system-err"],
+    ),
+    (
+        "rerunError",
+        &["type"],
+        &["message"],
+        &["stackTrace", "system-out", "system-err"],
+    ),
+];
+
+#[test]
+fn junit_is_what_ci_systems_take() {
+    for run in [sample::mixed(), sample::hostile(), sample::retried()] {
+        let text = shown(&run, Format::Junit, 0);
+        let junit = roxmltree::Document::parse(&text).expect("XML");
+        for element in junit.descendants().filter(roxmltree::Node::is_element) {
+            let name = element.tag_name().name();
+            let rule = JENKINS.iter().find(|(of, ..)| *of == name);
+            let (_, required, optional, inside) = rule.expect(name);
+            for attribute in *required {
+                assert!(element.has_attribute(*attribute), "{name}: {attribute}");
+            }
+            for attribute in element.attributes() {
+                let attribute = attribute.name();
+                let is_known = required.contains(&attribute) || optional.contains(&attribute);
+                assert!(is_known, "{name}: {attribute}");
+            }
+            for child in element.children().filter(roxmltree::Node::is_element) {
+                let child = child.tag_name().name();
+                assert!(inside.contains(&child), "{name}: {child}");
+            }
+        }
+    }
+}
+
+#[test]
+fn of_several_attempts_the_last_one_decides_and_the_others_are_told() {
+    let run = sample::retried();
+    let overview = Overview::of(&run);
+    assert!(!overview.has_findings());
+    let text = shown(&run, Format::Text, 100);
+    assert!(text.contains("1 checked: 1 clean"), "{text}");
+    let flaky = "flaky: trains: leaked in attempt 1, clean in attempt 2";
+    assert!(text.contains(flaky), "{text}");
+    let junit = shown(&run, Format::Junit, 0);
+    assert!(junit.contains("<flakyFailure "), "{junit}");
+    assert!(junit.contains("failures=\"0\""), "{junit}");
 }
 
 #[test]

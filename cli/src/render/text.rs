@@ -59,7 +59,7 @@ pub(super) fn render(overview: &Overview<'_>, width: usize) -> String {
 /// A finding as a paragraph.
 fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
     let finding = &group.finding;
-    let mut lines = wrapped(&title(finding), 0, 2, width);
+    let mut lines = wrapped(&title(group), 0, 2, width);
     let mut detail = |label: &str, text: &str| {
         let line = format!("  {label:<0$}{text}", LABEL - 2);
         lines.extend(wrapped(line.trim_start(), 2, LABEL, width));

@@ -7,6 +7,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs, process};
 
 use serde::Serialize;
@@ -197,6 +198,7 @@ impl Recorder {
             order: state.order,
             event,
             ticket,
+            at_us: now_us(),
         });
         let lines = state.new_stacks(stacks).and_then(|mut lines| {
             lines.extend(line(&told)?);
@@ -260,6 +262,11 @@ impl State {
         self.late = late;
         Ok(lines)
     }
+}
+
+fn now_us() -> Option<u64> {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(since_1970.as_micros()).ok()
 }
 
 fn line(record: &impl Serialize) -> serde_json::Result<Vec<u8>> {

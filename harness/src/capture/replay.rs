@@ -27,8 +27,17 @@ pub(crate) struct Wrong {
     pub(crate) what: String,
 }
 
-/// Tells `ledger`, which must be a fresh one, the events in `recording`. Lines of the checks go to
-/// `check` as they come.
+/// What stands in a recording, as it comes.
+#[derive(Debug)]
+pub(crate) enum Heard<'a> {
+    /// A line of the checks.
+    Line(Value),
+    /// What the ledger has just taken in, and when the recorded one did.
+    Event(&'a Event, Option<u64>),
+}
+
+/// Tells `ledger`, which must be a fresh one, the events in `recording`. They and the lines of the
+/// checks go to `hear` as they come.
 ///
 /// # Errors
 ///
@@ -36,7 +45,7 @@ pub(crate) struct Wrong {
 pub(crate) fn replay(
     recording: &[u8],
     ledger: &Ledger,
-    mut check: impl FnMut(Value) -> Result<(), String>,
+    mut hear: impl FnMut(Heard<'_>) -> Result<(), String>,
 ) -> Result<Source, Wrong> {
     let mut header = None;
     let mut torn = false;
@@ -66,9 +75,11 @@ pub(crate) fn replay(
                 events.stack(ledger, &stack).map_err(wrong)?;
             }
             (Read::Line(Line::Event(told)), Some(_)) => {
-                events.event(ledger, told).map_err(wrong)?;
+                let at_us = told.at_us;
+                let event = events.event(ledger, told).map_err(wrong)?;
+                hear(Heard::Event(&event, at_us)).map_err(wrong)?;
             }
-            (Read::Other(value), Some(_)) => check(value).map_err(wrong)?,
+            (Read::Other(value), Some(_)) => hear(Heard::Line(value)).map_err(wrong)?,
         }
     }
     match header {
@@ -141,7 +152,7 @@ impl Events {
         Ok(())
     }
 
-    fn event(&mut self, ledger: &Ledger, mut told: Told<Value>) -> Result<(), String> {
+    fn event(&mut self, ledger: &Ledger, mut told: Told<Value>) -> Result<Event, String> {
         let (last, order) = (self.order, told.order);
         if last.checked_add(1) != Some(order) {
             return Err(format!("event {order} comes after event {last}"));
@@ -152,7 +163,7 @@ impl Events {
         if let (Some(recorded), Some(answered)) = (told.ticket, ledger.apply(&event)) {
             self.tickets.insert(recorded.0, answered);
         }
-        Ok(())
+        Ok(event)
     }
 
     /// Puts this ledger's tickets in place of the recorded one's, and makes sure that every stack

@@ -1,8 +1,6 @@
 //! Checks that took their process down, told by the next process of the same run: a killed process
 //! tells nothing itself.
 
-use std::path::Path;
-
 use crate::report::Sink;
 use crate::report::json::{self, Aborted, RunFile};
 
@@ -15,8 +13,10 @@ pub(crate) fn untold() -> Vec<Aborted> {
         .collect();
     let is_told = |aborted: &Aborted| files.iter().any(|file| file.told.contains(aborted));
     let ended = files.iter().filter_map(|file| {
-        let pid = file.header.as_ref()?.pid;
-        has_ended(pid).then_some((pid, file))
+        let header = file.header.as_ref()?;
+        // Where nobody can say, it runs.
+        let has_ended = header.is_running() == Some(false);
+        has_ended.then_some((header.pid, file))
     });
     let aborted = ended.flat_map(|(pid, file)| {
         file.aborted.iter().map(move |began| Aborted {
@@ -25,9 +25,4 @@ pub(crate) fn untold() -> Vec<Aborted> {
         })
     });
     aborted.filter(|aborted| !is_told(aborted)).collect()
-}
-
-/// Whether there is no such process; where nobody can say, there is.
-fn has_ended(pid: u32) -> bool {
-    Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{pid}")).exists()
 }

@@ -148,7 +148,7 @@ impl Check {
         }
         let turn = (!is_inside_a_check()).then(|| take_turn(&policy, Caller::Program));
         match judge(&task, &policy, turn.as_ref(), run) {
-            Ok(judged) => conclude(&task.subject, &policy, judged),
+            Ok(judged) => conclude(&task.subject, judged),
             Err(end) => go_on(end),
         }
         let returned = returned.borrow_mut().take();
@@ -156,14 +156,13 @@ impl Check {
     }
 }
 
-fn conclude(subject: &Subject<'_>, policy: &Policy, judged: Judged) {
+fn conclude(subject: &Subject<'_>, judged: Judged) {
     let Judged {
         end,
         report,
-        blindness,
+        outcome,
         missed,
     } = judged;
-    let outcome = outcome::weigh(&report, policy, blindness.as_ref());
     let failed = match missed {
         Some(missed) => Some(missed),
         None => (outcome == Outcome::Fail).then(|| headline(&report)),

@@ -173,6 +173,7 @@ fn report(
         waited_ms: 0,
         overhead_ms: 0.0,
         timeline: None,
+        outcome: None,
     }
 }
 

@@ -21,7 +21,7 @@ use crate::__inject;
 use crate::capture::record;
 use crate::case::Case;
 use crate::device::exit;
-use crate::report::model::{Reason, Report, Verdict};
+use crate::report::model::{Outcome, Reason, Report, Verdict};
 use crate::report::{Sink, Summary, again, headline};
 
 /// The child's variable, with the word. Not one of those that users set.
@@ -295,6 +295,7 @@ fn aborted(case: &Case, status: ExitStatus) -> Report {
         waited_ms: 0,
         overhead_ms: 0.0,
         timeline: None,
+        outcome: Some(Outcome::Fail),
     }
 }
 

@@ -19,6 +19,7 @@ mod isolate;
 mod late;
 mod libtest;
 mod measure;
+pub(crate) mod movements;
 mod names;
 mod open;
 mod outcome;

@@ -10,19 +10,9 @@ use crate::case::Case;
 use crate::config::{FirstUse, Mode, Policy};
 use crate::options::OnLeak;
 use crate::report::headline;
+pub(crate) use crate::report::model::Outcome;
 use crate::report::model::{Report, Verdict};
 use crate::report::text::{self, Rendering};
-
-/// What a report means for its test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// Nothing to tell at the test itself.
-    Pass,
-    /// The test passes and the report is printed.
-    Warn,
-    /// The test fails.
-    Fail,
-}
 
 /// Weighs a report by the policy.
 pub(crate) fn weigh(report: &Report, policy: &Policy, blindness: Option<&Blindness>) -> Outcome {

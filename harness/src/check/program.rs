@@ -44,9 +44,8 @@ pub fn run_program(case: &'static Case) -> ExitCode {
         Ok(judged) => judged,
         Err(end) => return end_of_its_own(end),
     };
-    let outcome = outcome::weigh(&judged.report, &policy, judged.blindness.as_ref());
-    outcome::tell_beside(&judged.report, outcome);
-    let failed = outcome == Outcome::Fail || judged.missed.is_some();
+    outcome::tell_beside(&judged.report, judged.outcome);
+    let failed = judged.outcome == Outcome::Fail || judged.missed.is_some();
     if let Some(missed) = &judged.missed {
         outcome::tell(missed);
     }

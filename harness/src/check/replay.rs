@@ -17,7 +17,7 @@ use super::recording::{Began, Concluded, Finished, Line, Looked, Runs, Scope, To
 use super::rounds::Growing;
 use super::stretch::{Ended, Left, Stretch};
 use crate::allow::Entry;
-use crate::capture::replay::{self as events, Wrong};
+use crate::capture::replay::{self as events, Heard, Wrong};
 use crate::device::contexts::DeviceName;
 use crate::ledger::event::{CuResult, ThreadNumber};
 use crate::ledger::{Kind, Ledger, Place, Returned, ScopeId, StackId};
@@ -30,20 +30,26 @@ use crate::report::symbols::assembled;
 /// Judges every check in the recording at `path`, where what `allowed` says may stay.
 pub(crate) fn replay(path: &Path, allowed: &[Entry]) -> io::Result<Replay> {
     let recording = fs::read(path)?;
-    judge(&recording, allowed).map_err(|Wrong { line, what }| {
-        let path = path.display();
-        let sentence = match line {
-            0 => format!("{path}: {what}"),
-            line => format!("{path}:{line}: {what}"),
-        };
-        io::Error::new(io::ErrorKind::InvalidData, sentence)
-    })
+    judge(&recording, allowed).map_err(|wrong| told_of(path, &wrong))
+}
+
+/// What is wrong with the recording at `path`, with its place.
+pub(super) fn told_of(path: &Path, Wrong { line, what }: &Wrong) -> io::Error {
+    let path = path.display();
+    let sentence = match line {
+        0 => format!("{path}: {what}"),
+        line => format!("{path}:{line}: {what}"),
+    };
+    io::Error::new(io::ErrorKind::InvalidData, sentence)
 }
 
 fn judge(recording: &[u8], allowed: &[Entry]) -> Result<Replay, Wrong> {
     let ledger = Ledger::new();
     let mut checks = Checks::new(&ledger, allowed);
-    let source = events::replay(recording, &ledger, |line| checks.line(line))?;
+    let source = events::replay(recording, &ledger, |heard| match heard {
+        Heard::Line(line) => checks.line(line),
+        Heard::Event(..) => Ok(()),
+    })?;
     let unfinished = checks.unfinished();
     Ok(Replay {
         header: source.header,
@@ -269,19 +275,27 @@ struct Recorded<'a> {
 
 impl Recorded<'_> {
     fn frames(&self, stack: StackId) -> Vec<Frame> {
-        let words = self.ledger.stacks().frames(stack).iter();
-        assembled(words.map(|word| {
-            let frames = self.symbols.get(word).cloned();
-            let unknown = || {
-                vec![Frame {
-                    offset: Some(*word as u64),
-                    owner: Owner::Native,
-                    ..Frame::default()
-                }]
-            };
-            (*word, frames.unwrap_or_else(unknown))
-        }))
+        frames_of(self.ledger, self.symbols, stack)
     }
+}
+
+/// The frames of a stack, by what the recording says of its addresses.
+pub(super) fn frames_of(
+    ledger: &Ledger,
+    symbols: &HashMap<usize, Vec<Frame>>,
+    stack: StackId,
+) -> Vec<Frame> {
+    let words = ledger.stacks().frames(stack).iter();
+    assembled(words.map(|word| {
+        let unknown = || {
+            vec![Frame {
+                offset: Some(*word as u64),
+                owner: Owner::Native,
+                ..Frame::default()
+            }]
+        };
+        (*word, symbols.get(word).cloned().unwrap_or_else(unknown))
+    }))
 }
 
 impl Names for Recorded<'_> {

@@ -10,9 +10,10 @@ use super::conclude::{Subject, conclude, conclude_rounds};
 use super::gate::{Gate, Manner, Turn};
 use super::measure::{Earlier, Measured, measure, run_unmeasured};
 use super::open::is_inside_a_check;
+use super::outcome::{self, Outcome};
 use super::recording::{self, Runs};
 use super::summary::{self, UnderWay};
-use super::{body, entry, expect, hooks, isolate, late, outcome, poison, rounds, warmup};
+use super::{body, entry, expect, hooks, isolate, late, poison, rounds, warmup};
 use crate::__inject;
 use crate::capture::{cupti, record};
 use crate::case::{Case, ShouldPanic};
@@ -104,14 +105,13 @@ fn check(case: &'static Case, policy: &Policy, turn: Option<&Turn<'_>>) -> ExitC
     let run = |scope| body::run(case.name(), scope, case.body);
     match judge(&Task::of(case), policy, turn, run) {
         Ok(judged) => {
-            let outcome = outcome::weigh(&judged.report, policy, judged.blindness.as_ref());
             if let Some(missed) = judged
                 .missed
                 .filter(|_| judged.end.as_expected(case.should_panic))
             {
                 outcome::fail(case, &missed, &outcome::story(&judged.report));
             }
-            outcome::conclude(case, judged.end, &judged.report, outcome)
+            outcome::conclude(case, judged.end, &judged.report, judged.outcome)
         }
         Err(end) => outcome::end_unjudged(case, end),
     }
@@ -142,7 +142,8 @@ impl<'a> Task<'a> {
 pub(super) struct Judged {
     pub(super) end: body::End,
     pub(super) report: Report,
-    pub(super) blindness: Option<Blindness>,
+    /// What the report means by the policy.
+    pub(super) outcome: Outcome,
     /// How what was left differs from what was to be left.
     pub(super) missed: Option<String>,
 }
@@ -197,11 +198,14 @@ pub(super) fn judge(
         Some(expect) if blindness.is_none() => expect::settle(expect, &mut report).err(),
         _ => None,
     };
+    let outcome = outcome::weigh(&report, policy, blindness.as_ref());
+    // A test that is to leave something fails where it does not.
+    report.outcome = Some(missed.as_ref().map_or(outcome, |_| Outcome::Fail));
     file(task, company, &report, &ended);
     Ok(Judged {
         end: ended.end,
         report,
-        blindness,
+        outcome,
         missed,
     })
 }

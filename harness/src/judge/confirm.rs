@@ -6,6 +6,7 @@ use super::held::{Held, What};
 
 /// What the second run of the body showed of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Confirmation {
     /// How many more were left.
     pub count: u64,

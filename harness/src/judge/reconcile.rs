@@ -12,6 +12,7 @@ const PAGE: u64 = 2 << 20;
 
 /// What a part of a device's memory is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Purpose {
@@ -49,6 +50,7 @@ impl Purpose {
 
 /// A part of the change of a device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Part {
     /// What it is for.
     pub purpose: Purpose,

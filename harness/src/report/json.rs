@@ -3,10 +3,12 @@
 //! First a header. Each check adds `began` before its body and `verdict` after it, so that a
 //! test which took the process down is known by name. Fields and records may be added within a
 //! schema version; readers skip what they do not know.
+//!
+//! `docs/schema/run-1.json` says the same as a JSON Schema, made from these types.
 
 use std::borrow::Cow;
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,7 @@ pub(super) const SNAPSHOT: &str = "snapshot";
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "record", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Record<'a> {
@@ -40,13 +43,17 @@ pub enum Record<'a> {
     Snapshot(Snapshot<'a>),
     /// The summary of this process has told of a check that did not end.
     Aborted(Aborted),
+    /// What would stand from here on could not be written, as on a full disk. Always the last one.
+    Lost(Lost),
     /// Something a later release writes.
     #[serde(other)]
+    #[cfg_attr(test, schemars(skip))]
     Unknown,
 }
 
 /// Which process wrote the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Header {
     /// [`SCHEMA`] of the writer.
     pub schema: u32,
@@ -60,10 +67,57 @@ pub struct Header {
     pub executable: String,
     /// When the file was begun: milliseconds since 1970 in UTC.
     pub started_ms: u64,
+    /// Where `pid` counts: this boot of the machine and the process namespace in it. None where
+    /// nobody knows.
+    #[serde(default)]
+    pub pid_space: Option<String>,
+    /// Which attempt at its test the process is, where a runner gives each its own.
+    #[serde(default)]
+    pub attempt: Option<Attempt>,
+}
+
+/// One of several attempts at a test, of which the last decides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Attempt {
+    /// The test, as the runner calls it: `optim::train frees_everything`.
+    pub test: String,
+    /// Which attempt, from 1.
+    pub number: u32,
+    /// Which round of a stress run, counted by the runner. Each round stands for itself.
+    #[serde(default)]
+    pub round: Option<u32>,
+}
+
+impl Header {
+    /// Whether the process still runs; none where this machine cannot tell, for it is not, or not
+    /// in the same process namespace, where the file was written.
+    #[must_use]
+    pub fn is_running(&self) -> Option<bool> {
+        let here = pid_space()?;
+        if self.pid_space.as_ref() != Some(&here) {
+            return None;
+        }
+        // Numbers come again: it must be the same program, too.
+        let program = std::fs::read_link(format!("/proc/{}/exe", self.pid));
+        Some(program.is_ok_and(|program| {
+            let program = program.to_string_lossy();
+            // It may have been built anew meanwhile.
+            program.trim_end_matches(" (deleted)") == self.executable
+        }))
+    }
+}
+
+/// Where the numbers of this machine's processes count, as this process sees them.
+pub(super) fn pid_space() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{} {}", boot.trim(), namespace.display()))
 }
 
 /// A check that began.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Began {
     /// The test's name, as in its report.
     pub test: String,
@@ -75,6 +129,7 @@ pub struct Began {
 
 /// What no check owns.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unowned {
     /// The check that ran meanwhile.
     pub test: String,
@@ -86,6 +141,7 @@ pub struct Unowned {
 
 /// What was freed after a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Late {
     /// The test's name, as in its report.
     pub test: String,
@@ -118,6 +174,7 @@ impl Late {
 
 /// What a process held at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Snapshot<'a> {
     /// Why it was taken: `tick`, `exit`, or the name of a signal.
     pub cause: String,
@@ -129,6 +186,7 @@ pub struct Snapshot<'a> {
 
 /// A check that took its process down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Aborted {
     /// The process's number.
     pub pid: u32,
@@ -144,6 +202,14 @@ impl Snapshot<'_> {
             report: Cow::Owned(self.report.into_owned()),
         }
     }
+}
+
+/// The end of what could be written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Lost {
+    /// The system's words for it.
+    pub why: String,
 }
 
 impl Record<'_> {
@@ -176,11 +242,18 @@ pub struct RunFile {
     pub told: Vec<Aborted>,
     /// What the process held when it was last looked at; only where its check did not end.
     pub snapshot: Option<Snapshot<'static>>,
-    /// Whether the last line is cut off: the process ended while it wrote.
+    /// Whether the last line is cut off: the process ended while it wrote, or the disk was full.
     pub torn: bool,
+    /// The checks that came to an end which the file does not hold.
+    pub lost: Vec<Began>,
+    /// Why the rest could not be written, if the process could still say so.
+    pub lost_why: Option<String>,
     /// How many other lines could not be read.
     pub unreadable: usize,
 }
+
+/// No line of ours is longer: a reader holds one at a time, whatever the file.
+const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
 /// Reads the file at `path`.
 ///
@@ -188,11 +261,11 @@ pub struct RunFile {
 ///
 /// When it cannot be read, or its schema is a later one.
 pub fn read(path: &Path) -> io::Result<RunFile> {
-    let mut file = parse(&fs::read(path)?);
+    let mut file = parse(BufReader::new(File::open(path)?))?;
     if !file.aborted.is_empty()
-        && let Ok(bytes) = fs::read(path.with_extension(SNAPSHOT))
+        && let Ok(beside) = File::open(path.with_extension(SNAPSHOT))
     {
-        file.snapshot = parse(&bytes).snapshot;
+        file.snapshot = parse(BufReader::new(beside))?.snapshot;
     }
     match &file.header {
         Some(header) if header.schema > SCHEMA => Err(io::Error::new(
@@ -209,35 +282,84 @@ pub fn read(path: &Path) -> io::Result<RunFile> {
     }
 }
 
-fn parse(bytes: &[u8]) -> RunFile {
+fn parse(mut from: impl BufRead) -> io::Result<RunFile> {
     let mut file = RunFile::default();
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        let Some(line) = line.strip_suffix(b"\n") else {
-            file.torn = true;
+    let mut line = Vec::new();
+    while read_line(&mut from, &mut line)? {
+        match line.strip_suffix(b"\n") {
+            Some(line) => file.add(serde_json::from_slice(line)),
+            None => {
+                file.torn = true;
+                file.end_of_torn(&line);
+            }
+        }
+        if file.header.as_ref().is_some_and(|it| it.schema > SCHEMA) {
             break;
-        };
-        match serde_json::from_slice(line) {
-            Ok(Record::Header(header)) => file.header = Some(header),
-            Ok(Record::Began(began)) => file.aborted.push(began),
+        }
+    }
+    Ok(file)
+}
+
+/// Puts the next line in place of `line`; of one that is too long, its beginning with an end.
+/// False at the end of the file.
+fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    from.by_ref().take(LONGEST_LINE).read_until(b'\n', line)?;
+    if line.len() as u64 == LONGEST_LINE && !line.ends_with(b"\n") {
+        line.truncate(1);
+        line.push(b'\n');
+        from.skip_until(b'\n')?;
+    }
+    Ok(!line.is_empty())
+}
+
+impl RunFile {
+    fn add(&mut self, record: serde_json::Result<Record<'_>>) {
+        match record {
+            Ok(Record::Header(header)) => self.header = Some(header),
+            Ok(Record::Began(began)) => self.aborted.push(began),
             Ok(Record::Verdict(report)) => {
-                // The innermost of those that look alike: blocks may nest.
-                let began = file.aborted.iter().rposition(|began| {
+                self.end_of(|began| {
                     (&began.test, &began.file, began.line)
                         == (&report.test, &report.file, report.line)
                 });
-                began.map(|at| file.aborted.remove(at));
-                file.reports.push(report.into_owned());
+                self.reports.push(report.into_owned());
             }
-            Ok(Record::Unowned(unowned)) => file.unowned.push(unowned),
-            Ok(Record::Late(late)) => file.late.push(late),
-            Ok(Record::Aborted(aborted)) => file.told.push(aborted),
-            Ok(Record::Snapshot(snapshot)) => file.snapshot = Some(snapshot.into_owned()),
+            Ok(Record::Unowned(unowned)) => self.unowned.push(unowned),
+            Ok(Record::Late(late)) => self.late.push(late),
+            Ok(Record::Aborted(aborted)) => self.told.push(aborted),
+            Ok(Record::Lost(lost)) => {
+                self.lost.append(&mut self.aborted);
+                self.lost_why = Some(lost.why);
+            }
+            Ok(Record::Snapshot(snapshot)) => self.snapshot = Some(snapshot.into_owned()),
             Ok(Record::Unknown) => {}
-            Err(_) => file.unreadable += 1,
+            Err(_) => self.unreadable += 1,
         }
     }
-    file
+
+    /// Takes out what began and has ended: the innermost of those that look alike, for blocks may
+    /// nest.
+    fn end_of(&mut self, is_it: impl Fn(&Began) -> bool) -> Option<Began> {
+        let at = self.aborted.iter().rposition(is_it)?;
+        Some(self.aborted.remove(at))
+    }
+
+    /// A verdict of which only the beginning is there is one that nobody knows, and no abort.
+    fn end_of_torn(&mut self, line: &[u8]) {
+        let line = String::from_utf8_lossy(line);
+        let Some(rest) = line.strip_prefix(r#"{"record":"verdict","test":"#) else {
+            return;
+        };
+        let mut name = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+        if let Some(Ok(test)) = name.next() {
+            let ended = self.end_of(|began| began.test == test);
+            self.lost.extend(ended);
+        }
+    }
 }
 
+#[cfg(test)]
+mod schema;
 #[cfg(test)]
 mod tests;

@@ -35,7 +35,7 @@ pub use headline::headline;
 pub(crate) use libraries::keeps_what_it_takes;
 pub use sink::Sink;
 pub use site::site;
-pub(crate) use site::{is_cudas_own, is_cudas_own_frames, site_of};
+pub(crate) use site::{is_cudas_own, is_cudas_own_frames, renewed_fingerprint, site_of};
 pub use style::Style;
 pub use summary::Summary;
 pub use table::{device_title, whole_device};

@@ -8,6 +8,7 @@ use crate::ledger::{Kind, Layer, Place};
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
     /// The test's name as libtest prints it, or the name of a block.
     pub test: String,
@@ -19,6 +20,10 @@ pub struct Report {
     pub column: u32,
     /// The worst finding, or why there could be none.
     pub verdict: Verdict,
+    /// What it means for the test by the run's policy; none where nobody weighed it, as of a
+    /// [`Scope`](crate::Scope), and in files of releases before this field.
+    #[serde(default)]
+    pub outcome: Option<Outcome>,
     /// Why, for `inconclusive` and `not-measured`.
     pub reason: Option<Reason>,
     /// Worst first, then largest.
@@ -42,6 +47,13 @@ pub struct Report {
 }
 
 impl Report {
+    /// Whether it tells of something that fails a test by default, and that the run's policy only
+    /// warns of.
+    #[must_use]
+    pub fn is_only_warned(&self) -> bool {
+        self.verdict.is_failure() && self.outcome == Some(Outcome::Warn)
+    }
+
     /// Fails the test if something was left. What could not be measured fails nothing here: see
     /// [`Report::verdict`].
     ///
@@ -71,6 +83,7 @@ impl Report {
             line: 3,
             column: 1,
             verdict,
+            outcome: None,
             reason: None,
             findings: Vec::new(),
             devices: Vec::new(),
@@ -87,6 +100,7 @@ impl Report {
 /// That a test holds the primary context of a device. No finding: the whole process shares it, and
 /// whoever needs the device first makes it and keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PrimaryKept {
     /// The device.
     pub place: Place,
@@ -96,6 +110,7 @@ pub struct PrimaryKept {
 
 /// What a check found, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Verdict {
@@ -124,6 +139,20 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Whether it fails a test unless the policy says otherwise: what `on_leak` is about.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        matches!(
+            self,
+            Self::Leaked
+                | Self::FailedFree
+                | Self::Retained
+                | Self::Grew
+                | Self::OverBudget
+                | Self::Aborted
+        )
+    }
+
     /// The word for it: `failed-free`.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -143,8 +172,22 @@ impl Verdict {
     }
 }
 
+/// What a report means for its test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Nothing to tell at the test itself.
+    Pass,
+    /// The test passes and the report is printed.
+    Warn,
+    /// The test fails.
+    Fail,
+}
+
 /// Why a check has no verdict of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reason {
     /// A stable word: `no-gpu`, `no-cupti`, `cupti-too-old`, `tracer-taken`, `tracer-lost`,
     /// `poisoned`, `no-probe`.
@@ -157,6 +200,7 @@ pub struct Reason {
 
 /// One thing to tell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
     /// What sort of finding.
     pub verdict: Verdict,
@@ -203,6 +247,7 @@ pub struct Finding {
 /// The age of what is held, in allocating and freeing calls of the process while the test ran: a
 /// clock would cost as much as all the rest of such a call, and no two runs would agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct When {
     /// The call that took the first of them, from 1.
     pub first: u64,
@@ -214,6 +259,7 @@ pub struct When {
 
 /// A free or destroy call that returned an error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FailedRelease {
     /// `CUDA_ERROR_INVALID_VALUE`.
     pub error: String,
@@ -225,6 +271,7 @@ pub struct FailedRelease {
 
 /// What a site had left after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Left {
     /// How many.
     pub count: u64,
@@ -234,6 +281,7 @@ pub struct Left {
 
 /// A limit of the test that was passed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Budget {
     /// The option that sets it: `max_allocated`.
     pub option: String,
@@ -248,6 +296,7 @@ pub struct Budget {
 
 /// The part that one site has in what passed a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Share {
     /// How many allocations.
     pub count: u64,
@@ -259,6 +308,7 @@ pub struct Share {
 
 /// A distinct stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Site {
     /// The same for the same kind and functions, whatever the addresses, the lines and what was
     /// inlined; 16 hexadecimal digits behind a version: `1-0123456789abcdef`.
@@ -275,6 +325,7 @@ pub struct Site {
 
 /// A library that takes GPU memory or objects for itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Library {
     /// What its users call it: `cuBLAS`.
     pub name: String,
@@ -290,6 +341,7 @@ pub struct Library {
 
 /// A row of the table of what libraries keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Known {
     /// The table's version.
     pub table: u32,
@@ -301,6 +353,7 @@ pub struct Known {
 
 /// One frame of a stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Frame {
     /// Demangled, without its hash.
     pub function: Option<String>,
@@ -323,6 +376,7 @@ pub struct Frame {
 
 /// What a frame's function is written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Language {
@@ -341,6 +395,7 @@ impl Language {
 
 /// Whose code a frame is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
     /// The user's.
@@ -360,6 +415,7 @@ pub enum Owner {
 
 /// What a device held, a row a layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DeviceTable {
     /// `cuda:0`.
     pub place: Place,
@@ -377,6 +433,7 @@ pub struct DeviceTable {
 /// What all that use a device hold of its memory, and what is known of the difference. Advice:
 /// no verdict comes from it, for the driver and other processes hold memory as well.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct WholeDevice {
     /// Whether this is about the second run of the body, for the first one began without a context
     /// on the device.
@@ -395,6 +452,7 @@ pub struct WholeDevice {
 
 /// One row of such a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Row {
     /// `driver`, `pool 0`, `allocator:cubecl`, `handles`.
     pub layer: String,
@@ -412,6 +470,7 @@ pub struct Row {
 
 /// What a row counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
     /// Bytes handed out and not got back.
@@ -424,6 +483,7 @@ pub enum Figure {
 
 /// How what was held moved while the check ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Timeline {
     /// The runs of the body, in their order.
     pub runs: Vec<TimelineRun>,
@@ -435,6 +495,7 @@ pub struct Timeline {
 /// One run of the body. Its moments are allocating and freeing calls of the process, from 1, as in
 /// [`When`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TimelineRun {
     /// What it was for.
     pub purpose: RunPurpose,
@@ -448,6 +509,7 @@ pub struct TimelineRun {
 
 /// What a run of the body is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RunPurpose {
     /// To be judged.
@@ -460,6 +522,7 @@ pub enum RunPurpose {
 
 /// How one figure of [`DeviceTable`] moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Course {
     /// Where.
     pub place: Place,
@@ -487,4 +550,5 @@ impl Course {
 /// From this call up to the next point's, the figure was between the least and the most: `[call,
 /// least, most]`. Up to a hundred calls each has its point, with one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Point(pub u64, pub u64, pub u64);

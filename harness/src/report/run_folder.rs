@@ -1,7 +1,7 @@
 //! The folder that the processes of one run share, and the end of old ones.
 
 use std::fs::{self, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -34,10 +34,7 @@ impl RunFolder {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(error),
         };
-        fs::write(
-            folder.join(MARKER),
-            "Made by gpu-leak-check, which removes it again.\n",
-        )?;
+        mark(&folder)?;
         let path = new_file(&folder, &format!("{}-{pid}", file_name(binary)))?;
         if is_new {
             self.remove_old_runs();
@@ -84,6 +81,20 @@ fn remove(folder: &Path) {
     let is_last = fs::read_dir(folder).is_ok_and(|entries| entries.count() == 1);
     if is_last && fs::remove_file(folder.join(MARKER)).is_ok() {
         let _ = fs::remove_dir(folder);
+    }
+}
+
+/// Writes the marker. Never through what is there already: in a folder that others may write to,
+/// it could be a link to any file.
+fn mark(folder: &Path) -> io::Result<()> {
+    let marker = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(folder.join(MARKER));
+    match marker {
+        Ok(mut marker) => marker.write_all(b"Made by gpu-leak-check, which removes it again.\n"),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

@@ -9,7 +9,10 @@ use std::process;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::json::{Aborted, Began, Header, Late, Record, SCHEMA, SNAPSHOT, Snapshot, Unowned};
+use super::json::{
+    Aborted, Attempt, Began, Header, Late, Lost, Record, SCHEMA, SNAPSHOT, Snapshot, Unowned,
+    pid_space,
+};
 use super::model::Report;
 use super::run_folder::{RunFolder, run_name};
 use super::workspace::Workspace;
@@ -130,6 +133,8 @@ impl Sink {
             .flatten()
             .map(|entry| entry.path())
             .filter(|path| *path != own && path.extension().is_some_and(|end| end == "jsonl"))
+            // A pipe would keep its reader waiting.
+            .filter(|path| path.is_file())
             .collect();
         others.sort();
         others
@@ -147,6 +152,10 @@ impl Sink {
     pub fn note(&self) -> Option<String> {
         match &mut *self.state() {
             State::GaveUp { why } => why.take(),
+            State::Open { path, .. } if !path.exists() => Some(format!(
+                "results are lost, for {} was removed while the tests ran",
+                path.display()
+            )),
             State::Waiting(_) | State::Open { .. } => None,
         }
     }
@@ -162,6 +171,7 @@ impl Sink {
         if let State::Open { path } = &*state
             && let Err(error) = append(path, record)
         {
+            last_words(path, &error);
             *state = give_up(path, &error);
         }
     }
@@ -185,15 +195,50 @@ fn open(folder: &RunFolder) -> io::Result<PathBuf> {
         pid,
         executable: executable.to_string_lossy().into_owned(),
         started_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
+        pid_space: pid_space(),
+        attempt: attempt(|name| env::var(name).ok()),
     };
     append(&path, &Record::Header(header))?;
     Ok(path)
 }
 
-/// One system call for the whole line, so that a process killed between two leaves whole ones.
+/// What [nextest says][1] of the attempt that this process is.
+///
+/// [1]: https://nexte.st/docs/configuration/env-vars/
+fn attempt(variable: impl Fn(&str) -> Option<String>) -> Option<Attempt> {
+    let number = |name| variable(name)?.parse().ok();
+    let test = [
+        variable("NEXTEST_BINARY_ID")?,
+        variable("NEXTEST_TEST_NAME")?,
+    ];
+    Some(Attempt {
+        test: test.join(" "),
+        number: number("NEXTEST_ATTEMPT")?,
+        round: number("NEXTEST_STRESS_CURRENT"),
+    })
+}
+
+/// One system call for the whole line, so that a process killed between two leaves whole ones. A
+/// line that does not fit on the disk is taken back.
 fn append(path: &Path, record: &Record<'_>) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).open(path)?;
-    file.write_all(&record.to_line()?)
+    let before = file.metadata()?.len();
+    let written = file.write_all(&record.to_line()?);
+    if written.is_err() {
+        // Err: the reader knows what a torn line is.
+        let _ = file.set_len(before);
+    }
+    written
+}
+
+/// Says that nothing follows, in the room of the line that was taken back: without it, the check
+/// that is under way would pass for aborted.
+fn last_words(path: &Path, error: &io::Error) {
+    let lost = Record::Lost(Lost {
+        why: error.to_string(),
+    });
+    // Err: there is no room for that either, and the process's last lines tell.
+    let _ = append(path, &lost);
 }
 
 fn give_up(path: &Path, error: &io::Error) -> State {

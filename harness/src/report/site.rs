@@ -177,7 +177,17 @@ fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
-    format!("1-{hash:016x}")
+    format!("{VERSION}{hash:016x}")
+}
+
+/// What every fingerprint begins with: raised when the same stack gets another one.
+const VERSION: &str = "1-";
+
+/// The fingerprint that a finding of another release would have now; none where it has this
+/// release's, or its stack was not kept.
+pub(crate) fn renewed_fingerprint(kind: Kind, site: &Site) -> Option<String> {
+    let is_anothers = !site.fingerprint.is_empty() && !site.fingerprint.starts_with(VERSION);
+    (is_anothers && !site.frames.is_empty()).then(|| fingerprint(kind, &site.frames))
 }
 
 /// `optim:Adam.step`: where the file lies differs between machines, and a package is its folder.

@@ -14,6 +14,9 @@ pub struct Summary {
     verdicts: BTreeMap<Verdict, u64>,
     /// The tests with a finding, or without an end.
     named: BTreeMap<Verdict, Vec<String>>,
+    /// Those of them that pass all the same: `on_leak` is `warn`.
+    #[serde(default)]
+    warned: Vec<String>,
     /// Why some checks came to no result of their own, each once.
     reasons: Vec<(Verdict, Reason)>,
     unowned: Amount,
@@ -42,15 +45,11 @@ impl Summary {
     /// Counts a finished check.
     pub fn add(&mut self, report: &Report) {
         *self.verdicts.entry(report.verdict).or_default() += 1;
-        if matches!(
-            report.verdict,
-            Verdict::Leaked
-                | Verdict::FailedFree
-                | Verdict::Retained
-                | Verdict::Grew
-                | Verdict::OverBudget
-        ) {
+        if report.verdict.is_failure() && report.verdict != Verdict::Aborted {
             self.name(report.verdict, &report.test);
+        }
+        if report.is_only_warned() {
+            add_once(&mut self.warned, &report.test);
         }
         if let Some(reason) = &report.reason {
             self.add_reason(report.verdict, reason);
@@ -84,6 +83,9 @@ impl Summary {
                 self.name(*verdict, test);
             }
         }
+        for test in &other.warned {
+            add_once(&mut self.warned, test);
+        }
         for (verdict, reason) in &other.reasons {
             self.add_reason(*verdict, reason);
         }
@@ -110,10 +112,7 @@ impl Summary {
     }
 
     fn name(&mut self, verdict: Verdict, test: &str) {
-        let tests = self.named.entry(verdict).or_default();
-        if !tests.iter().any(|known| known == test) {
-            tests.push(test.to_owned());
-        }
+        add_once(self.named.entry(verdict).or_default(), test);
     }
 
     /// Counts `count` allocations, `bytes` together, that no check owns.
@@ -139,7 +138,14 @@ impl Summary {
     /// ```
     #[must_use]
     pub fn text(&self) -> Option<String> {
-        let mut lines: Vec<_> = self.named.iter().map(named).collect();
+        let with_verdict = |(verdict, tests): (&Verdict, &Vec<String>)| {
+            format!("{}: {}", verdict.name(), named(tests))
+        };
+        let mut lines: Vec<_> = self.named.iter().map(with_verdict).collect();
+        if !self.warned.is_empty() {
+            let tests = named(&self.warned);
+            lines.push(format!("only warned, for `on_leak` is \"warn\": {tests}"));
+        }
         for (_, reason) in &self.reasons {
             let told = format!("{}; {}", reason.what, reason.remedy);
             lines.push(format!(
@@ -222,8 +228,14 @@ impl Summary {
     }
 }
 
-/// `leaked: optim::adam, train::step and 3 more`
-fn named((verdict, tests): (&Verdict, &Vec<String>)) -> String {
+fn add_once(tests: &mut Vec<String>, test: &str) {
+    if !tests.iter().any(|known| known == test) {
+        tests.push(test.to_owned());
+    }
+}
+
+/// `optim::adam, train::step and 3 more`
+fn named(tests: &[String]) -> String {
     let shown: Vec<_> = tests
         .iter()
         .take(NAMED)
@@ -233,7 +245,7 @@ fn named((verdict, tests): (&Verdict, &Vec<String>)) -> String {
         0 => String::new(),
         more => format!(" and {} more", count(more as u64)),
     };
-    format!("{}: {}{more}", verdict.name(), shown.join(", "))
+    format!("{}{more}", shown.join(", "))
 }
 
 /// `CUPTI too old` of `cupti-too-old`.

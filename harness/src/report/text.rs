@@ -146,6 +146,9 @@ fn notes(report: &Report) -> Vec<String> {
             quantity(kept.times, "time")
         )
     }));
+    if report.is_only_warned() {
+        notes.push("the test passes all the same: `on_leak` is \"warn\"".to_owned());
+    }
     if report.waited_ms >= LONG_WAIT {
         let seconds = std::time::Duration::from_millis(report.waited_ms).as_secs_f64();
         notes.push(format!("waited {seconds:.1} s for other checks to finish"));

@@ -24,7 +24,6 @@ use super::{names, position};
 use crate::exit::{Failure, Outcome};
 use crate::overview::{Group, Overview, figure_name};
 use crate::run::Run;
-use crate::verdicts;
 
 /// How many tests are named of one finding.
 const NAMED: usize = 50;
@@ -182,7 +181,7 @@ fn filters(overview: &Overview<'_>, tests: &[Test]) -> Vec<Filter> {
 fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Allowed | Verdict::Clean => "good",
-        verdict if verdicts::fails(verdict) || verdict == Verdict::Aborted => "bad",
+        verdict if verdict.is_failure() => "bad",
         _ => "told",
     }
 }

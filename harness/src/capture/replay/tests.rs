@@ -5,7 +5,7 @@ use std::thread;
 
 use serde_json::json;
 
-use super::{Source, Wrong, replay};
+use super::{Heard, Source, Wrong, replay};
 use crate::capture::record::Recorder;
 use crate::capture::recording::{Header, SCHEMA, SCHEMA_VERSION};
 use crate::ledger::event::{
@@ -93,7 +93,10 @@ fn recorded_ledger() -> (Ledger, Shared) {
 fn replayed(recording: &[u8]) -> Result<(Ledger, Source), Wrong> {
     let ledger = Ledger::new();
     ledger.open_scope(SCOPE);
-    let source = replay(recording, &ledger, |line| Err(format!("unknown {line}")))?;
+    let source = replay(recording, &ledger, |heard| match heard {
+        Heard::Line(line) => Err(format!("unknown {line}")),
+        Heard::Event(..) => Ok(()),
+    })?;
     Ok((ledger, source))
 }
 

@@ -279,6 +279,7 @@ impl Attached {
             devices: tables::tables(&Reading::default(), reading, &NAMES),
             timeline: None,
             primaries: Vec::new(),
+            outcome: None,
             notes,
             again: self.again.clone(),
             waited_ms: 0,

@@ -1,7 +1,8 @@
 use std::borrow::Cow;
 use std::fs;
+use std::io::Read;
 
-use super::{Began, Header, Record, RunFile, SCHEMA, Snapshot, Unowned, parse, read};
+use super::{Began, Header, Lost, Record, RunFile, SCHEMA, Snapshot, Unowned, pid_space, read};
 use crate::report::model::{Report, Verdict};
 
 fn header() -> Header {
@@ -12,6 +13,8 @@ fn header() -> Header {
         pid: 7,
         executable: "/w/target/debug/deps/train".to_owned(),
         started_ms: 1_700_000_000_000,
+        pid_space: None,
+        attempt: None,
     }
 }
 
@@ -28,6 +31,10 @@ fn report(test: &str) -> Report {
         test: test.to_owned(),
         ..Report::bare(Verdict::Clean)
     }
+}
+
+fn parse(bytes: &[u8]) -> RunFile {
+    super::parse(bytes).unwrap()
 }
 
 fn written(records: &[Record<'_>]) -> Vec<u8> {
@@ -92,8 +99,67 @@ fn a_torn_last_line_is_ignored_wherever_it_was_torn() {
             file.torn && file.reports.is_empty() && file.unreadable == 0,
             "{length}"
         );
-        assert_eq!(file.aborted, [began("a")]);
+        // Once its name stands there, it is known to have come to an end.
+        let unknown = [file.aborted, file.lost].concat();
+        assert_eq!(unknown, [began("a")]);
     }
+}
+
+#[test]
+fn what_could_not_be_written_is_neither_aborted_nor_clean() {
+    let mut bytes = written(&[Record::Header(header()), Record::Began(began("a"))]);
+    bytes.extend(&verdict("a").to_line().unwrap()[..60]);
+    let file = parse(&bytes);
+    assert_eq!((file.aborted, file.lost), (vec![], vec![began("a")]));
+
+    let told = written(&[
+        Record::Header(header()),
+        Record::Began(began("a")),
+        Record::Lost(Lost {
+            why: "no space".to_owned(),
+        }),
+    ]);
+    let file = parse(&told);
+    assert_eq!((file.aborted, file.lost), (vec![], vec![began("a")]));
+    assert_eq!(file.lost_why.as_deref(), Some("no space"));
+}
+
+#[test]
+fn garbage_is_counted_and_costs_no_verdict() {
+    let mut bytes = vec![0xff; 300];
+    bytes.extend(b"\n\0\0\0\n");
+    bytes.extend(written(&[Record::Header(header()), verdict("a")]));
+    let file = parse(&bytes);
+    assert_eq!((file.reports.len(), file.unreadable), (1, 2));
+}
+
+#[test]
+fn a_line_without_an_end_is_never_held_whole() {
+    let endless = std::io::BufReader::new(std::io::repeat(b'x').take(3 * super::LONGEST_LINE));
+    let after = written(&[Record::Header(header()), verdict("a")]);
+    let file = super::parse(endless.chain(&b"\n"[..]).chain(&*after)).unwrap();
+    assert_eq!((file.reports.len(), file.unreadable), (1, 1));
+}
+
+#[test]
+fn a_process_is_known_to_run_only_where_its_number_counts() {
+    let this = Header {
+        pid: std::process::id(),
+        executable: std::env::current_exe().unwrap().display().to_string(),
+        pid_space: pid_space(),
+        ..header()
+    };
+    assert_eq!(this.is_running(), Some(true));
+    let another_program = Header {
+        executable: "/another".to_owned(),
+        ..this.clone()
+    };
+    assert_eq!(another_program.is_running(), Some(false));
+    let elsewhere = Header {
+        pid_space: Some("another machine".to_owned()),
+        ..this
+    };
+    assert_eq!(elsewhere.is_running(), None);
 }
 
 #[test]

@@ -81,6 +81,21 @@ fn processes_of_a_run_share_a_folder_and_no_file() {
 }
 
 #[test]
+fn nothing_is_written_through_a_link() {
+    let base = tempfile::tempdir().unwrap();
+    let theirs = base.path().join("theirs");
+    fs::write(&theirs, "precious").unwrap();
+    let folder = base.path().join("now");
+    fs::create_dir(&folder).unwrap();
+    for name in [MARKER, "train-1.jsonl"] {
+        std::os::unix::fs::symlink(&theirs, folder.join(name)).unwrap();
+    }
+    let path = run(base.path(), "now").create_file("train", 1).unwrap();
+    assert_eq!(path, folder.join("train-1-2.jsonl"));
+    assert_eq!(fs::read_to_string(theirs).unwrap(), "precious");
+}
+
+#[test]
 fn a_run_is_called_what_the_environment_says() {
     let variables = |known: &'static [(&str, &str)]| {
         move |name: &str| {

@@ -72,6 +72,95 @@ fn a_folder_that_cannot_be_written_is_told_once() {
 }
 
 #[test]
+fn results_that_were_removed_meanwhile_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let sink = Sink::new(folder.path().to_owned(), "run".to_owned());
+    sink.began("a", "tests/train.rs", 3);
+    fs::remove_dir_all(folder.path().join("run")).unwrap();
+    sink.finished(&report("a"));
+    let note = sink.note().unwrap();
+    assert!(note.contains("was removed while the tests ran"), "{note}");
+}
+
+/// A limit on the size of files stands in for a full disk: as there, a part of the line fits.
+#[cfg(target_os = "linux")]
+#[test]
+fn on_a_full_disk_finished_verdicts_stay_and_none_is_invented() {
+    if std::env::var_os("FILLS_THE_DISK").is_none() {
+        // The limit is a whole process's.
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", std::thread::current().name().unwrap()])
+            .env("FILLS_THE_DISK", "1")
+            .output()
+            .unwrap();
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && told.contains("1 passed"),
+            "{told}"
+        );
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let sink = Sink::new(folder.path().to_owned(), "run".to_owned());
+    sink.began("a", "tests/train.rs", 3);
+    sink.finished(&report("a"));
+    sink.began("b", "tests/train.rs", 9);
+    let path = sink.path().unwrap();
+    let room = fs::metadata(&path).unwrap().len() + 80;
+    limit_files_to(room);
+    sink.finished(&report("b"));
+    sink.began("c", "tests/train.rs", 12);
+
+    let file = read(&path).unwrap();
+    assert_eq!(file.reports, [report("a")]);
+    assert_eq!(
+        (file.aborted.len(), file.torn, file.unreadable),
+        (0, false, 0)
+    );
+    assert_eq!(file.lost.len(), 1);
+    assert_eq!(file.lost[0].test, "b");
+    let note = sink.note().unwrap();
+    assert!(note.starts_with("results are not kept"), "{note}");
+}
+
+/// Files of this process cannot grow beyond `bytes`.
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "std sets no limits")]
+fn limit_files_to(bytes: u64) {
+    let limit = libc::rlimit {
+        rlim_cur: bytes,
+        rlim_max: bytes,
+    };
+    // SAFETY: no handler is installed, and the limit is a valid one that outlives the call.
+    unsafe {
+        // Else the process would be killed, not told.
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit), 0);
+    }
+}
+
+#[test]
+fn an_attempt_is_what_the_runner_calls_it() {
+    let told = |known: &'static [(&str, &str)]| {
+        super::attempt(|name| {
+            let found = known.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    };
+    let attempt = told(&[
+        ("NEXTEST_BINARY_ID", "optim::train"),
+        ("NEXTEST_TEST_NAME", "frees"),
+        ("NEXTEST_ATTEMPT", "2"),
+        ("NEXTEST_STRESS_CURRENT", "none"),
+    ])
+    .unwrap();
+    assert_eq!(attempt.test, "optim::train frees");
+    assert_eq!((attempt.number, attempt.round), (2, None));
+    // Older releases say less.
+    assert_eq!(told(&[("NEXTEST_TEST_NAME", "frees")]), None);
+}
+
+#[test]
 fn a_program_is_named_without_cargos_hash() {
     for (path, name) in [
         ("/w/target/debug/deps/train-0123456789abcdef", "train"),

@@ -1,0 +1,90 @@
+//! A suite with old leaks, adopted in three commands.
+#![cfg(unix)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_kernels::{Device, Result, Tensor};
+
+use crate::support::{Told, cargo_that_runs_this_program, command, told};
+
+/// Tests that leave a tensor each, at a place of their own.
+macro_rules! leaks {
+    ($($name:ident)*) => {
+        const LEAKS: &[&str] = &[$(concat!("adopted::", stringify!($name))),*];
+        $(
+            #[gpu_leak_check]
+            #[ignore = "planted"]
+            #[test]
+            fn $name() -> Result<()> {
+                std::mem::forget(Tensor::zeros([256], &Device::embedded()?)?);
+                Ok(())
+            }
+        )*
+    };
+}
+
+leaks! {
+    leak_01 leak_02 leak_03 leak_04 leak_05 leak_06 leak_07 leak_08 leak_09 leak_10 leak_11
+    leak_12 leak_13 leak_14 leak_15 leak_16 leak_17 leak_18 leak_19 leak_20 leak_21 leak_22
+    leak_23 leak_24 leak_25 leak_26 leak_27 leak_28 leak_29 leak_30 leak_31 leak_32 leak_33
+    leak_34 leak_35 leak_36 leak_37 leak_38
+}
+
+/// `cargo gpu-leak WORDS` in a workspace whose tests are `tests`.
+fn gpu_leak(folder: &Path, words: &[&str], tests: &[&str]) -> Told {
+    let mut command: Command = command();
+    command
+        .args(words)
+        .env("CARGO", cargo_that_runs_this_program(folder))
+        .env("GPU_LEAK_CHECK_OUTPUT", folder.join("runs"))
+        .env("GPU_LEAK_CHECK_CONFIG", folder.join("gpu-leak-check.toml"));
+    if words[0] == "test" {
+        command
+            .args(["--", "--exact", "--ignored", "--test-threads=1"])
+            .args(tests);
+    }
+    told(&mut command)
+}
+
+#[test]
+fn a_suite_with_37_leaks_is_adopted_in_three_commands_and_fails_on_the_38th_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let config = folder.join("gpu-leak-check.toml");
+    fs::write(&config, "").expect("a file");
+    let (known, with_one_more) = (&LEAKS[..37], LEAKS);
+
+    let first = gpu_leak(folder, &["test"], known);
+    assert_eq!(first.code, Some(101), "{first:?}");
+    assert!(first.stdout.contains("37 checked: 37 leaked"), "{first:?}");
+
+    let allowed = gpu_leak(folder, &["allow", "--write"], known);
+    assert_eq!(allowed.code, Some(0), "{allowed:?}");
+    assert!(
+        allowed.stderr.contains("37 entries added, 0 there before"),
+        "{allowed:?}"
+    );
+
+    let adopted = gpu_leak(folder, &["test"], known);
+    assert_eq!(adopted.code, Some(0), "{adopted:?}");
+    assert!(
+        adopted.stdout.contains("37 checked: 37 allowed"),
+        "{adopted:?}"
+    );
+    assert!(
+        adopted.stdout.contains("37 passed; 0 failed"),
+        "{adopted:?}"
+    );
+
+    let new = gpu_leak(folder, &["test"], with_one_more);
+    assert_eq!(new.code, Some(101), "{new:?}");
+    assert!(
+        new.stdout.contains("38 checked: 1 leaked, 37 allowed"),
+        "{new:?}"
+    );
+    assert!(new.stdout.contains("37 passed; 1 failed"), "{new:?}");
+    assert!(new.stdout.contains("leaked: adopted::leak_38\n"), "{new:?}");
+}

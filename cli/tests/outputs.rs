@@ -1,0 +1,153 @@
+//! What is written for other programs, from real checks.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::{checked, checking, gpu_leak};
+
+/// The run or recording at `path` as a snapshot.
+fn snapshot(path: &Path, out: &Path) -> Value {
+    let words = ["report", "--format=snapshot", "--out"].map(AsRef::as_ref);
+    let told = gpu_leak(words.into_iter().chain([out.as_os_str(), path.as_os_str()]));
+    assert_eq!(told.code, Some(1), "{told:?}");
+    let pickle = fs::read(out).expect("a file");
+    serde_pickle::from_slice(&pickle, serde_pickle::DeOptions::new()).expect("a pickle")
+}
+
+fn sum(values: &Value, of: &str) -> u64 {
+    let values = values.as_array().expect("a list").iter();
+    values.filter_map(|value| value[of].as_u64()).sum()
+}
+
+#[test]
+fn a_recordings_snapshot_has_what_was_live_and_what_happened_before() {
+    let base = tempfile::tempdir().expect("a folder");
+    let recording = base.path().join("gpu.jsonl");
+    let status = checking(base.path(), "r", "keeps_two_tensors")
+        .env("GPU_LEAK_CHECK_RECORD", &recording)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.expect("this program runs");
+    let snapshot = snapshot(&recording, &base.path().join("memory.pickle"));
+    // The confirming run left the same again: 1 KiB and 4 KiB in each.
+    let segments = &snapshot["segments"];
+    assert_eq!(sum(segments, "allocated_size"), 2 * (1024 + 4096));
+    for segment in segments.as_array().expect("segments") {
+        let total = segment["total_size"].as_u64().expect("bytes");
+        assert_eq!(sum(&segment["blocks"], "size"), total);
+        assert_eq!(total % 512, 0, "{segment}");
+    }
+    let trace = snapshot["device_traces"][0].as_array().expect("a trace");
+    let of = |action: &str| {
+        trace
+            .iter()
+            .filter(|entry| entry["action"] == action)
+            .count()
+    };
+    assert_eq!(of("alloc") - of("free_completed"), 4);
+    assert_eq!(of("free_requested"), of("free_completed"));
+    assert!(of("segment_alloc") > 0);
+    let times: Vec<_> = trace
+        .iter()
+        .filter_map(|entry| entry["time_us"].as_u64())
+        .collect();
+    assert!(
+        times.is_sorted() && times[0] > 1_600_000_000_000_000,
+        "{times:?}"
+    );
+    let names = trace
+        .iter()
+        .flat_map(|entry| entry["frames"].as_array().expect("frames"));
+    let names: Vec<_> = names.filter_map(|frame| frame["name"].as_str()).collect();
+    assert!(
+        names.iter().any(|name| name.contains("keeps_two_tensors")),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn a_runs_snapshot_has_what_its_checks_found() {
+    let base = tempfile::tempdir().expect("a folder");
+    let run = checked(base.path(), "r", &["keeps_a_tensor", "gives_back"]);
+    let snapshot = snapshot(&run, &base.path().join("memory.pickle"));
+    assert_eq!(sum(&snapshot["segments"], "allocated_size"), 1024);
+}
+
+#[test]
+fn a_recording_is_judged_again_for_every_other_format() {
+    let base = tempfile::tempdir().expect("a folder");
+    let recording = base.path().join("gpu.jsonl");
+    let status = checking(base.path(), "r", "keeps_a_tensor")
+        .env("GPU_LEAK_CHECK_RECORD", &recording)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.expect("this program runs");
+    let told = gpu_leak(["report".as_ref(), recording.as_os_str()]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(told.stdout.contains("1 checked: 1 leaked"), "{told:?}");
+}
+
+#[test]
+fn a_flame_graph_is_as_wide_as_the_bytes() {
+    let base = tempfile::tempdir().expect("a folder");
+    let run = checked(base.path(), "r", &["keeps_two_tensors"]);
+    let words = [
+        "report".as_ref(),
+        "--format=flamegraph".as_ref(),
+        run.as_os_str(),
+    ];
+    let told = gpu_leak(words);
+    assert!(told.stdout.contains("<svg"), "{}", told.stdout);
+    assert!(
+        told.stdout.contains("(5,120 bytes, 100%)"),
+        "{}",
+        told.stdout
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn a_hostile_path_is_text_on_the_terminal() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let base = tempfile::tempdir().expect("a folder");
+    let name = OsStr::from_bytes(b"\x1b[2J\xe2\x80\xae\xff\n::error::x");
+    let missing = base.path().join(name);
+    let told = gpu_leak(["report".as_ref(), missing.as_os_str()]);
+    assert_eq!(told.code, Some(2), "{told:?}");
+    let run = checked(base.path(), "r", &["gives_back"]);
+    let folder = base.path().join(name);
+    fs::create_dir(&folder).expect("a folder");
+    fs::copy(crate::support::file_of(&run), folder.join("a.jsonl")).expect("a file");
+    fs::write(folder.join("b.jsonl"), b"\xff\0\n").expect("a file");
+    let there = gpu_leak(["report".as_ref(), folder.as_os_str()]);
+    assert!(there.stdout.contains("1 checked: 1 clean"), "{there:?}");
+    for text in [told.stderr, there.stdout] {
+        assert!(!text.contains(['\x1b', '\u{202e}']), "{text:?}");
+        assert!(text.contains("u{1b}"), "{text:?}");
+        assert!(
+            !text.lines().any(|line| line.starts_with("::error")),
+            "{text:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_only_warned_of_fails_where_it_is_denied() {
+    let base = tempfile::tempdir().expect("a folder");
+    let run = checked(base.path(), "r", &["is_only_warned"]);
+    let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(told.stdout.contains("leaked (only warned): "), "{told:?}");
+    let told = gpu_leak(["report".as_ref(), run.as_os_str(), "--deny=warned".as_ref()]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(
+        told.stderr.contains("`on_leak` only warns of it"),
+        "{told:?}"
+    );
+}

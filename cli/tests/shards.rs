@@ -1,0 +1,187 @@
+//! Several folders, attempts and rounds as one run; and runs that are not over or not whole.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use crate::support::{Told, checked, checking, file_of, gpu_leak};
+
+fn report(folders: &[&Path]) -> Told {
+    gpu_leak(
+        ["report".as_ref()]
+            .into_iter()
+            .chain(folders.iter().map(|it| it.as_os_str())),
+    )
+}
+
+/// Checks `test` as nextest's attempt `number` in `round` of the run.
+fn attempt(base: &Path, test: &str, number: u32, round: &str) {
+    let status = checking(base, "r", test)
+        .env("NEXTEST", "1")
+        .env("NEXTEST_BINARY_ID", "cli::main")
+        .env("NEXTEST_TEST_NAME", test)
+        .env("NEXTEST_ATTEMPT", number.to_string())
+        .env("NEXTEST_STRESS_CURRENT", round)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.expect("this program runs");
+}
+
+#[test]
+fn a_test_that_passes_when_tried_again_is_flaky_and_no_finding() {
+    let base = tempfile::tempdir().expect("a folder");
+    attempt(base.path(), "leaks_at_first", 1, "none");
+    attempt(base.path(), "leaks_at_first", 2, "none");
+    let told = report(&[&base.path().join("r")]);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(told.stdout.contains("1 checked: 1 clean"), "{told:?}");
+    let flaky = "flaky: support::leaks_at_first: leaked in attempt 1, clean in attempt 2";
+    assert!(told.stdout.contains(flaky), "{told:?}");
+}
+
+#[test]
+fn a_test_that_leaks_at_each_attempt_leaks_once() {
+    let base = tempfile::tempdir().expect("a folder");
+    attempt(base.path(), "keeps_a_tensor", 1, "none");
+    attempt(base.path(), "keeps_a_tensor", 2, "none");
+    let told = report(&[&base.path().join("r")]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(told.stdout.contains("1 checked: 1 leaked"), "{told:?}");
+    assert!(
+        told.stdout.contains("leaked: 1.00 KiB device memory"),
+        "{told:?}"
+    );
+    assert!(!told.stdout.contains("flaky"), "{told:?}");
+}
+
+#[test]
+fn each_round_of_a_stress_run_counts() {
+    let base = tempfile::tempdir().expect("a folder");
+    for round in ["1", "2", "3"] {
+        attempt(base.path(), "gives_back", 1, round);
+    }
+    let told = report(&[&base.path().join("r")]);
+    assert!(told.stdout.contains("3 checked: 3 clean"), "{told:?}");
+}
+
+#[test]
+fn one_test_in_two_shards_is_two_checks_and_one_finding() {
+    let base = tempfile::tempdir().expect("a folder");
+    let one = checked(base.path(), "one", &["keeps_a_tensor"]);
+    let two = checked(base.path(), "two", &["keeps_a_tensor"]);
+    let told = report(&[&one, &two]);
+    assert!(told.stdout.contains("2 checked: 2 leaked"), "{told:?}");
+    assert!(
+        told.stdout.contains("leaked: 2 × 1.00 KiB device memory"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_copy_of_a_shard_counts_once() {
+    let base = tempfile::tempdir().expect("a folder");
+    let run = checked(base.path(), "one", &["keeps_a_tensor"]);
+    let copy = base.path().join("download");
+    fs::create_dir(&copy).expect("a folder");
+    fs::copy(file_of(&run), copy.join("main-1.jsonl")).expect("a copy");
+    let told = report(&[&run, &copy]);
+    assert!(told.stdout.contains("1 checked: 1 leaked"), "{told:?}");
+}
+
+#[test]
+fn a_check_that_is_under_way_is_not_aborted() {
+    let base = tempfile::tempdir().expect("a folder");
+    let mut child = checking(base.path(), "r", "waits")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("this program runs");
+    let stdout = BufReader::new(child.stdout.take().expect("its output"));
+    let mut lines = stdout.lines().map_while(Result::ok);
+    assert!(lines.any(|line| line == "under way"));
+    let run = base.path().join("r");
+    let meanwhile = report(&[&run]);
+    assert_eq!(meanwhile.code, Some(3), "{meanwhile:?}");
+    assert!(!meanwhile.stdout.contains("aborted"), "{meanwhile:?}");
+    assert!(
+        meanwhile.stdout.contains("support::waits of"),
+        "{meanwhile:?}"
+    );
+    assert!(meanwhile.stdout.contains("is under way"), "{meanwhile:?}");
+
+    drop(child.stdin.take());
+    assert_eq!(lines.find(|line| line.contains("FAILED")), None);
+    child.wait().expect("its end");
+    let after = report(&[&run]);
+    assert_ne!(after.code, Some(1), "{after:?}");
+    assert!(!after.stdout.contains("is under way"), "{after:?}");
+}
+
+#[test]
+fn a_killed_process_is_told_as_aborted_and_its_verdicts_stand() {
+    let base = tempfile::tempdir().expect("a folder");
+    let run = checked(base.path(), "r", &["keeps_a_tensor", "ends_the_process"]);
+    let told = report(&[&run]);
+    assert!(
+        told.stdout.contains("aborted: support::ends_the_process"),
+        "{told:?}"
+    );
+    assert_eq!(told.code, Some(1), "{told:?}");
+}
+
+/// Puts `damage` in place of the first `of` in the run's file.
+fn damaged(run: &Path, of: &str, damage: &str) {
+    let file = file_of(run);
+    let text = fs::read_to_string(&file).expect("the file");
+    assert!(text.contains(of), "{text}");
+    fs::write(file, text.replacen(of, damage, 1)).expect("the file");
+}
+
+#[test]
+fn a_damaged_first_line_costs_no_verdict() {
+    let base = tempfile::tempdir().expect("a folder");
+    let run = checked(base.path(), "r", &["keeps_a_tensor"]);
+    damaged(&run, "{\"record\":\"header\"", "\0\0garbage");
+    let told = report(&[&run]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(told.stdout.contains("1 checked: 1 leaked"), "{told:?}");
+    assert!(told.stdout.contains("has no header"), "{told:?}");
+}
+
+#[test]
+fn findings_are_the_same_whatever_release_counted_their_stacks() {
+    let base = tempfile::tempdir().expect("a folder");
+    let old = checked(base.path(), "old", &["keeps_a_tensor"]);
+    let new = checked(base.path(), "new", &["keeps_a_tensor"]);
+    damaged(&old, "\"fingerprint\":\"1-", "\"fingerprint\":\"0-");
+    let diff = gpu_leak(["diff".as_ref(), old.as_os_str(), new.as_os_str()]);
+    assert_eq!(diff.code, Some(0), "{diff:?}");
+    assert!(diff.stdout.contains("known: 1"), "{diff:?}");
+}
+
+/// Files that releases before today's wrote. None of them changes; what a release adds to the format
+/// gets a file of its own.
+fn older() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schema-1");
+    let files = fs::read_dir(folder).expect("a folder").flatten();
+    files.map(|file| file.path()).collect()
+}
+
+#[test]
+fn files_of_older_releases_are_read() {
+    let files = older();
+    assert!(!files.is_empty());
+    for file in files {
+        crate::support::published::assert_published(&file);
+        let told = report(&[&file]);
+        assert_eq!(told.code, Some(1), "{told:?}");
+        assert!(
+            told.stdout.contains("3 checked: 1 clean, 2 leaked"),
+            "{told:?}"
+        );
+        assert!(!told.stdout.contains("note:"), "{told:?}");
+    }
+}

@@ -1,0 +1,119 @@
+//! The published schema of a line of the run file, held to the types that write it.
+
+use std::borrow::Cow;
+use std::fs;
+use std::path::Path;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+
+use super::{Record, SCHEMA};
+use crate::ledger::{Kind, Layer, Place};
+
+// The ledger is compiled by other packages as well, which need no schema.
+
+impl JsonSchema for Kind {
+    fn schema_name() -> Cow<'static, str> {
+        "Kind".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let kinds = Self::ALL;
+        json_schema!({
+            "description": "What a resource is: bytes of one sort, or a handle.",
+            "type": "string",
+            "enum": kinds,
+        })
+    }
+}
+
+impl JsonSchema for Layer {
+    fn schema_name() -> Cow<'static, str> {
+        "Layer".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "An allocator: the CUDA driver, or one with a name of its own.",
+            "type": "string",
+            "pattern": "^(driver|allocator:.*)$",
+        })
+    }
+}
+
+impl JsonSchema for Place {
+    fn schema_name() -> Cow<'static, str> {
+        "Place".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "`host`, `cuda:0`, or a device's own name.",
+            "type": "string",
+        })
+    }
+}
+
+/// The schema of one line, with an end of line.
+fn schema() -> String {
+    let generator = SchemaSettings::draft2020_12().into_generator();
+    let mut schema = generator.into_root_schema_for::<Record<'_>>().to_value();
+    schema["$id"] = json!(format!("urn:gpu-leak-check:run:{SCHEMA}"));
+    schema["title"] = json!(format!(
+        "A line of a gpu-leak-check run file, schema {SCHEMA}"
+    ));
+    let records = schema["oneOf"].as_array_mut().expect("a schema a record");
+    let known: Vec<Value> = records
+        .iter()
+        .map(|record| record["properties"]["record"]["const"].clone())
+        .collect();
+    records.push(json!({
+        "description": "Something a later release writes: to be skipped.",
+        "type": "object",
+        "properties": { "record": { "type": "string", "not": { "enum": known } } },
+        "required": ["record"],
+    }));
+    as_text(&mut schema);
+    serde_json::to_string_pretty(&schema).expect("JSON") + "\n"
+}
+
+/// Takes rustdoc's links out of the descriptions, which come from comments.
+fn as_text(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(Value::String(text)) = fields.get_mut("description") {
+                *text = text.replace("[`", "`").replace("`]", "`");
+                while let Some((start, end)) = link_target(text) {
+                    text.replace_range(start..end, "");
+                }
+            }
+            fields.values_mut().for_each(as_text);
+        }
+        Value::Array(values) => values.iter_mut().for_each(as_text),
+        _ => {}
+    }
+}
+
+/// Where `(crate::…)` stands in `text`.
+fn link_target(text: &str) -> Option<(usize, usize)> {
+    let start = text.find("(crate::")?;
+    Some((start, start + text[start..].find(')')? + 1))
+}
+
+#[test]
+fn the_published_schema_is_that_of_the_types() {
+    let name = format!("../docs/schema/run-{SCHEMA}.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    let schema = schema();
+    if std::env::var_os("SCHEMA_BLESS").is_some() {
+        fs::write(&path, &schema).unwrap();
+    }
+    let published = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        published == schema,
+        "{} is not what the types say. If fields or records were only added, write it again with \
+         SCHEMA_BLESS=1; if a reader of the old one would misunderstand, raise SCHEMA",
+        path.display()
+    );
+}

@@ -1,0 +1,26 @@
+//! Run files against the schema that is published for them.
+
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+/// Fails unless each line of the run file at `path` is what the published schema says.
+///
+/// # Panics
+///
+/// When one is not.
+pub fn assert_published(path: &Path) {
+    static SCHEMA: OnceLock<jsonschema::Validator> = OnceLock::new();
+    let schema = SCHEMA.get_or_init(|| {
+        let published = include_str!("../../docs/schema/run-1.json");
+        let published = serde_json::from_str(published).expect("JSON");
+        jsonschema::validator_for(&published).expect("a schema")
+    });
+    let text = fs::read_to_string(path).expect("a run file");
+    for line in text.lines() {
+        let line = serde_json::from_str(line).expect("JSON");
+        if let Err(wrong) = schema.validate(&line) {
+            panic!("{}: {wrong}\n{line}", path.display());
+        }
+    }
+}
