@@ -114,7 +114,7 @@ impl Ledger {
 
     pub(super) fn take_in(&self, event: &Event) -> Option<Ticket> {
         match *event {
-            Event::Created(made) => self.created(made),
+            Event::Created(ref made) => self.created(made),
             Event::CreationFailed {
                 kind,
                 bytes,
@@ -204,21 +204,24 @@ impl Ledger {
         None
     }
 
-    fn created(&self, mut made: Creation) {
-        if made.place == Place::UNKNOWN {
-            made.place = self.resolve_place(&made);
-        }
+    fn created(&self, made: &Creation) {
+        let place = match made.place {
+            Place::UNKNOWN => self.resolve_place(made),
+            place => place,
+        };
+        let record = |sequence| Record {
+            sequence,
+            made: Creation { place, ..*made },
+        };
         if made.key.space.is_shared() {
-            let sequence = self.stripes.moment();
-            self.shared_created(Record { sequence, made });
+            self.shared_created(record(self.stripes.moment()));
             return;
         }
         let (record, old) = self.table.enter(&made.key, |latest| {
             // Counted before it can be found: a release or the end of its context on another
             // thread would take away what is not there yet.
             let mut own = self.stripes.of(made.caller.thread);
-            let sequence = own.tick(latest);
-            let record = Record { sequence, made };
+            let record = record(own.tick(latest));
             own.made(made.caller);
             own.took(made.caller);
             let lacking = own.count(&record);

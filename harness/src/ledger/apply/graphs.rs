@@ -102,7 +102,7 @@ impl Ledger {
                 stack: made.caller.stack,
                 ..caller
             };
-            self.created(Creation { caller, ..made });
+            self.created(&Creation { caller, ..made });
         }
     }
 

@@ -1,3 +1,5 @@
+mod threads;
+
 use std::thread;
 
 use super::super::event::{
