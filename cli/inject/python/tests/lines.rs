@@ -22,8 +22,8 @@ fn is_cpython(name: &PathBuf) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// Runs a program of this folder, with the probe's path as its argument, in a folder that no
-/// source lies in.
+/// Runs a program of this folder, with the probe's path as its argument, where reports tell paths
+/// whole.
 fn run(interpreter: &PathBuf, program: &str) -> Output {
     let programs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests");
     let deps = env::current_exe().expect("this program has a path");
@@ -31,7 +31,7 @@ fn run(interpreter: &PathBuf, program: &str) -> Output {
     let arguments: [OsString; 2] = [programs.join(program).into(), probe.into()];
     let command = Command::new(interpreter)
         .args(arguments)
-        .current_dir(env::temp_dir())
+        .current_dir("/")
         // Paths would be told relative to this workspace.
         .env_remove("CARGO_MANIFEST_DIR")
         .output();

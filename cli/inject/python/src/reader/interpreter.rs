@@ -164,3 +164,35 @@ fn address(name: &CStr) -> Option<usize> {
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!address.is_null()).then(|| address.expose_provenance())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Interpreter, Version};
+    use crate::Unsupported;
+
+    #[test]
+    fn releases_that_are_not_known_are_refused_with_a_sentence() {
+        for (minor, full, why) in [
+            (8, "3.8.20", "has a layout that this release does not know"),
+            (16, "3.16.0", "has a layout that this release does not know"),
+            (
+                14,
+                "3.14.0b1",
+                "is an early version, whose layout may still change",
+            ),
+        ] {
+            let version = Version {
+                major: 3,
+                minor,
+                full: full.to_owned(),
+            };
+            let refused = Interpreter::known(&version).map(|_| ());
+            assert_eq!(refused, Err(why), "{full}");
+            let told = Unsupported { version, why }.to_string();
+            assert!(
+                told.starts_with(&format!("Python {full} {why}: ")),
+                "{told}"
+            );
+        }
+    }
+}
