@@ -2,7 +2,8 @@
 //! made for this project's own benchmarks alone.
 
 use crate::ledger::StackId;
-use crate::report::model::Verdict;
+use crate::report::model::{Report, Verdict};
+use crate::report::text::{self, Rendering};
 use crate::{capture, check, device, observe};
 
 /// Starts what the first check of a process starts: ears for sources, and CUPTI.
@@ -62,8 +63,22 @@ pub fn cupti_candidates() -> Result<Vec<std::path::PathBuf>, String> {
 ///
 /// When the run's settings are wrong.
 pub fn leaves_nothing(body: impl FnOnce()) -> bool {
+    checked(body).verdict == Verdict::Clean
+}
+
+/// Checks `body` on this thread, and answers with what a failing test would tell of it.
+///
+/// # Panics
+///
+/// When the run's settings are wrong.
+#[must_use]
+pub fn told(body: impl FnOnce()) -> String {
+    text::to_string(&checked(body), &Rendering::for_stderr())
+}
+
+fn checked(body: impl FnOnce()) -> Report {
     match check::check_here("benchmark", body) {
-        Ok(report) => report.verdict == Verdict::Clean,
+        Ok(report) => report,
         Err(why) => panic!("gpu-leak-check: {why}"),
     }
 }

@@ -151,10 +151,7 @@ struct Pytorch {
 impl Pytorch {
     fn start(python: &str) -> std::io::Result<Self> {
         let mut child = Command::new(python)
-            .arg(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/benches/tiny_model.py"
-            ))
+            .args(["-c", include_str!("tiny_model.py")])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;

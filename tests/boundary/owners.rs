@@ -1,5 +1,6 @@
 //! Who took it, and when.
 
+use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
@@ -447,13 +448,16 @@ fn leaks_mostly_by_turns() {
     }
 }
 
+/// The two differ, or the compiler would make one of them.
 #[inline(never)]
 fn one_way() -> Pointer {
+    black_box(1);
     take()
 }
 
 #[inline(never)]
 fn other_way() -> Pointer {
+    black_box(2);
     take()
 }
 

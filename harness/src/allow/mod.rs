@@ -1,6 +1,7 @@
 //! What may stay: entries of the attribute and of the configuration file, and what they match.
 
 mod date;
+mod inlined;
 mod told;
 
 use wildmatch::WildMatch;
@@ -78,7 +79,13 @@ impl Pattern {
             names.any(|name| pattern.matches(name))
         };
         match self {
-            Self::Function(pattern) => any(pattern, |frame| frame.function.as_ref()),
+            Self::Function(pattern) => {
+                any(pattern, |frame| frame.function.as_ref())
+                    || site
+                        .frames
+                        .iter()
+                        .any(|frame| inlined::is_of(&pattern.to_string(), frame))
+            }
             Self::File(pattern) => any(pattern, |frame| frame.file.as_ref()),
             Self::Library(pattern) => {
                 let library = site.library.iter();

@@ -14,9 +14,7 @@ use crate::judge::{self, Confirmed, Held, Reading, What, confirm};
 use crate::ledger::event::ContextEnd;
 use crate::ledger::{Kind, Layer};
 use crate::report::again;
-use crate::report::model::{
-    Confirmation, FailedRelease, Finding, Left, Reason, Report, Verdict, When,
-};
+use crate::report::model::{Confirmation, FailedRelease, Finding, Left, Reason, Report, Verdict};
 use crate::units;
 
 /// What a check is called and where it stands.
@@ -337,11 +335,9 @@ pub(super) fn finding(confirmed: &Confirmed, run: Option<&Measured>, names: &dyn
         site: site(held.key.stack, held, names),
         taken: held.taken,
         given_back: held.taken.saturating_sub(held.count),
-        when: run.zip(held.moments).map(|(run, (first, last))| When {
-            first: run.ordinal(first),
-            last: run.ordinal(last),
-            of: run.events(),
-        }),
+        when: run
+            .zip(held.moments)
+            .and_then(|(run, (first, last))| run.when(first, last)),
         confirmed: if confirmed.first_use {
             None
         } else {

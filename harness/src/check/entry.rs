@@ -33,7 +33,18 @@ fn is_called_by_libtest(case: &Case) -> bool {
         let function = frame.function.as_deref().unwrap_or_default();
         is_of(case.path, function)
     };
-    !frames.is_empty() && frames.iter().all(is_the_test)
+    // Inlined, the closure through which libtest calls the test has no path in line tables, but
+    // the line of the test's function.
+    let is_beside_the_test = |closure: &Frame| {
+        let place = |frame: &Frame| (frame.file.clone(), frame.line);
+        let function = closure.function.as_deref().unwrap_or_default();
+        function.starts_with('{')
+            && frames
+                .iter()
+                .any(|frame| is_the_test(frame) && place(frame) == place(closure))
+    };
+    let is_own = |frame: &Frame| is_the_test(frame) || is_beside_the_test(frame);
+    !frames.is_empty() && frames.iter().all(is_own)
 }
 
 /// Whether `function` is the test of this path, or a closure in it. An inlined function has a name

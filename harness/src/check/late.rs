@@ -25,19 +25,28 @@ struct Told {
 
 static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
 
-/// Looks out for the release of what `report` tells of: left by `first`, or by another of `scopes`
-/// at the same place.
-pub(crate) fn await_release(report: &Report, first: &Measured, scopes: &[ScopeId]) {
+/// Looks out for the release of what `report` tells of: left by `first`, by the run that confirmed
+/// it, or by another of `scopes` at the same place.
+pub(crate) fn await_release(
+    report: &Report,
+    first: &Measured,
+    second: Option<&Measured>,
+    scopes: &[ScopeId],
+) {
     if report.verdict != Verdict::Leaked {
         return;
     }
+    // The second run may have come to the same line by other calls.
+    let held = || {
+        first
+            .held
+            .iter()
+            .chain(second.iter().flat_map(|run| &run.held))
+    };
     let is_told = |record: &Record| {
         record.sequence >= first.began
             && scopes.contains(&record.made.caller.scope)
-            && first
-                .held
-                .iter()
-                .any(|held| held.key == HeldKey::of(record, What::Live(record.made.kind)))
+            && held().any(|held| held.key == HeldKey::of(record, What::Live(record.made.kind)))
     };
     let records = ledger::live().select(is_told);
     if records.is_empty() {

@@ -11,9 +11,9 @@ use super::stretch::Stretch;
 use crate::case::ShouldPanic;
 use crate::config::Policy;
 use crate::judge::{Held, Over, Reading, Refused};
-use crate::ledger::{self, ScopeId};
+use crate::ledger::{ScopeId, steps};
 use crate::report::allocators::Allocator;
-use crate::report::model::TimelineRun;
+use crate::report::model::{TimelineRun, When};
 
 /// What one run of a body showed.
 #[derive(Debug)]
@@ -44,6 +44,8 @@ pub(crate) struct Measured {
     pub(crate) refused: Vec<Refused>,
     /// The ledger's moment at which the body had ended.
     pub(super) ended: u64,
+    /// How many allocating and freeing calls there were while the body ran.
+    pub(super) events: u64,
     /// Limits that the run passed.
     pub(crate) over: Vec<Over>,
     /// Things to know, a sentence each.
@@ -61,14 +63,16 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// How many allocating and freeing calls there were while the body ran.
-    pub(crate) fn events(&self) -> u64 {
-        ledger::clock(self.ended) - ledger::clock(self.began)
-    }
-
-    /// Which of them came at this moment, from 1.
-    pub(crate) fn ordinal(&self, moment: u64) -> u64 {
-        ledger::clock(moment).saturating_sub(ledger::clock(self.began)) + 1
+    /// Which of the allocating and freeing calls came at these moments. None where several threads
+    /// made some at once: nobody knows their order.
+    pub(crate) fn when(&self, first: u64, last: u64) -> Option<When> {
+        let is_ordered = steps(self.began, self.ended) == self.events;
+        let ordinal = |moment| steps(self.began, moment) + 1;
+        is_ordered.then(|| When {
+            first: ordinal(first),
+            last: ordinal(last),
+            of: self.events,
+        })
     }
 }
 

@@ -226,7 +226,7 @@ fn once(
         let (subject, second) = (task.subject.clone(), second.as_ref());
         conclude(subject, &first, second, blindness.as_ref(), names)
     });
-    late::await_release(&report, &first, &earlier.scopes);
+    late::await_release(&report, &first, second.as_ref(), &earlier.scopes);
     let again = second.map_or(Duration::ZERO, |second| second.body_time);
     Seen {
         report,

@@ -67,6 +67,7 @@ pub(crate) struct Stretch<'ledger> {
     /// None in a replay, which opens and closes where the recorded scope was.
     open: Option<Open>,
     began: u64,
+    events_before: u64,
     /// What was made since then and is live counts as left: by this run, or by earlier rounds too.
     since: u64,
     budget: Budget,
@@ -82,6 +83,8 @@ pub(crate) struct Stretch<'ledger> {
 pub(crate) struct Ended {
     /// The ledger's moment.
     at: u64,
+    /// How many events it has had by then.
+    events: u64,
     /// The limits that the body passed.
     over: Vec<Over>,
     /// What was reserved then, as far as it was read.
@@ -152,6 +155,7 @@ impl<'ledger> Stretch<'ledger> {
             budget: began.budget,
             since: now,
             began: now,
+            events_before: ledger.events(),
             before: began.before,
             watch: ledger.watch(),
             poisoned_before: began.poisoned,
@@ -192,6 +196,7 @@ impl<'ledger> Stretch<'ledger> {
         over.extend(self.budget.passed_by_reserve(&self.before, &ended.at_most));
         Ended {
             at: self.ledger.now(),
+            events: self.ledger.events(),
             over,
             reserved: ended.at_most.clone(),
         }
@@ -460,6 +465,7 @@ impl<'ledger> Stretch<'ledger> {
             uncovered,
             refused: left.refused,
             ended: ended.at,
+            events: ended.events - self.events_before,
             notes,
             owner_unknown: left.owner_unknown,
             poisoned_before,

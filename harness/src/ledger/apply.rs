@@ -268,22 +268,24 @@ impl Ledger {
         if key.space.is_shared() {
             return self.give_back_began(key, ALL, None, caller);
         }
-        let (ticket, record) = self.table.leave(&key, |latest, record| {
+        let ticket = self.table.leave(&key, |latest, record| {
+            if let Some(record) = &record {
+                self.meters.gave_back(record);
+            }
             let mut own = self.stripes.of(caller.thread);
             let moment = own.tick(latest);
             if let Some(record) = &record {
                 own.forget(record);
             }
-            let flight = Flight {
-                key,
-                record,
-                caller,
-            };
-            (own.begin(moment, flight), record)
+            own.begin(
+                moment,
+                Flight {
+                    key,
+                    record,
+                    caller,
+                },
+            )
         });
-        if let Some(record) = &record {
-            self.meters.gave_back(record);
-        }
         if key.space.is_graph() {
             self.graph_end_began(ticket, key);
         }

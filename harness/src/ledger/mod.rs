@@ -39,7 +39,7 @@ pub use name::{Layer, Place};
 pub use physical::Holding;
 pub use record::Record;
 pub use stack::Stacks;
-pub use stripes::clock;
+pub(crate) use stripes::steps;
 pub use timeline::{Bucket, Curve, Watch};
 
 /// The ledger of this process, which every live source reports to.

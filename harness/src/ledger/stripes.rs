@@ -14,7 +14,7 @@
 //!
 //! A stripe's lock is the last that is taken: whoever holds one takes no other.
 
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{Lock, LockGuard};
 
 use super::counters::{self, Spare};
 use super::event::{Caller, ScopeId, StackId, ThreadNumber, Ticket};
@@ -27,11 +27,6 @@ use super::timeline::Moves;
 /// A power of two, no less than the threads that usually allocate at once.
 pub(super) const STRIPES: usize = 16;
 
-/// The clock of a moment: how many events there had been, as far as one thread is concerned.
-pub fn clock(moment: u64) -> u64 {
-    moment / STRIPES as u64
-}
-
 /// Every stripe.
 #[derive(Debug)]
 pub(super) struct Stripes(Box<[Stripe]>);
@@ -39,7 +34,7 @@ pub(super) struct Stripes(Box<[Stripe]>);
 /// Alone on its cache lines, as a shard of the table.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Stripe(Mutex<Own>);
+struct Stripe(Lock<Own>);
 
 /// What the threads of one stripe have counted. Figures are sums over all stripes, for one thread
 /// may take away what another has added: they wrap.
@@ -48,6 +43,8 @@ pub(super) struct Own {
     number: u64,
     /// The last moment.
     clock: u64,
+    /// How many moments were drawn here.
+    drawn: u64,
     pub(super) spare: Spare,
     /// How the figures came to what they are.
     pub(super) moves: Moves,
@@ -63,17 +60,12 @@ pub(super) struct Own {
     pub(super) flights: Vec<(Ticket, Flight)>,
 }
 
-impl Stripe {
-    fn lock(&self) -> MutexGuard<'_, Own> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Stripes {
     pub(super) fn new() -> Self {
         let own = |number| Own {
             number,
             clock: 0,
+            drawn: 0,
             spare: Spare::new(),
             moves: Moves::default(),
             kinds: [0; Kind::ALL.len()],
@@ -83,27 +75,27 @@ impl Stripes {
             flights: Vec::new(),
         };
         let numbers = 0..STRIPES as u64;
-        Self(numbers.map(|n| Stripe(Mutex::new(own(n)))).collect())
+        Self(numbers.map(|n| Stripe(Lock::new(own(n)))).collect())
     }
 
     /// That of a thread.
-    pub(super) fn of(&self, thread: ThreadNumber) -> MutexGuard<'_, Own> {
-        self.0[thread.0 as usize % STRIPES].lock()
+    pub(super) fn of(&self, thread: ThreadNumber) -> LockGuard<'_, Own> {
+        self.0[thread.0 as usize % STRIPES].0.lock()
     }
 
     /// That in which a release with this ticket is in flight.
-    pub(super) fn of_flight(&self, ticket: Ticket) -> MutexGuard<'_, Own> {
-        self.0[ticket.0 as usize % STRIPES].lock()
+    pub(super) fn of_flight(&self, ticket: Ticket) -> LockGuard<'_, Own> {
+        self.0[ticket.0 as usize % STRIPES].0.lock()
     }
 
     /// The first, and after it the others: who comes first there comes first everywhere.
-    pub(super) fn first(&self) -> MutexGuard<'_, Own> {
-        self.0[0].lock()
+    pub(super) fn first(&self) -> LockGuard<'_, Own> {
+        self.0[0].0.lock()
     }
 
     /// Each in turn, one locked at a time.
-    pub(super) fn each(&self) -> impl DoubleEndedIterator<Item = MutexGuard<'_, Own>> {
-        self.0.iter().map(Stripe::lock)
+    pub(super) fn each(&self) -> impl DoubleEndedIterator<Item = LockGuard<'_, Own>> {
+        self.0.iter().map(|stripe| stripe.0.lock())
     }
 
     /// A moment after all there have been, and not after any that is still to come.
@@ -121,6 +113,11 @@ impl Stripes {
         moment
     }
 
+    /// How many moments were drawn.
+    pub(super) fn drawn(&self) -> u64 {
+        self.each().map(|own| own.drawn).sum()
+    }
+
     fn last(&self) -> u64 {
         self.each().map(|own| own.clock).max().unwrap_or(0)
     }
@@ -132,11 +129,17 @@ impl Stripes {
     }
 }
 
+/// How many moments there can be from `first` until before `next`, of which no two are at once.
+pub(crate) fn steps(first: u64, next: u64) -> u64 {
+    (next / STRIPES as u64).saturating_sub(first / STRIPES as u64)
+}
+
 impl Own {
     /// The next moment: after `latest`, which becomes its clock.
     pub(super) fn tick(&mut self, latest: &mut u64) -> u64 {
         self.clock = self.clock.max(*latest) + 1;
         *latest = self.clock;
+        self.drawn += 1;
         self.clock * STRIPES as u64 + self.number
     }
 

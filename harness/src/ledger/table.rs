@@ -1,6 +1,6 @@
 //! The live records, in shards so that threads seldom meet.
 
-use crate::sync::{Mutex, MutexGuard, PoisonError};
+use crate::sync::{Lock, LockGuard};
 use std::hash::BuildHasher;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -14,7 +14,7 @@ const SHARDS: usize = 256;
 /// A cache line (and its neighbour, which processors fetch with it) for each shard.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Shard(Mutex<Entries>);
+struct Shard(Lock<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
@@ -24,9 +24,8 @@ struct Entries {
 }
 
 impl Shard {
-    /// A thread that panicked while it held the lock changed one entry at most: go on.
-    fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> LockGuard<'_, Entries> {
+        self.0.lock()
     }
 }
 

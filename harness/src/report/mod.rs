@@ -22,6 +22,7 @@ mod sink;
 mod site;
 mod style;
 mod summary;
+mod symbol_table;
 pub(crate) mod symbols;
 mod table;
 pub mod text;

@@ -179,7 +179,7 @@ fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
 ///
 /// Line tables call an inlined function no more than that, and what is inlined changes with
 /// every build.
-fn bare_name(function: &str) -> &str {
+pub(super) fn bare_name(function: &str) -> &str {
     let (mut depth, mut before) = (0_usize, ' ');
     let segments = function.split(|character: char| {
         match character {

@@ -3,7 +3,7 @@
 //! Reading debug information is the slow part of a report, so an address is looked up once in
 //! a process.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
@@ -12,6 +12,8 @@ use rustc_hash::FxHashMap;
 use super::model::{Frame, Owner};
 use super::modules::{Module, Modules};
 use super::owner::{self, Evidence};
+use super::site::bare_name;
+use super::symbol_table::SymbolTable;
 use super::workspace::Workspace;
 use crate::device::dl;
 
@@ -83,6 +85,8 @@ static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 struct Known {
     modules: Modules,
     frames: FxHashMap<usize, Vec<Frame>>,
+    /// By file; none for one without.
+    tables: FxHashMap<PathBuf, Option<SymbolTable>>,
 }
 
 impl Known {
@@ -95,10 +99,37 @@ impl Known {
                 // The first look, or something was loaded since.
                 self.modules = Modules::of_this_process();
             }
-            let frames = look_up(address, call, self.modules.find(call));
+            let module = self.modules.find(call);
+            let mut frames = look_up(address, call, module);
+            if let (Some(outermost), Some(module)) = (frames.last_mut(), module) {
+                name_in_full(outermost, module, call, &mut self.tables);
+            }
             self.frames.insert(address, frames);
         }
         &self.frames[&address]
+    }
+}
+
+/// Gives a function its path where line tables have its bare name. Those inlined into it are in no
+/// symbol table.
+fn name_in_full(
+    frame: &mut Frame,
+    module: &Module,
+    call: usize,
+    tables: &mut FxHashMap<PathBuf, Option<SymbolTable>>,
+) {
+    let Some(function) = frame.function.as_mut().filter(|name| !name.contains("::")) else {
+        return;
+    };
+    if !tables.contains_key(&module.path) {
+        tables.insert(module.path.clone(), SymbolTable::read(&module.path));
+    }
+    let Some(Some(table)) = tables.get_mut(&module.path) else {
+        return;
+    };
+    let is_same = |name: &str| bare_name(name) == bare_name(function);
+    if let Some(name) = table.name(module.offset(call) as u64, is_same) {
+        *function = name;
     }
 }
 

@@ -27,6 +27,10 @@ pub(crate) struct Device {
     kernel: sys::CUfunction,
 }
 
+/// An event of [`Device::event`].
+#[derive(Debug)]
+pub(crate) struct Event(sys::CUevent);
+
 fn check(result: sys::CUresult) {
     assert_eq!(result, sys::CUresult::CUDA_SUCCESS, "a call to the driver");
 }
@@ -96,12 +100,21 @@ impl Device {
 
     /// Creates an event and destroys it.
     pub(crate) fn event_pair(&self) {
+        self.destroy(self.event());
+    }
+
+    /// Creates an event.
+    pub(crate) fn event(&self) -> Event {
         let mut event = ptr::null_mut();
-        // SAFETY: writes a handle to a place of ours, which is destroyed and not used.
-        unsafe {
-            check(sys::cuEventCreate(&raw mut event, 0));
-            check(sys::cuEventDestroy_v2(event));
-        }
+        // SAFETY: writes a handle to a place of ours.
+        check(unsafe { sys::cuEventCreate(&raw mut event, 0) });
+        Event(event)
+    }
+
+    /// Destroys an event.
+    pub(crate) fn destroy(&self, event: Event) {
+        // SAFETY: of `event`, and used no more.
+        check(unsafe { sys::cuEventDestroy_v2(event.0) });
     }
 
     /// Allocates, launches and frees, again and again.

@@ -12,6 +12,7 @@ mod empty;
 mod orders;
 mod samples;
 mod table;
+mod threads;
 mod worker;
 
 use std::ffi::OsString;
@@ -33,8 +34,12 @@ const WARM_UP: usize = 4;
 const PAIRS: u64 = 2000;
 /// Scopes in a block.
 const SCOPES: u64 = 50;
-/// Live records beside the scopes.
-const RECORDS: u64 = 1_000_000;
+/// Live records beside the scopes, one measurement each.
+const RECORDS: [u64; 5] = [0, 1_000, 10_000, 100_000, 1_000_000];
+/// Findings in a report, one measurement each.
+const FINDINGS: [u64; 3] = [1, 10, 100];
+/// Processes that tell their first report: each pays for a context.
+const FIRST_REPORTS: usize = 30;
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().collect();
@@ -68,26 +73,62 @@ fn measure(on_fake: bool) -> Result<(), String> {
     let event = interleaved(&mut workers, Order::EventPairs(PAIRS))?;
     let program = interleaved(&mut workers, Order::Program)?;
     let ours = workers.pop().ok_or("no worker")?;
+    drop(workers);
     let mut ours = [ours];
     let frames = ours[0].ask(Order::LongestStack)?;
-    let few = interleaved(&mut ours, Order::Scopes(SCOPES))?;
-    ours[0].ask(Order::Fill(RECORDS))?;
-    let many = interleaved(&mut ours, Order::Scopes(SCOPES))?;
-    drop((workers, ours));
-    let process = whole_processes(&environment)?;
+    let mut scopes = Vec::new();
+    let mut filled = 0;
+    for records in RECORDS {
+        ours[0].ask(Order::Fill(records - filled))?;
+        filled = records;
+        scopes.push(interleaved(&mut ours, Order::Scopes(SCOPES))?);
+    }
+    drop(ours);
+    let (first, later) = reports(&environment)?;
+    let (process, program_alone) = whole_processes(&environment)?;
 
     table::print(&table::Results {
         device,
         frames,
-        records: RECORDS,
         pool: pool.map_each(|ns| ns / PAIRS as f64),
         event: event.map_each(|ns| ns / PAIRS as f64),
         program: program.map_each(|ns| ns / 1e6),
+        program_alone: program_alone.map_each(|ns| ns / 1e6),
         process: process.map_each(|ns| ns / 1e6),
-        few: few.map_each(|ns| ns / SCOPES as f64 / 1e3),
-        many: many.map_each(|ns| ns / SCOPES as f64 / 1e3),
+        scopes: RECORDS
+            .into_iter()
+            .zip(scopes)
+            .map(|(records, samples)| (records, samples.map_each(|ns| ns / SCOPES as f64 / 1e3)))
+            .collect(),
+        first_report: first.map_each(|ns| ns / 1e6),
+        reports: FINDINGS
+            .into_iter()
+            .zip(later)
+            .map(|(findings, samples)| (findings, samples.map_each(|ns| ns / 1e6)))
+            .collect(),
+        binary_mib: std::fs::metadata(worker::this_program()?)
+            .map_or(0.0, |file| file.len() as f64 / f64::from(1 << 20)),
+        threads: threads::measure(BLOCKS),
     });
     Ok(())
+}
+
+/// The first report of fresh processes, and later ones of one of them by their findings. None of
+/// them waits for what may still be freed.
+fn reports(environment: &[(String, OsString)]) -> Result<(Samples, Vec<Samples>), String> {
+    let mut environment = environment.to_vec();
+    environment.push(("GPU_LEAK_CHECK_SETTLE".to_owned(), "0ms".into()));
+    let mut first = Samples::new(1);
+    for _ in 0..FIRST_REPORTS {
+        let mut worker = Worker::start(Variant::Ours, &environment)?;
+        first.add(0, worker.time(Order::Report(1))?);
+    }
+    let mut worker = [Worker::start(Variant::Ours, &environment)?];
+    let later = FINDINGS
+        .into_iter()
+        .map(|findings| interleaved(&mut worker, Order::Report(findings)))
+        .collect::<Result<_, _>>()?;
+    Ok((first, later))
 }
 
 /// Gives the same order to each worker in turn, block after block.
@@ -104,29 +145,52 @@ fn interleaved(workers: &mut [Worker], order: Order) -> Result<Samples, String> 
     Ok(samples)
 }
 
-/// The program as a process, from its start to its exit.
-fn whole_processes(environment: &[(String, OsString)]) -> Result<Samples, String> {
-    let mut samples = Samples::new(Variant::ALL.len());
-    for block in 0..WARM_UP + BLOCKS {
-        for (index, variant) in Variant::ALL.iter().enumerate() {
-            let mut command = Command::new(worker::this_program()?);
+/// The program as a process, from its start to its exit, and its loop: of each variant, and last
+/// of the plain one under compute-sanitizer, where that is.
+fn whole_processes(environment: &[(String, OsString)]) -> Result<(Samples, Samples), String> {
+    let program = worker::this_program()?;
+    let mut commands: Vec<_> = Variant::ALL
+        .iter()
+        .map(|variant| {
+            let mut command = Command::new(&program);
+            command.args(["--program", variant.name()]);
             command
-                .args(["--program", variant.name()])
-                .envs(environment.iter().cloned())
-                .stdin(Stdio::null());
+        })
+        .collect();
+    if has_sanitizer() {
+        let mut command = Command::new(SANITIZER);
+        command.args(["--tool", "memcheck", "--leak-check", "full"]);
+        command.arg(&program).args(["--program", "plain"]);
+        commands.push(command);
+    }
+    let mut whole = Samples::new(commands.len());
+    let mut loops = Samples::new(commands.len());
+    for block in 0..WARM_UP + BLOCKS {
+        for (index, command) in commands.iter_mut().enumerate() {
+            command.envs(environment.iter().cloned());
+            command.stdin(Stdio::null()).stderr(Stdio::null());
             let start = Instant::now();
-            let status = command.status().map_err(|error| error.to_string())?;
+            let output = command.output().map_err(|error| error.to_string())?;
             let nanoseconds = start.elapsed().as_nanos() as f64;
-            if !status.success() {
-                return Err(format!(
-                    "the program as `{}` ended with {status}",
-                    variant.name()
-                ));
-            }
+            let told = String::from_utf8_lossy(&output.stdout);
+            // compute-sanitizer tells of itself on the same way.
+            let inside = told.lines().find_map(|line| line.parse().ok());
+            let Some(inside) = inside.filter(|_| output.status.success()) else {
+                return Err(format!("{command:?} ended with {}: {told}", output.status));
+            };
             if block >= WARM_UP {
-                samples.add(index, nanoseconds);
+                whole.add(index, nanoseconds);
+                loops.add(index, inside);
             }
         }
     }
-    Ok(samples)
+    Ok((whole, loops))
+}
+
+const SANITIZER: &str = "compute-sanitizer";
+
+fn has_sanitizer() -> bool {
+    let mut command = Command::new(SANITIZER);
+    command.arg("--version").stdout(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
 }

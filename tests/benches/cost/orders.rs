@@ -48,10 +48,12 @@ pub(crate) enum Order {
     Program,
     /// Begin and end a scope, so often.
     Scopes(u64),
-    /// Report so many live records to the ledger.
+    /// Report so many more live records to the ledger.
     Fill(u64),
     /// Say how many frames the longest stack has.
     LongestStack,
+    /// Leave so many things behind in a scope, and tell of them.
+    Report(u64),
 }
 
 impl fmt::Display for Order {
@@ -64,6 +66,7 @@ impl fmt::Display for Order {
             Self::Scopes(count) => write!(f, "scopes {count}"),
             Self::Fill(count) => write!(f, "fill {count}"),
             Self::LongestStack => write!(f, "longest-stack 0"),
+            Self::Report(count) => write!(f, "report {count}"),
         }
     }
 }
@@ -83,6 +86,7 @@ impl FromStr for Order {
             "scopes" => Ok(Self::Scopes(count)),
             "fill" => Ok(Self::Fill(count)),
             "longest-stack" => Ok(Self::LongestStack),
+            "report" => Ok(Self::Report(count)),
             _ => Err(unknown()),
         }
     }

@@ -7,6 +7,7 @@
 )]
 
 use crate::samples::{Samples, Spread};
+use crate::threads::THREADS;
 
 /// One run.
 #[derive(Debug)]
@@ -14,20 +15,26 @@ pub(crate) struct Results {
     pub(crate) device: String,
     /// Of the longest stack.
     pub(crate) frames: String,
-    /// Live ones beside [`Self::many`].
-    pub(crate) records: u64,
     /// Nanoseconds a pair.
     pub(crate) pool: Samples,
     /// Nanoseconds a pair.
     pub(crate) event: Samples,
-    /// Milliseconds.
+    /// Milliseconds, in processes that go on.
     pub(crate) program: Samples,
-    /// Milliseconds.
+    /// Milliseconds, in processes of its own; the last under compute-sanitizer, where that is.
+    pub(crate) program_alone: Samples,
+    /// Milliseconds of those.
     pub(crate) process: Samples,
-    /// Microseconds a scope, no records beside it.
-    pub(crate) few: Samples,
-    /// Microseconds a scope.
-    pub(crate) many: Samples,
+    /// By live records beside it: microseconds a scope.
+    pub(crate) scopes: Vec<(u64, Samples)>,
+    /// Milliseconds.
+    pub(crate) first_report: Samples,
+    /// By findings: milliseconds a report.
+    pub(crate) reports: Vec<(u64, Samples)>,
+    /// Of this program, with its line tables.
+    pub(crate) binary_mib: f64,
+    /// Nanoseconds a pair, by threads.
+    pub(crate) threads: Samples,
 }
 
 pub(crate) fn print(results: &Results) {
@@ -36,22 +43,44 @@ pub(crate) fn print(results: &Results) {
         results.device
     );
     println!();
-    println!("| what | plain | empty callback | ours, no stacks | ours |");
-    println!("| --- | --: | --: | --: | --: |");
+    println!(
+        "| what | plain | empty callback | ours, no stacks | ours | compute-sanitizer |\n\
+         | --- | --: | --: | --: | --: | --: |"
+    );
     row("pool pair, ns", &results.pool);
     row("event pair, ns", &results.event);
     row("program's loop, ms", &results.program);
-    row("program's process, ms", &results.process);
-    let (few, many) = (results.few.spreads()[0], results.many.spreads()[0]);
-    println!("| scope, µs | | | | {} |", cell(few));
-    println!(
-        "| scope beside {} records, µs | | | | {} |",
-        results.records,
-        cell(many)
+    row(
+        "its loop in a process of its own, ms",
+        &results.program_alone,
     );
+    row("its whole process, ms", &results.process);
     println!();
-    println!("| ratio | is | budget |");
-    println!("| --- | --: | --: |");
+    println!("| ours, as it grows | |\n| --- | --: |");
+    for (records, samples) in &results.scopes {
+        println!(
+            "| scope beside {records} live records, µs | {} |",
+            only(samples)
+        );
+    }
+    println!(
+        "| first report of a process, ms | {} |",
+        only(&results.first_report)
+    );
+    for (findings, samples) in &results.reports {
+        println!(
+            "| later report of {findings} findings, ms | {} |",
+            only(samples)
+        );
+    }
+    for (threads, spread) in THREADS.into_iter().zip(results.threads.spreads()) {
+        println!(
+            "| pair on each of {threads} threads, ledger alone, ns | {} |",
+            cell(spread)
+        );
+    }
+    println!();
+    println!("| ratio | is | budget |\n| --- | --: | --: |");
     for (name, samples) in [("pool", &results.pool), ("event", &results.event)] {
         let [plain, empty, without, ours] = medians(samples);
         println!(
@@ -74,9 +103,36 @@ pub(crate) fn print(results: &Results) {
             ours / plain
         );
     }
+    for (name, samples) in [
+        ("loop", &results.program_alone),
+        ("whole process", &results.process),
+    ] {
+        let [plain, ..] = medians(samples);
+        if let Some(sanitizer) = samples.spreads().get(4) {
+            let ratio = sanitizer.median / plain;
+            println!("| program, {name}: compute-sanitizer / plain | {ratio:.2} | |");
+        }
+    }
+    if let Some((records, samples)) = results.scopes.last() {
+        let scope = samples.spreads()[0].median;
+        println!(
+            "| begin + end of a clean scope beside {records} records, µs | {scope:.1} | ≤ 30 |"
+        );
+    }
     println!(
-        "| begin + end of a clean scope beside {} records, µs | {:.1} | ≤ 30 |",
-        results.records, many.median
+        "| first report, binary of {:.0} MiB, ms | {:.1} | ≤ 150 |",
+        results.binary_mib,
+        results.first_report.spreads()[0].median
+    );
+    println!(
+        "| later report of one finding, ms | {:.2} | ≤ 5 |",
+        results.reports[0].1.spreads()[0].median
+    );
+    let threads = results.threads.spreads();
+    println!(
+        "| pair on each of {} threads / on one, ledger alone | {:.2} | ≤ 2 |",
+        THREADS[threads.len() - 1],
+        threads[threads.len() - 1].median / threads[0].median
     );
 }
 
@@ -87,6 +143,10 @@ pub(crate) fn complain(why: &str) {
 fn row(name: &str, samples: &Samples) {
     let cells: Vec<_> = samples.spreads().into_iter().map(cell).collect();
     println!("| {name} | {} |", cells.join(" | "));
+}
+
+fn only(samples: &Samples) -> String {
+    cell(samples.spreads()[0])
 }
 
 fn cell(spread: Spread) -> String {
@@ -100,10 +160,6 @@ fn cell(spread: Spread) -> String {
 }
 
 fn medians(samples: &Samples) -> [f64; 4] {
-    let medians: Vec<_> = samples
-        .spreads()
-        .iter()
-        .map(|spread| spread.median)
-        .collect();
-    medians.try_into().expect("a figure for each variant")
+    let spreads = samples.spreads();
+    std::array::from_fn(|variant| spreads[variant].median)
 }

@@ -7,6 +7,7 @@ use std::hint::black_box;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use gpu_leak_check::ledger::{self, StackId};
@@ -104,12 +105,18 @@ pub(crate) fn serve(variant: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The program alone, as a test with one check would run it.
+/// The program alone, as a test with one check would run it. Says how long its loop took.
 pub(crate) fn run_program(variant: &str) -> Result<(), String> {
     let variant = Variant::named(variant)?;
     watch(variant)?;
     let device = Device::open();
-    in_scope(variant, || device.program());
+    let mut nanoseconds = 0;
+    in_scope(variant, || {
+        let start = Instant::now();
+        device.program();
+        nanoseconds = start.elapsed().as_nanos();
+    });
+    println!("{nanoseconds}");
     Ok(())
 }
 
@@ -141,12 +148,15 @@ fn obey(variant: Variant, device: &Device, order: Order) -> String {
             start.elapsed().as_nanos().to_string()
         }
         Order::Fill(count) => {
-            for number in 1..=count {
-                RECORDS.allocated(Place::cuda(0), number * STRIDE, STRIDE);
+            static FILLED: AtomicU64 = AtomicU64::new(0);
+            let first = FILLED.fetch_add(count, Ordering::Relaxed);
+            for number in first..first + count {
+                RECORDS.allocated(Place::cuda(0), (number + 1) * STRIDE, STRIDE);
             }
             count.to_string()
         }
         Order::LongestStack => longest_stack().to_string(),
+        Order::Report(count) => report(device, count),
     }
 }
 
@@ -170,6 +180,22 @@ fn block(variant: Variant, device: &Device, count: u64, mut call: impl FnMut()) 
     nanoseconds.to_string()
 }
 
+/// The nanoseconds of a scope that so many things are left behind in, each by another way, and of
+/// what is told of them.
+fn report(device: &Device, count: u64) -> String {
+    let mut left = Vec::new();
+    let start = Instant::now();
+    let told = __bench::told(|| {
+        for way in 0..count as usize {
+            descend(way, &mut || left.push(device.event()));
+        }
+    });
+    let nanoseconds = start.elapsed().as_nanos();
+    assert!(told.contains("leaked: "), "{told}");
+    left.into_iter().for_each(|event| device.destroy(event));
+    nanoseconds.to_string()
+}
+
 /// Runs `body` in a checked scope, where the variant has any.
 fn in_scope(variant: Variant, body: impl FnOnce()) {
     match variant {
@@ -182,22 +208,23 @@ fn in_scope(variant: Variant, body: impl FnOnce()) {
 
 /// Runs `body` with [`DEPTH`] frames above it.
 fn at_depth(body: &mut dyn FnMut()) {
-    #[inline(never)]
-    fn descend(levels: usize, body: &mut dyn FnMut()) {
-        if levels == 0 {
-            body();
-        } else {
-            descend(levels - 1, body);
-        }
-        // Without work after the call there would be no frame.
-        black_box(());
-    }
     let mut here = 0;
     backtrace::trace(|_| {
         here += 1;
         true
     });
     descend(DEPTH.saturating_sub(here), body);
+}
+
+#[inline(never)]
+fn descend(levels: usize, body: &mut dyn FnMut()) {
+    if levels == 0 {
+        body();
+    } else {
+        descend(levels - 1, body);
+    }
+    // Without work after the call there would be no frame.
+    black_box(());
 }
 
 /// The frames of the longest stack that the ledger knows.

@@ -8,11 +8,32 @@ pub(crate) use std::sync::OnceLock;
 pub(crate) use shuttle::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(crate) use condvar::{Condvar, waits, waits_anew};
+pub(crate) use lock::{Lock, LockGuard};
 
 pub(crate) mod atomic {
     pub(crate) use shuttle::sync::atomic::{
         AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering,
     };
+}
+
+/// A lock is a lock, however one waits for it.
+mod lock {
+    use super::{Mutex, MutexGuard, PoisonError};
+
+    #[derive(Debug, Default)]
+    pub(crate) struct Lock<T>(Mutex<T>);
+
+    pub(crate) type LockGuard<'a, T> = MutexGuard<'a, T>;
+
+    impl<T> Lock<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> LockGuard<'_, T> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
 }
 
 /// The checker's, and how often anyone began to wait: a scenario can let a thread stand in line

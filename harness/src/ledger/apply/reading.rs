@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::sync::atomic::Ordering;
-use crate::sync::{MutexGuard, PoisonError};
+use crate::sync::{LockGuard, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -111,11 +111,17 @@ impl Ledger {
         self.stripes.now()
     }
 
+    /// How many events there have been that take or give back.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.stripes.drawn()
+    }
+
     /// How often `scope` took something at this stack, as far as is known: threads that went on to
     /// take there for another scope know no more.
     #[must_use]
     pub fn taken(&self, stack: StackId, scope: ScopeId) -> Option<u64> {
-        let of_scope = |own: MutexGuard<'_, Own>| {
+        let of_scope = |own: LockGuard<'_, Own>| {
             let (last, count) = own.taken.get(stack.0 as usize)?;
             (*last == scope).then_some(u64::from(*count))
         };
