@@ -17,7 +17,7 @@
   const shown = document.getElementById("shown");
   const filters = [...document.querySelectorAll("button.filter")];
   const lists = [["finding", document.querySelectorAll("details.finding")], ["test", document.querySelectorAll("details.test")]]
-    .map(([noun, all]) => ({ noun, all: [...all], texts: null }));
+    .map(([noun, all]) => ({ noun, all: [...all], heading: document.getElementById(`${noun}s`), texts: null }));
   const isOn = (button) => button.getAttribute("aria-pressed") === "true";
 
   const update = () => {
@@ -34,6 +34,7 @@
         if (entry.hidden === fits) entry.hidden = !fits;
         if (fits) count += 1;
       });
+      list.heading.hidden = count === 0;
       told.push(`${count} of ${list.all.length} ${list.noun}${list.all.length === 1 ? "" : "s"}`);
     }
     shown.textContent = `${told.join(", ")} shown`;

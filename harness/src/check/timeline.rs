@@ -25,8 +25,8 @@ pub(super) struct Ran<'run> {
 
 /// The timeline of one run.
 pub(super) fn of_run(ran: &Ran<'_>, courses: Vec<ledger::Course>) -> TimelineRun {
-    let began = ledger::clock(ran.began);
-    let call = |moment: u64| ledger::clock(moment).saturating_sub(began);
+    let began = ledger::steps(0, ran.began);
+    let call = |moment: u64| ledger::steps(ran.began, moment);
     let mut curves: Vec<_> = courses
         .into_iter()
         .map(|course| {

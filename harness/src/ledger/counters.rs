@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::kind::Kind;
 use super::name::{Layer, Place};
 use super::record::Record;
-use super::stripes::{Stripes, clock};
+use super::stripes::{Stripes, steps};
 use super::timeline::{Curve, Watch};
 
 /// What a counter shows.
@@ -150,7 +150,7 @@ impl Counters<'_> {
     /// How each figure that changed after the moment `since`, at which `watch` stood already, did so.
     #[must_use]
     pub fn courses(&self, watch: &Watch<'_>, since: u64) -> Vec<Course> {
-        let curves = watch.curves(clock(since), |counter| self.read(counter).live);
+        let curves = watch.curves(steps(0, since), |counter| self.read(counter).live);
         let course = |(counter, curve)| {
             let layer = match counter / Place::LIMIT {
                 Layer::LIMIT => None,

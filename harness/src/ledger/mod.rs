@@ -41,7 +41,6 @@ pub use name::{Layer, Place};
 pub use physical::Holding;
 pub use record::Record;
 pub use stack::Stacks;
-pub use stripes::clock;
 pub(crate) use stripes::steps;
 pub use timeline::{Bucket, Curve, Watch};
 

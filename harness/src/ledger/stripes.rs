@@ -27,11 +27,6 @@ use super::timeline::Moves;
 /// A power of two, no less than the threads that usually allocate at once.
 pub(super) const STRIPES: usize = 16;
 
-/// The clock of a moment: how many events there had been, as far as one thread is concerned.
-pub fn clock(moment: u64) -> u64 {
-    moment / STRIPES as u64
-}
-
 /// Every stripe.
 #[derive(Debug)]
 pub(super) struct Stripes(Box<[Stripe]>);
