@@ -9,6 +9,8 @@ mod diff;
 mod doctor;
 mod exit;
 mod explain;
+#[cfg(test)]
+mod fuzz;
 mod overview;
 mod passing;
 mod render;

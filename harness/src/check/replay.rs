@@ -40,7 +40,7 @@ pub(crate) fn replay(path: &Path, allowed: &[Entry]) -> io::Result<Replay> {
     })
 }
 
-fn judge(recording: &[u8], allowed: &[Entry]) -> Result<Replay, Wrong> {
+pub(super) fn judge(recording: &[u8], allowed: &[Entry]) -> Result<Replay, Wrong> {
     let ledger = Ledger::new();
     let mut checks = Checks::new(&ledger, allowed);
     let source = events::replay(recording, &ledger, |line| checks.line(line))?;

@@ -400,6 +400,8 @@ impl Default for Ledger {
 }
 
 mod contexts;
+#[cfg(any(test, fuzzing))]
+mod figures;
 mod graphs;
 mod handover;
 mod reading;

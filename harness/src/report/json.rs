@@ -175,7 +175,7 @@ pub fn read(path: &Path) -> io::Result<RunFile> {
     }
 }
 
-fn parse(bytes: &[u8]) -> RunFile {
+pub(super) fn parse(bytes: &[u8]) -> RunFile {
     let mut file = RunFile::default();
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let Some(line) = line.strip_suffix(b"\n") else {
