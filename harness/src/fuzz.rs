@@ -9,6 +9,10 @@ pub use crate::config::fuzz::{config, variables};
 pub use crate::report::fuzz::{run_file, sites};
 
 /// Sizes and times in quotes: what is taken can be written again and is the same.
+///
+/// # Panics
+///
+/// When that does not hold.
 pub fn units(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     if let Ok(bytes) = gpu_leak_check_units::bytes(&text) {

@@ -6,6 +6,10 @@ use crate::report::fuzz::leak;
 use crate::report::model::Verdict;
 
 /// A pattern as an attribute has it, a reason, and the names of a stack, a line each.
+///
+/// # Panics
+///
+/// When that does not hold.
 pub fn patterns(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let mut lines = text.lines();

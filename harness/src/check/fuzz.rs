@@ -3,6 +3,10 @@
 use super::replay::judge;
 
 /// A recording: it is refused in one sentence, or judged, and the same each time.
+///
+/// # Panics
+///
+/// When that does not hold.
 pub fn recording(input: &[u8]) {
     match (judge(input, &[]), judge(input, &[])) {
         (Ok(first), Ok(second)) => assert_eq!(first, second),

@@ -8,6 +8,10 @@ use super::variables::Variables;
 use crate::options::Options;
 
 /// A configuration file: it is taken, or refused with a place inside it.
+///
+/// # Panics
+///
+/// When that does not hold.
 pub fn config(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     match File::of_text(&text, "f.toml") {
@@ -44,6 +48,10 @@ fn is_line(text: &str, line: usize) -> bool {
 }
 
 /// An environment, a `NAME=value` a line: it is taken, or refused with the name of a variable.
+///
+/// # Panics
+///
+/// When that does not hold.
 pub fn variables(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let pairs = || text.lines().filter_map(|line| line.split_once('='));

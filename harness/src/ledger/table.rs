@@ -49,6 +49,16 @@ impl Table {
             .insert(record.key(), record)
     }
 
+    /// Enters `record` unless its key has another one; whether it did.
+    pub(super) fn insert_where_free(&self, record: Record) -> bool {
+        let mut shard = self.shard(&record.key()).lock();
+        let is_free = !shard.contains_key(&record.key());
+        if is_free {
+            shard.insert(record.key(), record);
+        }
+        is_free
+    }
+
     /// Takes the record under `key` out.
     pub(super) fn take(&self, key: &Key) -> Option<Record> {
         self.shard(key).lock().remove(key)

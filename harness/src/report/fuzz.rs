@@ -62,6 +62,10 @@ fn frame(line: &str) -> Frame {
 }
 
 /// A stack, a frame a line.
+///
+/// # Panics
+///
+/// When that does not hold.
 pub fn sites(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let lines: Vec<_> = text.lines().collect();
@@ -81,6 +85,10 @@ pub fn sites(input: &[u8]) {
 }
 
 /// A run file: whatever it says, it is read, and its reports are shown.
+///
+/// # Panics
+///
+/// When that does not hold.
 pub fn run_file(input: &[u8]) {
     let file = json::parse(input);
     let lines = input.split_inclusive(|byte| *byte == b'\n').count();

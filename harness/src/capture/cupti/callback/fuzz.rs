@@ -1,7 +1,7 @@
 //! Callbacks in any order, with parameter blocks of any content: see [`crate::__fuzz`].
 //!
 //! Each block is as long as the table's row says and not a byte longer, each pointer is null or
-//! leads to as many bytes as the row reads there: under AddressSanitizer or Miri, what is read past
+//! leads to as many bytes as the row reads there: under an address sanitizer or Miri, what is read past
 //! either ends the run.
 
 #![expect(unsafe_code, reason = "it plays CUPTI, which hands over C structs")]
@@ -32,6 +32,10 @@ const NODE: usize = 256;
 const DEEPEST: u32 = 3;
 
 /// Calls, as long as there is input.
+///
+/// # Panics
+///
+/// When that does not hold.
 pub fn callbacks(input: &[u8]) {
     let ledger = Ledger::new();
     let mut source = Source { rest: input };
@@ -228,7 +232,7 @@ fn one_call(ledger: &Ledger, source: &mut Source<'_>, depth: u32) {
     let mut block = source.words(layout.end);
     let mut behind: Vec<Vec<u8>> = Vec::new();
     for (at, bytes) in &layout.pointers {
-        let pointer = if source.byte() % 8 == 0 {
+        let pointer = if source.byte().is_multiple_of(8) {
             ptr::null()
         } else {
             behind.push(source.words(*bytes));
@@ -325,7 +329,7 @@ fn one_resource(ledger: &Ledger, source: &mut Source<'_>) {
     let data = ResourceData {
         context: context_of(source.byte() % 4),
         resource_handle: ptr::null(),
-        resource_descriptor: if source.byte() % 4 == 0 {
+        resource_descriptor: if source.byte().is_multiple_of(4) {
             ptr::null()
         } else {
             (&raw const graph).cast()
