@@ -2,6 +2,7 @@
 //! CUPTI's, and what it asks of the operating system. A leak that was planted is then found or the
 //! check says why it cannot know, a body without one is never blamed, and nothing ends the process.
 
+mod allocator;
 mod bodies;
 mod foreign;
 mod system;
