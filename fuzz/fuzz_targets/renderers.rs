@@ -11,11 +11,11 @@ mod exit;
 mod fuzz;
 #[path = "../../cli/src/overview.rs"]
 mod overview;
+#[path = "../../cli/src/render/mod.rs"]
+mod render;
 #[path = "../../cli/src/run.rs"]
 mod run;
 #[path = "../../cli/src/verdicts.rs"]
 mod verdicts;
-#[path = "../../cli/src/render/mod.rs"]
-mod render;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::renderers(input));
