@@ -322,10 +322,10 @@ impl Model {
             Event::ReleaseBegan { key, caller }
         };
         let ticket = self.ledger.apply(&began).expect("a release has a ticket");
-        if let Some(object) = object.filter(|_| !meets) {
-            if !is_shared || object.references <= count {
-                self.lose(&object.made);
-            }
+        if let Some(object) = object.filter(|_| !meets)
+            && (!is_shared || object.references <= count)
+        {
+            self.lose(&object.made);
         }
         if succeeds && let Some(object) = self.objects.get_mut(&key) {
             object.references -= count;
