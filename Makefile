@@ -1,6 +1,6 @@
 # The project's tasks. `make ci` is what continuous integration runs.
 
-.PHONY: help lessons test lint doc orders features clients bench bundle ci
+.PHONY: help lessons test lint doc orders soak fuzz asan miri features clients bench bundle ci
 help:          ## lists the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 lessons:       ## the examples that are tests: reports, and what leads to them
@@ -14,6 +14,17 @@ doc:           ## the documentation, warnings refused
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 orders:        ## the ledger and the gate in many orders of their threads' steps; takes minutes
 	INTERLEAVINGS=200 cargo test --release -p gpu-leak-interleavings
+soak:          ## ten million calls on sixteen threads, three times; on the GPU, if there is one
+	SOAK_CALLS=10000000 cargo test --release -p gpu-leak-tests --test main -- soak::
+fuzz:          ## each fuzz target for FUZZ_SECONDS; needs nightly and cargo-fuzz
+	cd fuzz && for target in $$(cargo +nightly fuzz list); do \
+		mkdir -p corpus/$$target && cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- \
+			-max_total_time=$(or $(FUZZ_SECONDS),150) -detect_leaks=0 -timeout=20 || exit 1; done
+asan:          ## the suite on the stand-ins under an address sanitizer; needs nightly
+	scripts/asan
+miri:          ## decoding and the ledger under Miri; needs nightly with its component
+	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" cargo +nightly miri test -p gpu-leak-check --lib -- \
+		capture::cupti::decode capture::cupti::array ledger::apply::tests --skip while_a_record_is_released
 bench:         ## what the harness costs; needs a GPU
 	cargo bench -p gpu-leak-tests --bench '*'
 features:      ## that checks change nothing of the CUDA layer below candle and burn; builds nothing

@@ -12,6 +12,8 @@ mod every_test;
 mod exec;
 mod exit;
 mod explain;
+#[cfg(test)]
+mod fuzz;
 mod library;
 mod overview;
 mod passing;

@@ -6,6 +6,10 @@ pub mod __bench;
 #[doc(hidden)]
 #[path = "command.rs"]
 pub mod __command;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+#[path = "fuzz.rs"]
+pub mod __fuzz;
 #[doc(hidden)]
 #[path = "inject.rs"]
 pub mod __inject;

@@ -6,6 +6,8 @@ mod allow;
 mod args;
 mod attributes;
 mod expand;
+#[cfg(test)]
+mod fuzz;
 mod inherit;
 mod input;
 mod module;

@@ -7,7 +7,7 @@ mod figures;
 mod model;
 mod streams;
 mod suite;
-mod threads;
+pub(crate) mod threads;
 mod watched;
 
 use gpu_leak_kernels::cuda::CudaConfig;

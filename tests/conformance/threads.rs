@@ -11,7 +11,7 @@ use gpu_leak_tests::random::Random;
 /// Each thread takes and drops buffers of all sizes, and sends some to its neighbour to be dropped
 /// there. Where the host can reach them, each is marked and looked at again: two owners of one
 /// address would see each other's mark.
-pub(super) fn hammer(device: &Device, threads: u8, steps: usize) {
+pub(crate) fn hammer(device: &Device, threads: u8, steps: usize) {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| mpsc::channel()).unzip();
     let mut neighbours = senders;
     neighbours.rotate_left(1);

@@ -14,7 +14,7 @@ use gpu_leak_tests::fake::{Control, Fake};
 use crate::kinds::planted::memory::{free, free_async};
 use crate::kinds::planted::{Pointer, context};
 
-mod take;
+pub(crate) mod take;
 use take::{linear, stream_ordered};
 
 const THREADS: usize = 4;

@@ -6,12 +6,12 @@ use cudarc::driver::result::{self, stream};
 
 use crate::kinds::planted::Pointer;
 
-pub(super) fn linear(bytes: usize) -> Pointer {
+pub(crate) fn linear(bytes: usize) -> Pointer {
     // SAFETY: the caller made a context current.
     unsafe { result::malloc_sync(bytes) }.expect("memory")
 }
 
-pub(super) fn stream_ordered(bytes: usize) -> Pointer {
+pub(crate) fn stream_ordered(bytes: usize) -> Pointer {
     // SAFETY: the null stream always exists.
     unsafe { result::malloc_async(stream::null(), bytes) }.expect("memory")
 }

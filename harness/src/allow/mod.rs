@@ -1,6 +1,8 @@
 //! What may stay: entries of the attribute and of the configuration file, and what they match.
 
 mod date;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod inlined;
 mod told;
 

@@ -55,6 +55,7 @@ pub(crate) fn conclude(
     let mut findings: Vec<Finding> = compare(first, second, names)
         .iter()
         .filter(|confirmed| !(lost && may_be_gone(&confirmed.held)))
+        .filter(|confirmed| !is_kept_by_broken(&confirmed.held, first))
         .map(|confirmed| finding(confirmed, Some(first), names))
         .collect();
     let again = second.filter(|second| second.as_expected);
@@ -85,7 +86,8 @@ pub(crate) fn conclude_rounds(
     let grown = rounds
         .grown
         .iter()
-        .filter(|grown| !(lost && may_be_gone(&grown.held)));
+        .filter(|grown| !(lost && may_be_gone(&grown.held)))
+        .filter(|grown| !is_kept_by_broken(&grown.held, &rounds.first));
     let grown = grown.map(|grown| Finding {
         verdict: Verdict::Grew,
         rounds: grown
@@ -202,6 +204,15 @@ fn notes(first: &Measured, second: Option<&Measured>) -> Vec<String> {
 
 fn is_lost(blindness: Option<&Blindness>) -> bool {
     blindness.is_some_and(|blindness| blindness.verdict == Verdict::Inconclusive)
+}
+
+/// Whether this is the reserve of a pool that could not be emptied: in a broken context nothing
+/// can be waited for, and what was freed in a stream's order is not free yet.
+fn is_kept_by_broken(held: &Held, run: &Measured) -> bool {
+    let broken = run.poisoned_inside.or(run.poisoned_before);
+    matches!(held.key.what, What::Reserve(_))
+        && held.key.layer == Layer::DRIVER
+        && broken.is_some_and(|broken| broken.place == held.key.place)
 }
 
 /// Whether what is held may have been freed unseen after the tracer was lost.
@@ -369,6 +380,11 @@ fn reason(
     }
     if let Some(blindness) = blindness {
         return Some((blindness.verdict, blindness.reason.clone()));
+    }
+    if let Some(poisoned) = &first.poisoned_inside
+        && first.held.iter().any(|held| is_kept_by_broken(held, first))
+    {
+        return Some((Verdict::Inconclusive, poisoned_reason(poisoned, names)));
     }
     uncovered::reason(&first.uncovered).map(|reason| (Verdict::Inconclusive, reason))
 }

@@ -12,6 +12,8 @@ mod entry;
 mod expect;
 mod family;
 mod figures;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod gate;
 mod here;
 mod hooks;

@@ -43,7 +43,7 @@ pub(super) fn told_of(path: &Path, Wrong { line, what }: &Wrong) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, sentence)
 }
 
-fn judge(recording: &[u8], allowed: &[Entry]) -> Result<Replay, Wrong> {
+pub(super) fn judge(recording: &[u8], allowed: &[Entry]) -> Result<Replay, Wrong> {
     let ledger = Ledger::new();
     let mut checks = Checks::new(&ledger, allowed);
     let source = events::replay(recording, &ledger, |heard| match heard {

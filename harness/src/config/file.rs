@@ -113,11 +113,16 @@ impl File {
     pub(super) fn read(path: &Path, shown: &str) -> Result<(Self, Vec<Entry>), String> {
         let text =
             fs::read_to_string(path).map_err(|why| format!("{shown} cannot be read: {why}"))?;
-        let file = Self::parse(&text).map_err(|(at, what)| {
-            let (line, column) = place(&text, at);
+        Self::of_text(&text, shown)
+    }
+
+    /// As [`Self::read`], of a file that was read.
+    pub(super) fn of_text(text: &str, shown: &str) -> Result<(Self, Vec<Entry>), String> {
+        let file = Self::parse(text).map_err(|(at, what)| {
+            let (line, column) = place(text, at);
             format!("{shown}:{line}:{column}: {what}")
         })?;
-        let allowed = file.allowed(&text, shown);
+        let allowed = file.allowed(text, shown);
         Ok((file, allowed))
     }
 

@@ -5,6 +5,8 @@
 
 mod file;
 mod find;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod variables;
 mod word;
 

@@ -39,8 +39,8 @@ pub struct Ledger {
     /// How many watches there are.
     watching: AtomicUsize,
     /// Keys of addresses the ledger did not know and a call freed with success while some other
-    /// release of them may be in flight, with the moment: see [`Self::put_back`].
-    freed_unknown: Mutex<FxHashMap<Key, u64>>,
+    /// release of them may be in flight: see [`Self::put_back`].
+    freed_unknown: Mutex<FxHashMap<Key, FreedUnknown>>,
     shared: Shared,
     /// Whether any graph has to do with memory: launches are frequent, and few do.
     knows_graph_memory: AtomicBool,
@@ -66,6 +66,15 @@ pub struct Returned {
     pub count: u64,
     /// How many bytes.
     pub bytes: u64,
+}
+
+/// A release, or several, of an address that the ledger did not know when it began.
+#[derive(Clone, Copy, Debug)]
+struct FreedUnknown {
+    /// When the last of them began: what was made later is not what it freed.
+    began: u64,
+    /// When the last of them ended.
+    ended: u64,
 }
 
 /// What an open scope has freed of what was there before it.
@@ -346,21 +355,26 @@ impl Ledger {
     ///
     /// One exception: two threads free the same address at once. One takes the record out and
     /// fails; the other finds nothing and succeeds. The record is then gone, whichever of the two
-    /// ends first: see [`Self::freed_unknown`].
+    /// ends first: see [`Self::freed_unknown`]. Nor does it come back where the address has been
+    /// handed out anew before either of them ends.
     fn put_back(&self, ticket: Ticket, record: Record) -> Option<Record> {
         let freed = self.lock_freed_unknown();
-        if was_freed_since(&freed, ticket, &record.key()) {
+        if was_freed_since(&freed, ticket, &record.key(), record.sequence) {
             return None;
         }
-        self.insert_again(record);
-        (!self.end_if_too_late(&record)).then_some(record)
+        (self.insert_again(record) && !self.end_if_too_late(&record)).then_some(record)
     }
 
-    fn insert_again(&self, record: Record) {
+    /// Whether its place was free.
+    fn insert_again(&self, record: Record) -> bool {
         // Counted first, as in `created`.
         self.count_again(&record);
         self.meters.took_back(&record);
-        self.table.insert(record);
+        let is_there = self.table.insert_where_free(record);
+        if !is_there {
+            self.forget(&record);
+        }
+        is_there
     }
 
     /// A release of an address that the ledger did not know when it began has succeeded.
@@ -378,10 +392,12 @@ impl Ledger {
         if freed.len() == 64 {
             freed.clear();
         }
-        freed.insert(key, now);
+        let known = freed.get(&key).map_or(0, |known| known.began);
+        let began = known.max(moment(ticket));
+        freed.insert(key, FreedUnknown { began, ended: now });
     }
 
-    fn lock_freed_unknown(&self) -> MutexGuard<'_, FxHashMap<Key, u64>> {
+    fn lock_freed_unknown(&self) -> MutexGuard<'_, FxHashMap<Key, FreedUnknown>> {
         self.freed_unknown
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -412,9 +428,16 @@ impl Ledger {
     }
 }
 
-/// Whether an unknown `key` was freed after the release with this ticket began.
-fn was_freed_since(freed: &FxHashMap<Key, u64>, ticket: Ticket, key: &Key) -> bool {
-    freed.get(key).is_some_and(|freed| *freed > moment(ticket))
+/// Whether what was made at the moment `made` was freed under `key`, by a call that did not find
+/// it, after the release with this ticket began.
+fn was_freed_since(
+    freed: &FxHashMap<Key, FreedUnknown>,
+    ticket: Ticket,
+    key: &Key,
+    made: u64,
+) -> bool {
+    let freed = freed.get(key);
+    freed.is_some_and(|freed| freed.ended > moment(ticket) && made < freed.began)
 }
 
 impl Default for Ledger {
@@ -424,6 +447,8 @@ impl Default for Ledger {
 }
 
 mod contexts;
+#[cfg(any(test, fuzzing))]
+mod figures;
 mod graphs;
 mod handover;
 mod reading;
@@ -431,5 +456,7 @@ mod shared;
 
 pub use handover::HandedOver;
 
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests;

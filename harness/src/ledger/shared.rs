@@ -229,6 +229,21 @@ impl State {
         outcome
     }
 
+    /// When the oldest was made of what the call with this ticket gives back.
+    pub(super) fn taken_since(&self, ticket: Ticket) -> Option<u64> {
+        let oldest = |taken: &[Taken]| taken.iter().map(|taken| taken.record.sequence).min();
+        match self.in_flight.get(&ticket)? {
+            InFlight::Physical(dropped) => dropped
+                .iter()
+                .map(|dropped| dropped.taken.record.sequence)
+                .min(),
+            InFlight::Counted(taken) => Some(taken.record.sequence),
+            InFlight::OfGraph(_, taken) => taken.as_ref().map(|taken| taken.record.sequence),
+            InFlight::Graph(_, _, taken) => oldest(taken),
+            InFlight::Launch(..) => None,
+        }
+    }
+
     /// The call with this ticket has failed: its holds are there as before.
     pub(super) fn put_back(&mut self, ticket: Ticket, changes: &mut Vec<Change>) -> Outcome {
         let mut outcome = Outcome::default();

@@ -66,6 +66,16 @@ impl Table {
         (record, shard.records.insert(*key, record))
     }
 
+    /// Enters `record` unless its key has another one; whether it did.
+    pub(super) fn insert_where_free(&self, record: Record) -> bool {
+        let mut shard = self.shard(&record.key()).lock();
+        let is_free = !shard.records.contains_key(&record.key());
+        if is_free {
+            shard.records.insert(record.key(), record);
+        }
+        is_free
+    }
+
     /// Takes the record under `key` out.
     pub(super) fn take(&self, key: &Key) -> Option<Record> {
         self.shard(key).lock().records.remove(key)

@@ -2,6 +2,7 @@
 
 use super::escape;
 use super::model::{Finding, Report, Verdict};
+use crate::judge::total;
 use crate::ledger::{Kind, Place};
 use crate::units::{exact_size, noun, quantity};
 
@@ -84,8 +85,8 @@ fn amounts(findings: &[&Finding]) -> String {
         let same = |amount: &&mut Amount| (amount.sort, amount.place) == (sort, finding.place);
         match amounts.iter_mut().find(same) {
             Some(amount) => {
-                amount.count += finding.count;
-                amount.bytes += finding.bytes;
+                amount.count = amount.count.saturating_add(finding.count);
+                amount.bytes = amount.bytes.saturating_add(finding.bytes);
             }
             None => amounts.push(Amount {
                 sort,
@@ -130,7 +131,7 @@ impl Amount {
 
 /// `1 free returned CUDA_ERROR_INVALID_VALUE (1)`
 fn failures(findings: &[&Finding]) -> String {
-    let frees = quantity(findings.iter().map(|finding| finding.count).sum(), "free");
+    let frees = quantity(total(findings.iter().map(|finding| finding.count)), "free");
     let failed = findings.iter().find_map(|finding| finding.failed.as_ref());
     match failed {
         Some(failed) => format!(

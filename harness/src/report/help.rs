@@ -2,6 +2,7 @@
 
 use super::escape;
 use super::model::{Finding, Report, Verdict};
+use crate::judge::total;
 use crate::units::count;
 
 /// One sentence or two for each sort of finding in `report`, worst first.
@@ -117,10 +118,8 @@ fn largest_sum(report: &Report, verdict: Verdict) -> Option<u64> {
             .filter(move |finding| finding.verdict == verdict)
     };
     let sum = |(place, layer)| {
-        of_verdict()
-            .filter(|finding| (finding.place, finding.layer) == (place, layer))
-            .map(|finding| finding.bytes)
-            .sum()
+        let same = of_verdict().filter(|it| (it.place, it.layer) == (place, layer));
+        total(same.map(|finding| finding.bytes))
     };
     of_verdict()
         .map(|finding| sum((finding.place, finding.layer)))

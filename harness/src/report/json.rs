@@ -282,7 +282,7 @@ pub fn read(path: &Path) -> io::Result<RunFile> {
     }
 }
 
-fn parse(mut from: impl BufRead) -> io::Result<RunFile> {
+pub(super) fn parse(mut from: impl BufRead) -> io::Result<RunFile> {
     let mut file = RunFile::default();
     let mut line = Vec::new();
     while read_line(&mut from, &mut line)? {

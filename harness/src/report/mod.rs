@@ -8,6 +8,8 @@ pub(crate) mod allocators;
 pub mod escape;
 mod excerpt;
 mod finding;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod headline;
 mod help;
 mod holder;

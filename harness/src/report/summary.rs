@@ -36,8 +36,9 @@ struct Amount {
 
 impl Amount {
     fn add(&mut self, count: u64, bytes: u64) {
-        self.count += count;
-        self.bytes += bytes;
+        // A run file may name any number.
+        self.count = self.count.saturating_add(count);
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 }
 

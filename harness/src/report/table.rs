@@ -72,7 +72,8 @@ pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
         return Vec::new();
     }
     let difference = size_change(whole.baseline, whole.after);
-    let known: i64 = whole.parts.iter().map(|part| part.bytes).sum();
+    let parts = whole.parts.iter();
+    let known = parts.fold(0_i64, |sum, part| sum.saturating_add(part.bytes));
     let known = signed_size(known);
     let parts: Vec<_> = whole
         .parts

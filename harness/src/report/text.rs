@@ -7,6 +7,7 @@ use super::excerpt::Sources;
 use super::model::{DeviceTable, Report, Verdict};
 use super::style::Style;
 use super::{finding, help, table};
+use crate::judge::total;
 use crate::units::{exact_size, quantity};
 
 /// How many findings are told one by one.
@@ -114,7 +115,7 @@ fn write_rest(report: &Report, out: &mut dyn Write) -> fmt::Result {
     let Some(rest @ [_, ..]) = report.findings.get(TOLD..) else {
         return Ok(());
     };
-    let bytes = rest.iter().map(|finding| finding.bytes).sum();
+    let bytes = total(rest.iter().map(|finding| finding.bytes));
     let bytes = match bytes {
         0 => String::new(),
         bytes => format!(", {}", exact_size(bytes)),

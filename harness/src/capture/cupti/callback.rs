@@ -475,6 +475,8 @@ unsafe fn read_slot(data: &CallbackData) -> Option<u64> {
     (value & SLOT_MASK == IN_SLOT).then_some(value & !SLOT_MASK)
 }
 
+#[cfg(all(any(test, fuzzing), target_pointer_width = "64"))]
+pub(crate) mod fuzz;
 mod graphs;
 mod success;
 

@@ -48,6 +48,23 @@ impl Answer {
     }
 }
 
+/// What fuzzing has to know to make a block.
+#[cfg(any(test, fuzzing))]
+impl Value {
+    /// The first byte behind the field.
+    pub(super) const fn end(self) -> usize {
+        self.offset + if self.wide { 8 } else { 4 }
+    }
+}
+
+#[cfg(any(test, fuzzing))]
+impl Answer {
+    /// Where in its block the pointer lies, and the size of the answer.
+    pub(super) const fn pointer(self) -> (usize, usize) {
+        (self.offset, if self.wide { 8 } else { 4 })
+    }
+}
+
 /// `value!(Allocate.bytes)`: a field passed by value.
 macro_rules! value {
     ($block:ident . $field:ident) => {

@@ -28,6 +28,8 @@ mod tests;
 
 use std::sync::OnceLock;
 
+#[cfg(all(any(test, fuzzing), target_pointer_width = "64"))]
+pub(crate) use callback::fuzz;
 use subscriber::Moment;
 pub(crate) use subscriber::{Tracer, bad_override, candidates, watched};
 pub(crate) use unavailable::Unavailable;

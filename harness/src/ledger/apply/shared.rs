@@ -104,7 +104,8 @@ impl Ledger {
     fn holds_put_back(&self, ticket: Ticket, key: Key) -> Option<Record> {
         // Held until the holds are there again: see `freed_unknown`.
         let freed = self.lock_freed_unknown();
-        if was_freed_since(&freed, ticket, &key) {
+        let made = self.shared.lock().taken_since(ticket);
+        if made.is_some_and(|made| was_freed_since(&freed, ticket, &key, made)) {
             self.change(|state, _| state.commit(ticket));
             return None;
         }

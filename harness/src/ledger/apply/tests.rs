@@ -273,6 +273,35 @@ fn what_ends_with_its_context_is_its_maker_s_whoever_ends_the_context() {
     assert_eq!(owners, [SCOPE]);
 }
 
+/// Memory from before the harness listened is freed; its address is handed out anew, and what is
+/// there now cannot be freed. The end of the first free comes between.
+#[test]
+fn the_free_of_what_was_there_before_does_not_hide_a_free_that_fails() {
+    let world = World::new();
+    let earlier = world.begin_free(0x1000);
+    world.allocate(0x1000, 100);
+    let failing = world.begin_free(0x1000);
+    world.end_free(earlier, 0);
+    world.end_free(failing, FAILED);
+    assert_eq!(world.live(), [(0x1000, 100)]);
+    assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (100, 1));
+}
+
+/// Two threads free one address at once, and a third is given it before either call returns.
+#[test]
+fn an_address_freed_twice_and_handed_out_anew_keeps_its_new_record() {
+    let world = World::new();
+    world.allocate(0x1000, 100);
+    let failing = world.begin_free(0x1000);
+    let succeeding = world.begin_free(0x1000);
+    world.allocate(0x1000, 70);
+    world.end_free(failing, FAILED);
+    world.end_free(succeeding, 0);
+    assert_eq!(world.live(), [(0x1000, 70)]);
+    assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (70, 1));
+    world.0.assert_figures();
+}
+
 /// The driver ends the context between a call's work and its return on another thread.
 #[test]
 fn nothing_enters_a_context_that_has_ended() {

@@ -231,6 +231,18 @@ extern "C" fn fake_cuda_clear_faults() {
     *fault::plan() = fault::Plan::default();
 }
 
+/// Counts a call of the tracer library; what it is to fail with, or 0.
+///
+/// # Safety
+///
+/// `name` must be a C string.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fake_cuda_tracer_call(name: *const c_char) -> u32 {
+    // SAFETY: what this function's caller promises.
+    let planned = fault::planned(unsafe { text(name) });
+    planned.error.map_or(0, |error| error.0)
+}
+
 /// Breaks a context for good; 0, or the driver's error.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_poison(context: Handle) -> u32 {

@@ -30,6 +30,7 @@ pub(crate) struct Cuda {
     set_callback: unsafe extern "C" fn(Option<Hook>),
     context_info: unsafe extern "C" fn(u64, *mut u32, *mut u32) -> u32,
     tracer_faults: unsafe extern "C" fn(*mut Faults),
+    tracer_call: unsafe extern "C" fn(*const c_char) -> u32,
 }
 
 impl Cuda {
@@ -51,10 +52,11 @@ impl Cuda {
             let symbol = unsafe { libc::dlsym(library, name.as_ptr()) };
             (!symbol.is_null()).then_some(symbol)
         };
-        let (set_callback, context_info, tracer_faults) = (
+        let (set_callback, context_info, tracer_faults, tracer_call) = (
             symbol(c"fake_cuda_set_callback")?,
             symbol(c"fake_cuda_context_info")?,
             symbol(c"fake_cuda_tracer_faults")?,
+            symbol(c"fake_cuda_tracer_call")?,
         );
         // SAFETY: these names are the stand-in's own, and it gives them exactly these signatures.
         unsafe {
@@ -69,6 +71,10 @@ impl Cuda {
                 tracer_faults: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut Faults)>(
                     tracer_faults,
                 ),
+                tracer_call: std::mem::transmute::<
+                    *mut c_void,
+                    unsafe extern "C" fn(*const c_char) -> u32,
+                >(tracer_call),
             })
         }
     }
@@ -84,6 +90,13 @@ impl Cuda {
         // SAFETY: both out pointers are locals.
         let code = unsafe { (self.context_info)(context, &raw mut device, &raw mut uid) };
         (code == 0).then_some((device, uid))
+    }
+
+    /// Counts a call of this library's; what it is to fail with, if it is.
+    pub(crate) fn call(&self, name: &CStr) -> Option<u32> {
+        // SAFETY: a C string that outlives the call.
+        let code = unsafe { (self.tracer_call)(name.as_ptr()) };
+        (code != 0).then_some(code)
     }
 
     pub(crate) fn faults(&self) -> Faults {

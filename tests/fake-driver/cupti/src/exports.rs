@@ -23,14 +23,25 @@ unsafe fn put<T>(out: *mut T, value: T) -> u32 {
     SUCCESS
 }
 
+/// What a call is to fail with instead of doing anything.
+fn planned(name: &CStr) -> Option<u32> {
+    Cuda::get().and_then(|cuda| cuda.call(name))
+}
+
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuptiGetVersion(version: *mut u32) -> u32 {
+    if let Some(code) = planned(c"cuptiGetVersion") {
+        return code;
+    }
     // SAFETY: as the header has it.
     unsafe { put(version, subscriber::version()) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuptiGetResultString(code: u32, text: *mut *const c_char) -> u32 {
+    if let Some(code) = planned(c"cuptiGetResultString") {
+        return code;
+    }
     match result::name(code) {
         // SAFETY: as the header has it.
         Some(name) => unsafe { put(text, name.as_ptr()) },
@@ -44,6 +55,9 @@ unsafe extern "C" fn cuptiSubscribe(
     callback: Option<Callback>,
     userdata: *mut c_void,
 ) -> u32 {
+    if let Some(code) = planned(c"cuptiSubscribe") {
+        return code;
+    }
     let Some(callback) = callback.filter(|_| !handle.is_null()) else {
         return INVALID_PARAMETER;
     };
@@ -76,6 +90,9 @@ unsafe extern "C" fn cuptiSubscribe_v2(
     userdata: *mut c_void,
     params: *const SubscriberParams,
 ) -> u32 {
+    if let Some(code) = planned(c"cuptiSubscribe_v2") {
+        return code;
+    }
     let Some(callback) = callback.filter(|_| !handle.is_null() && !params.is_null()) else {
         return INVALID_PARAMETER;
     };
@@ -122,6 +139,9 @@ unsafe extern "C" fn cuptiSubscribe_v2(
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiUnsubscribe(handle: usize) -> u32 {
+    if let Some(code) = planned(c"cuptiUnsubscribe") {
+        return code;
+    }
     if subscriber::unsubscribe(handle) {
         SUCCESS
     } else {
@@ -131,6 +151,9 @@ extern "C" fn cuptiUnsubscribe(handle: usize) -> u32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuptiEnableCallback(enable: u32, handle: usize, domain: u32, cbid: u32) -> u32 {
+    if let Some(code) = planned(c"cuptiEnableCallback") {
+        return code;
+    }
     let Some(subscriber) = subscriber::find(handle) else {
         return INVALID_PARAMETER;
     };
@@ -162,6 +185,9 @@ unsafe extern "C" fn cuptiGetCallbackState(
     domain: u32,
     cbid: u32,
 ) -> u32 {
+    if let Some(code) = planned(c"cuptiGetCallbackState") {
+        return code;
+    }
     let Some(subscriber) = subscriber::find(handle) else {
         return INVALID_PARAMETER;
     };
@@ -175,6 +201,9 @@ unsafe extern "C" fn cuptiGetCallbackState(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuptiGetDeviceId(context: u64, device: *mut u32) -> u32 {
+    if let Some(code) = planned(c"cuptiGetDeviceId") {
+        return code;
+    }
     match Cuda::get().and_then(|cuda| cuda.context_info(context)) {
         // SAFETY: as the header has it.
         Some((found, _)) => unsafe { put(device, found) },

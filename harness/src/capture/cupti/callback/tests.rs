@@ -124,10 +124,10 @@ fn a_node_created_inside_the_call_means_a_capture_and_one_before_it_does_not() {
     assert_eq!(kinds(&ledger), []);
     call(&ledger, ALLOCATE_ASYNC, &params, 0, || ());
     assert_eq!(kinds(&ledger), [Kind::StreamOrdered]);
-    call(&ledger, FREE_ASYNC, &pointer, 0, node);
+    call(&ledger, FREE_ASYNC, &[pointer, 0], 0, node);
     assert_eq!(kinds(&ledger), [Kind::StreamOrdered]);
     assert_eq!(anomalies(&ledger), []);
-    call(&ledger, FREE_ASYNC, &pointer, 0, || ());
+    call(&ledger, FREE_ASYNC, &[pointer, 0], 0, || ());
     assert_eq!(kinds(&ledger), []);
 }
 

@@ -1,0 +1,72 @@
+//! What fuzzing throws at the renderers: a run file of any content comes out as text, as XML that
+//! parses, and as a page with no more markup than its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::arguments::Format;
+use crate::overview::Overview;
+use crate::render::{Rendering, render};
+use crate::run::Run;
+
+/// A run file, in every format.
+pub(crate) fn renderers(input: &[u8]) {
+    let folder = std::env::temp_dir().join(format!("gpu-leak-renderers-{}", std::process::id()));
+    let file = folder.join("train-1.jsonl");
+    fs::create_dir_all(&folder).expect("a folder for the run");
+    fs::write(&file, input).expect("a run file");
+    let run = read(&file);
+    let shown = |format, run: &Run| {
+        let how = Rendering {
+            width: 80,
+            root: "/nowhere".into(),
+        };
+        let bytes = render(format, run, &Overview::of(run), &how).expect("a rendering");
+        String::from_utf8(bytes).unwrap_or_default()
+    };
+    for format in [
+        Format::Text,
+        Format::Junit,
+        Format::Markdown,
+        Format::Github,
+        Format::Csv,
+        Format::Folded,
+        Format::Flamegraph,
+        Format::Html,
+    ] {
+        let text = shown(format, &run);
+        let commands = |c: char| c.is_control() && c != '\n';
+        assert!(!text.contains(commands), "{format:?}: {text:?}");
+    }
+    // A pickle is bytes, and is none only of what no pickle can hold.
+    shown(Format::Snapshot, &run);
+    for format in [Format::Junit, Format::Flamegraph] {
+        let xml = shown(format, &run);
+        let allowed = roxmltree::ParsingOptions {
+            allow_dtd: true,
+            ..Default::default()
+        };
+        roxmltree::Document::parse_with_options(&xml, allowed)
+            .unwrap_or_else(|why| panic!("{format:?}: {why}: {xml}"));
+    }
+    let page = shown(Format::Html, &run).to_lowercase();
+    let empty = shown(Format::Html, &Run::default()).to_lowercase();
+    for markup in ["<script", "<img", "<iframe", "<style"] {
+        let count = |page: &str| page.matches(markup).count();
+        assert_eq!(count(&page), count(&empty), "{markup}: {page}");
+    }
+    let _ = fs::remove_dir_all(&folder);
+}
+
+fn read(file: &Path) -> Run {
+    let files: [PathBuf; 1] = [file.to_owned()];
+    Run::read(&files).unwrap_or_else(|why| panic!("{}", why.what))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn no_run_file_makes_a_panic_or_opens_anything_in_markup() {
+        gpu_leak_mutations::each("renderers", 1_500, super::renderers);
+    }
+}

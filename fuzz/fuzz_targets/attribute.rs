@@ -1,0 +1,32 @@
+//! The library of a procedural macro cannot be linked to: its files are compiled here once more.
+
+#![no_main]
+
+#[path = "../../macros/src/allow.rs"]
+mod allow;
+#[path = "../../macros/src/args.rs"]
+mod args;
+#[path = "../../macros/src/attributes.rs"]
+mod attributes;
+#[path = "../../macros/src/expand.rs"]
+mod expand;
+#[path = "../../macros/src/fuzz.rs"]
+mod fuzz;
+#[path = "../../macros/src/inherit.rs"]
+mod inherit;
+#[path = "../../macros/src/input.rs"]
+mod input;
+#[path = "../../macros/src/module.rs"]
+mod module;
+#[path = "../../macros/src/pairs.rs"]
+mod pairs;
+#[path = "../../macros/src/paths.rs"]
+mod paths;
+#[path = "../../macros/src/requeue.rs"]
+mod requeue;
+#[path = "../../macros/src/should_panic.rs"]
+mod should_panic;
+#[path = "../../macros/src/warmup.rs"]
+mod warmup;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::attribute(input));

@@ -1,0 +1,63 @@
+//! Entries of any content, against stacks of any names: see [`crate::__fuzz`].
+
+use super::{Date, Entry, Pattern, Told, settle};
+use crate::judge;
+use crate::report::fuzz::leak;
+use crate::report::model::Verdict;
+
+/// A pattern as an attribute has it, a reason, and the names of a stack, a line each.
+///
+/// # Panics
+///
+/// When that does not hold.
+pub fn patterns(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let mut lines = text.lines();
+    let (word, pattern) = lines
+        .next()
+        .and_then(|line| line.split_once(':'))
+        .unwrap_or_default();
+    let reason = lines.next().unwrap_or_default().to_owned();
+    let findings: Vec<_> = lines.map(|name| leak(&[name])).collect();
+    let Ok(matches) = Pattern::new(word, pattern) else {
+        return;
+    };
+    let entry = Entry {
+        matches,
+        kind: None,
+        up_to: None,
+        reason,
+        owner: None,
+        until: None,
+        stands_in: "gpu-leak-check.toml:12".to_owned(),
+    };
+    let today = Date::new(2026, 6, 1);
+    for until in [None, Some(Date::new(2000, 1, 1))] {
+        let mut allowed = findings.clone();
+        let entry = Entry {
+            until,
+            ..entry.clone()
+        };
+        let expired = settle(&[entry], today, &mut allowed);
+        let notes = || allowed.iter().flat_map(|finding| &finding.notes);
+        for note in notes() {
+            let told = Told::of(note).expect("a note that says by what");
+            assert_eq!(told.stands_in, "gpu-leak-check.toml:12", "{note}");
+        }
+        let are_allowed = allowed
+            .iter()
+            .filter(|finding| finding.verdict == Verdict::Allowed);
+        assert_eq!(are_allowed.count(), notes().count());
+        assert_eq!(
+            expired.len(),
+            usize::from(until.is_some() && notes().next().is_some())
+        );
+        let bytes = |all: &[_]| {
+            judge::total(
+                all.iter()
+                    .map(|finding: &crate::report::model::Finding| finding.bytes),
+            )
+        };
+        assert_eq!(bytes(&allowed), bytes(&findings));
+    }
+}

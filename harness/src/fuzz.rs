@@ -1,0 +1,84 @@
+//! What fuzzing throws at the inside: a function a target, which panics when something that must
+//! hold does not. Not in the library: only its own tests and the targets of `fuzz/` have it.
+
+pub use crate::allow::fuzz::patterns;
+#[cfg(target_pointer_width = "64")]
+pub use crate::capture::cupti::fuzz::callbacks;
+pub use crate::check::fuzz::recording;
+pub use crate::config::fuzz::{config, variables};
+pub use crate::report::fuzz::{run_file, sites};
+
+/// Sizes and times in quotes: what is taken can be written again and is the same.
+///
+/// # Panics
+///
+/// When that does not hold.
+pub fn units(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    if let Ok(bytes) = gpu_leak_check_units::bytes(&text) {
+        assert_eq!(
+            gpu_leak_check_units::bytes(&format!("{bytes} B")),
+            Ok(bytes)
+        );
+    }
+    if let Ok(time) = gpu_leak_check_units::milliseconds(&text) {
+        assert_eq!(
+            gpu_leak_check_units::milliseconds(&format!("{time}ms")),
+            Ok(time)
+        );
+    }
+}
+
+/// That nothing in `text` could command a terminal or turn a line around.
+pub(crate) fn is_fit_to_print(text: &str) -> bool {
+    text.chars().all(|character| {
+        character == '\n'
+            || !(character.is_control() || matches!(character, '\u{202a}'..='\u{202e}'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_leak_mutations::each;
+
+    #[test]
+    fn no_size_or_time_is_read_as_another() {
+        each("units", 20_000, super::units);
+    }
+
+    #[test]
+    fn no_configuration_file_makes_a_panic_and_every_mistake_has_its_place() {
+        each("config", 4_000, super::config);
+    }
+
+    #[test]
+    fn no_variable_makes_a_panic_and_every_mistake_names_it() {
+        each("variables", 10_000, super::variables);
+    }
+
+    #[test]
+    fn no_pattern_makes_a_panic_and_no_note_hides_its_entry() {
+        each("patterns", 10_000, super::patterns);
+    }
+
+    #[test]
+    fn no_recording_makes_a_panic_and_each_is_judged_the_same_twice() {
+        each("recording", 400, super::recording);
+    }
+
+    #[test]
+    fn no_run_file_makes_a_panic_and_none_commands_the_terminal() {
+        each("run_file", 1_500, super::run_file);
+    }
+
+    #[test]
+    fn no_stack_makes_a_panic_when_it_is_trimmed() {
+        each("sites", 4_000, super::sites);
+    }
+
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn no_order_of_callbacks_is_read_past_its_blocks() {
+        each("callbacks", 4_000, super::callbacks);
+    }
+}

@@ -1,0 +1,537 @@
+//! Random programs, and a model that keeps what the driver itself would know: each object once,
+//! gone from the moment its release took effect, whatever the callbacks still have to tell.
+
+use std::collections::BTreeMap;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::super::event::{
+    Caller, ContextEnd, ContextUid, Creation, Event, Key, ScopeId, Space, StackId, ThreadNumber,
+    Ticket,
+};
+use super::super::lifetime::dies_with_context;
+use super::super::{Kind, Layer, Ledger, Place};
+
+/// Few enough that addresses are issued again and calls meet on one object.
+const ADDRESSES: u64 = 5;
+const CONTEXTS: u32 = 3;
+/// Scopes have their numbers once; every second shares its slot with one before.
+const SCOPES: u32 = 4;
+const SLOTS: u32 = 4096;
+
+/// What is made: of each manner of ending with a context, with and without bytes, shared or not.
+const KINDS: [(Kind, Space); 7] = [
+    (Kind::Linear, Space::DevicePointer),
+    (Kind::StreamOrdered, Space::DevicePointer),
+    (Kind::Pinned, Space::HostPointer),
+    (Kind::Stream, Space::Handle(Kind::Stream)),
+    (Kind::Pool, Space::Handle(Kind::Pool)),
+    (Kind::UserObject, Space::Handle(Kind::UserObject)),
+    (Kind::Block, Space::Observed(Layer::DRIVER)),
+];
+
+const FAILED: u32 = 1;
+const DEINITIALIZED: u32 = 4;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Address, kind, bytes, context; who.
+    Create(u64, usize, u64, u32, Who),
+    CreationFails(usize, u64, Who),
+    Retain(u64, u64),
+    /// Begins a release of what is there, or of nothing: its fate, how many references.
+    Begin(u64, usize, Fate, u64, Who),
+    /// Ends one that began.
+    End(usize),
+    EndContext(u32),
+    Open(u32),
+    Close(u32),
+    RestartPeaks,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Who {
+    thread: u32,
+    scope: u32,
+}
+
+/// How a release ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Succeeds,
+    ShutsDown,
+    Fails,
+    IsCaptured,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let address = 0..ADDRESSES;
+    let kind = 0..KINDS.len();
+    let bytes = prop_oneof![8 => 1..5000_u64, 1 => Just(0), 1 => Just(u64::MAX / 2)];
+    let context = 0..CONTEXTS;
+    let who = (0..20_u32, 0..=SCOPES).prop_map(|(thread, scope)| Who { thread, scope });
+    let fate = prop_oneof![
+        5 => Just(Fate::Succeeds),
+        1 => Just(Fate::ShutsDown),
+        3 => Just(Fate::Fails),
+        1 => Just(Fate::IsCaptured),
+    ];
+    prop_oneof![
+        8 => (address.clone(), kind.clone(), bytes.clone(), context.clone(), who.clone())
+            .prop_map(|(at, kind, bytes, context, who)| Step::Create(at, kind, bytes, context, who)),
+        1 => (kind.clone(), bytes, who.clone())
+            .prop_map(|(kind, bytes, who)| Step::CreationFails(kind, bytes, who)),
+        2 => (address.clone(), 1..4_u64).prop_map(|(at, count)| Step::Retain(at, count)),
+        8 => (address, kind, fate, 1..4_u64, who)
+            .prop_map(|(at, kind, fate, count, who)| Step::Begin(at, kind, fate, count, who)),
+        7 => any::<usize>().prop_map(Step::End),
+        1 => context.prop_map(Step::EndContext),
+        2 => (1..=SCOPES).prop_map(Step::Open),
+        1 => (1..=SCOPES).prop_map(Step::Close),
+        1 => Just(Step::RestartPeaks),
+    ]
+}
+
+/// What the driver has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Object {
+    made: Creation,
+    /// In the order of creation: an address that is issued again is another object.
+    number: u64,
+    references: u64,
+}
+
+/// A release that began.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    ticket: Ticket,
+    key: Key,
+    fate: Fate,
+    /// Whether the driver freed something that the ledger was told of.
+    found: Option<Object>,
+    count: u64,
+    caller: Caller,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Returned {
+    since: u64,
+    count: u64,
+    bytes: u64,
+}
+
+struct Model {
+    ledger: Ledger,
+    objects: BTreeMap<Key, Object>,
+    flights: Vec<Flight>,
+    numbers: u64,
+    ended: Vec<u32>,
+    open: BTreeMap<u32, Returned>,
+    used: Vec<u32>,
+    unowned: u64,
+    unknown: u64,
+    /// Whether two calls met on one object: figures may then have been higher for a moment.
+    met: bool,
+    live: BTreeMap<Place, u64>,
+    peaks: BTreeMap<Place, u64>,
+}
+
+fn place_of(kind: Kind, context: u32) -> Place {
+    match kind {
+        Kind::Pinned => Place::HOST,
+        _ => Place::cuda(context as usize % 2),
+    }
+}
+
+/// Every second number has the slot of the one before.
+fn number_of(scope: u32) -> u32 {
+    match scope {
+        0 => 0,
+        scope => scope.div_ceil(2) + (scope % 2) * SLOTS,
+    }
+}
+
+impl Model {
+    fn new() -> Self {
+        let ledger = Ledger::new();
+        for context in 0..CONTEXTS {
+            ledger.apply(&Event::ContextCreated {
+                context: ContextUid(context + 1),
+                handle: u64::from(context) + 0x100,
+                place: Place::cuda(context as usize % 2),
+            });
+        }
+        Self {
+            ledger,
+            objects: BTreeMap::new(),
+            flights: Vec::new(),
+            numbers: 0,
+            ended: Vec::new(),
+            open: BTreeMap::new(),
+            used: Vec::new(),
+            unowned: 0,
+            unknown: 0,
+            met: false,
+            live: BTreeMap::new(),
+            peaks: BTreeMap::new(),
+        }
+    }
+
+    /// Nobody works for a scope that is still to come.
+    fn caller(&self, who: Who) -> Caller {
+        let scope = number_of(who.scope);
+        Caller {
+            thread: ThreadNumber(who.thread),
+            scope: ScopeId(if self.used.contains(&scope) { scope } else { 0 }),
+            stack: StackId::default(),
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.numbers += 1;
+        self.numbers
+    }
+
+    fn gain(&mut self, made: &Creation) {
+        if !made.kind.is_handle() {
+            let live = self.live.entry(made.place).or_default();
+            *live = live.wrapping_add(made.bytes);
+            let peak = self.peaks.entry(made.place).or_default();
+            *peak = (*peak).max(*live);
+        }
+    }
+
+    fn lose(&mut self, made: &Creation) {
+        if !made.kind.is_handle() {
+            let live = self.live.entry(made.place).or_default();
+            *live = live.wrapping_sub(made.bytes);
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Create(at, kind, bytes, context, who) => {
+                let caller = self.caller(who);
+                self.create(at, kind, bytes, context, caller);
+            }
+            Step::CreationFails(kind, bytes, who) => {
+                self.ledger.apply(&Event::CreationFailed {
+                    kind: KINDS[kind].0,
+                    bytes,
+                    error: 2,
+                    caller: self.caller(who),
+                });
+            }
+            Step::Retain(at, count) => {
+                let key = key(KINDS[5].1, at);
+                // While a release of the last reference is under way, this is the program's mistake.
+                let is_held = !self.flights.iter().any(|flight| flight.key == key);
+                if let Some(object) = self.objects.get_mut(&key).filter(|_| is_held) {
+                    object.references += count;
+                    self.ledger.apply(&Event::Retained { key, count });
+                }
+            }
+            Step::Begin(at, kind, fate, count, who) => {
+                let caller = self.caller(who);
+                self.begin(key(KINDS[kind].1, at), fate, count, caller);
+            }
+            Step::End(which) if !self.flights.is_empty() => {
+                let which = which % self.flights.len();
+                self.end(which);
+            }
+            Step::End(_) => {}
+            Step::EndContext(context) => self.end_context(context),
+            Step::Open(scope) => self.open(scope),
+            Step::Close(scope) => self.close(scope),
+            Step::RestartPeaks => {
+                self.ledger.counters().restart_peaks();
+                self.peaks.clone_from(&self.live);
+            }
+        }
+    }
+
+    fn create(&mut self, at: u64, kind: usize, bytes: u64, context: u32, caller: Caller) {
+        let (kind, space) = KINDS[kind];
+        let key = key(space, at);
+        if self.objects.contains_key(&key) {
+            // The driver hands out what is free.
+            return;
+        }
+        self.met |= self.flights.iter().any(|flight| flight.key == key);
+        let made = Creation {
+            key,
+            kind,
+            layer: Layer::DRIVER,
+            place: place_of(kind, context),
+            bytes: if kind.is_handle() { 0 } else { bytes },
+            context: ContextUid(context + 1),
+            stream: 0,
+            pool: 0,
+            caller,
+        };
+        let number = self.number();
+        self.ledger.apply(&Event::Created(made));
+        if !self.open.contains_key(&caller.scope.0) {
+            self.unowned += 1;
+        }
+        self.gain(&made);
+        if self.ended.contains(&context) && dies_with_context(&made) {
+            self.lose(&made);
+            return;
+        }
+        let object = Object {
+            made,
+            number,
+            references: 1,
+        };
+        self.objects.insert(key, object);
+    }
+
+    fn begin(&mut self, key: Key, fate: Fate, count: u64, caller: Caller) {
+        let is_shared = key.space.is_shared();
+        // Only what is not shared becomes a node.
+        let fate = if is_shared && fate == Fate::IsCaptured {
+            Fate::Fails
+        } else {
+            fate
+        };
+        let count = if is_shared { count } else { 1 };
+        let object = self.objects.get(&key).copied();
+        let has_references = object.is_some_and(|object| object.references >= count);
+        let succeeds = matches!(fate, Fate::Succeeds | Fate::ShutsDown);
+        if is_shared && succeeds && object.is_some() && !has_references {
+            // The driver refuses to give back more than there is.
+            return;
+        }
+        let meets = self.flights.iter().any(|flight| flight.key == key);
+        if is_shared && meets {
+            // A release that fails while another succeeds is a mistake of the program's, and which
+            // of the references are left only the driver could say.
+            return;
+        }
+        self.met |= meets;
+        let began = if is_shared {
+            Event::GiveBackBegan {
+                key,
+                count,
+                graph: None,
+                caller,
+            }
+        } else {
+            Event::ReleaseBegan { key, caller }
+        };
+        let ticket = self.ledger.apply(&began).expect("a release has a ticket");
+        if let Some(object) = object.filter(|_| !meets)
+            && (!is_shared || object.references <= count)
+        {
+            self.lose(&object.made);
+        }
+        if succeeds && let Some(object) = self.objects.get_mut(&key) {
+            object.references -= count;
+            if object.references == 0 {
+                self.objects.remove(&key);
+            }
+        }
+        self.flights.push(Flight {
+            ticket,
+            key,
+            fate,
+            found: object,
+            count,
+            caller,
+        });
+    }
+
+    fn end(&mut self, which: usize) {
+        let flight = self.flights.remove(which);
+        let Flight { ticket, fate, .. } = flight;
+        self.ledger.apply(&match fate {
+            Fate::IsCaptured => Event::ReleaseCaptured { ticket },
+            Fate::Succeeds | Fate::ShutsDown | Fate::Fails => Event::ReleaseEnded {
+                ticket,
+                error: match fate {
+                    Fate::Fails => FAILED,
+                    Fate::ShutsDown => DEINITIALIZED,
+                    _ => 0,
+                },
+                stack: StackId::default(),
+            },
+        });
+        if matches!(fate, Fate::Succeeds | Fate::ShutsDown) {
+            match flight.found {
+                None => self.unknown += 1,
+                Some(object) => self.give_credit(&flight, &object),
+            }
+        } else if let Some(object) = self.objects.get(&flight.key).copied() {
+            // It is there again, if it was gone.
+            let is_back = !flight.key.space.is_shared() || object.references <= flight.count;
+            let is_same = flight
+                .found
+                .is_some_and(|found| found.number == object.number);
+            if is_back && is_same {
+                self.gain(&object.made);
+            }
+        }
+    }
+
+    fn give_credit(&mut self, flight: &Flight, object: &Object) {
+        let scope = flight.caller.scope;
+        let is_last = !flight.key.space.is_shared() || object.references == flight.count;
+        if is_last
+            && scope != object.made.caller.scope
+            && let Some(returned) = self.open.get_mut(&scope.0)
+            && object.number < returned.since
+        {
+            returned.count += 1;
+            returned.bytes = returned.bytes.saturating_add(object.made.bytes);
+        }
+    }
+
+    fn end_context(&mut self, context: u32) {
+        if self.ended.contains(&context) {
+            return;
+        }
+        self.ended.push(context);
+        self.met |= !self.flights.is_empty();
+        self.ledger.apply(&Event::ContextDestroyed {
+            context: ContextUid(context + 1),
+            cause: ContextEnd::Destroyed,
+            caller: Caller::default(),
+        });
+        let uid = ContextUid(context + 1);
+        let dies = |object: &Object| object.made.context == uid && dies_with_context(&object.made);
+        let gone: Vec<_> = self
+            .objects
+            .values()
+            .filter(|object| dies(object))
+            .copied()
+            .collect();
+        for object in gone {
+            self.objects.remove(&object.made.key);
+            self.lose(&object.made);
+        }
+    }
+
+    fn open(&mut self, scope: u32) {
+        let number = number_of(scope);
+        if self.used.contains(&number) {
+            return;
+        }
+        let is_free = !self
+            .open
+            .keys()
+            .any(|other| other % SLOTS == number % SLOTS);
+        assert_eq!(self.ledger.open_scope(ScopeId(number)), is_free);
+        if is_free {
+            self.used.push(number);
+            let since = self.number();
+            let returned = Returned {
+                since,
+                ..Returned::default()
+            };
+            self.open.insert(number, returned);
+        }
+    }
+
+    fn close(&mut self, scope: u32) {
+        let number = number_of(scope);
+        let Some(expected) = self.open.remove(&number) else {
+            return;
+        };
+        let returned = self.ledger.close_scope(ScopeId(number));
+        if !self.met {
+            assert_eq!(
+                (returned.count, returned.bytes),
+                (expected.count, expected.bytes)
+            );
+        }
+    }
+
+    /// Ends what is under way and compares everything.
+    fn check(&mut self) {
+        while !self.flights.is_empty() {
+            self.end(0);
+        }
+        let told = |made: &Creation| {
+            (
+                made.key,
+                made.kind,
+                made.bytes,
+                made.place,
+                made.caller.scope,
+            )
+        };
+        let mut live: Vec<_> = self
+            .ledger
+            .select(|_| true)
+            .iter()
+            .map(|it| told(&it.made))
+            .collect();
+        live.sort_unstable();
+        let expected: Vec<_> = self
+            .objects
+            .values()
+            .map(|object| told(&object.made))
+            .collect();
+        assert_eq!(live, expected, "what is live");
+        self.ledger.assert_figures();
+        for scope in self.open.keys() {
+            let of_scope = |object: &&Object| object.made.caller.scope.0 == *scope;
+            let counted = self.objects.values().filter(of_scope).count();
+            assert_eq!(
+                self.ledger.live_in(ScopeId(*scope)) as usize,
+                counted,
+                "scope {scope}"
+            );
+        }
+        assert_eq!(self.ledger.unowned(), self.unowned, "without an owner");
+        if !self.met {
+            assert_eq!(
+                self.ledger.unknown_releases(),
+                self.unknown,
+                "unknown releases"
+            );
+            for (place, peak) in &self.peaks {
+                let counted = self.ledger.counters().bytes(Layer::DRIVER, *place);
+                assert_eq!(
+                    (counted.live, counted.peak),
+                    (self.live[place], *peak),
+                    "{place}"
+                );
+            }
+        }
+        assert!(!self.ledger.releases_in_flight());
+    }
+}
+
+fn key(space: Space, at: u64) -> Key {
+    Key {
+        space,
+        value: 0x1000 * (at + 1),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        // `PROPTEST_CASES` can ask for more.
+        cases: ProptestConfig::default().cases.max(1000),
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn the_ledger_is_what_the_driver_knows(
+        programs in vec((vec(step(), 1..60), any::<bool>()), 1..3)
+    ) {
+        let mut model = Model::new();
+        for (program, checks) in programs {
+            for step in program {
+                model.step(step);
+            }
+            if checks {
+                model.check();
+            }
+        }
+        model.check();
+    }
+}

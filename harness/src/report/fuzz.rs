@@ -1,0 +1,121 @@
+//! Run files and stacks of any content: see [`crate::__fuzz`].
+
+use std::borrow::Cow;
+
+use super::model::{Finding, Frame, Language, Owner, Site, Verdict};
+use super::text::{self, Rendering};
+use super::{Sources, Style, Summary, allocators, headline, is_cudas_own_frames, json, site_of};
+use crate::__fuzz::is_fit_to_print;
+use crate::ledger::{Kind, Layer, Place};
+
+/// A leak whose stack has frames of these names, innermost first.
+pub(crate) fn leak(names: &[&str]) -> Finding {
+    let frames = names.iter().map(|name| frame(name)).collect();
+    Finding {
+        verdict: Verdict::Leaked,
+        layer: Layer::DRIVER,
+        kind: Some(Kind::Linear),
+        holder: None,
+        place: Place::cuda(0),
+        count: 1,
+        bytes: 64,
+        each: Some(64),
+        site: site_of(frames, Kind::Linear),
+        taken: 1,
+        given_back: 0,
+        when: None,
+        confirmed: None,
+        failed: None,
+        rounds: Vec::new(),
+        budget: None,
+        foreign_thread: None,
+        notes: Vec::new(),
+    }
+}
+
+/// `OWNER|function|file|module`, of which each may be missing.
+fn frame(line: &str) -> Frame {
+    let mut parts = line.split('|');
+    let owner = match parts.next() {
+        Some("dependency") => Owner::Dependency,
+        Some("std") => Owner::Std,
+        Some("cuda") => Owner::Cuda,
+        Some("harness") => Owner::Harness,
+        Some("native") => Owner::Native,
+        _ => Owner::User,
+    };
+    let mut part = || {
+        parts
+            .next()
+            .filter(|part| !part.is_empty())
+            .map(str::to_owned)
+    };
+    Frame {
+        function: part(),
+        file: part(),
+        line: Some(u32::MAX),
+        column: Some(0),
+        module: part(),
+        offset: Some(u64::MAX),
+        owner,
+        language: Language::default(),
+    }
+}
+
+/// A stack, a frame a line.
+///
+/// # Panics
+///
+/// When that does not hold.
+pub fn sites(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let lines: Vec<_> = text.lines().collect();
+    let frames: Vec<_> = lines.iter().map(|line| frame(line)).collect();
+    is_cudas_own_frames(&frames);
+    allocators::of(&frames);
+    let finding = leak(&lines);
+    let Site {
+        frames: kept, user, ..
+    } = &finding.site;
+    assert!(kept.len() <= frames.len());
+    assert!(user.is_none_or(|user| user < kept.len()));
+    assert!(kept.iter().all(|frame| frame.owner != Owner::Harness));
+    // What the command allows by its fingerprint must be one.
+    let allowed = crate::allow::Pattern::new("fingerprint", &finding.site.fingerprint);
+    assert!(allowed.is_ok(), "{}", finding.site.fingerprint);
+}
+
+/// A run file: whatever it says, it is read, and its reports are shown.
+///
+/// # Panics
+///
+/// When that does not hold.
+pub fn run_file(input: &[u8]) {
+    let file = json::parse(input).expect("bytes can be read");
+    let lines = input.split_inclusive(|byte| *byte == b'\n').count();
+    let told = file.aborted.len() + file.reports.len() + file.unowned.len() + file.late.len();
+    assert!(told + file.told.len() + file.unreadable + usize::from(file.torn) <= lines);
+    let how = Rendering {
+        style: Style::PLAIN,
+        sources: Sources::below("/nowhere"),
+    };
+    let mut summary = Summary::default();
+    for report in &file.reports {
+        summary.add(report);
+        for text in [text::to_string(report, &how), headline(report)] {
+            assert!(is_fit_to_print(&text), "{text:?}");
+        }
+        // What was read is written as the same again.
+        let line = json::Record::Verdict(Cow::Borrowed(report)).to_line();
+        let line = line.expect("a line");
+        let again = json::parse(line.as_slice()).expect("bytes can be read");
+        assert_eq!(again.unreadable, 0, "{}", line.escape_ascii());
+        assert_eq!(
+            again.reports.first().map(|it| &it.findings),
+            Some(&report.findings)
+        );
+    }
+    if let Some(text) = summary.text() {
+        assert!(is_fit_to_print(&text), "{text:?}");
+    }
+}

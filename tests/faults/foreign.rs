@@ -1,0 +1,85 @@
+//! The driver's functions and CUPTI's: every one that the harness calls fails once, at its first
+//! call and at later ones, and then always.
+
+use gpu_leak_tests::checked;
+use gpu_leak_tests::fake::Fake;
+
+use super::bodies::{LEAVES_A_BLOCK, LEAVES_NOTHING, PLANTED};
+use super::{assert_not_blamed, assert_not_missed};
+
+/// The tables of functions that the harness resolves: none can be added without being tried here.
+const DRIVER: &str = include_str!("../../harness/src/device/driver.rs");
+const CUPTI: &str = include_str!("../../harness/src/capture/cupti/library.rs");
+
+/// Which calls fail: the first ones by their number, and all.
+const WHICH: [&str; 3] = ["@1", "@2", ""];
+
+/// `CUDA_ERROR_UNKNOWN`, `CUPTI_ERROR_UNKNOWN`
+const UNKNOWN: &str = "999";
+/// `CUDA_ERROR_NOT_FOUND`: what a function that the driver lacks is taken to answer.
+const NOT_FOUND: &str = "500";
+
+/// Without these a pool cannot be emptied, and what it keeps is told as made once.
+const EMPTY_POOLS: [&str; 3] = ["cuCtxPushCurrent_v2", "cuCtxSynchronize", "cuMemPoolTrimTo"];
+
+/// The names in `source` that stand as C strings and begin like this.
+fn functions<'a>(source: &'a str, begins: &'a str) -> impl Iterator<Item = &'a str> {
+    let names = source.split("c\"").skip(1);
+    let names = names.filter_map(|rest| rest.split_once('"').map(|(name, _)| name));
+    names.filter(move |name| name.starts_with(begins))
+}
+
+/// Each fault once with a leak and once without.
+fn try_all(names: &[&str], code: &str, which: &[&str]) -> usize {
+    let mut tried = 0;
+    for name in names {
+        for at in which {
+            let fault = format!("fail:{name}={code}{at}");
+            let fake = Fake::new().fault(&fault);
+            assert_not_missed(&checked::on(&fake, LEAVES_A_BLOCK), PLANTED, &fault);
+            let keeps = EMPTY_POOLS.contains(name);
+            assert_not_blamed(&checked::on(&fake, LEAVES_NOTHING), keeps, &fault);
+            tried += 2;
+        }
+    }
+    tried
+}
+
+/// In two halves, for two threads.
+fn half(names: Vec<&str>, which: usize) -> Vec<&str> {
+    let (first, second) = names.split_at(names.len() / 2);
+    [first, second][which].to_vec()
+}
+
+#[test]
+fn each_function_of_the_driver_fails_first_half() {
+    let names: Vec<_> = functions(DRIVER, "cu").collect();
+    assert!(names.len() > 15, "the table has moved");
+    try_all(&half(names, 0), UNKNOWN, &WHICH);
+}
+
+#[test]
+fn each_function_of_the_driver_fails_second_half() {
+    let names: Vec<_> = functions(DRIVER, "cu").collect();
+    try_all(&half(names, 1), UNKNOWN, &WHICH);
+}
+
+#[test]
+fn each_function_of_the_driver_is_not_there() {
+    let names: Vec<_> = functions(DRIVER, "cu").collect();
+    try_all(&names, NOT_FOUND, &[""]);
+}
+
+#[test]
+fn each_function_of_cupti_fails() {
+    let names: Vec<_> = functions(CUPTI, "cupti").collect();
+    assert!(names.len() > 5, "the table has moved");
+    try_all(&names, UNKNOWN, &WHICH);
+}
+
+/// Any one of the calls by which CUPTI is asked to tell of something.
+#[test]
+fn enabling_fails_anywhere() {
+    let which = ["@5", "@20", "@80", "@130", "@180"];
+    try_all(&["cuptiEnableCallback"], UNKNOWN, &which);
+}

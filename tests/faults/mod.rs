@@ -1,0 +1,96 @@
+//! Everything foreign fails, each call in its turn: the driver's functions that the harness calls,
+//! CUPTI's, and what it asks of the operating system. A leak that was planted is then found or the
+//! check says why it cannot know, a body without one is never blamed, and nothing ends the process.
+
+mod allocator;
+mod bodies;
+mod foreign;
+mod system;
+
+use std::process::ExitStatus;
+
+use gpu_leak_check::report::model::Verdict;
+use gpu_leak_tests::checked::Checked;
+
+/// What a body prints when it has come to its end.
+const CAME_TO_ITS_END: &str = "the body came to its end";
+
+/// Fails unless the process ended by itself and nothing in the harness panicked.
+#[track_caller]
+fn assert_survived(checked: &Checked, fault: &str) {
+    let story = checked.story();
+    assert!(ended_by_itself(checked.child.status), "{fault}: {story}");
+    let panicked = checked.child.stderr.lines().find(|line| {
+        line.contains("panicked at") && (line.contains("harness/") || line.contains("library/"))
+    });
+    assert_eq!(panicked, None, "{fault}: {story}");
+    assert_eq!(checked.aborted, [""; 0], "{fault}: {story}");
+}
+
+/// By its exit code: not by a signal.
+fn ended_by_itself(status: ExitStatus) -> bool {
+    status.code().is_some()
+}
+
+/// Fails where a leak of `bytes` that was planted is silently passed over.
+#[track_caller]
+fn assert_not_missed(checked: &Checked, bytes: u64, fault: &str) {
+    assert_survived(checked, fault);
+    let story = checked.story();
+    if !checked.child.stdout.contains(CAME_TO_ITS_END) {
+        // The body itself met the fault: its own panic is the outcome.
+        assert!(!checked.child.status.success(), "{fault}: {story}");
+        return;
+    }
+    let report = checked.report();
+    match report.verdict {
+        Verdict::Leaked => {
+            let leaked = |it: &&_| matches!(it, f if is_leak_of(f, bytes));
+            assert_eq!(
+                report.findings.iter().filter(leaked).count(),
+                1,
+                "{fault}: {story}"
+            );
+            assert!(!checked.child.status.success(), "{fault}: {story}");
+        }
+        Verdict::NotMeasured | Verdict::Inconclusive => assert_explained(checked, fault),
+        _ => panic!("{fault}: {story}"),
+    }
+}
+
+fn is_leak_of(finding: &gpu_leak_check::report::model::Finding, bytes: u64) -> bool {
+    finding.verdict == Verdict::Leaked && finding.bytes == bytes
+}
+
+/// Fails where a body that leaves nothing is blamed. `may_keep` is for faults that make the driver
+/// keep something for good.
+#[track_caller]
+fn assert_not_blamed(checked: &Checked, may_keep: bool, fault: &str) {
+    assert_survived(checked, fault);
+    let story = checked.story();
+    if !checked.child.stdout.contains(CAME_TO_ITS_END) {
+        assert!(!checked.child.status.success(), "{fault}: {story}");
+        return;
+    }
+    match checked.report().verdict {
+        Verdict::Clean => assert!(checked.child.status.success(), "{fault}: {story}"),
+        Verdict::NotMeasured | Verdict::Inconclusive => assert_explained(checked, fault),
+        Verdict::FirstUse if may_keep => {}
+        _ => panic!("{fault}: {story}"),
+    }
+}
+
+/// Fails unless a check without a verdict of its own says what is wrong and what to do.
+#[track_caller]
+fn assert_explained(checked: &Checked, fault: &str) {
+    let story = checked.story();
+    let reason = checked.report().reason.as_ref().expect(&story);
+    assert!(
+        !reason.what.is_empty() && !reason.remedy.is_empty(),
+        "{fault}: {story}"
+    );
+    assert!(
+        checked.child.stderr.contains(&reason.what),
+        "{fault}: nobody is told\n{story}"
+    );
+}
