@@ -14,6 +14,7 @@ mod output;
 mod quiet;
 mod races;
 mod recorded;
+mod referrers;
 mod regressions;
 mod settings;
 mod stand_ins;

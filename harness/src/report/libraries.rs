@@ -101,6 +101,11 @@ pub(super) fn of_file(file: &str) -> Option<&'static Library> {
         .find(|library| library.files.iter().any(is))
 }
 
+/// Whether a file is one of them.
+pub(crate) fn is_known_library(file: &str) -> bool {
+    of_file(file).is_some()
+}
+
 /// The library of a function without a path: `cublasCreate_v2`.
 pub(super) fn of_function(function: &str) -> Option<&'static Library> {
     let begins = |start: &&str| {

@@ -1,0 +1,114 @@
+//! Blocks of the heap, as glibc's allocator lays them out.
+//!
+//! Every block has a word before it that says how long it is, and whether the one before it is in
+//! use; see [malloc internals](https://sourceware.org/glibc/wiki/MallocInternals). Nothing marks a
+//! block as one, so an address counts as a block's only where a row of headers fits together: of an
+//! allocator with another layout nothing is followed.
+
+use std::ops::Range;
+
+use super::memory::{Memory, PAGE, Pages};
+
+/// The block before is in use.
+const PREVIOUS_IN_USE: u64 = 1;
+/// A mapping of its own.
+const MAPPED: u64 = 2;
+/// All flags in a header.
+const FLAGS: u64 = 7;
+/// What blocks are multiples of, and begin at.
+const GRAIN: u64 = 16;
+const SMALLEST: u64 = 32;
+/// How many headers must fit together.
+const ROW: u32 = 3;
+
+/// Where blocks may lie.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heap {
+    /// By address.
+    regions: Vec<Range<u64>>,
+}
+
+impl Heap {
+    /// Blocks in one of these places.
+    pub(super) fn new(mut regions: Vec<Range<u64>>) -> Self {
+        regions.sort_by_key(|region| region.start);
+        Self { regions }
+    }
+
+    /// The place in which an address lies.
+    pub(super) fn region(&self, address: u64) -> Option<&Range<u64>> {
+        let behind = self
+            .regions
+            .partition_point(|region| region.start <= address);
+        let region = self.regions.get(behind.checked_sub(1)?)?;
+        (address < region.end).then_some(region)
+    }
+
+    /// What the block with `address` in it can hold, if its header is at most `backward` bytes away;
+    /// none where there is no such block in use.
+    pub(super) fn block<M: Memory>(
+        &self,
+        address: u64,
+        backward: u64,
+        pages: &mut Pages<M>,
+    ) -> Option<Range<u64>> {
+        let region = self.region(address)?;
+        let nearest = address - address % GRAIN;
+        let lowest = nearest.saturating_sub(backward).max(region.start + GRAIN);
+        let mut start = nearest;
+        while start >= lowest {
+            let block = block_at(start, region, pages);
+            if let Some(block) = block.filter(|block| block.contains(&address)) {
+                return Some(block);
+            }
+            start -= GRAIN;
+        }
+        None
+    }
+}
+
+/// The block that begins at `start`, if one does.
+fn block_at<M: Memory>(
+    start: u64,
+    region: &Range<u64>,
+    pages: &mut Pages<M>,
+) -> Option<Range<u64>> {
+    let header = pages.word(start - 8)?;
+    let size = header & !FLAGS;
+    if size < SMALLEST || size % GRAIN != 0 {
+        return None;
+    }
+    let end = (start - GRAIN).checked_add(size)?;
+    if header & MAPPED != 0 {
+        let is_whole = (start - GRAIN) % PAGE == 0
+            && size % PAGE == 0
+            && header & FLAGS == MAPPED
+            && end <= region.end;
+        return is_whole.then_some(start..end);
+    }
+    let mut next = end;
+    for _ in 1..ROW {
+        let header = next_header(next, region, pages)?;
+        if next == end && header & PREVIOUS_IN_USE == 0 {
+            return None;
+        }
+        let size = header & !FLAGS;
+        if header & MAPPED != 0 || size < GRAIN || size % GRAIN != 0 {
+            return None;
+        }
+        next = next.checked_add(size)?;
+        if next >= region.end {
+            // The last one is what has not been given out yet, up to the region's end.
+            break;
+        }
+    }
+    // The first word of the block behind is this one's as well.
+    Some(start..end + 8)
+}
+
+/// The header of the block that begins to count at `at`.
+fn next_header<M: Memory>(at: u64, region: &Range<u64>, pages: &mut Pages<M>) -> Option<u64> {
+    (at + GRAIN <= region.end)
+        .then(|| pages.word(at + 8))
+        .flatten()
+}
