@@ -1,6 +1,6 @@
 //! What a thread has computed for, whatever else the machine was busy with.
 
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 #![expect(unsafe_code, reason = "the system's clocks are C")]
 
 use std::time::Duration;

@@ -102,6 +102,7 @@ pub(super) fn of_file(file: &str) -> Option<&'static Library> {
 }
 
 /// Whether a file is one of them.
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 pub(crate) fn is_known_library(file: &str) -> bool {
     of_file(file).is_some()
 }

@@ -32,10 +32,16 @@ pub mod workspace;
 pub use excerpt::Sources;
 pub use finding::what;
 pub use headline::headline;
-pub(crate) use libraries::is_known_library;
-pub(crate) use owner::{is_cuda_function, is_cuda_library};
 pub use sink::Sink;
 pub use site::site;
-pub(crate) use site::{as_written, is_cudas_own, is_cudas_own_frames, site_of};
+pub(crate) use site::{is_cudas_own, is_cudas_own_frames, site_of};
 pub use style::Style;
 pub use summary::Summary;
+
+// For the search through this process's memory, which is for that system alone.
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+pub(crate) use self::{
+    libraries::is_known_library,
+    owner::{is_cuda_function, is_cuda_library},
+    site::as_written,
+};

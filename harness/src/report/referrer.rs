@@ -42,3 +42,38 @@ fn root(root: &Root) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Referrer, Root, RootKind, referrer};
+
+    #[test]
+    fn a_place_is_told_in_words() {
+        let told = |kind, thread: Option<&str>, module: Option<&str>, blocks| {
+            referrer(&Referrer {
+                root: Root {
+                    kind,
+                    name: Some("optim::STATE".to_owned()),
+                    thread: thread.map(str::to_owned),
+                    module: module.map(str::to_owned),
+                },
+                blocks,
+            })
+        };
+        let worker = Some("worker-3");
+        assert_eq!(
+            [
+                told(RootKind::Static, None, None, 0),
+                told(RootKind::Static, None, Some("libplugin.so"), 1),
+                told(RootKind::ThreadLocal, worker, None, 2),
+                told(RootKind::Stack, worker, None, 0),
+            ],
+            [
+                "static optim::STATE",
+                "static optim::STATE of libplugin.so, through 1 heap block",
+                "thread-local optim::STATE of thread worker-3, through 2 heap blocks",
+                "the stack of thread worker-3, in optim::STATE",
+            ]
+        );
+    }
+}

@@ -58,8 +58,8 @@ impl Heap {
         let mut start = nearest;
         while start >= lowest {
             let block = block_at(start, region, pages);
-            if let Some(block) = block.filter(|block| block.contains(&address)) {
-                return Some(block);
+            if let Some(block) = block.filter(|block| block.addresses.contains(&address)) {
+                return block.in_use.then_some(block.addresses);
             }
             start -= GRAIN;
         }
@@ -67,12 +67,14 @@ impl Heap {
     }
 }
 
+/// A stretch between two headers.
+struct Block {
+    addresses: Range<u64>,
+    in_use: bool,
+}
+
 /// The block that begins at `start`, if one does.
-fn block_at<M: Memory>(
-    start: u64,
-    region: &Range<u64>,
-    pages: &mut Pages<M>,
-) -> Option<Range<u64>> {
+fn block_at<M: Memory>(start: u64, region: &Range<u64>, pages: &mut Pages<M>) -> Option<Block> {
     let header = pages.word(start - 8)?;
     let size = header & !FLAGS;
     if size < SMALLEST || size % GRAIN != 0 {
@@ -84,31 +86,40 @@ fn block_at<M: Memory>(
             && size % PAGE == 0
             && header & FLAGS == MAPPED
             && end <= region.end;
-        return is_whole.then_some(start..end);
+        return is_whole.then_some(Block {
+            addresses: start..end,
+            in_use: true,
+        });
     }
     let mut next = end;
+    let mut in_use = true;
     for _ in 1..ROW {
         let header = next_header(next, region, pages)?;
-        if next == end && header & PREVIOUS_IN_USE == 0 {
-            return None;
+        if next == end {
+            in_use = header & PREVIOUS_IN_USE != 0;
         }
         let size = header & !FLAGS;
         if header & MAPPED != 0 || size < GRAIN || size % GRAIN != 0 {
             return None;
         }
         next = next.checked_add(size)?;
-        if next >= region.end {
-            // The last one is what has not been given out yet, up to the region's end.
+        if next > region.end {
+            return None;
+        }
+        if next == region.end {
+            // What has not been given out yet.
             break;
         }
     }
     // The first word of the block behind is this one's as well.
-    Some(start..end + 8)
+    Some(Block {
+        addresses: start..end + 8,
+        in_use,
+    })
 }
 
 /// The header of the block that begins to count at `at`.
 fn next_header<M: Memory>(at: u64, region: &Range<u64>, pages: &mut Pages<M>) -> Option<u64> {
-    (at + GRAIN <= region.end)
-        .then(|| pages.word(at + 8))
-        .flatten()
+    let is_inside = at < region.end && region.end - at >= GRAIN;
+    is_inside.then(|| pages.word(at + 8)).flatten()
 }

@@ -135,7 +135,10 @@ impl Image {
         known.extend(new.iter().map(|&address| (address, None)));
         for function in &self.functions {
             // A call at the very end of a function that never returns has its address behind it.
-            let (start, end) = (function.start, function.start + u64::from(function.bytes));
+            let (start, end) = (
+                function.start,
+                function.start.saturating_add(function.bytes.into()),
+            );
             if start >= last || end < first {
                 continue;
             }

@@ -71,6 +71,10 @@ impl<M: Memory> Pages<M> {
         end: u64,
         mut see: impl FnMut(u64, u64) -> bool,
     ) -> Seen {
+        // The kernel's addresses, and what a wrong symbol table comes to.
+        if end > i64::MAX as u64 || start > end {
+            return Seen::Part;
+        }
         let mut at = start.next_multiple_of(8);
         let mut seen = Seen::All;
         while at + 8 <= end {

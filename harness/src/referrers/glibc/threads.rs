@@ -58,7 +58,7 @@ pub(super) fn of_this_process<M: Memory>(
         let comm = read("comm").unwrap_or_default();
         let is_first =
             entry.file_name().to_str().and_then(|id| id.parse().ok()) == Some(std::process::id());
-        let end = mapping.end.min(top + LARGEST);
+        let end = mapping.end.min(top.saturating_add(LARGEST));
         let pointer = thread_pointer(top, end, pages);
         threads.push(Thread {
             name: if is_first {
