@@ -77,13 +77,13 @@ struct Block {
 fn block_at<M: Memory>(start: u64, region: &Range<u64>, pages: &mut Pages<M>) -> Option<Block> {
     let header = pages.word(start - 8)?;
     let size = header & !FLAGS;
-    if size < SMALLEST || size % GRAIN != 0 {
+    if size < SMALLEST || !size.is_multiple_of(GRAIN) {
         return None;
     }
     let end = (start - GRAIN).checked_add(size)?;
     if header & MAPPED != 0 {
-        let is_whole = (start - GRAIN) % PAGE == 0
-            && size % PAGE == 0
+        let is_whole = (start - GRAIN).is_multiple_of(PAGE)
+            && size.is_multiple_of(PAGE)
             && header & FLAGS == MAPPED
             && end <= region.end;
         return is_whole.then_some(Block {
@@ -99,7 +99,7 @@ fn block_at<M: Memory>(start: u64, region: &Range<u64>, pages: &mut Pages<M>) ->
             in_use = header & PREVIOUS_IN_USE != 0;
         }
         let size = header & !FLAGS;
-        if header & MAPPED != 0 || size < GRAIN || size % GRAIN != 0 {
+        if header & MAPPED != 0 || size < GRAIN || !size.is_multiple_of(GRAIN) {
             return None;
         }
         next = next.checked_add(size)?;

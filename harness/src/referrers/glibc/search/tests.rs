@@ -32,6 +32,10 @@ enum Word {
     Target(usize, u64),
 }
 
+fn heap(region: Range<u64>) -> Heap {
+    Heap::new(Vec::from([region]))
+}
+
 /// How many bytes a block takes with its header.
 fn size(words: usize) -> u64 {
     (words as u64 * 8 + 8).next_multiple_of(16).max(32)
@@ -105,7 +109,7 @@ impl Program {
         });
         let search = Search {
             pages: &mut Pages::new(memory),
-            heap: &Heap::new(vec![HEAP..end]),
+            heap: &heap(HEAP..end),
             driver,
             targets: &Targets::new(all.collect()),
             budget: Budget::new(Duration::from_secs(60)),
@@ -221,7 +225,7 @@ fn the_driver_s_own_blocks_lead_nowhere() {
     const LIBRARY: u64 = 0x7fff_0000_0000;
     const CONTEXT: u64 = 0x7fff_f000_0000;
     let of_a_library = Driver {
-        libraries: Heap::new(vec![LIBRARY..LIBRARY + 4096]),
+        libraries: heap(LIBRARY..LIBRARY + 4096),
         ..Driver::default()
     };
     let of_a_context = Driver {
@@ -255,7 +259,7 @@ fn a_search_whose_time_is_up_ends_and_claims_nothing() {
     };
     let search = Search {
         pages: &mut Pages::new(memory),
-        heap: &Heap::new(vec![HEAP..end]),
+        heap: &heap(HEAP..end),
         driver: &Driver::default(),
         targets: &Targets::new(vec![target]),
         budget: Budget::new(Duration::ZERO),
