@@ -134,6 +134,8 @@ fn run_file(reports: Vec<Report>) -> Result<String, Box<dyn Error>> {
         pid: 1,
         executable: "recorded".to_owned(),
         started_ms: 0,
+        pid_space: None,
+        attempt: None,
     });
     let verdicts = reports
         .into_iter()

@@ -16,6 +16,7 @@ mod python;
 mod quiet;
 mod races;
 mod recorded;
+mod referrers;
 mod regressions;
 mod settings;
 mod soak;

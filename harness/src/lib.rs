@@ -31,6 +31,7 @@ pub mod observe;
 pub mod options;
 pub mod probe;
 pub mod recording;
+mod referrers;
 pub mod registry;
 pub mod report;
 mod sync;

@@ -21,6 +21,7 @@ fn full() -> Report {
             site: sample::site(),
         }),
         foreign_thread: Some("dataloader-2".to_owned()),
+        referrers: None,
         notes: vec!["a note".to_owned()],
         ..leak(Kind::StreamOrdered, 2, MIB)
     };

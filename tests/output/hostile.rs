@@ -38,6 +38,7 @@ fn hostile(name: &str) -> Report {
             }),
         },
         foreign_thread: Some(name.to_owned()),
+        referrers: None,
         notes: vec![name.to_owned()],
         ..leak(Kind::Linear, 1, MIB)
     };

@@ -83,6 +83,7 @@ pub(crate) fn finding(verdict: Verdict, kind: Kind, count: u64, each: u64) -> Fi
         rounds: Vec::new(),
         budget: None,
         foreign_thread: None,
+        referrers: None,
         notes: Vec::new(),
     }
 }

@@ -73,8 +73,8 @@ pub(super) fn assert_judged_alike(recorded: &Recorded) {
     assert!(!replay.torn);
 }
 
-/// A report without what it cost, and without where this machine keeps the sources of others: a
-/// recording has neither.
+/// A report without what it cost, without what was found in the process's own memory, and without
+/// where this machine keeps the sources of others: a recording has none of it.
 fn comparable(report: &Report) -> Report {
     let mut report = report.clone();
     report.waited_ms = 0;
@@ -82,6 +82,7 @@ fn comparable(report: &Report) -> Report {
     report.outcome = None;
     for finding in &mut report.findings {
         shorten(&mut finding.site);
+        finding.referrers = None;
         if let Some(failed) = &mut finding.failed {
             shorten(&mut failed.site);
         }

@@ -149,6 +149,7 @@ pub(crate) fn finding(verdict: Verdict, function: &str, count: u64, each: u64) -
         rounds: Vec::new(),
         budget: None,
         foreign_thread: None,
+        referrers: None,
         notes: Vec::new(),
     }
 }

@@ -43,6 +43,7 @@ fn leak(bytes: u64) -> Finding {
         rounds: Vec::new(),
         budget: None,
         foreign_thread: None,
+        referrers: None,
         notes: Vec::new(),
     }
 }

@@ -365,6 +365,7 @@ pub(super) fn finding(confirmed: &Confirmed, run: Option<&Measured>, names: &dyn
         rounds: Vec::new(),
         budget: None,
         foreign_thread: held.foreign_thread.map(|thread| names.thread(thread)),
+        referrers: None,
         notes,
     }
 }

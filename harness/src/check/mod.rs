@@ -29,6 +29,7 @@ mod over;
 mod poison;
 mod program;
 mod recording;
+mod referrers;
 mod refused;
 mod remarks;
 mod replay;

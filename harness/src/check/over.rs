@@ -72,6 +72,7 @@ fn finding(over: &Over, again: Option<Option<&Over>>, names: &dyn Names) -> Find
             shares: shares.into_iter().map(|(share, _)| share).collect(),
         }),
         foreign_thread: None,
+        referrers: None,
         notes: Vec::new(),
     }
 }

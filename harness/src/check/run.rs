@@ -13,7 +13,7 @@ use super::open::is_inside_a_check;
 use super::outcome::{self, Outcome};
 use super::recording::{self, Runs};
 use super::summary::{self, UnderWay};
-use super::{body, entry, expect, hooks, isolate, late, poison, rounds, warmup};
+use super::{body, entry, expect, hooks, isolate, late, poison, referrers, rounds, warmup};
 use crate::__inject;
 use crate::capture::{cupti, record};
 use crate::case::{Case, ShouldPanic};
@@ -229,10 +229,11 @@ fn once(
 ) -> Seen {
     let blindness = blind::blindness(first.saw_events);
     let runs = Runs::Once(first.scope, second.as_ref().map(|second| second.scope));
-    let report = recording::concluded(runs, blindness.as_ref(), policy.expect, |names| {
+    let mut report = recording::concluded(runs, blindness.as_ref(), policy.expect, |names| {
         let (subject, second) = (task.subject.clone(), second.as_ref());
         conclude(subject, &first, second, blindness.as_ref(), names)
     });
+    referrers::tell(&mut report, &first, &earlier.scopes);
     late::await_release(&report, &first, second.as_ref(), &earlier.scopes);
     let again = second.map_or(Duration::ZERO, |second| second.body_time);
     Seen {
@@ -247,9 +248,10 @@ fn once(
 fn by_rounds(task: &Task<'_>, policy: &Policy, rounds: rounds::Rounds) -> Seen {
     let blindness = blind::blindness(rounds.first.saw_events);
     let runs = Runs::Rounds(rounds.scopes.clone());
-    let report = recording::concluded(runs, blindness.as_ref(), policy.expect, |names| {
+    let mut report = recording::concluded(runs, blindness.as_ref(), policy.expect, |names| {
         conclude_rounds(task.subject.clone(), &rounds, blindness.as_ref(), names)
     });
+    referrers::tell(&mut report, &rounds.first, &rounds.scopes);
     let ended = match rounds.last {
         Some(last) if !last.as_expected => last,
         _ => rounds.first,

@@ -12,6 +12,7 @@ use super::conclude::{Subject, conclude};
 use super::family;
 use super::open::current;
 use super::recording::{self, Runs};
+use super::referrers;
 use super::run::{listen, record_from_here};
 use super::stretch::Stretch;
 use super::token::Token;
@@ -162,9 +163,11 @@ impl OpenScope {
         };
         family::forget(measured.scope);
         let runs = Runs::Once(measured.scope, None);
-        recording::concluded(runs, blindness.as_ref(), None, |names| {
+        let mut report = recording::concluded(runs, blindness.as_ref(), None, |names| {
             conclude(subject, &measured, None, blindness.as_ref(), names)
-        })
+        });
+        referrers::tell(&mut report, &measured, &[measured.scope]);
+        report
     }
 }
 

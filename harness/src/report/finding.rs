@@ -2,10 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use super::escape;
-use super::excerpt;
 use super::model::{Budget, FailedRelease, Finding, Library, Report, Share, Site, Verdict, When};
 use super::text::Rendering;
+use super::{escape, excerpt, referrer};
 use crate::ledger::{Kind, Layer, Place};
 use crate::units::{count, exact_size, noun, quantity};
 
@@ -42,6 +41,9 @@ pub(super) fn write(
     }
     if let Some(library) = &site.library {
         detail("held by", &held_by(library), how, out)?;
+    }
+    if let Some(referrers) = referrer::referrers(finding) {
+        detail("held by", &referrers, how, out)?;
     }
     if let Some(callers) = site.callers(&report.test) {
         detail("called by", &callers, how, out)?;

@@ -29,6 +29,7 @@ pub(crate) fn leak(names: &[&str]) -> Finding {
         rounds: Vec::new(),
         budget: None,
         foreign_thread: None,
+        referrers: None,
         notes: Vec::new(),
     }
 }

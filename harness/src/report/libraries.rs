@@ -107,6 +107,12 @@ pub(crate) fn keeps_what_it_takes(name: &str) -> bool {
     !matches!(name, "RMM" | "ggml")
 }
 
+/// Whether a file is one of them.
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+pub(crate) fn is_known_library(file: &str) -> bool {
+    of_file(file).is_some()
+}
+
 /// The library of a function without a path: `cublasCreate_v2`.
 pub(super) fn of_function(function: &str) -> Option<&'static Library> {
     let begins = |start: &&str| {

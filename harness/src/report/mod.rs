@@ -17,9 +17,11 @@ mod interleave;
 pub mod json;
 mod libraries;
 mod location;
+pub(crate) mod mappings;
 pub mod model;
 mod modules;
 mod owner;
+mod referrer;
 mod run_folder;
 mod sink;
 mod site;
@@ -41,3 +43,11 @@ pub(crate) use site::{is_cudas_own, is_cudas_own_frames, renewed_fingerprint, si
 pub use style::Style;
 pub use summary::Summary;
 pub use table::{device_title, whole_device};
+
+// For the search through this process's memory, which is for that system alone.
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+pub(crate) use self::{
+    libraries::is_known_library,
+    owner::{is_cuda_function, is_cuda_library},
+    site::as_written,
+};

@@ -240,8 +240,51 @@ pub struct Finding {
     pub budget: Option<Budget>,
     /// The thread that took them, where it is not one of the test's own.
     pub foreign_thread: Option<String>,
+    /// What of the program still leads to one of them, the nearest first. Empty where nothing does;
+    /// none where nobody looked, or not at everything. Advice: a copy of an address need not be
+    /// one in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub referrers: Option<Vec<Referrer>>,
     /// More about it, a sentence each.
     pub notes: Vec<String>,
+}
+
+/// A place of the program that leads to what a finding is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Referrer {
+    /// Where the way begins.
+    pub root: Root,
+    /// Through how many blocks of the heap it leads; 0 where the address lies in the place itself.
+    pub blocks: u32,
+}
+
+/// A place where a program's own data begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Root {
+    /// What sort of place.
+    pub kind: RootKind,
+    /// The variable: `optim::STATE`; of a stack, the function whose frame it is.
+    pub name: Option<String>,
+    /// The thread whose it is: `worker-3`; none for a static.
+    pub thread: Option<String>,
+    /// The library it lies in; none for the program itself.
+    pub module: Option<String>,
+}
+
+/// What sort of place that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum RootKind {
+    /// A static.
+    Static,
+    /// A thread-local.
+    ThreadLocal,
+    /// A stack.
+    Stack,
 }
 
 /// The age of what is held, in allocating and freeing calls of the process while the test ran: a

@@ -1,12 +1,9 @@
 //! Which library or program an address lies in.
-//!
-//! Read from `/proc/self/maps`, which needs no `unsafe`; see
-//! [proc_pid_maps(5)](https://man7.org/linux/man-pages/man5/proc_pid_maps.5.html). Elsewhere no
-//! module is known.
 
-use std::fs;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use super::mappings;
 
 /// A program or library that is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +52,7 @@ pub(super) struct Modules(Vec<Module>);
 impl Modules {
     /// Reads what is loaded now.
     pub(super) fn of_this_process() -> Self {
-        Self::parse(&fs::read_to_string("/proc/self/maps").unwrap_or_default())
+        Self::parse(&mappings::of_this_process())
     }
 
     /// The module that `address` lies in.
@@ -67,13 +64,15 @@ impl Modules {
 
     fn parse(maps: &str) -> Self {
         let mut modules: Vec<Module> = Vec::new();
-        for (addresses, executable, path) in maps.lines().filter_map(mapping) {
+        for mapping in mappings::parse(maps) {
+            let Some(path) = mapping.file() else { continue };
+            let addresses = mapping.addresses();
             match modules.last_mut().filter(|module| module.path == path) {
-                Some(module) if executable => module.addresses.end = addresses.end,
+                Some(module) if mapping.executable => module.addresses.end = addresses.end,
                 Some(_) => {}
                 None => modules.push(Module {
                     path: path.to_owned(),
-                    addresses: addresses.start..if executable {
+                    addresses: addresses.start..if mapping.executable {
                         addresses.end
                     } else {
                         addresses.start
@@ -83,17 +82,6 @@ impl Modules {
         }
         Self(modules)
     }
-}
-
-/// `55d0c0a00000-55d0c0a21000 r-xp 00001000 08:01 42  /usr/bin/train (deleted)`
-fn mapping(line: &str) -> Option<(Range<usize>, bool, &Path)> {
-    let path = &line[line.find('/')?..];
-    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-    let mut fields = line.split_ascii_whitespace();
-    let (start, end) = fields.next()?.split_once('-')?;
-    let address = |digits| usize::from_str_radix(digits, 16).ok();
-    let executable = fields.next()?.contains('x');
-    Some((address(start)?..address(end)?, executable, Path::new(path)))
 }
 
 #[cfg(test)]
@@ -150,7 +138,7 @@ b000-c000 r-xp 00000000 00:00 0 [vdso]
     #[cfg(target_os = "linux")]
     fn this_program_finds_itself() {
         let modules = Modules::of_this_process();
-        let here = super::mapping as fn(_) -> _ as usize;
+        let here = Modules::of_this_process as fn() -> _ as usize;
         let module = modules.find(here).unwrap();
         assert_eq!(module.path, std::env::current_exe().unwrap());
     }

@@ -58,7 +58,7 @@ fn is_python_library(file: &str) -> bool {
 }
 
 /// Whether a library of this name is NVIDIA's.
-pub(super) fn is_cuda_library(name: &str) -> bool {
+pub(crate) fn is_cuda_library(name: &str) -> bool {
     libraries::of_file(name).is_some_and(|library| library.sort != Sort::Other)
 }
 
@@ -145,7 +145,7 @@ fn of_symbol(function: &str) -> Owner {
 
 /// Functions of NVIDIA's libraries, where they are linked into the program: `cudaMalloc`,
 /// `cuMemAlloc_v2`, `__cudart812`, `cublasCreate_v2`.
-fn is_cuda_function(function: &str) -> bool {
+pub(crate) fn is_cuda_function(function: &str) -> bool {
     let name = function
         .strip_prefix("cuda")
         .or_else(|| function.strip_prefix("cu"));

@@ -64,7 +64,7 @@ pub(crate) fn is_cudas_own_frames(frames: &[Frame]) -> bool {
 const EXPANSION: &str = "__gpu_leak_check_";
 
 /// `train::frees` of `train::__gpu_leak_check_frees::frees`.
-fn as_written(function: &str) -> String {
+pub(crate) fn as_written(function: &str) -> String {
     let mut parts = function.split(EXPANSION);
     let mut written = parts.next().unwrap_or_default().to_owned();
     for part in parts {

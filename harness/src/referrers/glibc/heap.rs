@@ -1,0 +1,125 @@
+//! Blocks of the heap, as glibc's allocator lays them out.
+//!
+//! Every block has a word before it that says how long it is, and whether the one before it is in
+//! use; see [malloc internals](https://sourceware.org/glibc/wiki/MallocInternals). Nothing marks a
+//! block as one, so an address counts as a block's only where a row of headers fits together: of an
+//! allocator with another layout nothing is followed.
+
+use std::ops::Range;
+
+use super::memory::{Memory, PAGE, Pages};
+
+/// The block before is in use.
+const PREVIOUS_IN_USE: u64 = 1;
+/// A mapping of its own.
+const MAPPED: u64 = 2;
+/// All flags in a header.
+const FLAGS: u64 = 7;
+/// What blocks are multiples of, and begin at.
+const GRAIN: u64 = 16;
+const SMALLEST: u64 = 32;
+/// How many headers must fit together.
+const ROW: u32 = 3;
+
+/// Where blocks may lie.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heap {
+    /// By address.
+    regions: Vec<Range<u64>>,
+}
+
+impl Heap {
+    /// Blocks in one of these places.
+    pub(super) fn new(mut regions: Vec<Range<u64>>) -> Self {
+        regions.sort_by_key(|region| region.start);
+        Self { regions }
+    }
+
+    /// The place in which an address lies.
+    pub(super) fn region(&self, address: u64) -> Option<&Range<u64>> {
+        let behind = self
+            .regions
+            .partition_point(|region| region.start <= address);
+        let region = self.regions.get(behind.checked_sub(1)?)?;
+        (address < region.end).then_some(region)
+    }
+
+    /// What the block with `address` in it can hold, if its header is at most `backward` bytes away;
+    /// none where there is no such block in use.
+    pub(super) fn block<M: Memory>(
+        &self,
+        address: u64,
+        backward: u64,
+        pages: &mut Pages<M>,
+    ) -> Option<Range<u64>> {
+        let region = self.region(address)?;
+        let nearest = address - address % GRAIN;
+        let lowest = nearest.saturating_sub(backward).max(region.start + GRAIN);
+        let mut start = nearest;
+        while start >= lowest {
+            let block = block_at(start, region, pages);
+            if let Some(block) = block.filter(|block| block.addresses.contains(&address)) {
+                return block.in_use.then_some(block.addresses);
+            }
+            start -= GRAIN;
+        }
+        None
+    }
+}
+
+/// A stretch between two headers.
+struct Block {
+    addresses: Range<u64>,
+    in_use: bool,
+}
+
+/// The block that begins at `start`, if one does.
+fn block_at<M: Memory>(start: u64, region: &Range<u64>, pages: &mut Pages<M>) -> Option<Block> {
+    let header = pages.word(start - 8)?;
+    let size = header & !FLAGS;
+    if size < SMALLEST || !size.is_multiple_of(GRAIN) {
+        return None;
+    }
+    let end = (start - GRAIN).checked_add(size)?;
+    if header & MAPPED != 0 {
+        let is_whole = (start - GRAIN).is_multiple_of(PAGE)
+            && size.is_multiple_of(PAGE)
+            && header & FLAGS == MAPPED
+            && end <= region.end;
+        return is_whole.then_some(Block {
+            addresses: start..end,
+            in_use: true,
+        });
+    }
+    let mut next = end;
+    let mut in_use = true;
+    for _ in 1..ROW {
+        let header = next_header(next, region, pages)?;
+        if next == end {
+            in_use = header & PREVIOUS_IN_USE != 0;
+        }
+        let size = header & !FLAGS;
+        if header & MAPPED != 0 || size < GRAIN || !size.is_multiple_of(GRAIN) {
+            return None;
+        }
+        next = next.checked_add(size)?;
+        if next > region.end {
+            return None;
+        }
+        if next == region.end {
+            // What has not been given out yet.
+            break;
+        }
+    }
+    // The first word of the block behind is this one's as well.
+    Some(Block {
+        addresses: start..end + 8,
+        in_use,
+    })
+}
+
+/// The header of the block that begins to count at `at`.
+fn next_header<M: Memory>(at: u64, region: &Range<u64>, pages: &mut Pages<M>) -> Option<u64> {
+    let is_inside = at < region.end && region.end - at >= GRAIN;
+    is_inside.then(|| pages.word(at + 8)).flatten()
+}

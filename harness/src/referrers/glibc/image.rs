@@ -1,0 +1,226 @@
+//! A program or library as its file describes it: its variables, its functions, its thread-locals.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use object::elf::{
+    FileHeader64, PT_LOAD, PT_TLS, ProgramHeader64, SHF_WRITE, SHT_DYNSYM, SHT_SYMTAB, STT_FUNC,
+    STT_OBJECT, STT_TLS, SectionHeader64, Sym64,
+};
+use object::read::ReadCache;
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
+use object::{Endianness, slice_from_all_bytes};
+use rustc_hash::FxHashMap;
+
+use super::budget::Budget;
+use super::memory::PAGE;
+use super::names::{self, Whose};
+
+/// The longest name of a symbol that is read.
+const LONGEST: usize = 16 << 10;
+
+/// What addresses in its file begin at, and all behind it.
+#[derive(Debug)]
+pub(super) struct Image {
+    /// The place in the file of what is loaded first, and its address there.
+    first: Option<(u64, u64)>,
+    /// Those that can be written to.
+    pub(super) variables: Vec<Variable>,
+    /// Those that each thread has, by their place in its block.
+    pub(super) thread_locals: Vec<Variable>,
+    /// How far below the thread's own address that block begins.
+    pub(super) thread_block: u64,
+    functions: Vec<Function>,
+    /// Whose the functions are that have been asked for, by address.
+    known: Mutex<FxHashMap<u64, Option<Whose>>>,
+    names: Names,
+}
+
+/// A static.
+#[derive(Debug)]
+pub(super) struct Variable {
+    pub(super) addresses: Range<u64>,
+    pub(super) whose: Whose,
+}
+
+#[derive(Debug)]
+struct Function {
+    start: u64,
+    bytes: u32,
+    name: u32,
+}
+
+/// Where the file has its names. There are megabytes of them, of which few are asked for.
+#[derive(Debug)]
+struct Names {
+    file: File,
+    at: u64,
+}
+
+impl Image {
+    /// What the file at `path` says; none where it cannot be read in time.
+    pub(super) fn read(path: &Path, budget: Budget) -> Option<Self> {
+        let file = File::open(path).ok()?;
+        let cache = ReadCache::new(file.try_clone().ok()?);
+        let header = FileHeader64::<Endianness>::parse(&cache).ok()?;
+        let endian = header.endian().ok()?;
+        let sections = header.section_headers(endian, &cache).ok()?;
+        let of = |kind| sections.iter().find(|it| it.sh_type(endian) == kind);
+        let symbols = of(SHT_SYMTAB).or_else(|| of(SHT_DYNSYM))?;
+        let names = sections.get(symbols.sh_link(endian) as usize)?;
+        let mut image = Self {
+            first: None,
+            variables: Vec::new(),
+            thread_locals: Vec::new(),
+            thread_block: 0,
+            functions: Vec::new(),
+            known: Mutex::default(),
+            names: Names {
+                at: names.sh_offset(endian),
+                file,
+            },
+        };
+        for segment in header.program_headers(endian, &cache).ok()? {
+            image.segment(segment, endian);
+        }
+        let strings = header.section_strings(endian, &cache, sections).ok()?;
+        let is_written = |section: &SectionHeader64<Endianness>| {
+            let name = section.name(endian, strings).unwrap_or_default();
+            section.sh_flags(endian).contains(SHF_WRITE)
+                && [&b".data"[..], b".bss", b".tdata", b".tbss"]
+                    .iter()
+                    .any(|known| name.starts_with(known))
+                // Only the loader writes there.
+                && !name.starts_with(b".data.rel.ro")
+        };
+        let written: Vec<bool> = sections.iter().map(is_written).collect();
+        let mut table = vec![0; usize::try_from(symbols.sh_size(endian)).ok()?];
+        let at = symbols.sh_offset(endian);
+        image.names.file.read_exact_at(&mut table, at).ok()?;
+        for (number, symbol) in slice_from_all_bytes(&table).ok()?.iter().enumerate() {
+            if number.is_multiple_of(4096) && budget.is_spent() {
+                return None;
+            }
+            image.symbol(symbol, endian, &written);
+        }
+        Some(image)
+    }
+
+    /// What is to be added to an address of the file, where it was loaded with its part from
+    /// `offset` on at `start`.
+    pub(super) fn bias(&self, offset: u64, start: u64) -> Option<u64> {
+        let (first, address) = self.first?;
+        (offset == first).then(|| start.wrapping_sub(address))
+    }
+
+    /// Whether nothing but what it exports is known by name.
+    pub(super) fn is_stripped(&self) -> bool {
+        self.functions.is_empty()
+    }
+
+    /// Finds the functions around `addresses`, behind their beginnings. All at once: there are too
+    /// many functions to put them in order for the few that are on stacks.
+    pub(super) fn look_up(&self, addresses: impl Iterator<Item = u64>) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = addresses.filter(|address| !known.contains_key(address));
+        let mut new: Vec<u64> = new.collect();
+        new.sort_unstable();
+        new.dedup();
+        let (Some(&first), Some(&last)) = (new.first(), new.last()) else {
+            return;
+        };
+        known.extend(new.iter().map(|&address| (address, None)));
+        for function in &self.functions {
+            // A call at the very end of a function that never returns has its address behind it.
+            let (start, end) = (
+                function.start,
+                function.start.saturating_add(function.bytes.into()),
+            );
+            if start >= last || end < first {
+                continue;
+            }
+            let inside = new.partition_point(|address| *address <= start);
+            for &address in new[inside..].iter().take_while(|address| **address <= end) {
+                let name = self.names.get(function.name);
+                known.insert(address, name.map(|name| names::whose(&name)));
+            }
+        }
+    }
+
+    /// Whose the function is around an address that was looked up; none where there is no function.
+    pub(super) fn function(&self, address: u64) -> Option<Whose> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(&address)?.clone()
+    }
+
+    fn segment(&mut self, segment: &ProgramHeader64<Endianness>, endian: Endianness) {
+        let page = |value: u64| value & !(PAGE - 1);
+        let kind = segment.p_type(endian);
+        let address = segment.p_vaddr(endian);
+        if kind == PT_LOAD && self.first.is_none() {
+            self.first = Some((page(segment.p_offset(endian)), page(address)));
+        } else if kind == PT_TLS {
+            // As the loader and the linker agree on it for the program itself.
+            let align = segment.p_align(endian).max(1);
+            let first = address.wrapping_neg() & (align - 1);
+            let bytes = segment.p_memsz(endian);
+            self.thread_block = bytes.saturating_sub(first).next_multiple_of(align) + first;
+        }
+    }
+
+    fn symbol(&mut self, symbol: &Sym64<Endianness>, endian: Endianness, written: &[bool]) {
+        // There are fifty functions for each variable: nothing is done for one in vain.
+        let kind = symbol.st_type();
+        let start = symbol.st_value(endian);
+        let bytes = symbol.st_size(endian);
+        if kind == STT_FUNC {
+            if start != 0 {
+                self.functions.push(Function {
+                    start,
+                    bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+                    name: symbol.st_name(endian),
+                });
+            }
+        } else if kind == STT_OBJECT || kind == STT_TLS {
+            let section = symbol.st_shndx(endian).index();
+            let is_written = section.and_then(|section| written.get(usize::from(section)));
+            let (Some(true), 1..) = (is_written, bytes) else {
+                return;
+            };
+            let Some(name) = self.names.get(symbol.st_name(endian)) else {
+                return;
+            };
+            let variable = Variable {
+                addresses: start..start.saturating_add(bytes),
+                whose: names::whose(&name),
+            };
+            if kind == STT_TLS {
+                self.thread_locals.push(variable);
+            } else {
+                self.variables.push(variable);
+            }
+        }
+    }
+}
+
+impl Names {
+    /// The name at a place among them.
+    fn get(&self, at: u32) -> Option<String> {
+        let mut name = Vec::new();
+        let mut part = [0; 256];
+        while name.len() < LONGEST {
+            let at = self.at + u64::from(at) + name.len() as u64;
+            let read = self.file.read_at(&mut part, at).ok()?;
+            let part = part.get(..read).filter(|part| !part.is_empty())?;
+            if let Some(end) = part.iter().position(|byte| *byte == 0) {
+                name.extend_from_slice(&part[..end]);
+                return String::from_utf8(name).ok();
+            }
+            name.extend_from_slice(part);
+        }
+        None
+    }
+}

@@ -1,0 +1,187 @@
+//! Memory as the search reads it.
+//!
+//! Never by dereferencing: between a look at the mappings and a read another thread may unmap, and
+//! a mapped file may have been cut short. The kernel answers such reads with an error.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use rustc_hash::FxHashMap;
+
+/// The unit in which memory is there or not.
+pub(super) const PAGE: u64 = 4096;
+/// How many pages are kept: 32 MiB.
+const KEPT: usize = 8192;
+
+/// Something with addresses.
+pub(super) trait Memory {
+    /// Reads from `address` on; how many bytes there were to read.
+    fn read(&self, address: u64, into: &mut [u8]) -> usize;
+}
+
+/// That of this process.
+#[derive(Debug)]
+pub(super) struct OwnMemory(File);
+
+impl OwnMemory {
+    /// None where the system does not let a process read itself.
+    pub(super) fn open() -> Option<Self> {
+        File::open("/proc/self/mem").ok().map(Self)
+    }
+}
+
+impl Memory for OwnMemory {
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        // The kernel takes offsets as signed numbers; its own addresses are none to read.
+        match i64::try_from(address) {
+            Ok(_) => self.0.read_at(into, address).unwrap_or(0),
+            Err(_) => 0,
+        }
+    }
+}
+
+/// Memory of which the pages read last are kept, for a search reads many words of few pages.
+#[derive(Debug)]
+pub(super) struct Pages<M> {
+    memory: M,
+    kept: FxHashMap<u64, Box<[u8]>>,
+}
+
+impl<M: Memory> Pages<M> {
+    pub(super) fn new(memory: M) -> Self {
+        Self {
+            memory,
+            kept: FxHashMap::default(),
+        }
+    }
+
+    /// The eight bytes at an address that is a multiple of eight.
+    pub(super) fn word(&mut self, address: u64) -> Option<u64> {
+        let page = self.page(address / PAGE);
+        let at = (address % PAGE) as usize;
+        let bytes = page.get(at..at + 8)?;
+        bytes.try_into().ok().map(u64::from_ne_bytes)
+    }
+
+    /// Hands `see` the words from `start` to `end`, each with its address, as far as they can be
+    /// read and `see` wants more.
+    pub(super) fn words(
+        &mut self,
+        start: u64,
+        end: u64,
+        mut see: impl FnMut(u64, u64) -> bool,
+    ) -> Seen {
+        // The kernel's addresses, and what a wrong symbol table comes to.
+        if end > i64::MAX as u64 || start > end {
+            return Seen::Part;
+        }
+        let mut at = start.next_multiple_of(8);
+        let mut seen = Seen::All;
+        while at + 8 <= end {
+            let stop = end.min((at / PAGE + 1) * PAGE);
+            let page = self.page(at / PAGE);
+            if page.is_empty() {
+                seen = Seen::Part;
+            }
+            let inside = (at % PAGE) as usize..(stop - (at - at % PAGE)) as usize;
+            let words = page.get(inside).unwrap_or_default();
+            for (word, address) in words.chunks_exact(8).zip((at..).step_by(8)) {
+                let word = u64::from_ne_bytes(word.try_into().expect("eight bytes"));
+                if !see(address, word) {
+                    return Seen::Part;
+                }
+            }
+            at = stop;
+        }
+        seen
+    }
+
+    /// A page; nothing where there is none.
+    fn page(&mut self, number: u64) -> &[u8] {
+        if self.kept.len() >= KEPT && !self.kept.contains_key(&number) {
+            self.kept.clear();
+        }
+        let memory = &self.memory;
+        self.kept.entry(number).or_insert_with(|| {
+            let mut page = vec![0; PAGE as usize];
+            match memory.read(number.saturating_mul(PAGE), &mut page) {
+                read if read == page.len() => page.into(),
+                _ => Box::default(),
+            }
+        })
+    }
+}
+
+/// How much of a stretch could be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    All,
+    Part,
+}
+
+#[cfg(test)]
+pub(super) mod synthetic {
+    use std::collections::BTreeMap;
+
+    use super::{Memory, PAGE};
+
+    /// Memory of a test's own.
+    #[derive(Clone, Debug, Default)]
+    pub(in super::super) struct Synthetic(BTreeMap<u64, Vec<u8>>);
+
+    impl Synthetic {
+        /// Writes a word; its page is there from now on.
+        pub(in super::super) fn put(&mut self, address: u64, word: u64) {
+            let page = self.0.entry(address / PAGE);
+            let page = page.or_insert_with(|| vec![0; PAGE as usize]);
+            let at = (address % PAGE) as usize;
+            page[at..at + 8].copy_from_slice(&word.to_ne_bytes());
+        }
+    }
+
+    impl Memory for Synthetic {
+        fn read(&self, address: u64, into: &mut [u8]) -> usize {
+            assert_eq!((address % PAGE, into.len() as u64), (0, PAGE));
+            let Some(page) = self.0.get(&(address / PAGE)) else {
+                return 0;
+            };
+            into.copy_from_slice(page);
+            into.len()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::synthetic::Synthetic;
+    use super::{Memory, OwnMemory, PAGE, Pages, Seen};
+
+    #[test]
+    fn this_process_reads_itself_and_nothing_else() {
+        let memory = OwnMemory::open().expect("a process may read itself");
+        let here = [7_u8; 16];
+        let mut read = [0; 16];
+        assert_eq!(memory.read(here.as_ptr().addr() as u64, &mut read), 16);
+        assert_eq!(read, here);
+        for nowhere in [0, 8, u64::MAX - 7, i64::MAX as u64, 1 << 63] {
+            assert_eq!(memory.read(nowhere, &mut read), 0, "{nowhere:x}");
+        }
+    }
+
+    #[test]
+    fn words_are_seen_up_to_the_end_and_past_what_is_not_there() {
+        let mut memory = Synthetic::default();
+        memory.put(PAGE - 8, 1);
+        memory.put(2 * PAGE, 2);
+        let mut pages = Pages::new(memory);
+        let mut seen = Vec::new();
+        let all = pages.words(PAGE - 12, 2 * PAGE + 12, |at, word| {
+            seen.push((at, word));
+            true
+        });
+        assert_eq!(seen, [(PAGE - 8, 1), (2 * PAGE, 2)]);
+        assert_eq!(all, Seen::Part);
+        assert_eq!(pages.word(2 * PAGE), Some(2));
+        assert_eq!(pages.word(PAGE), None);
+    }
+}

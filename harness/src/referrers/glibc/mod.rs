@@ -1,0 +1,105 @@
+//! The search in this process.
+
+mod budget;
+mod heap;
+mod image;
+mod memory;
+mod names;
+mod roots;
+mod search;
+mod targets;
+mod threads;
+
+use std::time::Duration;
+
+use self::budget::Budget;
+use self::memory::{OwnMemory, Pages};
+use self::roots::Roots;
+use self::search::{Driver, Region, Search};
+use self::targets::Targets;
+use super::{Handles, Target};
+use crate::report::model::Referrer;
+
+/// How long it takes at most.
+const TIME: Duration = Duration::from_millis(200);
+/// How many places are told of one finding.
+const TOLD: usize = 2;
+
+/// As [`find`](super::find); none where this process may not read itself.
+pub(super) fn find(
+    targets: Vec<Target>,
+    groups: usize,
+    handles: Handles,
+) -> Option<Vec<Option<Vec<Referrer>>>> {
+    let budget = Budget::new(TIME);
+    let mut pages = Pages::new(OwnMemory::open()?);
+    let roots = Roots::of_this_process(&mut pages, budget);
+    let mut unknown = Targets::groups_without(&targets, groups);
+    let targets = Targets::new(targets);
+    let driver = Driver {
+        libraries: roots.cuda,
+        contexts: handles.contexts,
+        handles: handles.all,
+    };
+    let mut search = |regions: &[Region]| {
+        let search = Search {
+            pages: &mut pages,
+            heap: &roots.heap,
+            driver: &driver,
+            targets: &targets,
+            budget,
+        };
+        search.run(regions)
+    };
+    let mut found: Vec<Vec<Referrer>> = vec![Vec::new(); groups];
+    let mut complete = roots.complete;
+    for regions in [&roots.variables, &roots.frames] {
+        if found.iter().all(|found| !found.is_empty()) {
+            break;
+        }
+        let outcome = search(regions);
+        complete &= outcome.complete;
+        let settled: Vec<bool> = found.iter().map(|found| !found.is_empty()).collect();
+        for (at, hit) in outcome.hits.iter().enumerate() {
+            let group = targets.group(at);
+            match hit.filter(|_| !settled[group]) {
+                Some(hit) if hit.is_near() => found[group].push(Referrer {
+                    root: roots.named[hit.place].clone(),
+                    blocks: hit.blocks,
+                }),
+                Some(_) => unknown[group] = true,
+                None => {}
+            }
+        }
+    }
+    // That nothing leads there is to be said only where no nameless place does either.
+    if complete && found.iter().any(Vec::is_empty) {
+        let others = search(&roots.nameless);
+        complete &= others.complete;
+        for (at, _) in others
+            .hits
+            .iter()
+            .enumerate()
+            .filter(|(_, hit)| hit.is_some())
+        {
+            unknown[targets.group(at)] = true;
+        }
+    }
+    let answers = found.into_iter().zip(unknown);
+    let answers = answers.map(|(found, unknown)| {
+        (!found.is_empty() || (complete && !unknown)).then(|| nearest(found))
+    });
+    Some(answers.collect())
+}
+
+/// The nearest places, each once.
+fn nearest(mut found: Vec<Referrer>) -> Vec<Referrer> {
+    found.sort_by_key(|referrer| referrer.blocks);
+    let mut told: Vec<Referrer> = Vec::new();
+    for referrer in found {
+        if told.len() < TOLD && told.iter().all(|known| known.root != referrer.root) {
+            told.push(referrer);
+        }
+    }
+    told
+}

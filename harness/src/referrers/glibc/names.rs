@@ -1,0 +1,162 @@
+//! Whose a symbol is, and what its author called it.
+
+use crate::report::{as_written, is_cuda_function};
+
+/// Whose a variable or function is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// The program's or a library's that it is built of, under this name.
+    Program(String),
+    /// Rust's own libraries', the C library's.
+    Runtime,
+    /// This harness's or CUDA's, which know every address, or libtest's, which call the harness.
+    All,
+}
+
+/// Allocators that a program may bring, whose tables lead to every block.
+const ALLOCATORS: [&str; 8] = [
+    "_mi_", "mi_", "_rjem_", "je_", "jemalloc", "snmalloc", "sn_", "tcmalloc",
+];
+
+/// Whose the symbol `mangled` is.
+pub(super) fn whose(mangled: &str) -> Whose {
+    let name = format!("{:#}", rustc_demangle::demangle(mangled));
+    // Of a trait's function, the type and the trait.
+    let mut sorts = name.strip_prefix('<').map_or_else(
+        || vec![sort(&name)],
+        |inside| inside.split(" as ").take(2).map(sort).collect(),
+    );
+    sorts.retain(|sort| *sort != Sort::Unknown);
+    if sorts.contains(&Sort::Program) {
+        Whose::Program(shown(&name))
+    } else if sorts.contains(&Sort::All) {
+        Whose::All
+    } else if sorts.contains(&Sort::Runtime) {
+        Whose::Runtime
+    } else {
+        of_c(name)
+    }
+}
+
+/// Of what sort of crate a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    Program,
+    Runtime,
+    All,
+    /// It has none: a type parameter, a primitive type, a C name.
+    Unknown,
+}
+
+fn sort(path: &str) -> Sort {
+    let path = path.trim_start_matches(['<', '&', '*', '[', '(']);
+    let path = ["mut ", "const ", "dyn "]
+        .iter()
+        .find_map(|word| path.strip_prefix(word))
+        .unwrap_or(path);
+    let first = path.split_once("::").map(|(first, _)| first);
+    let is_name = |name: &str| name.chars().all(|it| it.is_alphanumeric() || it == '_');
+    match first.filter(|first| is_name(first)) {
+        // The last ones are what the harness reads stacks and symbols with.
+        Some(
+            "gpu_leak_check"
+            | "gpu_leak_check_threads"
+            | "gpu_leak_check_units"
+            | "gpu_leak_hooks"
+            | "inventory"
+            | "test"
+            | "addr2line"
+            | "backtrace"
+            | "framehop"
+            | "gimli"
+            | "object"
+            | "rustc_demangle",
+        ) => Sort::All,
+        // And what they are built of.
+        Some(
+            "std" | "core" | "alloc" | "hashbrown" | "memchr" | "miniz_oxide" | "rustc_hash"
+            | "serde" | "serde_core" | "serde_json",
+        ) => Sort::Runtime,
+        Some(_) => Sort::Program,
+        None => Sort::Unknown,
+    }
+}
+
+/// Of a name without a path.
+fn of_c(name: String) -> Whose {
+    if is_cuda_function(&name) || ALLOCATORS.iter().any(|it| name.starts_with(it)) {
+        Whose::All
+    } else if name.is_empty() || name.starts_with(['_', '.', '<']) {
+        // The compiler's and the C library's own.
+        Whose::Runtime
+    } else {
+        Whose::Program(name)
+    }
+}
+
+/// `train::CACHE` of `train::CACHE::{{constant}}::{{closure}}::__RUST_STD_INTERNAL_VAL`, and of
+/// `<train::CACHE as core::ops::deref::Deref>::deref::__stability::LAZY`.
+fn shown(name: &str) -> String {
+    let inside = ["::{{constant}}", "::{constant#", "::{K#"]
+        .iter()
+        .find_map(|mark| name.split_once(mark))
+        .map(|(outside, _)| outside);
+    let lazy = name
+        .strip_prefix('<')
+        .filter(|_| name.ends_with("::__stability::LAZY"))
+        .and_then(|name| name.split_once(" as "))
+        .map(|(outside, _)| outside);
+    as_written(inside.or(lazy).unwrap_or(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Whose, whose};
+
+    fn program(name: &str) -> Whose {
+        Whose::Program(name.to_owned())
+    }
+
+    #[test]
+    fn a_static_is_called_as_in_the_source() {
+        for (mangled, name) in [
+            ("_ZN5optim5STATE17h0123456789abcdefE", "optim::STATE"),
+            ("_RNvCs1234_5optim5STATE", "optim::STATE"),
+            (
+                "_RNvNCNKNvCsbS6ix5ipKI1_5train5CACHE0023___RUST_STD_INTERNAL_VAL",
+                "train::CACHE",
+            ),
+            (
+                "_ZN55_$LT$train..POOL$u20$as$u20$core..ops..deref..Deref$GT$5deref11__stability4LAZY17h0123456789abcdefE",
+                "train::POOL",
+            ),
+            (
+                "_ZN5train22__gpu_leak_check_frees5frees4SEEN17h0123456789abcdefE",
+                "train::frees::SEEN",
+            ),
+            ("sqlite3_state", "sqlite3_state"),
+        ] {
+            assert_eq!(whose(mangled), program(name), "{mangled}");
+        }
+    }
+
+    #[test]
+    fn what_knows_every_address_is_told_from_what_knows_some() {
+        for (mangled, expected) in [
+            (
+                "_ZN14gpu_leak_check6ledger4LIVE17h0123456789abcdefE",
+                Whose::All,
+            ),
+            ("cudaMalloc", Whose::All),
+            ("_mi_heap_main", Whose::All),
+            (
+                "_ZN73_$LT$$u5b$A$u5d$$u20$as$u20$core..slice..cmp..SlicePartialEq$LT$B$GT$$GT$5equal17h0123456789abcdefE",
+                Whose::Runtime,
+            ),
+            ("_ZN3std9panicking4HOOK17h0123456789abcdefE", Whose::Runtime),
+            ("__dso_handle", Whose::Runtime),
+        ] {
+            assert_eq!(whose(mangled), expected, "{mangled}");
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! Where a program's own data begins: its statics, the thread-locals and stacks of its threads.
+//!
+//! NVIDIA's libraries and this harness are none, for their tables hold every address.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use super::budget::Budget;
+use super::heap::Heap;
+use super::image::Image;
+use super::memory::{Memory, PAGE, Pages};
+use super::names::Whose;
+use super::search::Region;
+use super::targets::LOWEST;
+use super::threads::{self, Thread};
+use crate::report::mappings::{self, Mapping};
+use crate::report::model::{Root, RootKind};
+use crate::report::{is_cuda_library, is_known_library};
+
+/// Below a stack at most so much is forbidden; behind an allocator's memory it is more.
+const LARGEST_GUARD: u64 = 64 << 10;
+
+/// The places from which a search begins.
+#[derive(Debug, Default)]
+pub(super) struct Roots {
+    /// Those that a report may name, by number.
+    pub(super) named: Vec<Root>,
+    /// Variables of theirs, statics first.
+    pub(super) variables: Vec<Region>,
+    /// Frames. A copy there is weaker evidence: what a function leaves behind on its stack stays
+    /// until another writes there.
+    pub(super) frames: Vec<Region>,
+    /// Memory that may lead somewhere, and that nobody would know by a name: of Rust's own
+    /// libraries, of functions of theirs in which a thread waits.
+    pub(super) nameless: Vec<Region>,
+    /// Where blocks may lie.
+    pub(super) heap: Heap,
+    /// Where NVIDIA's libraries lie.
+    pub(super) cuda: Heap,
+    /// Whether all of them are here.
+    pub(super) complete: bool,
+}
+
+/// A program or library with variables of the program's.
+#[derive(Debug)]
+struct Module {
+    image: Arc<Image>,
+    bias: u64,
+    /// The file's name; none for the program itself.
+    name: Option<String>,
+    code: Vec<Range<u64>>,
+}
+
+impl Roots {
+    /// Those of this process, as far as they are known at a certain time.
+    pub(super) fn of_this_process<M: Memory>(pages: &mut Pages<M>, budget: Budget) -> Self {
+        let text = mappings::of_this_process();
+        let maps: Vec<_> = mappings::parse(&text).collect();
+        let mut roots = Self {
+            complete: !maps.is_empty(),
+            ..Self::default()
+        };
+        let modules = roots.modules(&maps, budget);
+        let (threads, all) = threads::of_this_process(pages, |address| {
+            let mut maps = maps.iter().map(addresses);
+            maps.find(|mapping| mapping.contains(&address))
+        });
+        roots.complete &= all;
+        for module in &modules {
+            roots.statics(module);
+        }
+        for thread in &threads {
+            for module in modules.iter().filter(|module| module.name.is_none()) {
+                roots.thread_locals(module, thread);
+            }
+        }
+        roots.stacks(&threads, &modules, &maps, pages);
+        roots.heap = Heap::new(heap(&maps, &threads));
+        roots
+    }
+
+    /// The program and those of its libraries that are its own. Of NVIDIA's, their places are noted.
+    fn modules(&mut self, maps: &[Mapping<'_>], budget: Budget) -> Vec<Module> {
+        let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+        let mut files: BTreeMap<&Path, Vec<&Mapping<'_>>> = BTreeMap::new();
+        for mapping in maps {
+            if let Some(file) = mapping.file() {
+                files.entry(file).or_default().push(mapping);
+            }
+        }
+        let mut modules = Vec::new();
+        let mut cuda = Vec::new();
+        for (file, parts) in files {
+            let is_code = parts.iter().any(|part| part.executable);
+            let name = file.file_name().and_then(|name| name.to_str());
+            let (true, Some(name)) = (is_code, name) else {
+                continue;
+            };
+            // Its name ends so once it was built again.
+            let is_program = file == without_deleted(&program);
+            if is_cuda_library(name) {
+                cuda.extend(parts.iter().map(|part| addresses(part)));
+            } else if is_program {
+                let module = module(Path::new("/proc/self/exe"), None, &parts, budget);
+                let named = module.filter(|module| !module.image.is_stripped());
+                self.complete &= named.is_some();
+                modules.extend(named);
+            } else if !is_of_the_system(file, name) {
+                match module(file, Some(name), &parts, budget) {
+                    Some(module) => modules.push(module),
+                    None => self.complete = false,
+                }
+            }
+        }
+        self.cuda = Heap::new(cuda);
+        modules
+    }
+
+    fn statics(&mut self, module: &Module) {
+        for variable in &module.image.variables {
+            let addresses = moved(&variable.addresses, module.bias);
+            match &variable.whose {
+                Whose::Program(name) => self.add_variable(
+                    Root {
+                        kind: RootKind::Static,
+                        name: Some(name.clone()),
+                        thread: None,
+                        module: module.name.clone(),
+                    },
+                    addresses,
+                ),
+                Whose::Runtime => self.add_nameless(addresses),
+                Whose::All => {}
+            }
+        }
+    }
+
+    fn thread_locals(&mut self, module: &Module, thread: &Thread) {
+        let Some(pointer) = thread.pointer else {
+            return;
+        };
+        let block = pointer.wrapping_sub(module.image.thread_block);
+        for variable in &module.image.thread_locals {
+            let addresses = moved(&variable.addresses, block);
+            match &variable.whose {
+                Whose::Program(name) => self.add_variable(
+                    Root {
+                        kind: RootKind::ThreadLocal,
+                        name: Some(name.clone()),
+                        thread: Some(thread.name.clone()),
+                        module: None,
+                    },
+                    addresses,
+                ),
+                Whose::Runtime => self.add_nameless(addresses),
+                Whose::All => {}
+            }
+        }
+    }
+
+    /// The frames of all stacks.
+    ///
+    /// A frame ends at the address that its function returns to. Where that is on the stack of
+    /// another thread, is not known without unwinding: any word that looks like one is taken for
+    /// one.
+    fn stacks<M: Memory>(
+        &mut self,
+        threads: &[Thread],
+        modules: &[Module],
+        maps: &[Mapping<'_>],
+        pages: &mut Pages<M>,
+    ) {
+        let code = maps.iter().filter(|map| map.executable);
+        let code = Heap::new(code.map(addresses).collect());
+        let returns = threads.iter().map(|thread| {
+            if thread.is_this {
+                return threads::own_returns();
+            }
+            let mut returns = Vec::new();
+            pages.words(thread.stack.start, thread.stack.end, |at, word| {
+                if word >= LOWEST && code.region(word).is_some() {
+                    returns.push((at, word));
+                }
+                true
+            });
+            returns
+        });
+        let returns: Vec<Vec<(u64, u64)>> = returns.collect();
+        for module in modules {
+            let addresses = returns.iter().flatten().map(|&(_, address)| address);
+            let inside = addresses.filter(|address| module.has(*address));
+            module
+                .image
+                .look_up(inside.map(|address| address.wrapping_sub(module.bias)));
+        }
+        for (thread, returns) in threads.iter().zip(returns) {
+            let returns = returns
+                .into_iter()
+                .filter_map(|(at, address)| Some((at, self.returns_to(address, modules)?)));
+            let frames = frames(&thread.stack, returns);
+            self.stack(thread, frames);
+        }
+    }
+
+    /// The frames of a stack that are the program's, and those of Rust's own libraries outside of
+    /// them, which may keep what they were called with. In the frames inside of them a thread only
+    /// waits, in places where others stood before.
+    fn stack(&mut self, thread: &Thread, frames: Vec<(Range<u64>, Whose)>) {
+        let mut waiting = Vec::new();
+        let mut function: Option<String> = None;
+        for (addresses, whose) in frames {
+            match (whose, &function) {
+                (Whose::Program(name), _) => {
+                    for addresses in waiting.drain(..) {
+                        self.add_nameless(addresses);
+                    }
+                    self.add_frame(thread, &name, addresses);
+                    function = Some(name);
+                }
+                (Whose::Runtime, Some(name)) => {
+                    let name = name.clone();
+                    self.add_frame(thread, &name, addresses);
+                }
+                (Whose::Runtime, None) => waiting.push(addresses),
+                (Whose::All, _) => {
+                    waiting.clear();
+                    function = None;
+                }
+            }
+        }
+    }
+
+    /// Whose the function is that has a call before `address`; none where there is no function.
+    fn returns_to(&self, address: u64, modules: &[Module]) -> Option<Whose> {
+        if self.cuda.region(address).is_some() {
+            return Some(Whose::All);
+        }
+        match modules.iter().find(|module| module.has(address)) {
+            Some(module) => module.image.function(address.wrapping_sub(module.bias)),
+            None => Some(Whose::Runtime),
+        }
+    }
+
+    fn add_frame(&mut self, thread: &Thread, function: &str, addresses: Range<u64>) {
+        let place = self.number(Root {
+            kind: RootKind::Stack,
+            name: Some(function.to_owned()),
+            thread: Some(thread.name.clone()),
+            module: None,
+        });
+        self.frames.push(Region { addresses, place });
+    }
+
+    fn add_variable(&mut self, root: Root, addresses: Range<u64>) {
+        let place = self.number(root);
+        self.variables.push(Region { addresses, place });
+    }
+
+    fn number(&mut self, root: Root) -> usize {
+        self.named.push(root);
+        self.named.len() - 1
+    }
+
+    fn add_nameless(&mut self, addresses: Range<u64>) {
+        self.nameless.push(Region {
+            addresses,
+            place: 0,
+        });
+    }
+}
+
+impl Module {
+    /// Whether it has code at `address`.
+    fn has(&self, address: u64) -> bool {
+        self.code.iter().any(|code| code.contains(&address))
+    }
+}
+
+/// A stack cut where a return address stands, each part with whose function's it is. Whose the first
+/// one is, nobody knows: where the thread waits.
+fn frames(
+    stack: &Range<u64>,
+    returns: impl Iterator<Item = (u64, Whose)>,
+) -> Vec<(Range<u64>, Whose)> {
+    let mut frames = Vec::new();
+    let (mut start, mut whose) = (stack.start, Whose::Runtime);
+    for (at, outer) in returns.filter(|(at, _)| stack.contains(at)) {
+        frames.push((start..at.max(start), std::mem::replace(&mut whose, outer)));
+        start = at + 8;
+    }
+    frames.push((start..stack.end, whose));
+    frames
+}
+
+/// What is loaded of the file at `path`.
+fn module(
+    path: &Path,
+    name: Option<&str>,
+    parts: &[&Mapping<'_>],
+    budget: Budget,
+) -> Option<Module> {
+    let image = image(path, budget)?;
+    let first = parts.first()?;
+    let bias = image.bias(first.offset, addresses(first).start)?;
+    let code = parts.iter().filter(|part| part.executable);
+    Some(Module {
+        image,
+        bias,
+        name: name.map(str::to_owned),
+        code: code.map(|part| addresses(part)).collect(),
+    })
+}
+
+/// What the file at `path` says, read once in a process.
+fn image(path: &Path, budget: Budget) -> Option<Arc<Image>> {
+    static READ: Mutex<Option<FxHashMap<PathBuf, Option<Arc<Image>>>>> = Mutex::new(None);
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    let read = read.get_or_insert_default();
+    let known = read.entry(path.to_owned());
+    known
+        .or_insert_with(|| Image::read(path, budget).map(Arc::new))
+        .clone()
+}
+
+/// Whether the system brought a library, or another than the program's author knows what is in it.
+fn is_of_the_system(file: &Path, name: &str) -> bool {
+    let folders = [
+        "/lib",
+        "/lib32",
+        "/lib64",
+        "/usr/lib",
+        "/usr/lib32",
+        "/usr/lib64",
+    ];
+    folders.iter().any(|folder| file.starts_with(folder))
+        || is_known_library(name)
+        || name.starts_with("libstd-")
+}
+
+fn without_deleted(program: &Path) -> &Path {
+    let text = program.to_str().unwrap_or_default();
+    Path::new(text.strip_suffix(" (deleted)").unwrap_or(text))
+}
+
+/// Where allocators take their blocks from: memory of no file, but for the stacks of threads and
+/// what continues a library's variables.
+fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Vec<Range<u64>> {
+    let mut regions = Vec::new();
+    let mut before: Option<&Mapping<'_>> = None;
+    for mapping in maps {
+        let Range { start, end } = addresses(mapping);
+        let continues = before.is_some_and(|before| {
+            before.file().is_some() && addresses(before).end == start && mapping.name.is_empty()
+        });
+        // The stack of a thread, also of one that has ended and whose stack the next one gets.
+        let is_stack = before.is_some_and(|before| {
+            let guard = addresses(before);
+            is_forbidden(before) && guard.end == start && guard.end - guard.start <= LARGEST_GUARD
+        });
+        before = Some(mapping);
+        let is_memory = mapping.name.is_empty()
+            || mapping.name == "[heap]"
+            || mapping.name.starts_with("[anon:");
+        if !mapping.writable || mapping.executable || continues || !is_memory {
+            continue;
+        }
+        let inside = |thread: &&Thread| (start..end).contains(&thread.stack.start);
+        let thread = threads.iter().find(inside);
+        if !is_stack && thread.is_none() {
+            regions.push(start..end);
+        } else if let Some(pointer) = thread.and_then(|thread| thread.pointer) {
+            // What lies behind a stack may have been joined to it.
+            regions.push((pointer + PAGE).min(end)..end);
+        }
+    }
+    regions
+}
+
+/// Whether nothing may be done there: what guards a stack.
+fn is_forbidden(mapping: &Mapping<'_>) -> bool {
+    !(mapping.readable || mapping.writable || mapping.executable) && mapping.name.is_empty()
+}
+
+fn addresses(mapping: &Mapping<'_>) -> Range<u64> {
+    let Range { start, end } = mapping.addresses();
+    start as u64..end as u64
+}
+
+fn moved(addresses: &Range<u64>, by: u64) -> Range<u64> {
+    let start = addresses.start.wrapping_add(by);
+    start..start.saturating_add(addresses.end - addresses.start)
+}

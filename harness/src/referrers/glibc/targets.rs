@@ -1,0 +1,88 @@
+//! What is looked for.
+
+use super::Target;
+
+/// Values below are taken for numbers, and for no addresses.
+pub(super) const LOWEST: u64 = 1 << 32;
+/// No program has addresses from here on.
+pub(super) const END: u64 = 1 << 56;
+
+impl Target {
+    /// Whether it can be told from a number.
+    fn is_sought(&self) -> bool {
+        (LOWEST..END).contains(&self.values.start) && !self.values.is_empty()
+    }
+}
+
+/// All of them, to be found by value.
+#[derive(Debug, Default)]
+pub(super) struct Targets {
+    /// By their first value; none overlaps another.
+    sorted: Vec<Target>,
+}
+
+impl Targets {
+    /// Those of `all` that can be told from a number.
+    pub(super) fn new(mut all: Vec<Target>) -> Self {
+        all.retain(Target::is_sought);
+        all.sort_by_key(|target| (target.values.start, target.group));
+        all.dedup_by(|next, known| next.values.start < known.values.end);
+        Self { sorted: all }
+    }
+
+    /// For each of `groups` findings whether one of its targets cannot be looked for.
+    pub(super) fn groups_without(all: &[Target], groups: usize) -> Vec<bool> {
+        let mut without = vec![true; groups];
+        for target in all {
+            without[target.group] = false;
+        }
+        for target in all.iter().filter(|target| !target.is_sought()) {
+            without[target.group] = true;
+        }
+        without
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.sorted.len()
+    }
+
+    /// The one that `value` means, by its place among them.
+    pub(super) fn find(&self, value: u64) -> Option<usize> {
+        let behind = self
+            .sorted
+            .partition_point(|target| target.values.start <= value);
+        let at = behind.checked_sub(1)?;
+        (value < self.sorted[at].values.end).then_some(at)
+    }
+
+    /// The finding that the target at a place is of.
+    pub(super) fn group(&self, at: usize) -> usize {
+        self.sorted[at].group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Target, Targets};
+
+    #[test]
+    fn a_value_is_found_by_every_address_inside_and_none_outside() {
+        let target = |first: u64, bytes, group| Target {
+            values: first..first + bytes,
+            group,
+        };
+        let base = 1 << 40;
+        let all = vec![
+            target(base + 100, 10, 1),
+            target(base, 1, 0),
+            target(7, 100, 2),
+        ];
+        assert_eq!(Targets::groups_without(&all, 4), [false, false, true, true]);
+        let targets = Targets::new(all);
+        let group = |value| targets.find(value).map(|at| targets.group(at));
+        assert_eq!((group(base), group(base + 1)), (Some(0), None));
+        assert_eq!((group(base + 99), group(base + 100)), (None, Some(1)));
+        assert_eq!((group(base + 109), group(base + 110)), (Some(1), None));
+        assert_eq!((group(8), group(0), group(u64::MAX)), (None, None, None));
+    }
+}

@@ -1,0 +1,122 @@
+//! The threads of this process, and what of their stacks is in use.
+
+use std::fs;
+use std::ops::Range;
+
+use super::memory::{Memory, Pages};
+
+/// How large a stack is looked through at most.
+const LARGEST: u64 = 64 << 20;
+
+/// A thread that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Thread {
+    pub(super) name: String,
+    /// From its last frame to its first one.
+    pub(super) stack: Range<u64>,
+    /// What its thread-locals lie below, where that is known.
+    pub(super) pointer: Option<u64>,
+    /// Whether it is the one that asks.
+    pub(super) is_this: bool,
+}
+
+/// Where this thread's frames have the addresses that they return to, and these, innermost first.
+pub(super) fn own_returns() -> Vec<(u64, u64)> {
+    let mut returns = Vec::new();
+    backtrace::trace(|frame| {
+        let stack = frame.sp().addr() as u64;
+        returns.push((stack.saturating_sub(8), frame.ip().addr() as u64));
+        true
+    });
+    // An unwinder that does not know where it is gives none.
+    returns.retain(|(at, _)| *at != 0);
+    returns
+}
+
+/// Those of this process; and whether all are among them. `region` tells where the mapping around
+/// an address ends.
+pub(super) fn of_this_process<M: Memory>(
+    pages: &mut Pages<M>,
+    region: impl Fn(u64) -> Option<Range<u64>>,
+) -> (Vec<Thread>, bool) {
+    let mut threads = Vec::new();
+    let Ok(entries) = fs::read_dir("/proc/self/task") else {
+        return (threads, false);
+    };
+    let this = fs::read_link("/proc/thread-self").unwrap_or_default();
+    let mut complete = true;
+    for entry in entries.flatten() {
+        let task = entry.path();
+        let read = |file: &str| fs::read_to_string(task.join(file));
+        // One that has ended meanwhile has no stack.
+        let Ok(call) = read("syscall") else { continue };
+        let Some((top, mapping)) = stack_pointer(&call).and_then(|top| Some((top, region(top)?)))
+        else {
+            complete = false;
+            continue;
+        };
+        let comm = read("comm").unwrap_or_default();
+        let is_first =
+            entry.file_name().to_str().and_then(|id| id.parse().ok()) == Some(std::process::id());
+        let end = mapping.end.min(top.saturating_add(LARGEST));
+        let pointer = thread_pointer(top, end, pages);
+        threads.push(Thread {
+            name: if is_first {
+                "main".to_owned()
+            } else {
+                comm.trim_end().to_owned()
+            },
+            stack: top..pointer.unwrap_or(end),
+            pointer,
+            is_this: this.file_name() == Some(&entry.file_name()),
+        });
+    }
+    (threads, complete)
+}
+
+/// `202 0x7f… 0x80 … 0x7ffd3c8f1a48 0x7f0c5a2e1b6f`: a call's number and arguments, then the stack
+/// pointer and the place of the call. A thread that runs has none.
+fn stack_pointer(call: &str) -> Option<u64> {
+    let mut fields = call.split_ascii_whitespace().rev();
+    let (_place, stack) = (fields.next()?, fields.next()?);
+    u64::from_str_radix(stack.strip_prefix("0x")?, 16).ok()
+}
+
+/// Where glibc keeps what it knows of a thread: at the far end of its stack, beginning with its own
+/// address twice. The first thread's is elsewhere.
+#[cfg(target_arch = "x86_64")]
+fn thread_pointer<M: Memory>(top: u64, end: u64, pages: &mut Pages<M>) -> Option<u64> {
+    let mut found = None;
+    let (mut first, mut second) = (0, 0);
+    pages.words(top, end, |at, word| {
+        if word != 0 && word == at - 16 && first == word {
+            found = Some(word);
+        }
+        (first, second) = (second, word);
+        found.is_none()
+    });
+    found
+}
+
+/// Where it keeps it on other machines is not known here.
+#[cfg(not(target_arch = "x86_64"))]
+fn thread_pointer<M: Memory>(_top: u64, _end: u64, _pages: &mut Pages<M>) -> Option<u64> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stack_pointer;
+
+    #[test]
+    fn a_thread_that_waits_has_a_stack_pointer() {
+        let waits = "202 0x7f0c 0x80 0x0 0x0 0x0 0x0 0x7ffd3c8f1a48 0x7f0c5a2e1b6f\n";
+        assert_eq!(stack_pointer(waits), Some(0x7ffd_3c8f_1a48));
+        assert_eq!(
+            stack_pointer("-1 0x7ffd3c8f1a48 0x7f0c5a2e1b6f\n"),
+            Some(0x7ffd_3c8f_1a48)
+        );
+        assert_eq!(stack_pointer("running\n"), None);
+        assert_eq!(stack_pointer(""), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! What this process has mapped where.
+//!
+//! Read from `/proc/self/maps`, which needs no `unsafe`; see
+//! [proc_pid_maps(5)](https://man7.org/linux/man-pages/man5/proc_pid_maps.5.html). Elsewhere
+//! nothing is known.
+
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+
+/// A line of it: addresses with one permission and one origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mapping<'a> {
+    start: usize,
+    end: usize,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    pub(crate) executable: bool,
+    /// Where in the file it begins.
+    pub(crate) offset: u64,
+    /// A file's path, or the kernel's word for what is none: `[heap]`; empty for memory without a
+    /// name.
+    pub(crate) name: &'a str,
+}
+
+impl<'a> Mapping<'a> {
+    /// Its addresses.
+    pub(crate) fn addresses(&self) -> Range<usize> {
+        self.start..self.end
+    }
+
+    /// The file it was loaded from.
+    pub(crate) fn file(&self) -> Option<&'a Path> {
+        let name = self.name.strip_suffix(" (deleted)").unwrap_or(self.name);
+        name.starts_with('/').then(|| Path::new(name))
+    }
+
+    /// `55d0c0a00000-55d0c0a21000 r-xp 00001000 08:01 42  /usr/bin/train (deleted)`
+    fn parse(line: &'a str) -> Option<Self> {
+        let mut rest = line;
+        let mut field = || {
+            let (field, behind) = rest.split_once(' ').unwrap_or((rest, ""));
+            rest = behind.trim_start();
+            field
+        };
+        let (start, end) = field().split_once('-')?;
+        let permissions = field();
+        let offset = field();
+        let (_device, _inode) = (field(), field());
+        let number = |digits| u64::from_str_radix(digits, 16).ok();
+        Some(Self {
+            start: usize::try_from(number(start)?).ok()?,
+            end: usize::try_from(number(end)?).ok()?,
+            readable: permissions.contains('r'),
+            writable: permissions.contains('w'),
+            executable: permissions.contains('x'),
+            offset: number(offset)?,
+            name: rest,
+        })
+    }
+}
+
+/// All of it as text, for [`parse`]; empty where there is none.
+pub(crate) fn of_this_process() -> String {
+    fs::read_to_string("/proc/self/maps").unwrap_or_default()
+}
+
+/// The mappings of such a text, by address.
+pub(crate) fn parse(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
+    maps.lines().filter_map(Mapping::parse)
+}

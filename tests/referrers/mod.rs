@@ -1,0 +1,165 @@
+//! What of the program still leads to a leak is named: and where nothing does, that is said.
+
+mod planted;
+
+use gpu_leak_check::report::model::{Finding, Referrer, Root, RootKind, Verdict};
+use gpu_leak_tests::checked::{self, Checked};
+
+/// The check of this planted leak.
+fn run(test: &str) -> Checked {
+    checked::run(&format!("referrers::planted::{test}"))
+}
+
+fn leak(checked: &Checked) -> &Finding {
+    let mut findings = checked.report().findings.iter();
+    let leak = findings.find(|finding| finding.verdict == Verdict::Leaked);
+    leak.unwrap_or_else(|| panic!("no leak\n{}", checked.story()))
+}
+
+/// The one place that leads to it.
+fn only(checked: &Checked) -> &Referrer {
+    match leak(checked).referrers.as_deref() {
+        Some([one]) => one,
+        others => panic!("{others:?}\n{}", checked.story()),
+    }
+}
+
+/// Fails unless exactly this static leads to it, through so many blocks.
+fn assert_static(test: &str, name: &str, blocks: u32) {
+    let checked = run(test);
+    let expected = Referrer {
+        root: Root {
+            kind: RootKind::Static,
+            name: Some(format!("main::referrers::planted::{name}")),
+            thread: None,
+            module: None,
+        },
+        blocks,
+    };
+    assert_eq!(*only(&checked), expected, "{}", checked.story());
+    let told = format!("held by    static main::referrers::planted::{name}");
+    assert!(checked.child.stderr.contains(&told), "{}", checked.story());
+}
+
+#[test]
+fn a_static_is_named() {
+    assert_static("kept_in_a_static", "STATIC", 0);
+}
+
+#[test]
+fn a_vector_in_a_static_is_named() {
+    assert_static("kept_in_a_vector", "VECTOR", 1);
+}
+
+#[test]
+fn a_static_inside_the_body_is_named_by_the_test() {
+    assert_static("kept_in_its_own_static", "kept_in_its_own_static::OWN", 0);
+}
+
+#[test]
+fn a_long_way_is_followed() {
+    assert_static("kept_far_away", "FAR", 3);
+}
+
+#[test]
+fn a_map_is_looked_through_though_it_is_known_by_an_address_inside() {
+    assert_static("kept_in_a_map", "MAP", 1);
+}
+
+#[test]
+fn an_address_inside_the_allocation_counts() {
+    assert_static("kept_by_an_address_inside", "INSIDE", 0);
+}
+
+#[test]
+fn an_object_is_found_by_its_handle() {
+    assert_static("kept_event", "EVENT", 1);
+}
+
+#[test]
+fn a_thread_that_waits_is_named_with_its_function() {
+    let checked = run("kept_on_a_stack");
+    let Referrer { root, .. } = only(&checked);
+    assert_eq!(root.kind, RootKind::Stack, "{}", checked.story());
+    assert_eq!(root.thread.as_deref(), Some("worker-3"));
+    let function = root.name.as_deref().expect("a function");
+    assert!(function.contains("planted::"), "{function}");
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_thread_local_is_named_with_its_thread() {
+    let checked = run("kept_in_a_thread_local");
+    let Referrer { root, .. } = only(&checked);
+    assert_eq!(root.kind, RootKind::ThreadLocal, "{}", checked.story());
+    assert_eq!(root.thread.as_deref(), Some("worker-4"));
+    let name = root.name.as_deref();
+    assert_eq!(name, Some("main::referrers::planted::LOCAL"));
+}
+
+/// Fails if anything is said to hold it.
+fn assert_held_by_nothing(test: &str) {
+    let checked = run(test);
+    match leak(&checked).referrers.as_deref() {
+        // Only where everything could be looked at, which a program's libraries decide.
+        Some([]) => {
+            let told = "held by    nothing any more";
+            assert!(checked.child.stderr.contains(told), "{}", checked.story());
+        }
+        None => {}
+        others => panic!("{others:?}\n{}", checked.story()),
+    }
+}
+
+#[test]
+fn what_was_forgotten_is_held_by_nothing() {
+    assert_held_by_nothing("forgotten");
+}
+
+#[test]
+fn a_copy_in_memory_that_was_freed_is_in_nobody_s_hands() {
+    assert_held_by_nothing("freed_with_its_vector");
+    assert_held_by_nothing("freed_with_its_box");
+}
+
+/// Read by dereferencing, any of them would end the process.
+#[test]
+fn memory_that_cannot_be_read_is_passed_over() {
+    assert_static("kept_beside_unreadable_memory", "UNREADABLE", 1);
+}
+
+#[test]
+fn a_program_that_changes_meanwhile_is_no_hindrance() {
+    let checked = run("kept_while_others_allocate");
+    let referrers = leak(&checked).referrers.as_deref();
+    let referrers = referrers.unwrap_or_default();
+    assert!(
+        referrers
+            .iter()
+            .all(|it| it.root.name.as_deref() == Some("main::referrers::planted::VECTOR")),
+        "{}",
+        checked.story()
+    );
+}
+
+#[test]
+fn a_block_s_own_variable_is_named_by_its_function() {
+    let checked = run("kept_by_the_caller_of_a_block");
+    let Referrer { root, .. } = only(&checked);
+    assert_eq!(root.kind, RootKind::Stack, "{}", checked.story());
+}
+
+/// Two gigabytes of blocks to be looked through: the search ends by itself.
+#[test]
+#[ignore = "takes 3 GiB of memory"]
+fn a_large_heap_is_looked_through_for_a_bounded_time() {
+    let checked = run("kept_beside_a_large_heap");
+    let report = checked.report();
+    let referrers = leak(&checked).referrers.as_deref();
+    assert!(
+        referrers.is_none_or(|it| !it.is_empty()),
+        "{}",
+        checked.story()
+    );
+    println!("{} ms in all\n{}", report.overhead_ms, checked.story());
+}

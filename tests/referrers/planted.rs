@@ -1,0 +1,234 @@
+//! Leaks that something in the program can still get at, or nothing.
+//!
+//! All are ignored: [`super`] runs them in processes of their own.
+
+#![expect(unsafe_code, reason = "mappings that cannot be read are made by hand")]
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+
+use gpu_leak_check::{Check, gpu_leak_check};
+
+use crate::kinds::planted::memory::linear;
+use crate::kinds::planted::streams::event;
+use crate::kinds::planted::{Pointer, context};
+
+static STATIC: Mutex<Option<Pointer>> = Mutex::new(None);
+static VECTOR: Mutex<Vec<Pointer>> = Mutex::new(Vec::new());
+static MAP: Mutex<Option<HashMap<u64, Pointer>>> = Mutex::new(None);
+static INSIDE: Mutex<Pointer> = Mutex::new(0);
+static EVENT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+static UNREADABLE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+type Far = OnceLock<Arc<Mutex<Vec<Box<Pointer>>>>>;
+static FAR: Far = Far::new();
+
+thread_local! {
+    static LOCAL: Cell<Pointer> = const { Cell::new(0) };
+}
+
+/// Takes memory where no frame of a caller keeps its address.
+#[inline(never)]
+fn taken() -> Pointer {
+    context();
+    linear()
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_in_a_static() {
+    *STATIC.lock().unwrap() = Some(taken());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_in_its_own_static() {
+    static OWN: Mutex<Pointer> = Mutex::new(0);
+    *OWN.lock().unwrap() = taken();
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_in_a_vector() {
+    VECTOR.lock().unwrap().push(taken());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_far_away() {
+    let far = FAR.get_or_init(Arc::default);
+    far.lock().unwrap().push(Box::new(taken()));
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_in_a_map() {
+    let mut map = MAP.lock().unwrap();
+    let map = map.get_or_insert_default();
+    for number in 0..100 {
+        map.insert(number, 0);
+    }
+    map.insert(50, taken());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_by_an_address_inside() {
+    *INSIDE.lock().unwrap() = taken() + 24;
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_event() {
+    context();
+    EVENT.lock().unwrap().push(event().addr());
+}
+
+/// Starts a thread that makes something and keeps it until the process ends.
+fn start(name: &str, keep: fn(&Sender<()>, &Receiver<()>)) {
+    let (ready, is_ready) = channel();
+    let (stop, stopped) = channel();
+    let worker = thread::Builder::new().name(name.to_owned());
+    let worker = worker.spawn(move || keep(&ready, &stopped)).unwrap();
+    is_ready.recv().unwrap();
+    std::mem::forget((worker, stop));
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_on_a_stack() {
+    context();
+    start("worker-3", |ready, stopped| {
+        let kept = Cell::new(taken());
+        black_box(&kept);
+        ready.send(()).unwrap();
+        let _ = stopped.recv();
+        black_box(&kept);
+    });
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_in_a_thread_local() {
+    context();
+    #[inline(never)]
+    fn take() {
+        LOCAL.set(taken());
+    }
+    start("worker-4", |ready, stopped| {
+        take();
+        ready.send(()).unwrap();
+        let _ = stopped.recv();
+    });
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn forgotten() {
+    black_box(taken());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn freed_with_its_vector() {
+    VECTOR.lock().unwrap().push(1);
+    let mut addresses = vec![0; 1000];
+    addresses[500] = taken();
+    drop(black_box(addresses));
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn freed_with_its_box() {
+    let boxed = Box::new([0, 0, taken(), 0]);
+    drop(black_box(boxed));
+}
+
+/// Pages that may not be read, and a file's that it no longer has.
+fn unreadable() -> [u64; 2] {
+    let map = |protection, flags, file| {
+        // SAFETY: a new mapping, which nothing refers to.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), 1 << 20, protection, flags, file, 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        at.addr() as u64
+    };
+    let forbidden = map(libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(1 << 20).unwrap();
+    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
+    let writable = libc::PROT_READ | libc::PROT_WRITE;
+    let cut = map(writable, libc::MAP_PRIVATE, descriptor);
+    file.set_len(0).unwrap();
+    [forbidden + 4096, cut + 4096]
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_beside_unreadable_memory() {
+    let mut kept = UNREADABLE.lock().unwrap();
+    // Also what is no address at all.
+    kept.extend([1, u64::MAX, u64::MAX - 7, 1 << 47, 0x7fff_ffff_f000]);
+    kept.extend(unreadable());
+    kept.push(taken());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_while_others_allocate() {
+    static BUSY: AtomicBool = AtomicBool::new(false);
+    static CHURN: Mutex<Vec<Vec<Vec<u64>>>> = Mutex::new(Vec::new());
+    if !BUSY.swap(true, Ordering::Relaxed) {
+        for _ in 0..2 {
+            thread::spawn(|| {
+                for size in (1..2000).cycle() {
+                    let mut churn = CHURN.lock().unwrap();
+                    churn.push(vec![vec![7; size]; 5]);
+                    if churn.len() > 100 {
+                        churn.clear();
+                    }
+                }
+            });
+        }
+    }
+    VECTOR.lock().unwrap().push(taken());
+}
+
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_by_the_caller_of_a_block() {
+    context();
+    let kept = Cell::new(0);
+    let block = Check::new("block").confirm(false);
+    block.run(|| black_box(&kept).set(taken()));
+    black_box(&kept);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_beside_a_large_heap() {
+    static LARGE: Mutex<Vec<Box<[u64; 8]>>> = Mutex::new(Vec::new());
+    let mut large = LARGE.lock().unwrap();
+    if large.is_empty() {
+        large.extend((0..25_000_000).map(|number| Box::new([number; 8])));
+    }
+    black_box(taken());
+}
