@@ -154,12 +154,10 @@ fn a_block_s_own_variable_is_named_by_its_function() {
 #[ignore = "takes 3 GiB of memory"]
 fn a_large_heap_is_looked_through_for_a_bounded_time() {
     let checked = run("kept_beside_a_large_heap");
-    let report = checked.report();
     let referrers = leak(&checked).referrers.as_deref();
     assert!(
         referrers.is_none_or(|it| !it.is_empty()),
         "{}",
         checked.story()
     );
-    println!("{} ms in all\n{}", report.overhead_ms, checked.story());
 }

@@ -225,6 +225,7 @@ fn kept_by_the_caller_of_a_block() {
 #[ignore = "leaks on purpose"]
 #[test]
 fn kept_beside_a_large_heap() {
+    #[expect(clippy::vec_box, reason = "a block of the heap each")]
     static LARGE: Mutex<Vec<Box<[u64; 8]>>> = Mutex::new(Vec::new());
     let mut large = LARGE.lock().unwrap();
     if large.is_empty() {
