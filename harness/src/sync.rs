@@ -12,15 +12,16 @@ pub(crate) mod atomic {
 
 /// A lock that is free nearly always, and held for some dozen instructions.
 mod lock {
+    use std::time::Duration;
+
     use spin::mutex::{SpinMutex, SpinMutexGuard};
-    use spin::relax::RelaxStrategy;
 
     /// To give it back is a plain store, where `std`'s pays a second time for an atomic exchange:
     /// an event takes five of them, and that was a third of its time.
     #[derive(Debug, Default)]
-    pub(crate) struct Lock<T>(SpinMutex<T, Wait>);
+    pub(crate) struct Lock<T>(SpinMutex<T>);
 
-    pub(crate) type LockGuard<'a, T> = SpinMutexGuard<'a, T, Wait>;
+    pub(crate) type LockGuard<'a, T> = SpinMutexGuard<'a, T>;
 
     impl<T> Lock<T> {
         pub(crate) const fn new(value: T) -> Self {
@@ -29,22 +30,67 @@ mod lock {
 
         /// Also after a panic of who held it: who changes more than one thing under a lock must
         /// not panic between.
+        #[inline]
         pub(crate) fn lock(&self) -> LockGuard<'_, T> {
-            self.0.lock()
+            self.0.try_lock_weak().unwrap_or_else(|| self.wait())
+        }
+
+        /// Waits for as long as another processor needs; then, since the owner may be waiting for
+        /// this one, without it; and then asleep: a thread that the scheduler prefers to the owner
+        /// (`SCHED_FIFO` and its like) gets a processor back as soon as it has yielded it.
+        #[cold]
+        #[inline(never)]
+        fn wait(&self) -> LockGuard<'_, T> {
+            /// Several of the scheduler's turns.
+            const YIELDS: u32 = 64;
+            /// What a sleep takes at least, at the default slack of its timer.
+            const NAP: Duration = Duration::from_micros(50);
+
+            let mut waited = 0;
+            loop {
+                for _ in 0..32 {
+                    std::hint::spin_loop();
+                }
+                // Looks before it asks: to ask takes the owner's cache line away.
+                let free = (!self.0.is_locked()).then(|| self.0.try_lock()).flatten();
+                if let Some(guard) = free {
+                    return guard;
+                }
+                if waited < YIELDS {
+                    waited += 1;
+                    std::thread::yield_now();
+                } else {
+                    std::thread::sleep(NAP);
+                }
+            }
         }
     }
 
-    /// How somebody waits: for as long as another processor needs, and then, since its owner may
-    /// be waiting for this one, without it.
-    #[derive(Debug)]
-    pub(crate) struct Wait;
+    #[cfg(test)]
+    mod tests {
+        use std::thread;
 
-    impl RelaxStrategy for Wait {
-        fn relax() {
-            for _ in 0..32 {
-                std::hint::spin_loop();
-            }
-            std::thread::yield_now();
+        use super::Lock;
+
+        #[test]
+        fn threads_that_wait_lose_no_turn() {
+            let total = Lock::new(0_u64);
+            thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        for _ in 0..10_000 {
+                            let mut total = total.lock();
+                            let before = *total;
+                            // Gives the processor away while it holds the lock, now and then.
+                            if before.is_multiple_of(1_000) {
+                                thread::yield_now();
+                            }
+                            *total = before + 1;
+                        }
+                    });
+                }
+            });
+            assert_eq!(*total.lock(), 40_000);
         }
     }
 }

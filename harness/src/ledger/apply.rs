@@ -218,26 +218,26 @@ impl Ledger {
             Place::UNKNOWN => self.resolve_place(made),
             place => place,
         };
-        let record = |sequence| Record {
-            sequence,
+        let mut record = Record {
+            sequence: 0,
             made: Creation { place, ..*made },
         };
         if made.key.space.is_shared() {
-            self.shared_created(record(self.stripes.moment()));
+            record.sequence = self.stripes.moment();
+            self.shared_created(record);
             return;
         }
-        let (record, old) = self.table.enter(&made.key, |latest| {
+        let old = self.table.enter(&mut record, |latest, record| {
             // Counted before it can be found: a release or the end of its context on another
             // thread would take away what is not there yet.
             let mut own = self.stripes.of(made.caller.thread);
-            let record = record(own.tick(latest));
+            record.sequence = own.tick(latest);
             own.made(made.caller);
             own.took(made.caller);
-            let lacking = own.count(&record);
+            let lacking = own.count(record);
             drop(own);
-            self.counted(&record, lacking);
-            self.meters.took(&record);
-            record
+            self.counted(record, lacking);
+            self.meters.took(record);
         });
         if let Some(old) = old {
             self.forget(&old);
@@ -289,19 +289,19 @@ impl Ledger {
             return self.give_back_began(key, ALL, None, caller);
         }
         let ticket = self.table.leave(&key, |latest, record| {
-            if let Some(record) = &record {
+            if let Some(record) = record {
                 self.meters.gave_back(record);
             }
             let mut own = self.stripes.of(caller.thread);
             let moment = own.tick(latest);
-            if let Some(record) = &record {
+            if let Some(record) = record {
                 own.forget(record);
             }
             own.begin(
                 moment,
                 Flight {
                     key,
-                    record,
+                    record: record.copied(),
                     caller,
                 },
             )

@@ -1,6 +1,7 @@
 //! The live records, in shards so that threads seldom meet.
 
 use crate::sync::{Lock, LockGuard};
+use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -54,16 +55,16 @@ impl Table {
         shard.records.insert(record.key(), record)
     }
 
-    /// Enters what `make` makes of the shard's clock, before anyone can meet it under `key`;
-    /// returns it, and the one that stood there.
+    /// Enters `record` once `complete` has made it so by the shard's clock, before anyone can meet
+    /// it under its key; returns the one that stood there.
     pub(super) fn enter(
         &self,
-        key: &Key,
-        make: impl FnOnce(&mut u64) -> Record,
-    ) -> (Record, Option<Record>) {
-        let mut shard = self.shard(key).lock();
-        let record = make(&mut shard.latest);
-        (record, shard.records.insert(*key, record))
+        record: &mut Record,
+        complete: impl FnOnce(&mut u64, &mut Record),
+    ) -> Option<Record> {
+        let mut shard = self.shard(&record.key()).lock();
+        complete(&mut shard.latest, record);
+        shard.records.insert(record.key(), *record)
     }
 
     /// Enters `record` unless its key has another one; whether it did.
@@ -86,11 +87,16 @@ impl Table {
     pub(super) fn leave<T>(
         &self,
         key: &Key,
-        then: impl FnOnce(&mut u64, Option<Record>) -> T,
+        then: impl FnOnce(&mut u64, Option<&Record>) -> T,
     ) -> T {
         let mut shard = self.shard(key).lock();
-        let record = shard.records.remove(key);
-        then(&mut shard.latest, record)
+        let Entries { records, latest } = &mut *shard;
+        let Entry::Occupied(entry) = records.entry(*key) else {
+            return then(latest, None);
+        };
+        let answer = then(latest, Some(entry.get()));
+        entry.remove();
+        answer
     }
 
     /// An event that passes by `key`: `tick` is told its clock.
