@@ -41,7 +41,7 @@ fn absolute(text: &str, repository: &str) -> String {
         for part in parts {
             linked.push_str(opens);
             if !part.starts_with("https://") && !part.starts_with('#') {
-                linked.push_str(&format!("{repository}/{view}/HEAD/"));
+                linked.extend([repository, "/", view, "/HEAD/"]);
             }
             linked.push_str(part);
         }
