@@ -12,6 +12,7 @@ mod isolation;
 mod kinds;
 mod limits;
 mod output;
+mod pages;
 mod python;
 mod quiet;
 mod races;

@@ -67,7 +67,8 @@ The exit code is cargo's, unless that is 0 and something was denied or not measu
 Examples:
   cargo gpu-leak test -p optim -- --nocapture
   cargo gpu-leak nextest --report junit=leaks.xml --report markdown=leaks.md run --profile ci
-  cargo gpu-leak test --require-measured --release";
+  cargo gpu-leak test --require-measured --release
+  cargo gpu-leak test --no-fail-fast     otherwise cargo stops at the first program that fails";
 
 /// Own options, and cargo's arguments.
 #[derive(Args, Debug)]
@@ -215,7 +216,9 @@ pub(crate) struct Diff {
 #[command(after_help = "\
 Examples:
   cargo gpu-leak allow                          entries for the newest run, to look at
-  cargo gpu-leak allow --from nightly --write   appended to gpu-leak-check.toml")]
+  cargo gpu-leak allow --from nightly --write   appended to gpu-leak-check.toml
+
+The run should be of all tests: `cargo gpu-leak test --no-fail-fast`.")]
 pub(crate) struct Allow {
     /// The folder of the run [default: the newest]
     #[arg(long, value_name = "FOLDER")]
@@ -259,8 +262,8 @@ Examples:
   cargo gpu-leak report --format snapshot --out memory.pickle gpu-4711.jsonl
   cargo gpu-leak report --deny expired --require-measured")]
 pub(crate) struct Report {
-    /// The folder of a run, or single files, recordings too; several are merged [default: the
-    /// newest run]
+    /// The folder of a run, or one that holds a single run; or single files, recordings too. Several
+    /// are merged [default: the newest run]
     #[arg(value_name = "FOLDER")]
     pub(crate) runs: Vec<PathBuf>,
 

@@ -2,7 +2,7 @@
 
 use std::env;
 
-use gpu_leak_check::__command::{Machine, allow_entries, machine};
+use gpu_leak_check::__command::{Machine, allow_entries, machine, variables};
 use gpu_leak_check::report::escape;
 use gpu_leak_check::units::quantity;
 
@@ -28,10 +28,13 @@ const LABEL: usize = 16;
 /// The whole of `doctor`.
 pub(crate) fn doctor() -> Outcome<Exit> {
     let machine = machine();
-    let (configuration, is_right) = configured();
+    let (configuration, file_is_right) = configured();
+    let variables = variables();
+    let is_right = file_is_right && variables.is_ok();
     let mut rows = seen(&machine);
     rows.push(("configuration", configuration));
     rows.extend(environment());
+    rows.extend(variables.err().map(|wrong| ("environment", wrong)));
     let width = width_of_stdout();
     let mut lines = Vec::new();
     for (label, text) in rows {

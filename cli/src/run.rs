@@ -301,7 +301,8 @@ pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
     runs.into_iter().map(|(_, folder)| folder).collect()
 }
 
-/// `path` itself, or the files of the run in that folder.
+/// `path` itself, or the files of the run in that folder. A folder that holds one run and nothing
+/// else, as `GPU_LEAK_CHECK_OUTPUT` makes one on a machine that keeps nothing, stands for that run.
 fn files_of(path: &Path) -> Outcome<Vec<PathBuf>> {
     let shown = path.display();
     if path.is_file() {
@@ -312,18 +313,19 @@ fn files_of(path: &Path) -> Outcome<Vec<PathBuf>> {
     if !files.is_empty() {
         return Ok(files);
     }
-    let runs = newest_first(path);
-    Err(Failure::usage(match runs.first() {
-        Some(newest) => format!(
-            "{shown} is no run but holds {}: name one of them, such as {}",
-            gpu_leak_check::units::quantity(runs.len() as u64, "run"),
+    match &newest_first(path)[..] {
+        [only] => jsonl_in(only)
+            .map_err(|why| Failure::usage(format!("{} cannot be read: {why}", only.display()))),
+        [newest, older @ ..] => Err(Failure::usage(format!(
+            "{shown} is no run but holds {} runs: name one of them, such as {}",
+            older.len() + 1,
             newest.display()
-        ),
-        None => format!(
+        ))),
+        [] => Err(Failure::usage(format!(
             "{shown} has no .jsonl files: name the folder of a run, such as \
              target/gpu-leak-check/4711-1234"
-        ),
-    }))
+        ))),
+    }
 }
 
 fn jsonl_in(folder: &Path) -> io::Result<Vec<PathBuf>> {

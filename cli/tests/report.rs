@@ -143,13 +143,25 @@ fn what_is_no_run_is_told_with_what_to_name() {
     );
 
     checked(base.path(), "r", &["gives_back"]);
+    checked(base.path(), "s", &["gives_back"]);
     let told = gpu_leak(["report".as_ref(), base.path().as_os_str()]);
     assert_eq!(told.code, Some(2), "{told:?}");
     assert!(
-        told.stderr.contains("is no run but holds 1 run: name one"),
+        told.stderr.contains("is no run but holds 2 runs: name one"),
         "{}",
         told.stderr
     );
+}
+
+#[test]
+fn a_folder_that_holds_one_run_stands_for_it() {
+    let base = tempfile::tempdir().expect("a folder");
+    let (first, second) = (base.path().join("shard-1"), base.path().join("shard-2"));
+    checked(&first, "r", &["gives_back"]);
+    checked(&second, "r", &["keeps_a_tensor"]);
+    let told = gpu_leak(["report".as_ref(), first.as_os_str(), second.as_os_str()]);
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(told.stdout.contains("2 checked"), "{}", told.stdout);
 }
 
 #[test]

@@ -35,6 +35,16 @@ pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<AllowEntry>, String
     Ok(entries.into_iter().map(told).collect())
 }
 
+/// What is wrong with the variables of this process that checks read: the sentence by which each of
+/// them would fail.
+///
+/// # Errors
+///
+/// That sentence.
+pub fn variables() -> Result<(), String> {
+    crate::config::variables_of_this_process()
+}
+
 /// Whether the file at `path` is a recording, by its first line.
 #[must_use]
 pub fn is_recording(path: &Path) -> bool {

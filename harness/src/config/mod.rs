@@ -144,6 +144,15 @@ pub(crate) fn allowed(options: &Options, manifest_dir: Option<&str>) -> Result<V
     Ok(entries)
 }
 
+/// Whether the variables of this process can be read.
+///
+/// # Errors
+///
+/// A sentence that names the variable, what is wrong with it, and what may stand there.
+pub(crate) fn variables_of_this_process() -> Result<(), String> {
+    variables::of_this_process().map(|_| ())
+}
+
 /// What the file at `path`, which messages call `shown`, lets stay.
 ///
 /// # Errors
