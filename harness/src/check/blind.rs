@@ -57,7 +57,7 @@ pub(crate) fn blindness(saw_events: bool) -> Option<Blindness> {
             }
             Some(Blindness {
                 verdict: Verdict::NotMeasured,
-                reason: reason(&unavailable),
+                reason: reason(unavailable),
                 driver_in_use,
             })
         }

@@ -139,7 +139,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
             let report = attached.report(&Reading::default(), Vec::new(), Vec::new());
             sink.finished(&Report {
                 verdict: Verdict::NotMeasured,
-                reason: Some(blind::reason(&unavailable)),
+                reason: Some(blind::reason(unavailable)),
                 ..report
             });
             return None;
