@@ -88,6 +88,34 @@ fn dark() -> Term {
         .bg_color(RgbColor(0x14, 0x17, 0x1a).into())
 }
 
+/// The report with its first finding alone, and how many others there are: the picture is the first
+/// that a reader sees of it. Headline and table are of them all.
+fn shortened(report: &Report, how: &Rendering) -> String {
+    let mut first = report.clone();
+    first.findings.truncate(1);
+    let text = text::to_string(&first, how);
+    match text.split_once("\n\n") {
+        Some((finding, rest)) => format!("{finding}\n\n{}\n\n{rest}", others(report)),
+        None => text,
+    }
+}
+
+/// `[… 2 × leaked, 2 × first-use]`
+fn others(report: &Report) -> String {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for finding in report.findings.iter().skip(1) {
+        let name = finding.verdict.name();
+        match counts.last_mut() {
+            Some((last, count)) if *last == name => *count += 1,
+            _ => counts.push((name, 1)),
+        }
+    }
+    let counts = counts
+        .iter()
+        .map(|(name, count)| format!("{count} × {name}"));
+    format!("[… {}]", counts.collect::<Vec<_>>().join(", "))
+}
+
 /// What a failing test prints.
 fn as_told(report: &Report, sources: &Path) -> String {
     let how = Rendering {
@@ -101,7 +129,7 @@ fn as_told(report: &Report, sources: &Path) -> String {
         report.line,
         report.column,
         headline(report),
-        text::to_string(report, &how)
+        shortened(report, &how)
     );
     let lines = told.lines().map(broken);
     lines.collect::<Vec<_>>().join("\n")

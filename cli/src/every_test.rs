@@ -25,7 +25,7 @@ use gpu_leak_check::report::text::{self, Rendering};
 use crate::arguments::EveryTest;
 use crate::exec::watching;
 use crate::exit::{Failure, Outcome, print};
-use crate::{passing, verdicts};
+use crate::{passing, progress, verdicts};
 
 /// How many tests run at once, for the runner.
 const JOBS: &str = "GPU_LEAK_EVERY_TEST";
@@ -78,9 +78,11 @@ pub(crate) fn run(asked: &EveryTest) -> Outcome<u8> {
         print(&format!("test {test} ... ignored\n"));
     }
     let jobs = env::var(JOBS).ok().and_then(|jobs| jobs.parse().ok());
+    let progress = progress::Tests::new(to_run.len());
     let ran = in_turn(&to_run, jobs.unwrap_or(1), |test| {
+        progress.begins(test);
         let ran = program.run(test);
-        print(&format!("test {test} ... {}\n", ran.told()));
+        progress.ends(test, &format!("test {test} ... {}\n", ran.told()));
         ran
     });
     Ok(conclude(&ran, ignored.len()))

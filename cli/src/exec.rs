@@ -1,6 +1,7 @@
 //! `cargo gpu-leak exec`: a program as it is, watched from its first call of the CUDA driver to its
 //! end.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -9,8 +10,8 @@ use std::process::{self, Command, ExitStatus};
 use std::thread;
 
 use gpu_leak_check::__inject::{Settings, VARIABLE};
-use gpu_leak_check::report::escape;
 use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_check::report::{escape, help};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -20,7 +21,7 @@ use crate::exit::{Exit, Failure, Outcome, say};
 use crate::overview::Overview;
 use crate::run::Run;
 use crate::workspace::Workspace;
-use crate::{library, passing, report};
+use crate::{library, passing, progress, report};
 
 /// By which the driver is told what to load into a program.
 const INJECTION: &str = "CUDA_INJECTION64_PATH";
@@ -38,7 +39,9 @@ pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {
         child_of: asked.no_children.then(process::id),
         ..Settings::default()
     };
+    let progress = progress::Program::watch(runs.join(&name), asked.every.is_some());
     let status = watched(&asked.program, &settings, &runs, &name)?;
+    drop(progress);
     let programs = passing::code(status);
 
     let folder = runs.join(&name);
@@ -59,6 +62,9 @@ pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {
     report::write(Format::Text, None, &run, &overview)?;
     for note in run.reports().flat_map(|report| &report.notes) {
         say(format_args!("note: {}", escape::sentence(note)));
+    }
+    for help in advice(&run) {
+        say(format_args!("help: {}", escape::sentence(&help)));
     }
     for output in &asked.outputs {
         report::write(output.format, Some(&output.file), &run, &overview)?;
@@ -190,6 +196,14 @@ fn unseen(program: &OsStr, no_children: bool) -> String {
         "nothing was measured: {program} did not initialise the CUDA driver{children}. A program \
          that is set-uid, or that clears its environment, is not seen"
     )
+}
+
+/// What to do about the findings, each sentence once: a program starts others like itself.
+fn advice(run: &Run) -> Vec<String> {
+    let mut advice: Vec<_> = run.reports().flat_map(help).collect();
+    let mut told = BTreeSet::new();
+    advice.retain(|sentence| told.insert(sentence.clone()));
+    advice
 }
 
 /// What the run means, where the program itself is content.

@@ -273,6 +273,7 @@ fn all() -> String {
 
 #[cfg(test)]
 mod tests {
+    use gpu_leak_check::report::Code;
     use gpu_leak_check::report::model::Verdict;
 
     use super::{WORDS, all, one};
@@ -293,6 +294,13 @@ mod tests {
             Verdict::Clean,
         ] {
             assert!(one(verdict.name(), 80).is_ok(), "{}", verdict.name());
+        }
+    }
+
+    #[test]
+    fn every_reason_a_check_may_give_is_explained() {
+        for code in Code::ALL {
+            assert!(one(code.name(), 80).is_ok(), "{}", code.name());
         }
     }
 

@@ -17,6 +17,7 @@ mod fuzz;
 mod library;
 mod overview;
 mod passing;
+mod progress;
 mod render;
 mod report;
 mod run;

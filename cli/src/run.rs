@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use gpu_leak_check::__command::{is_recording, renew_fingerprints};
 use gpu_leak_check::recording;
-use gpu_leak_check::report::escape;
 use gpu_leak_check::report::json::{
     self, Attempt, Began, Header, Late, RunFile, Snapshot, Unowned,
 };
 use gpu_leak_check::report::model::{Reason, Report, Verdict};
+use gpu_leak_check::report::{Code, escape};
 
 use crate::exit::{Failure, Outcome};
 
@@ -269,18 +269,15 @@ fn last_seen(snapshot: Snapshot<'_>) -> Report {
     let seconds = Duration::from_millis(snapshot.after_ms).as_secs_f64();
     let mut report = snapshot.report.into_owned();
     report.verdict = Verdict::Aborted;
-    report.reason = Some(Reason {
-        code: "process-ended".into(),
-        what: format!(
+    report.reason = Some(Reason::new(
+        Code::ProcessEnded,
+        format!(
             "the process has not come to its end; this is what it held {seconds:.1} s after its \
              beginning ({})",
             escape::sentence(&snapshot.cause)
         ),
-        remedy:
-            "let the program end by `exit` or by returning from `main`, or take snapshots more \
-                 often"
-                .into(),
-    });
+        "let the program end by `exit` or by returning from `main`, or take snapshots more often",
+    ));
     report
 }
 

@@ -1,4 +1,3 @@
-
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -16,41 +15,108 @@
   const search = document.getElementById("search");
   const shown = document.getElementById("shown");
   const filters = [...document.querySelectorAll("button.filter")];
-  const lists = [["finding", document.querySelectorAll("details.finding")], ["test", document.querySelectorAll("details.test")]]
-    .map(([noun, all]) => ({ noun, all: [...all], heading: document.getElementById(`${noun}s`), texts: null }));
   const isOn = (button) => button.getAttribute("aria-pressed") === "true";
+
+  // The first entries of a list are in the page; the others are lists of lines, `rest.rs` says how.
+  const block = document.getElementById("rest");
+  const rest = block ? JSON.parse(block.textContent) : { lines: [], findings: [], tests: [] };
+  const STEP = 100;
+  const listOf = (noun) => {
+    const section = document.querySelector(`section[aria-labelledby=${noun}s]`);
+    if (!section) return null;
+    const all = [...section.children].map((element) => ({ element, verdict: element.dataset.verdict, text: null }));
+    for (const [verdict, ...lines] of rest[`${noun}s`]) all.push({ lines, verdict: rest.lines[verdict] });
+    const more = document.createElement("button");
+    more.type = "button";
+    const told = document.getElementById(`${noun}s-rest`);
+    const list = { noun, section, all, told, more, heading: document.getElementById(`${noun}s`), fitting: all, listed: [], most: STEP };
+    more.addEventListener("click", () => {
+      const before = list.listed.length;
+      list.most += STEP;
+      show(list);
+      list.listed[before]?.element.querySelector("summary").focus();
+    });
+    return list;
+  };
+  const elementOf = (entry) => {
+    if (!entry.element) {
+      const holder = document.createElement("template");
+      holder.innerHTML = entry.lines.map((line) => rest.lines[line]).join("\n");
+      entry.element = holder.content.firstElementChild;
+    }
+    return entry.element;
+  };
+  const put = (list) => {
+    const elements = list.listed.map(elementOf);
+    const there = list.section.children;
+    if (there.length !== elements.length || elements.some((it, at) => it !== there[at])) list.section.replaceChildren(...elements);
+  };
+  // Puts the first of those that fit into the page.
+  const show = (list) => {
+    list.listed = list.fitting.slice(0, list.most);
+    put(list);
+    if (!list.told) return;
+    const left = list.fitting.length - list.listed.length;
+    list.told.hidden = left === 0;
+    list.more.textContent = `List ${Math.min(left, STEP)} more`;
+    list.told.replaceChildren(`${list.listed.length} of ${list.fitting.length} are listed.`, list.more);
+  };
+  const lists = ["finding", "test"].map(listOf).filter(Boolean);
+
+  // What the lines say, without their markup: read once, and only if anybody searches.
+  let texts = null;
+  const characters = { 34: '"', 38: "&", 39: "'", 60: "<", 62: ">" };
+  const plain = (line) => line.replace(/<[^>]*>/g, " ").replace(/&#(\d+);/g, (all, code) => characters[code] ?? all).toLowerCase();
+  const finder = (wanted) => {
+    texts ??= rest.lines.map(plain);
+    const lines = texts.map((text) => text.includes(wanted));
+    return (entry) => {
+      if (entry.lines) return entry.lines.some((line) => lines[line]);
+      entry.text ??= entry.element.textContent.toLowerCase();
+      return entry.text.includes(wanted);
+    };
+  };
 
   const update = () => {
     const wanted = search.value.trim().toLowerCase();
     const verdicts = new Set(filters.filter(isOn).map((it) => it.dataset.verdict));
+    const isFound = wanted ? finder(wanted) : () => true;
     const told = [];
     for (const list of lists) {
-      if (!list.all.length) continue;
-      // Read once, and only if anybody searches.
-      if (wanted && !list.texts) list.texts = list.all.map((it) => it.textContent.toLowerCase());
-      let count = 0;
-      list.all.forEach((entry, at) => {
-        const fits = verdicts.has(entry.dataset.verdict) && (!wanted || list.texts[at].includes(wanted));
-        if (entry.hidden === fits) entry.hidden = !fits;
-        if (fits) count += 1;
-      });
-      list.heading.hidden = count === 0;
-      told.push(`${count} of ${list.all.length} ${list.noun}${list.all.length === 1 ? "" : "s"}`);
+      list.fitting = list.all.filter((it) => verdicts.has(it.verdict) && isFound(it));
+      list.most = STEP;
+      show(list);
+      list.heading.hidden = list.fitting.length === 0;
+      told.push(`${list.fitting.length} of ${list.all.length} ${list.noun}${list.all.length === 1 ? "" : "s"}`);
     }
     shown.textContent = `${told.join(", ")} shown`;
   };
-  const fold = (open) => lists.forEach((list) => list.all.forEach((it) => { if (!open || !it.hidden) it.open = open; }));
+  const fold = (open) => lists.forEach((list) => list.listed.forEach(({ element }) => { element.open = open; }));
+
+  // Unfolds the entry of `finding-3`, wherever it is.
+  const unfold = (noun, number) => {
+    const list = lists.find((it) => it.noun === noun);
+    const entry = list?.all[number - 1];
+    if (!entry) return false;
+    if (!list.listed.includes(entry)) {
+      const at = list.listed.findIndex((it) => list.all.indexOf(it) >= number);
+      list.listed.splice(at < 0 ? list.listed.length : at, 0, entry);
+      put(list);
+    }
+    document.querySelectorAll("details.named").forEach((it) => it.classList.remove("named"));
+    entry.element.classList.add("named");
+    entry.element.open = true;
+    entry.element.scrollIntoView();
+    return true;
+  };
 
   // A link to a view, `#search=adam&verdict=leaked&unfold`, or to one place, `#finding-3`.
   const go = () => {
     const hash = location.hash.slice(1);
-    const place = /^[a-z]+(-\d+)?$/.test(hash) && document.getElementById(hash);
-    if (place) {
-      if (place.tagName === "DETAILS") {
-        place.hidden = false;
-        place.open = true;
-      }
-      place.scrollIntoView();
+    const place = /^(finding|test)-(\d+)$/.exec(hash);
+    if (place && unfold(place[1], Number(place[2]))) return;
+    if (/^[a-z]+$/.test(hash) && document.getElementById(hash)) {
+      document.getElementById(hash).scrollIntoView();
       return;
     }
     const view = new URLSearchParams(hash);
@@ -85,6 +151,11 @@
       }
     });
     update();
+    // Paper has no button.
+    addEventListener("beforeprint", () => lists.forEach((list) => {
+      list.most = list.fitting.length;
+      show(list);
+    }));
   }
   addEventListener("hashchange", go);
   go();

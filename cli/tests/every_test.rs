@@ -63,6 +63,7 @@ fn runner(words: &[&str]) -> Told {
             .envs(Fake::new().env())
             .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
             .env("GPU_LEAK_CHECK_RUN", "every")
+            .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
             .arg("every-test-runner")
             .arg(env::current_exe().expect("this program"))
             .args(words),

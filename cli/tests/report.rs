@@ -1,5 +1,6 @@
 //! `cargo gpu-leak report`.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 
@@ -56,6 +57,78 @@ fn a_clean_run_ends_with_0_and_a_blind_one_only_if_that_may_be() {
         "{}",
         told.stdout
     );
+}
+
+/// Each row of the table of exit codes in `docs/command.md`, by its own words.
+#[test]
+fn the_exit_codes_are_those_of_the_documented_table() {
+    let base = tempfile::tempdir().expect("a folder");
+    let run = |name: &str, test: &str| checked(base.path(), name, &[test]).into_os_string();
+    let clean = run("clean", "gives_back");
+    let leaking = run("leaking", "keeps_a_tensor");
+    let ended = run("ended", "ends_the_process");
+    let warned = run("warned", "is_only_warned");
+    let report = |words: &[&OsStr]| {
+        let words = [OsStr::new("report")]
+            .into_iter()
+            .chain(words.iter().copied());
+        gpu_leak(words).code
+    };
+    let unread = checked(base.path(), "unread", &["gives_back"]);
+    let torn = fs::read_to_string(file_of(&unread)).expect("the file");
+    fs::write(file_of(&unread), &torn[..torn.len() - 9]).expect("the file");
+    let nothing = base.path().join("nothing");
+    fs::create_dir(&nothing).expect("a folder");
+    let header = torn.lines().next().expect("a header");
+    fs::write(nothing.join("tests-1.jsonl"), format!("{header}\n")).expect("a file");
+
+    let mut tried: Vec<(&str, Vec<Option<i32>>)> = vec![
+        ("no finding", vec![report(&[&clean]), report(&[&warned])]),
+        (
+            "findings, a test that ended its process, or something denied",
+            vec![
+                report(&[&leaking]),
+                report(&[&ended]),
+                report(&[&warned, "--deny=warned".as_ref()]),
+            ],
+        ),
+        (
+            "the command line, a file it names or the configuration is wrong",
+            vec![
+                report(&["--format=docx".as_ref()]),
+                report(&[base.path().join("nowhere").as_ref()]),
+                misconfigured(base.path()),
+            ],
+        ),
+        (
+            "nothing was checked, a file could not be read, or `--require-measured` and a check could \
+             not see",
+            vec![report(&[nothing.as_ref()]), report(&[unread.as_ref()])],
+        ),
+    ];
+    if !fs::exists("/dev/nvidiactl").is_ok_and(|there| there) {
+        let blind = run("blind", "sees_nothing");
+        let strict = report(&[&blind, "--require-measured".as_ref()]);
+        tried[3].1.push(strict);
+    }
+    let page = include_str!("../../docs/command.md");
+    for (code, (means, ended)) in (0..).zip(tried) {
+        let row = format!("| {code} | {means} |");
+        assert!(page.contains(&row), "{row}");
+        assert!(ended.iter().all(|it| *it == Some(code)), "{row} {ended:?}");
+    }
+}
+
+/// The end of a report that needs a configuration file which is none.
+fn misconfigured(folder: &std::path::Path) -> Option<i32> {
+    let run = checked(folder, "configured", &["gives_back"]);
+    let config = folder.join("gpu.toml");
+    fs::write(&config, "[chekc]\n").expect("a file");
+    let mut report = command();
+    report
+        .args(["report".as_ref(), run.as_os_str(), "--deny=unused".as_ref()])
+        .env("GPU_LEAK_CHECK_CONFIG", &config);
+    told(&mut report).code
 }
 
 #[test]

@@ -225,6 +225,8 @@ pub(crate) struct Told {
 pub(crate) fn command() -> Command {
     let mut command = clean(Command::new(env!("CARGO_BIN_EXE_cargo-gpu-leak")));
     command.arg("gpu-leak");
+    // What it keeps there is not for the user's own.
+    command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }
 

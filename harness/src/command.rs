@@ -116,11 +116,11 @@ pub fn machine() -> Machine {
                 version: tracer.version().to_string(),
                 unseen: tracer.unseen().to_vec(),
             }),
-            Err(unavailable) => Err(Reason {
-                code: unavailable.code().to_owned(),
-                what: unavailable.what(),
-                remedy: unavailable.remedy().to_owned(),
-            }),
+            Err(unavailable) => Err(Reason::new(
+                unavailable.code(),
+                unavailable.what(),
+                unavailable.remedy(),
+            )),
         },
     }
 }

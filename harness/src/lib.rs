@@ -23,6 +23,7 @@ mod allow;
 mod capture;
 pub mod case;
 mod check;
+mod code;
 mod config;
 mod device;
 mod judge;

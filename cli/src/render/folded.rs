@@ -19,7 +19,11 @@ pub(super) fn render(run: &Run) -> String {
         }
     }
     let mut out = String::new();
+    // Who draws them adds them up.
+    let mut room = u64::MAX;
     for (stack, bytes) in weights {
+        let bytes = bytes.min(room);
+        room -= bytes;
         // Writing to a string cannot fail.
         let _ = writeln!(out, "{stack} {bytes}");
     }

@@ -138,9 +138,14 @@ impl Snapshot {
             if finding.bytes == 0 {
                 continue;
             }
+            // A damaged file may tell of more than there are addresses.
+            let size = finding.bytes.checked_next_multiple_of(ALIGNED_TO);
+            let Some(end) = size.and_then(|size| address.checked_add(size)) else {
+                continue;
+            };
             let device = devices.number(finding.place);
             self.segments.push(segment_of(finding, device, address));
-            address += finding.bytes.next_multiple_of(ALIGNED_TO);
+            address = end;
         }
         self.device_traces.resize_with(devices.count(), Vec::new);
     }
@@ -202,7 +207,9 @@ fn segment_of(finding: &Finding, device: usize, address: u64) -> Segment {
     let is_reserve = finding.verdict == Verdict::Retained;
     let (count, each) = match finding.each {
         Some(each)
-            if each > 0 && finding.count <= APART && each * finding.count == finding.bytes =>
+            if each > 0
+                && finding.count <= APART
+                && each.checked_mul(finding.count) == Some(finding.bytes) =>
         {
             (finding.count, each)
         }

@@ -289,6 +289,41 @@ fn what_is_only_warned_of_is_told_as_such_and_fails_nothing() {
 }
 
 #[test]
+fn annotations_are_no_more_than_github_shows_of_a_step() {
+    let many = |outcome: gpu_leak_check::report::model::Outcome| {
+        let reports = (0..5_000).map(|at| {
+            let mut leak = sample::finding(Verdict::Leaked, "optim::Adam::step", 1, MIB);
+            leak.site.fingerprint = format!("{at}");
+            gpu_leak_check::report::model::Report {
+                outcome: Some(outcome),
+                ..sample::with(&format!("trains_{at}"), &[leak])
+            }
+        });
+        reports.collect::<Vec<_>>()
+    };
+    let mut reports = many(gpu_leak_check::report::model::Outcome::Warn);
+    let github = shown(&sample::run(reports.clone()), Format::Github, 0);
+    assert_eq!(github.matches("::warning ").count(), 10, "{github}");
+    assert!(
+        github.contains("4,990 more warnings than GitHub shows of one step"),
+        "{github}"
+    );
+
+    reports.truncate(30);
+    for report in &mut reports {
+        for finding in &mut report.findings {
+            finding.site.fingerprint += "w";
+        }
+    }
+    reports.extend(many(gpu_leak_check::report::model::Outcome::Fail));
+    let github = shown(&sample::run(reports), Format::Github, 0);
+    assert_eq!(github.matches("::error ").count(), 10, "{github}");
+    assert_eq!(github.matches("::warning ").count(), 10, "{github}");
+    assert!(github.contains("4,990 more errors"), "{github}");
+    assert!(github.contains("20 more warnings"), "{github}");
+}
+
+#[test]
 fn a_check_that_failed_its_test_unseen_is_an_error_and_not_skipped() {
     let blind = gpu_leak_check::report::model::Report {
         outcome: Some(gpu_leak_check::report::model::Outcome::Fail),

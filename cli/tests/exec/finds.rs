@@ -51,6 +51,11 @@ fn a_leak_is_told_with_its_bytes_its_function_and_its_line() {
         "{:?}",
         ran.told
     );
+    // What to do, in words for a program without attributes.
+    let help = "help: free it before the program ends; if it is meant to stay: [[allow]] in \
+                gpu-leak-check.toml, with fn = \"take\" and reason = \"…\"";
+    assert!(ran.told.stderr.contains(help), "{:?}", ran.told);
+    assert!(!ran.told.stderr.contains("#["), "{:?}", ran.told);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use crate::capture::cupti::{self, Unavailable};
+use crate::code::Code;
 use crate::device::contexts;
 use crate::ledger;
 use crate::ledger::event::SourceLoss;
@@ -56,26 +57,23 @@ pub(crate) fn blindness(saw_events: bool) -> Option<Blindness> {
             }
             Some(Blindness {
                 verdict: Verdict::NotMeasured,
-                reason: Reason {
-                    code: unavailable.code().into(),
-                    what: unavailable.what(),
-                    remedy: unavailable.remedy().into(),
-                },
+                reason: reason(unavailable),
                 driver_in_use,
             })
         }
     }
 }
 
+/// Why there is no tracer, as a report has it.
+pub(crate) fn reason(unavailable: &Unavailable) -> Reason {
+    Reason::new(unavailable.code(), unavailable.what(), unavailable.remedy())
+}
+
 /// Nothing is judged, because the run's settings say so.
 pub(crate) fn switched_off() -> Blindness {
     Blindness {
         verdict: Verdict::NotMeasured,
-        reason: Reason {
-            code: "off".into(),
-            what: "checks are switched off".into(),
-            remedy: "unset GPU_LEAK_CHECK".into(),
-        },
+        reason: Reason::new(Code::Off, "checks are switched off", "unset GPU_LEAK_CHECK"),
         driver_in_use: false,
     }
 }
@@ -88,10 +86,9 @@ pub(super) fn lost_reason(why: SourceLoss) -> Reason {
             "the CUPTI subscription is gone: another tool in the process took it down"
         }
     };
-    Reason {
-        code: "tracer-lost".into(),
-        what: what.into(),
-        remedy: "run this test without a profiler in its process, or in a process of its own"
-            .into(),
-    }
+    Reason::new(
+        Code::TracerLost,
+        what,
+        "run this test without a profiler in its process, or in a process of its own",
+    )
 }

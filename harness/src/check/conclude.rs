@@ -10,6 +10,7 @@ use super::sources::Poisoned;
 use super::{refused, tables, timeline, uncovered};
 use crate::allow::{self, Date, Entry};
 use crate::case::Case;
+use crate::code::Code;
 use crate::judge::{self, Confirmed, Held, Reading, What, confirm};
 use crate::ledger::event::ContextEnd;
 use crate::ledger::{Kind, Layer};
@@ -396,14 +397,12 @@ fn poisoned_reason(poisoned: &Poisoned, names: &dyn Names) -> Reason {
         || "before the first check of this process".to_owned(),
         |test| format!("by {test}"),
     );
-    Reason {
-        code: "poisoned".into(),
-        what: format!(
+    Reason::new(
+        Code::Poisoned,
+        format!(
             "the context on {} was left in the state {error} {by}",
             poisoned.place
         ),
-        remedy: "mend the test that did it first; a process per test (nextest) keeps the others \
-                 apart"
-            .into(),
-    }
+        "mend the test that did it first; a process per test (nextest) keeps the others apart",
+    )
 }

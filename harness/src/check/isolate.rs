@@ -20,6 +20,7 @@ use super::{body, outcome, summary};
 use crate::__inject;
 use crate::capture::record;
 use crate::case::Case;
+use crate::code::Code;
 use crate::device::exit;
 use crate::report::model::{Outcome, Reason, Report, Verdict};
 use crate::report::{Sink, Summary, again, headline};
@@ -280,13 +281,11 @@ fn aborted(case: &Case, status: ExitStatus) -> Report {
         line: case.origin.line,
         column: case.origin.column,
         verdict: Verdict::Aborted,
-        reason: Some(Reason {
-            code: "process-ended".into(),
-            what: format!("the process ended inside the test: {how}"),
-            remedy: "look at the test's own output above; a debugger shows where, run by the \
-                     command below"
-                .into(),
-        }),
+        reason: Some(Reason::new(
+            Code::ProcessEnded,
+            format!("the process ended inside the test: {how}"),
+            "look at the test's own output above; a debugger shows where, run by the command below",
+        )),
         findings: Vec::new(),
         devices: Vec::new(),
         notes: Vec::new(),

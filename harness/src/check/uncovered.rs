@@ -1,6 +1,7 @@
 //! Memory that a known caching allocator holds and no probe can tell of.
 
 use super::names::Names;
+use crate::code::Code;
 use crate::judge::{Claims, Held, What};
 use crate::ledger::{Layer, Place};
 use crate::report::allocators::Allocator;
@@ -75,17 +76,17 @@ pub(crate) fn reason(allocators: &[&Allocator]) -> Option<Reason> {
         .iter()
         .map(|allocator| format!("{} (used by {})", allocator.name, allocator.used_by))
         .collect();
-    Some(Reason {
-        code: "no-probe".into(),
-        what: format!(
+    Some(Reason::new(
+        Code::NoProbe,
+        format!(
             "no probe for {}: it keeps what it took from the driver and hands it out in pieces, \
              and nobody else knows which of them are in use",
             told.join(" and ")
         ),
-        remedy: format!(
+        format!(
             "register a probe called {:?} by gpu_leak_check::probe!, or have the test empty the \
              allocator's cache",
             first.name
         ),
-    })
+    ))
 }

@@ -6,7 +6,8 @@ use crate::judge::total;
 use crate::units::count;
 
 /// One sentence or two for each sort of finding in `report`, worst first.
-pub(super) fn help(report: &Report) -> Vec<String> {
+#[must_use]
+pub fn help(report: &Report) -> Vec<String> {
     if report.findings.is_empty() {
         return report
             .reason
@@ -28,7 +29,22 @@ pub(super) fn help(report: &Report) -> Vec<String> {
 }
 
 fn remedy(verdict: Verdict, report: &Report) -> Option<String> {
+    let is_of_a_program = report.is_of_a_program();
     let text = match verdict {
+        Verdict::Leaked if is_of_a_program => {
+            format!(
+                "free it before the program ends{}{}",
+                python(report, verdict),
+                entry(report, verdict)
+            )
+        }
+        Verdict::Grew if is_of_a_program => {
+            format!(
+                "free it as often as it is taken: look for what only grows, a list or a cache{}{}",
+                python(report, verdict),
+                entry(report, verdict)
+            )
+        }
         Verdict::Leaked => {
             let option = meant_to_stay(report, verdict).map_or_else(String::new, |option| {
                 format!("; if it is meant to stay: #[gpu_leak_check({option})]")
@@ -90,22 +106,51 @@ fn remedy(verdict: Verdict, report: &Report) -> Option<String> {
     Some(text)
 }
 
+/// `; if it is meant to stay: …`, for a program that nobody compiles again.
+fn entry(report: &Report, verdict: Verdict) -> String {
+    let by = match function(report, verdict) {
+        Some(function) => format!("fn = \"{function}\" and reason = \"…\""),
+        None => "fingerprint and reason, as `cargo gpu-leak allow` prints them".to_owned(),
+    };
+    format!("; if it is meant to stay: [[allow]] in gpu-leak-check.toml, with {by}")
+}
+
+/// What lets go of memory in Python, where its lines are told.
+fn python(report: &Report, verdict: Verdict) -> &'static str {
+    let mut found = report.findings.iter().filter(|it| it.verdict == verdict);
+    let is_python = |finding: &Finding| {
+        let file = finding.site.user_frame().and_then(|it| it.file.as_deref());
+        file.is_some_and(|file| file.ends_with(".py"))
+    };
+    if found.any(is_python) {
+        ". In Python that is the last reference to it: look behind the line told for the name, \
+         list or closure that keeps it (a loss kept with its graph: `loss.item()`)"
+    } else {
+        ""
+    }
+}
+
 /// The option that lets the findings of `verdict` pass: the function, where there is one for all.
 fn meant_to_stay(report: &Report, verdict: Verdict) -> Option<String> {
-    let leaked = report
-        .findings
-        .iter()
-        .filter(|finding| finding.verdict == verdict);
-    let mut functions: Vec<_> = leaked
+    match function(report, verdict) {
+        Some(function) => Some(format!("allow(\"fn:{function}\", reason = \"…\")")),
+        None => largest_sum(report, verdict).map(|bytes| format!("tolerance = {}", literal(bytes))),
+    }
+}
+
+/// The function that all findings of `verdict` come from.
+fn function(report: &Report, verdict: Verdict) -> Option<&str> {
+    let of_verdict = report.findings.iter().filter(|it| it.verdict == verdict);
+    let mut functions: Vec<_> = of_verdict
         .map(|finding| finding.site.user_frame()?.function.as_deref())
         .collect();
     functions.dedup();
     match functions[..] {
         // Longer, or with anything that must be escaped, it is no line to copy.
         [Some(function)] if function.len() <= 80 && escape::name(function) == function => {
-            Some(format!("allow(\"fn:{function}\", reason = \"…\")"))
+            Some(function)
         }
-        _ => largest_sum(report, verdict).map(|bytes| format!("tolerance = {}", literal(bytes))),
+        _ => None,
     }
 }
 

@@ -33,9 +33,11 @@ mod table;
 pub mod text;
 pub mod workspace;
 
+pub use crate::code::Code;
 pub use excerpt::Sources;
 pub use finding::what;
 pub use headline::headline;
+pub use help::help;
 pub(crate) use libraries::keeps_what_it_takes;
 pub use sink::Sink;
 pub use site::site;

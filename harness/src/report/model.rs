@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{headline, text};
+use crate::code::Code;
 pub use crate::judge::{Confirmation, Part, Purpose};
 use crate::ledger::{Kind, Layer, Place};
 
@@ -47,6 +48,13 @@ pub struct Report {
 }
 
 impl Report {
+    /// Whether it is of a program as a whole, which was watched from outside: there is no line where
+    /// an attribute could stand.
+    #[must_use]
+    pub fn is_of_a_program(&self) -> bool {
+        self.line == 0
+    }
+
     /// Whether it tells of something that fails a test by default, and that the run's policy only
     /// warns of.
     #[must_use]
@@ -196,6 +204,18 @@ pub struct Reason {
     pub what: String,
     /// One sentence: what to do about it.
     pub remedy: String,
+}
+
+impl Reason {
+    /// A reason with one of the words that are explained.
+    #[must_use]
+    pub fn new(code: Code, what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            code: code.name().to_owned(),
+            what: what.into(),
+            remedy: remedy.into(),
+        }
+    }
 }
 
 /// One thing to tell.

@@ -71,7 +71,7 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
     table::write(&report.devices, how.style, out)?;
 
     let notes = notes(report);
-    let help = help::help(report);
+    let help = help(report);
     // Nobody repeats what was clean.
     let again = report
         .again

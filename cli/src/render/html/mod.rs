@@ -2,10 +2,12 @@
 //!
 //! The template escapes everything; names are made fit to print before that. Style and script are
 //! named by their hashes in the page's policy, so that no other can run in it. The page works without
-//! its script, which adds filters, the search, links into the page and the choice of theme.
+//! its script, which adds filters, the search, links into the page, the choice of theme and what is
+//! behind the first entries of a long list.
 
 mod checks;
 mod plot;
+mod rest;
 mod sources;
 
 use std::path::Path;
@@ -19,9 +21,10 @@ use gpu_leak_check::units::{count, size};
 use sha2::{Digest, Sha256};
 
 use self::checks::Test;
+use self::rest::{Long, unwritten};
 use self::sources::{Line, Sources};
 use super::{names, position};
-use crate::exit::{Failure, Outcome};
+use crate::exit::Outcome;
 use crate::overview::{Group, Overview, figure_name};
 use crate::run::Run;
 
@@ -52,8 +55,10 @@ struct Page<'run> {
     problems: Vec<String>,
     aborted: Vec<String>,
     verdicts: Vec<Filter>,
-    findings: Vec<Entry>,
-    tests: Vec<Test>,
+    findings: Long<Entry>,
+    tests: Long<Test>,
+    /// What the two lists leave out, as data.
+    rest: Option<String>,
     peaks: Vec<Row<'run>>,
 }
 
@@ -104,6 +109,11 @@ pub(super) fn render(run: &Run, overview: &Overview<'_>, root: &Path) -> Outcome
     });
     let mut sources = Sources::below(root);
     let tests = checks::tests(run, &overview.groups);
+    let verdicts = filters(overview, &tests);
+    let entries = overview.groups.iter();
+    let entries = entries.map(|group| entry(group, &mut sources)).collect();
+    let (findings, tests) = (Long::of(entries, "finding"), Long::of(tests, "test"));
+    let rest = rest::block(&findings, &tests)?;
     let page = Page {
         policy: format!(
             "default-src 'none'; style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'",
@@ -130,13 +140,10 @@ pub(super) fn render(run: &Run, overview: &Overview<'_>, root: &Path) -> Outcome
             .iter()
             .map(|test| escape::name(test))
             .collect(),
-        verdicts: filters(overview, &tests),
-        findings: overview
-            .groups
-            .iter()
-            .map(|group| entry(group, &mut sources))
-            .collect(),
+        verdicts,
+        findings,
         tests,
+        rest,
         peaks: overview
             .peaks
             .iter()
@@ -152,8 +159,7 @@ pub(super) fn render(run: &Run, overview: &Overview<'_>, root: &Path) -> Outcome
             })
             .collect(),
     };
-    page.render()
-        .map_err(|why| Failure::usage(format!("the page cannot be written: {why}")))
+    page.render().map_err(unwritten)
 }
 
 /// As a policy names what may stand in the page.

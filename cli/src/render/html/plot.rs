@@ -12,6 +12,7 @@ use gpu_leak_check::report::model::{
 };
 use gpu_leak_check::units::{count, quantity, size};
 
+use super::class;
 use crate::overview::figure_name;
 
 /// The picture, in its own units, and what lies around the curves.
@@ -87,6 +88,8 @@ pub(super) struct Dot {
 /// Where something was taken that stayed.
 #[derive(Debug)]
 pub(super) struct Mark {
+    /// Hollow where it is only told.
+    pub(super) class: &'static str,
     pub(super) shape: String,
     pub(super) title: String,
 }
@@ -432,6 +435,7 @@ fn marks(
         for call in calls {
             let (x, y) = (lies.x(call), HEIGHT - BOTTOM);
             marks.push(Mark {
+                class: class(finding.verdict),
                 shape: format!("M{} {}l4 7h-8Z", unit(x), unit(y + 2.0)),
                 title: format!(
                     "{}: taken by call {} at {}",

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::version::{CudaVersion, CuptiVersion};
+use crate::code::Code;
 
 /// Why the driver's calls cannot be watched in this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,14 +58,14 @@ pub(crate) enum Unavailable {
 
 impl Unavailable {
     /// A word for it that stays the same.
-    pub(crate) fn code(&self) -> &'static str {
+    pub(crate) fn code(&self) -> Code {
         match self {
-            Self::NoDriver { .. } => "no-gpu",
-            Self::NoCupti { .. } => "no-cupti",
-            Self::TooOld { .. } | Self::DriverTooOld { .. } => "cupti-too-old",
-            Self::Taken { .. } => "tracer-taken",
-            Self::BadOverride { .. } => "cupti-override",
-            Self::Failed { .. } => "cupti-failed",
+            Self::NoDriver { .. } => Code::NoGpu,
+            Self::NoCupti { .. } => Code::NoCupti,
+            Self::TooOld { .. } | Self::DriverTooOld { .. } => Code::CuptiTooOld,
+            Self::Taken { .. } => Code::TracerTaken,
+            Self::BadOverride { .. } => Code::CuptiOverride,
+            Self::Failed { .. } => Code::CuptiFailed,
         }
     }
 

@@ -33,7 +33,7 @@ use crate::judge::{Confirmed, Held, Reading};
 use crate::ledger;
 use crate::options::Options;
 use crate::report::json::Snapshot;
-use crate::report::model::{Finding, Left, Reason, Report, Verdict};
+use crate::report::model::{Finding, Left, Report, Verdict};
 use crate::report::{Sink, headline};
 use crate::units::quantity;
 
@@ -136,15 +136,10 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
             }
         }
         Err(unavailable) => {
-            let reason = Reason {
-                code: unavailable.code().into(),
-                what: unavailable.what(),
-                remedy: unavailable.remedy().into(),
-            };
             let report = attached.report(&Reading::default(), Vec::new(), Vec::new());
             sink.finished(&Report {
                 verdict: Verdict::NotMeasured,
-                reason: Some(reason),
+                reason: Some(blind::reason(unavailable)),
                 ..report
             });
             return None;

@@ -188,7 +188,7 @@ fn a_wrong_choice_is_an_error_of_its_own() {
         (folder.path().join("no"), "there is no such file or folder"),
     ] {
         let why = chosen(&value).candidates().unwrap_err();
-        assert_eq!(why.code(), "cupti-override");
+        assert_eq!(why.code().name(), "cupti-override");
         assert!(why.what().ends_with(expected), "{why}");
     }
 }
