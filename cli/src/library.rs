@@ -3,7 +3,7 @@
 
 use std::env;
 use std::fs::{self, DirBuilder, OpenOptions};
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -52,9 +52,13 @@ fn put(folder: &Path) -> io::Result<PathBuf> {
         .recursive(true)
         .mode(0o700)
         .create(folder)?;
-    let owner = fs::metadata(folder)?;
-    let is_ours = owner.uid() == rustix::process::getuid().as_raw();
-    if !is_ours || owner.permissions().mode() & 0o022 != 0 {
+    let us = rustix::process::getuid().as_raw();
+    // Whose link it is can lead it elsewhere after this look at it, and a driver loads what it finds
+    // there: so not through one of others, and not through one at all when it is looked for.
+    let link = fs::symlink_metadata(folder)?;
+    let folder = folder.canonicalize()?;
+    let owner = fs::metadata(&folder)?;
+    if link.uid() != us || owner.uid() != us || owner.permissions().mode() & 0o022 != 0 {
         return Err(io::Error::other("others can write there"));
     }
     let mut hasher = DefaultHasher::new();
@@ -64,11 +68,12 @@ fn put(folder: &Path) -> io::Result<PathBuf> {
     if fs::read(&path).is_ok_and(|present| present == BYTES) {
         return Ok(path);
     }
-    let unfinished = folder.join(format!("{name}.{}", process::id()));
+    // Of all who share the folder, containers too, whose processes have the same numbers.
+    let any = RandomState::new().hash_one(process::id());
+    let unfinished = folder.join(format!("{name}.{any:016x}"));
     let mut file = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o700)
         .open(&unfinished)?;
     file.write_all(BYTES)?;
@@ -79,7 +84,7 @@ fn put(folder: &Path) -> io::Result<PathBuf> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::put;
 
@@ -104,6 +109,17 @@ mod tests {
             super::BYTES
         );
         assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1);
+    }
+
+    #[test]
+    fn a_link_that_is_turned_elsewhere_later_turns_nothing() {
+        let all = tempfile::tempdir().expect("a folder");
+        let (ours, link) = (all.path().join("ours"), all.path().join("link"));
+        put(&ours).expect("a library");
+        symlink(&ours, &link).expect("a link");
+        let path = put(&link).expect("the same");
+        let ours = ours.canonicalize().expect("a folder");
+        assert_eq!(path.parent(), Some(&*ours));
     }
 
     #[test]
