@@ -3,7 +3,7 @@
 
 use std::env;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::hash::{DefaultHasher, Hasher};
+use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -60,29 +60,34 @@ fn put(folder: &Path) -> io::Result<PathBuf> {
         .recursive(true)
         .mode(0o700)
         .create(folder)?;
-    let owner = fs::metadata(folder)?;
-    let is_ours = owner.uid() == rustix::process::getuid().as_raw();
+    let us = rustix::process::getuid().as_raw();
+    // Whose link it is can lead it elsewhere after this look at it, and a driver loads what it finds
+    // there: so not through one of others, and not through one at all when it is looked for.
+    let link = fs::symlink_metadata(folder)?;
+    let folder = folder.canonicalize()?;
+    let owner = fs::metadata(&folder)?;
     let mode = owner.permissions().mode();
-    if !is_ours || mode & 0o022 != 0 {
+    if link.uid() != us || owner.uid() != us || mode & 0o022 != 0 {
         return Err(io::Error::other("others can write there"));
     }
     if mode & 0o077 != 0 {
-        fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+        fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
     }
     let mut hasher = DefaultHasher::new();
     hasher.write(BYTES);
     let name = format!("{PREFIX}{:016x}.so", hasher.finish());
     let path = folder.join(&name);
-    remove_old(folder, &name);
+    remove_old(&folder, &name);
     if fs::read(&path).is_ok_and(|present| present == BYTES) {
         keep(&path)?;
         return Ok(path);
     }
-    let unfinished = folder.join(format!("{name}.{}", process::id()));
+    // Of all who share the folder, containers too, whose processes have the same numbers.
+    let any = RandomState::new().hash_one(process::id());
+    let unfinished = folder.join(format!("{name}.{any:016x}"));
     let mut file = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o700)
         .open(&unfinished)?;
     file.write_all(BYTES)?;
@@ -118,7 +123,7 @@ fn remove_old(folder: &Path, name: &str) {
 #[cfg(test)]
 mod tests {
     use std::fs::{self, File, Permissions};
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{PermissionsExt, symlink};
     use std::time::SystemTime;
 
     use super::{KEPT, put};
@@ -193,6 +198,17 @@ mod tests {
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_link_that_is_turned_elsewhere_later_turns_nothing() {
+        let all = tempfile::tempdir().expect("a folder");
+        let (ours, link) = (all.path().join("ours"), all.path().join("link"));
+        put(&ours).expect("a library");
+        symlink(&ours, &link).expect("a link");
+        let path = put(&link).expect("the same");
+        let ours = ours.canonicalize().expect("a folder");
+        assert_eq!(path.parent(), Some(&*ours));
     }
 
     #[test]

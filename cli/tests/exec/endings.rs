@@ -49,6 +49,15 @@ fn a_terminated_program_is_looked_at_and_ends_by_the_signal() {
 }
 
 #[test]
+fn a_program_whose_terminal_hangs_up_leaves_a_snapshot() {
+    let ran = ran(&Fake::new(), &[], "hung-up");
+    assert_eq!(ran.told.code, Some(128 + 1), "{:?}", ran.told);
+    let files = ran.files();
+    let snapshot = files[0].snapshot.as_ref().expect("a snapshot");
+    assert_eq!(snapshot.cause, "SIGHUP");
+}
+
+#[test]
 fn the_program_s_own_handler_goes_on_working() {
     let ran = ran(&Fake::new(), &[], "handles-it");
     assert_eq!(ran.told.code, Some(7), "{:?}", ran.told);

@@ -155,6 +155,12 @@ int main(int count, char **words)
         take(4096);
         kill(getpid(), SIGTERM);
         pause();
+    } else if (is("hung-up")) {
+        int ends[2];
+        take(4096);
+        if (pipe(ends) || close(ends[0]) || dup2(ends[1], 2) != 2) return 74;
+        kill(getpid(), SIGHUP);
+        pause();
     } else if (is("handles-it")) {
         signal(SIGTERM, own_handler);
         kill(getpid(), SIGTERM);

@@ -8,6 +8,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
+use super::quiet::is_quiet;
+
 static EXITING: AtomicBool = AtomicBool::new(false);
 static FORKED: AtomicBool = AtomicBool::new(false);
 static AT_EXIT: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
@@ -56,6 +58,13 @@ pub(crate) fn may_call_driver() -> bool {
     !exiting() && !forked()
 }
 
+/// Whether what the harness knows may be read at the process's end. Not in a forked child, where its
+/// locks may be held by threads that are not there; nor where a handler of a signal calls `exit` in
+/// the midst of the harness's own work, whose locks this very thread may hold.
+pub(crate) fn may_tell() -> bool {
+    !forked() && !is_quiet()
+}
+
 /// Installs the handlers, once. Whether they run before or after the driver's own does not matter:
 /// between the two the driver refuses every call (`CUDA_ERROR_DEINITIALIZED`).
 pub(crate) fn install() {
@@ -74,7 +83,7 @@ pub(crate) fn install() {
 
 extern "C" fn on_exit() {
     EXITING.store(true, Ordering::Relaxed);
-    if forked() {
+    if !may_tell() {
         return;
     }
     let handlers = std::mem::take(&mut *AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner));
@@ -89,11 +98,52 @@ unsafe extern "C" fn on_fork() {
     FORKED.store(true, Ordering::Relaxed);
 }
 
+/// Does `body` in a forked child: the wait status that it ends with, by an alarm if it takes seconds.
+#[cfg(all(test, unix))]
+pub(crate) fn in_forked_child(body: impl FnOnce()) -> i32 {
+    install();
+    // SAFETY: the child does what `body` does, which the tests here keep to what a child of a
+    // process with threads may do.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: asks for a signal that ends the child.
+        unsafe { libc::alarm(10) };
+        body();
+        // SAFETY: ends the child at once, without handlers.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = 0;
+    // SAFETY: `child` is a child of this process and `status` is writable.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    status
+}
+
 #[cfg(all(test, unix))]
 mod tests {
-    use super::{forked, install, may_call_driver};
+    use super::{FORKED, at_exit, forked, in_forked_child, install, may_call_driver, on_exit};
+    use crate::device::quiet::quiet;
     use crate::ledger::{self, Place};
     use crate::observe::{self, Source};
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn an_exit_in_the_midst_of_the_harness_s_own_work_tells_nothing() {
+        fn told() {
+            // SAFETY: ends the child at once, without handlers.
+            unsafe { libc::_exit(9) };
+        }
+        let exit = |at_work: bool| {
+            in_forked_child(|| {
+                // A process that exits, for once, in a child.
+                FORKED.store(false, Ordering::Relaxed);
+                at_exit(told);
+                let _quiet = at_work.then(quiet);
+                on_exit();
+            })
+        };
+        assert_eq!(libc::WEXITSTATUS(exit(false)), 9);
+        assert_eq!(exit(true), 0);
+    }
 
     #[test]
     fn a_forked_child_reports_to_no_ledger() {

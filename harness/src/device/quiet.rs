@@ -52,6 +52,11 @@ pub(crate) fn quiet_if_heard() -> Option<Quiet> {
     })
 }
 
+/// Whether this thread is marked.
+pub(crate) fn is_quiet() -> bool {
+    DEPTH.get() != 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::{quiet, quiet_if_heard};

@@ -2,12 +2,15 @@
 
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::event::{Caller, ContextEnd, CuResult, Key};
+use rustc_hash::FxHashMap;
+
+use super::event::{Caller, ContextEnd, CuResult, Key, ScopeId};
 use super::kind::Kind;
 use super::record::Record;
 
-/// So many are kept; a program that fails a million frees does not need a million of them.
-const LIMIT: usize = 10_000;
+/// So many of one sort are kept of one scope; a test that fails a million frees does not need a
+/// million of them, but the next one needs its first.
+const LIMIT: u32 = 10_000;
 
 /// One such thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,31 +67,152 @@ impl Anomaly {
     }
 }
 
+/// What is limited by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Sort {
+    FailedRelease,
+    FailedCreation,
+    Overwritten,
+}
+
+impl Anomaly {
+    /// None of what is not limited: each is a resource that was held, and has to be told.
+    fn sort(&self) -> Option<Sort> {
+        match self {
+            Self::FailedRelease { .. } => Some(Sort::FailedRelease),
+            Self::FailedCreation { .. } => Some(Sort::FailedCreation),
+            Self::Overwritten { .. } => Some(Sort::Overwritten),
+            Self::EndedWithContext { .. } => None,
+        }
+    }
+}
+
 /// A moment in the list of anomalies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark(usize);
 
 /// The anomalies, in order.
 #[derive(Debug, Default)]
-pub(super) struct Anomalies(Mutex<Vec<Anomaly>>);
+pub(super) struct Anomalies(Mutex<List>);
+
+#[derive(Debug, Default)]
+struct List {
+    all: Vec<Anomaly>,
+    kept: FxHashMap<(ScopeId, Sort), u32>,
+}
 
 impl Anomalies {
-    fn lock(&self) -> MutexGuard<'_, Vec<Anomaly>> {
+    fn lock(&self) -> MutexGuard<'_, List> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn push(&self, anomaly: Anomaly) {
-        let mut list = self.lock();
-        if list.len() < LIMIT {
-            list.push(anomaly);
+        let List { all, kept } = &mut *self.lock();
+        if let Some(sort) = anomaly.sort() {
+            let kept = kept.entry((anomaly.caller().scope, sort)).or_default();
+            if *kept == LIMIT {
+                return;
+            }
+            *kept += 1;
         }
+        all.push(anomaly);
     }
 
     pub(super) fn mark(&self) -> Mark {
-        Mark(self.lock().len())
+        Mark(self.lock().all.len())
     }
 
     pub(super) fn since(&self, mark: Mark) -> Vec<Anomaly> {
-        self.lock().get(mark.0..).unwrap_or_default().to_vec()
+        self.lock().all.get(mark.0..).unwrap_or_default().to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Anomalies, Anomaly, LIMIT, Mark};
+    use crate::ledger::event::{Caller, ContextEnd, ContextUid, Creation, Key, ScopeId, Space};
+    use crate::ledger::{Kind, Layer, Place, Record};
+
+    const KEY: Key = Key {
+        space: Space::DevicePointer,
+        value: 1,
+    };
+
+    fn of(scope: u32) -> Caller {
+        Caller {
+            scope: ScopeId(scope),
+            ..Caller::default()
+        }
+    }
+
+    fn failed_creation(scope: u32) -> Anomaly {
+        Anomaly::FailedCreation {
+            kind: Kind::Linear,
+            bytes: 1,
+            caller: of(scope),
+            error: 2,
+        }
+    }
+
+    fn failed_release(scope: u32) -> Anomaly {
+        Anomaly::FailedRelease {
+            key: KEY,
+            record: None,
+            caller: of(scope),
+            error: 1,
+        }
+    }
+
+    #[test]
+    fn a_test_that_fails_without_end_hides_nothing_of_the_next() {
+        let anomalies = Anomalies::default();
+        for _ in 0..=LIMIT {
+            anomalies.push(failed_creation(1));
+            anomalies.push(failed_release(1));
+        }
+        let mark = anomalies.mark();
+        anomalies.push(failed_release(1));
+        assert_eq!(anomalies.since(mark), [], "there are enough of these");
+        anomalies.push(failed_release(2));
+        assert_eq!(anomalies.since(mark), [failed_release(2)]);
+    }
+
+    #[test]
+    fn allocations_that_are_refused_hide_no_free_that_failed() {
+        let anomalies = Anomalies::default();
+        for _ in 0..=LIMIT {
+            anomalies.push(failed_creation(1));
+        }
+        let mark = anomalies.mark();
+        anomalies.push(failed_release(1));
+        assert_eq!(anomalies.since(mark), [failed_release(1)]);
+    }
+
+    #[test]
+    fn everything_that_ends_with_a_context_is_told() {
+        let anomalies = Anomalies::default();
+        let ended = Anomaly::EndedWithContext {
+            record: Record {
+                sequence: 1,
+                made: Creation {
+                    key: KEY,
+                    kind: Kind::Linear,
+                    layer: Layer::DRIVER,
+                    place: Place::cuda(0),
+                    bytes: 1,
+                    context: ContextUid(1),
+                    stream: 0,
+                    pool: 0,
+                    caller: of(1),
+                },
+            },
+            cause: ContextEnd::Reset,
+            caller: of(1),
+        };
+        for _ in 0..=LIMIT {
+            anomalies.push(ended);
+        }
+        let told = anomalies.since(Mark::default());
+        assert_eq!(told.len(), LIMIT as usize + 1);
     }
 }

@@ -77,8 +77,9 @@ impl Stripes {
 
     /// How many records of `scope` are live; none when it is not open.
     pub(super) fn live(&self, scope: ScopeId) -> Option<u32> {
-        let count: Option<i64> = self.each().map(|mut own| own.scopes.count(scope)).sum();
-        // While others are at work the stripes are of different moments.
+        // At different moments, what others take and give back meanwhile could hide what is left.
+        let mut all = self.at_once();
+        let count: Option<i64> = all.iter_mut().map(|own| own.scopes.count(scope)).sum();
         count.map(|count| u32::try_from(count.max(0)).unwrap_or(u32::MAX))
     }
 

@@ -12,7 +12,8 @@
 //!
 //! [Lamport's clocks]: https://dl.acm.org/doi/10.1145/359545.359563
 //!
-//! A stripe's lock is the last that is taken: whoever holds one takes no other.
+//! A stripe's lock is the last that is taken: whoever holds one takes no other, but for who takes
+//! all of them, in their order.
 
 use crate::sync::{Lock, LockGuard};
 
@@ -96,6 +97,11 @@ impl Stripes {
     /// Each in turn, one locked at a time.
     pub(super) fn each(&self) -> impl DoubleEndedIterator<Item = LockGuard<'_, Own>> {
         self.0.iter().map(|stripe| stripe.0.lock())
+    }
+
+    /// All at one moment: of what one thread takes and another gives back, both are seen or neither.
+    pub(super) fn at_once(&self) -> [LockGuard<'_, Own>; STRIPES] {
+        std::array::from_fn(|number| self.0[number].0.lock())
     }
 
     /// A moment after all there have been, and not after any that is still to come.

@@ -195,7 +195,7 @@ fn sum(parts: &[&[Bucket<i64>]], since: u64, live: u64) -> Option<Curve> {
         .iter()
         .filter_map(|part| part.last())
         .map(|it| it.last)
-        .sum();
+        .fold(0, i64::wrapping_add);
     // Before the first bucket: what is live now without all that was done.
     let offset = live.wrapping_sub(ended.cast_unsigned());
     let value = |relative: i64| {
@@ -328,6 +328,15 @@ mod tests {
         let curve = sum(&parts, 0, 100).expect("a curve");
         assert_eq!(curve.start, 100);
         assert_eq!(values(&curve), [(1, 110), (2, 115), (4, 105), (6, 100)]);
+    }
+
+    #[test]
+    fn sizes_that_no_memory_has_wrap() {
+        let (mut one, mut other) = (Figure::default(), Figure::default());
+        one.becomes(1, u64::MAX / 2);
+        other.becomes(2, u64::MAX / 2);
+        let parts = [&*one.moves.0[0].buckets, &*other.moves.0[0].buckets];
+        assert!(sum(&parts, 0, u64::MAX - 1).is_some());
     }
 
     #[test]

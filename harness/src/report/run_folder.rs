@@ -11,6 +11,8 @@ use super::json::SNAPSHOT;
 const KEPT: usize = 10;
 /// The file by which a folder is known to be a run's. Nothing without it is ever removed.
 const MARKER: &str = ".gpu-leak-check-run";
+/// What a snapshot's file is called until it is whole.
+pub(super) const UNFINISHED: &str = "unfinished";
 /// Of a name, in bytes; file systems take 255.
 const LONGEST_NAME: usize = 100;
 
@@ -71,7 +73,7 @@ fn remove(folder: &Path) {
     let written = entries.flatten().map(|entry| entry.path());
     let is_ours = |path: &PathBuf| {
         let end = path.extension();
-        end.is_some_and(|end| end == "jsonl" || end == SNAPSHOT)
+        end.is_some_and(|end| end == "jsonl" || end == SNAPSHOT || end == UNFINISHED)
     };
     for path in written.filter(is_ours) {
         // Best effort: another process may be faster, and a leftover file harms nobody.

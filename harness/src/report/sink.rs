@@ -14,7 +14,7 @@ use super::json::{
     pid_space,
 };
 use super::model::Report;
-use super::run_folder::{RunFolder, run_name};
+use super::run_folder::{RunFolder, UNFINISHED, run_name};
 use super::workspace::Workspace;
 
 /// The file of this process, made with the first check. Failing to write it fails no test.
@@ -97,11 +97,11 @@ impl Sink {
             return;
         };
         let newest = path.with_extension(SNAPSHOT);
-        let unfinished = path.with_extension("unfinished");
+        let unfinished = path.with_extension(UNFINISHED);
         let written = Record::Snapshot(snapshot)
             .to_line()
             .map_err(io::Error::from)
-            .and_then(|line| fs::write(&unfinished, line))
+            .and_then(|line| write_anew(&unfinished, &line))
             .and_then(|()| fs::rename(&unfinished, &newest));
         if let Err(error) = written {
             *state = give_up(&newest, &error);
@@ -152,10 +152,7 @@ impl Sink {
     pub fn note(&self) -> Option<String> {
         match &mut *self.state() {
             State::GaveUp { why } => why.take(),
-            State::Open { path, .. } if !path.exists() => Some(format!(
-                "results are lost, for {} was removed while the tests ran",
-                path.display()
-            )),
+            State::Open { path } if !path.exists() => Some(removed(path)),
             State::Waiting(_) | State::Open { .. } => None,
         }
     }
@@ -172,7 +169,13 @@ impl Sink {
             && let Err(error) = append(path, record)
         {
             last_words(path, &error);
-            *state = give_up(path, &error);
+            *state = match error.kind() {
+                // It was there when it was made.
+                io::ErrorKind::NotFound => State::GaveUp {
+                    why: Some(removed(path)),
+                },
+                _ => give_up(path, &error),
+            };
         }
     }
 
@@ -218,10 +221,26 @@ fn attempt(variable: impl Fn(&str) -> Option<String>) -> Option<Attempt> {
     })
 }
 
+/// Opens no link: in a folder that others may write to, it could lead to any file.
+fn through_no_link() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW);
+    options
+}
+
+/// Writes a file in the place of what is left of another one.
+fn write_anew(path: &Path, line: &[u8]) -> io::Result<()> {
+    // Err: there is nothing, as nearly always.
+    let _ = fs::remove_file(path);
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(line)
+}
+
 /// One system call for the whole line, so that a process killed between two leaves whole ones. A
 /// line that does not fit on the disk is taken back.
 fn append(path: &Path, record: &Record<'_>) -> io::Result<()> {
-    let mut file = OpenOptions::new().append(true).open(path)?;
+    let mut file = through_no_link().append(true).open(path)?;
     let before = file.metadata()?.len();
     let written = file.write_all(&record.to_line()?);
     if written.is_err() {
@@ -249,6 +268,13 @@ fn give_up(path: &Path, error: &io::Error) -> State {
             path.display()
         )),
     }
+}
+
+fn removed(path: &Path) -> String {
+    format!(
+        "results are lost, for {} was removed while the tests ran",
+        path.display()
+    )
 }
 
 /// `train` of `target/debug/deps/train-0123456789abcdef`.

@@ -42,6 +42,7 @@ mod records {
 
     tests!(some_orders of records:
         a_leaking_test_and_a_clean_one,
+        a_leaking_test_s_threads_go_on,
         a_thread_outlives_its_test,
         anything_at_once,
         freed_by_another_test,

@@ -13,6 +13,7 @@ mod trend;
 use std::borrow::Cow;
 use std::fmt;
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -162,9 +163,12 @@ impl Attached {
 
     /// Writes down what is live now.
     pub fn snapshot(&self, cause: Cause) {
+        if !exit::may_tell() {
+            return;
+        }
         let _quiet = quiet();
         let mut state = self.state();
-        if state.told || exit::forked() {
+        if state.told {
             return;
         }
         let living = state.living();
@@ -172,19 +176,26 @@ impl Attached {
             state.trend.add(&living);
         }
         let report = self.report_of(&living, &state);
-        drop(state);
-        if let Cause::Signal(name) = &cause {
-            say(&format!("at {name}: {}", headline(&report)));
-        }
+        let line = match &cause {
+            Cause::Signal(name) => Some(format!("at {name}: {}", headline(&report))),
+            Cause::Tick | Cause::Exit => None,
+        };
         Sink::global().snapshot(Snapshot {
             cause: cause.to_string(),
             after_ms: u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
             report: Cow::Owned(report),
         });
+        // Not before: a snapshot written after the verdict would stay beside it.
+        drop(state);
+        if let Some(line) = line {
+            say(&line);
+        }
     }
 
     /// The process has begun to exit. What it frees from now on counts as freed; what ends with its
     /// contexts from now on does not, for the driver takes itself down.
+    ///
+    /// Called where the process [may tell](exit::may_tell).
     fn exit_began(&self) {
         self.snapshot(Cause::Exit);
         let _quiet = quiet();
@@ -194,14 +205,16 @@ impl Attached {
 
     /// Judges the process, which ends now.
     pub fn finish(&self) {
+        if !exit::may_tell() {
+            return;
+        }
         let _quiet = quiet();
         let mut state = self.state();
-        if std::mem::replace(&mut state.told, true) || exit::forked() {
+        if std::mem::replace(&mut state.told, true) {
             return;
         }
         let living = state.living();
         let report = self.report_of(&living, &state);
-        drop(state);
         Sink::global().finished(&report);
         Sink::global().forget_snapshot();
     }
@@ -307,21 +320,26 @@ fn finding(held: &Held) -> Finding {
 /// `python3 train.py --epochs 3`
 fn command_line() -> String {
     let line = fs::read("/proc/self/cmdline").unwrap_or_default();
+    shortened(&line).unwrap_or_else(executable)
+}
+
+/// The words of a command line, each ended by a zero byte, the program without its folders; none
+/// where nothing is left. A program may have written whatever it likes there.
+fn shortened(line: &[u8]) -> Option<String> {
     let words = line.split(|byte| *byte == 0);
-    let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
-    let mut name = words.join(" ").trim_end().to_owned();
-    if let Some(program) = words.first()
-        && let Some(short) = Path::new(&**program).file_name()
-    {
-        name.replace_range(..program.len(), &short.to_string_lossy());
+    let mut words: Vec<_> = words.map(String::from_utf8_lossy).collect();
+    let program = words.first()?.trim_end().to_owned();
+    if let Some(short) = Path::new(&program).file_name() {
+        words[0] = short.to_string_lossy().into_owned().into();
     }
+    let name = words.join(" ").trim_end().to_owned();
     if name.is_empty() {
-        return executable();
+        return None;
     }
-    match name.char_indices().nth(LONGEST_NAME) {
+    Some(match name.char_indices().nth(LONGEST_NAME) {
         Some((end, _)) => format!("{}…", &name[..end]),
         None => name,
-    }
+    })
 }
 
 fn executable() -> String {
@@ -329,10 +347,11 @@ fn executable() -> String {
     path.to_string_lossy().into_owned()
 }
 
-#[expect(
-    clippy::print_stderr,
-    reason = "whoever sends the signal waits for an answer"
-)]
+/// Answers whoever sends a signal.
 fn say(line: &str) {
-    eprintln!("gpu-leak-check: {line}");
+    // Err: nobody listens any more; the terminal that hangs up sends a signal itself.
+    let _ = writeln!(io::stderr(), "gpu-leak-check: {line}");
 }
+
+#[cfg(test)]
+mod tests;

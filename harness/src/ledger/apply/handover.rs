@@ -120,7 +120,7 @@ impl Ledger {
             let mut all = self.handed_over_by_scope();
             let sum = all.entry(scope).or_default();
             sum.count += 1;
-            sum.bytes += record.made.bytes;
+            sum.bytes = sum.bytes.saturating_add(record.made.bytes);
         }
         is_open
     }

@@ -71,7 +71,7 @@ impl Ledger {
         for (scope, handed_over) in &*self.handed_over_by_scope() {
             if wanted(*scope) {
                 sum.count += handed_over.count;
-                sum.bytes += handed_over.bytes;
+                sum.bytes = sum.bytes.saturating_add(handed_over.bytes);
             }
         }
         sum

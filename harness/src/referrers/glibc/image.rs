@@ -97,8 +97,12 @@ impl Image {
                 && !name.starts_with(b".data.rel.ro")
         };
         let written: Vec<bool> = sections.iter().map(is_written).collect();
-        let mut table = vec![0; usize::try_from(symbols.sh_size(endian)).ok()?];
-        let at = symbols.sh_offset(endian);
+        let (at, bytes) = (symbols.sh_offset(endian), symbols.sh_size(endian));
+        // Nothing that a program needs in order to run has to be true in there.
+        if bytes > image.names.file.metadata().ok()?.len() {
+            return None;
+        }
+        let mut table = vec![0; usize::try_from(bytes).ok()?];
         image.names.file.read_exact_at(&mut table, at).ok()?;
         for (number, symbol) in slice_from_all_bytes(&table).ok()?.iter().enumerate() {
             if number.is_multiple_of(4096) && budget.is_spent() {
@@ -222,5 +226,49 @@ impl Names {
             name.extend_from_slice(part);
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use super::{Budget, Image};
+
+    /// A file of three sections: nothing, a table of symbols that is said to have so many bytes, and
+    /// names.
+    fn file(bytes: u64) -> Vec<u8> {
+        let mut file = vec![0_u8; 64 + 3 * 64 + 8];
+        let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, b"\x7fELF\x02\x01\x01");
+        put(16, &3_u16.to_le_bytes());
+        put(18, &62_u16.to_le_bytes());
+        put(20, &1_u32.to_le_bytes());
+        put(40, &64_u64.to_le_bytes());
+        for (at, value) in [(52, 64_u16), (54, 56), (58, 64), (60, 3), (62, 2)] {
+            put(at, &value.to_le_bytes());
+        }
+        let (symbols, names) = (64 + 64, 64 + 2 * 64);
+        put(symbols + 4, &2_u32.to_le_bytes());
+        put(symbols + 24, &256_u64.to_le_bytes());
+        put(symbols + 32, &bytes.to_le_bytes());
+        put(symbols + 40, &2_u32.to_le_bytes());
+        put(names + 4, &3_u32.to_le_bytes());
+        put(names + 24, &256_u64.to_le_bytes());
+        put(names + 32, &8_u64.to_le_bytes());
+        file
+    }
+
+    #[test]
+    fn a_table_that_is_longer_than_its_file_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("library.so");
+        let read = |bytes| {
+            fs::write(&path, file(bytes)).unwrap();
+            Image::read(&path, Budget::new(Duration::from_secs(100))).is_some()
+        };
+        assert!(read(0));
+        assert!(!read(1 << 62));
     }
 }

@@ -33,6 +33,40 @@ fn results_can_be_read_while_the_process_lives() {
     assert_eq!(sink.note(), None);
 }
 
+#[cfg(unix)]
+#[test]
+fn nothing_is_written_through_links_that_others_put_there() {
+    use std::borrow::Cow;
+    use std::os::unix::fs::symlink;
+
+    use crate::report::json::Snapshot;
+
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = folder.path().join("of-somebody-else");
+    fs::write(&elsewhere, "theirs").unwrap();
+    let sink = Sink::new(folder.path().to_owned(), "run".to_owned());
+    sink.began("a", "tests/train.rs", 3);
+    let path = sink.path().unwrap();
+
+    symlink(&elsewhere, path.with_extension("unfinished")).unwrap();
+    sink.snapshot(Snapshot {
+        cause: "tick".to_owned(),
+        after_ms: 1,
+        report: Cow::Owned(report("a")),
+    });
+    assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "theirs");
+    assert!(read(&path).unwrap().snapshot.is_some());
+
+    fs::remove_file(&path).unwrap();
+    symlink(&elsewhere, &path).unwrap();
+    sink.finished(&report("a"));
+    assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "theirs");
+    assert!(
+        sink.note()
+            .is_some_and(|note| note.contains("cannot be written"))
+    );
+}
+
 #[test]
 fn lines_of_many_threads_stay_whole() {
     let folder = tempfile::tempdir().unwrap();

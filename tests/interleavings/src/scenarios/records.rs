@@ -43,7 +43,28 @@ pub fn a_leaking_test_and_a_clean_one() {
     world.agrees(&[]);
 }
 
-/// The same with all of it on one stripe of threads and one slot of scopes after the other: a test
+/// A test has left something, and a thread of its own goes on to take what another gives back: the
+/// test is never taken for clean.
+pub fn a_leaking_test_s_threads_go_on() {
+    let world = World::new(&[FIRST]);
+    world.allocate(caller(3, FIRST));
+    let (hand_over, handed_over) = mpsc::channel();
+    thread::scope(|threads| {
+        threads.spawn(|| {
+            let address = world.allocate(caller(1, FIRST));
+            hand_over.send(address).unwrap();
+        });
+        threads.spawn(|| {
+            let address = handed_over.recv().unwrap();
+            assert_eq!(world.free(address, caller(2, FIRST)), 0);
+        });
+        assert_ne!(world.ledger.live_in(FIRST), 0);
+        assert_ne!(world.ledger.counters().live(Kind::Linear), 0);
+    });
+    world.agrees(&[FIRST]);
+}
+
+/// Two tests with all of it on one stripe of threads and one slot of scopes after the other: a test
 /// ends and its number's slot passes to the next one, while a thread it left behind goes on.
 pub fn a_thread_outlives_its_test() {
     let world = World::new(&[FIRST]);

@@ -120,3 +120,12 @@ fn what_nobody_knows_or_is_handed_over_twice_changes_nothing() {
     }
     assert_eq!((world.0.live_in(SCOPE), told(&world)), (0, (1, 100)));
 }
+
+#[test]
+fn sizes_that_no_memory_has_do_not_end_the_program() {
+    let world = world(&[creation(Kind::Linear, ADDRESS, u64::MAX)]);
+    let other = creation(Kind::Linear, 0x9000, 1);
+    world.0.apply(&Event::Created(other));
+    world.0.apply(&Event::HandedOver { address: 0x9000 });
+    assert_eq!(told(&world), (2, u64::MAX));
+}

@@ -1,0 +1,56 @@
+use std::sync::Mutex;
+use std::time::Instant;
+
+use super::{Attached, Cause, Met, State, Trend, shortened};
+
+fn attached() -> Attached {
+    Attached {
+        name: "a program".to_owned(),
+        file: String::new(),
+        again: None,
+        every: None,
+        began: Instant::now(),
+        allowed: Vec::new(),
+        state: Mutex::new(State {
+            met: Met::new(),
+            trend: Trend::default(),
+            notes: Vec::new(),
+            exit: None,
+            told: false,
+        }),
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_child_forked_during_a_snapshot_ends_all_the_same() {
+    let attached = attached();
+    // As the watcher does, which the child does not have.
+    let _taking_one = attached.state();
+    let status = crate::device::exit::in_forked_child(|| {
+        attached.snapshot(Cause::Tick);
+        attached.finish();
+    });
+    assert_eq!(status, 0, "it waits for a thread that is not there");
+}
+
+#[test]
+fn a_command_line_is_shown_whatever_a_program_made_of_it() {
+    for (line, name) in [
+        (
+            &b"/usr/bin/python3\0train.py\0"[..],
+            Some("python3 train.py"),
+        ),
+        (
+            b"nginx: worker process      ",
+            Some("nginx: worker process"),
+        ),
+        (b"/opt/a b/serve  \0\0\0", Some("serve")),
+        (b"/\0", Some("/")),
+        (b"\xff\0", Some("\u{fffd}")),
+        (b"", None),
+        (b"  \0 ", None),
+    ] {
+        assert_eq!(shortened(line).as_deref(), name, "{line:?}");
+    }
+}
