@@ -12,6 +12,7 @@ mod entry;
 mod expect;
 mod family;
 mod figures;
+mod finding;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod gate;
