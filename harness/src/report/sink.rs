@@ -152,10 +152,7 @@ impl Sink {
     pub fn note(&self) -> Option<String> {
         match &mut *self.state() {
             State::GaveUp { why } => why.take(),
-            State::Open { path, .. } if !path.exists() => Some(format!(
-                "results are lost, for {} was removed while the tests ran",
-                path.display()
-            )),
+            State::Open { path, .. } if !path.exists() => Some(was_removed(path)),
             State::Waiting(_) | State::Open { .. } => None,
         }
     }
@@ -172,7 +169,12 @@ impl Sink {
             && let Err(error) = append(path, record)
         {
             last_words(path, &error);
-            *state = give_up(path, &error);
+            *state = match error.kind() {
+                io::ErrorKind::NotFound => State::GaveUp {
+                    why: Some(was_removed(path)),
+                },
+                _ => give_up(path, &error),
+            };
         }
     }
 
@@ -249,6 +251,14 @@ fn give_up(path: &Path, error: &io::Error) -> State {
             path.display()
         )),
     }
+}
+
+/// Of a file that was there before.
+fn was_removed(path: &Path) -> String {
+    format!(
+        "results are lost, for {} was removed while the tests ran",
+        path.display()
+    )
 }
 
 /// `train` of `target/debug/deps/train-0123456789abcdef`.
