@@ -19,7 +19,11 @@ pub(super) fn render(run: &Run) -> String {
         }
     }
     let mut out = String::new();
+    // Whoever reads them adds them up: all together they are no more than the largest number.
+    let mut room = u64::MAX;
     for (stack, bytes) in weights {
+        let bytes = bytes.min(room);
+        room -= bytes;
         // Writing to a string cannot fail.
         let _ = writeln!(out, "{stack} {bytes}");
     }

@@ -140,7 +140,9 @@ impl Snapshot {
             }
             let device = devices.number(finding.place);
             self.segments.push(segment_of(finding, device, address));
-            address += finding.bytes.next_multiple_of(ALIGNED_TO);
+            // A file may name any number.
+            let size = finding.bytes.checked_next_multiple_of(ALIGNED_TO);
+            address = address.saturating_add(size.unwrap_or(u64::MAX));
         }
         self.device_traces.resize_with(devices.count(), Vec::new);
     }
@@ -202,14 +204,16 @@ fn segment_of(finding: &Finding, device: usize, address: u64) -> Segment {
     let is_reserve = finding.verdict == Verdict::Retained;
     let (count, each) = match finding.each {
         Some(each)
-            if each > 0 && finding.count <= APART && each * finding.count == finding.bytes =>
+            if each > 0
+                && finding.count <= APART
+                && each.checked_mul(finding.count) == Some(finding.bytes) =>
         {
             (finding.count, each)
         }
         _ => (1, finding.bytes),
     };
     let block = |number: u64| Block {
-        address: address + number * each,
+        address: address.saturating_add(number * each),
         size: each,
         requested_size: if is_reserve { 0 } else { each },
         state: if is_reserve { INACTIVE } else { ACTIVE },
@@ -276,7 +280,7 @@ fn recorded_segment<'a>(
             state: ACTIVE,
             frames: frames(&taken.site),
         });
-        held += taken.bytes;
+        held = taken.bytes.saturating_add(held);
         at = taken.address.saturating_add(taken.bytes);
     }
     if at < end {
