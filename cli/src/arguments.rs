@@ -1,10 +1,13 @@
-//! The command line.
+//! The command line: what may be asked.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// The hidden subcommand by which cargo runs test programs for `--every-test`.
+pub(crate) const RUNNER: &str = "every-test-runner";
 
 /// Sums up what gpu-leak-check found.
 #[derive(Debug, Parser)]
@@ -29,7 +32,7 @@ pub(crate) enum Command {
     )]
     Test(Testing),
     /// What cargo runs test programs with for `--every-test`
-    #[command(name = crate::every_test::RUNNER, hide = true)]
+    #[command(name = RUNNER, hide = true)]
     EveryTest(EveryTest),
     /// Runs `cargo nextest` and sums its checks up
     #[command(
@@ -324,130 +327,4 @@ pub(crate) enum Deny {
     New,
     Unused,
     Warned,
-}
-
-/// The subcommands that hand arguments on to cargo.
-const PASSING: [&str; 4] = ["test", "nextest", "run", "bench"];
-
-/// The command line as the parser takes it: without the word by which cargo called this program,
-/// and with a `--` between own options and cargo's arguments.
-pub(crate) fn words(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    let mut words: Vec<_> = given
-        .enumerate()
-        .filter(|(at, word)| !(*at == 1 && word == "gpu-leak"))
-        .map(|(_, word)| word)
-        .collect();
-    let passing = PASSING
-        .into_iter()
-        .find(|name| words.get(1).is_some_and(|word| word == name));
-    if let Some(name) = passing {
-        let own = own_options(name, &words[2..]);
-        words.insert(2 + own, "--".into());
-    }
-    words
-}
-
-/// How many of `words` are options of the subcommand `name`, their values included.
-fn own_options(name: &str, words: &[OsString]) -> usize {
-    let mut command = Arguments::command();
-    command.build();
-    let options: Vec<_> = command
-        .find_subcommand(name)
-        .into_iter()
-        .flat_map(clap::Command::get_arguments)
-        .filter(|option| !option.is_positional())
-        .collect();
-    let mut own = 0;
-    while let Some(word) = words.get(own).and_then(|word| word.to_str()) {
-        let (written, has_value) = match word.split_once('=') {
-            Some((written, _)) => (written, true),
-            None => (word, false),
-        };
-        let option = options.iter().find(|option| {
-            let long = option.get_long().map(|long| format!("--{long}"));
-            let short = option.get_short().map(|short| format!("-{short}"));
-            [long, short].iter().flatten().any(|name| name == written)
-        });
-        match option {
-            Some(option)
-                if option.get_action().takes_values()
-                    && !has_value
-                    && !option.is_require_equals_set() =>
-            {
-                own += 2;
-            }
-            Some(_) => own += 1,
-            None => break,
-        }
-    }
-    own.min(words.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::{CommandFactory, Parser};
-
-    use super::{Arguments, Command, words};
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Arguments::command().debug_assert();
-    }
-
-    fn given(given: &[&str]) -> Vec<std::ffi::OsString> {
-        words(given.iter().map(Into::into))
-    }
-
-    #[test]
-    fn cargos_own_word_is_no_argument() {
-        assert_eq!(
-            given(&["cargo-gpu-leak", "gpu-leak", "report"]),
-            ["cargo-gpu-leak", "report"]
-        );
-        assert_eq!(
-            given(&["cargo-gpu-leak", "report", "gpu-leak"]),
-            ["cargo-gpu-leak", "report", "gpu-leak"]
-        );
-    }
-
-    #[test]
-    fn own_options_come_first_and_all_else_is_cargos() {
-        for (written, cargos) in [
-            (&["test"][..], &[][..]),
-            (&["test", "--", "--nocapture"], &["--", "--nocapture"]),
-            (
-                &["test", "-p", "a", "--deny", "new"],
-                &["-p", "a", "--deny", "new"],
-            ),
-            (&["test", "--deny", "new", "-p", "a"], &["-p", "a"]),
-            (&["test", "--every-test", "-p", "a"], &["-p", "a"]),
-            (&["test", "--every-test=4", "name"], &["name"]),
-            (
-                &["test", "--deny=new", "--require-measured", "name"],
-                &["name"],
-            ),
-            (
-                &["nextest", "--report", "junit=a.xml", "run", "--", "--exact"],
-                &["run", "--", "--exact"],
-            ),
-        ] {
-            let line = [&["cargo-gpu-leak"], written].concat();
-            let parsed = Arguments::try_parse_from(given(&line)).expect("a command line");
-            let passing = match parsed.command {
-                Command::Test(testing) => testing.passing,
-                Command::Nextest(passing) => passing,
-                other => panic!("{line:?} is {other:?}"),
-            };
-            assert_eq!(passing.cargo, cargos, "{line:?}");
-        }
-    }
-
-    #[test]
-    fn an_output_is_a_format_and_a_file() {
-        let line = given(&["cargo-gpu-leak", "test", "--report", "junit"]);
-        let refused = Arguments::try_parse_from(line)
-            .expect_err("no file")
-            .to_string();
-        assert!(refused.contains("junit=leaks.xml"), "{refused}");
-    }
 }

@@ -22,15 +22,13 @@ use gpu_leak_check::report::json;
 use gpu_leak_check::report::model::{Report, Verdict};
 use gpu_leak_check::report::text::{self, Rendering};
 
-use crate::arguments::EveryTest;
+use crate::arguments::{EveryTest, RUNNER};
 use crate::exec::watching;
 use crate::exit::{Failure, Outcome, print};
 use crate::{passing, progress, verdicts};
 
 /// How many tests run at once, for the runner.
 const JOBS: &str = "GPU_LEAK_EVERY_TEST";
-/// The hidden subcommand.
-pub(crate) const RUNNER: &str = "every-test-runner";
 /// libtest's code for tests that failed.
 const FAILED: u8 = 101;
 

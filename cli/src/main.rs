@@ -22,6 +22,7 @@ mod render;
 mod report;
 mod run;
 mod verdicts;
+mod words;
 mod workspace;
 
 use std::env;
@@ -33,7 +34,7 @@ use crate::arguments::{Arguments, Command};
 use crate::exit::{Exit, Outcome};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse_from(arguments::words(env::args_os()));
+    let arguments = Arguments::parse_from(words::words(env::args_os()));
     match obey(arguments.command) {
         Ok(code) => code.into(),
         Err(failure) => failure.tell(),

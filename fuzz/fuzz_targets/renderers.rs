@@ -5,6 +5,8 @@
 
 #[path = "../../cli/src/arguments.rs"]
 mod arguments;
+#[path = "../../cli/src/attempts.rs"]
+mod attempts;
 #[path = "../../cli/src/exit.rs"]
 mod exit;
 #[path = "../../cli/src/fuzz.rs"]

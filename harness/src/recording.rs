@@ -17,23 +17,8 @@ use std::io;
 use std::path::Path;
 
 pub use crate::capture::recording::Header;
-use crate::report::model::Report;
+pub use crate::check::Replay;
 use crate::{check, config};
-
-/// What a recording comes to.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Replay {
-    /// Who wrote it, and where.
-    pub header: Header,
-    /// The checks that came to their end, in that order. What a check cost, and by which
-    /// file it was configured, is not recorded.
-    pub reports: Vec<Report>,
-    /// The tests whose checks did not.
-    pub unfinished: Vec<String>,
-    /// Whether the last line is cut off, and left out: the process ended while it wrote.
-    pub torn: bool,
-}
 
 /// Judges every check in the recording at `path`. What an attribute or a configuration file allowed
 /// at the time is not recorded: nothing may stay.

@@ -28,6 +28,7 @@ mod driver;
 mod endings;
 mod facts;
 mod failures;
+mod first_use;
 mod libraries;
 mod owners;
 mod whole;

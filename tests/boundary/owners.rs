@@ -1,19 +1,16 @@
 //! Who took it, and when.
 
-use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::Verdict;
 use gpu_leak_check::{Scope, gpu_leak_check};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
 use gpu_leak_tests::{checked, gpu};
 
+use super::assert_one_leak;
 use super::driver::{self, Pointer, allocate, allocate_async, context, free, free_async};
-use super::{assert_one_leak, only_finding};
 
 const HERE: &str = "boundary::owners::";
 
@@ -144,9 +141,9 @@ fn leaks_on_a_thread() {
 }
 
 /// A thread that does `job` whenever it is told to, and answers.
-type Worker = mpsc::Sender<mpsc::Sender<()>>;
+pub(super) type Worker = mpsc::Sender<mpsc::Sender<()>>;
 
-fn worker(name: &str, mut job: impl FnMut() + Send + 'static) -> Worker {
+pub(super) fn worker(name: &str, mut job: impl FnMut() + Send + 'static) -> Worker {
     let (jobs, inbox) = mpsc::channel::<mpsc::Sender<()>>();
     let thread = thread::Builder::new().name(name.to_owned());
     let work = move || {
@@ -160,7 +157,7 @@ fn worker(name: &str, mut job: impl FnMut() + Send + 'static) -> Worker {
     jobs
 }
 
-fn have_it_done(worker: &Worker) {
+pub(super) fn have_it_done(worker: &Worker) {
     let (done, answer) = mpsc::channel();
     worker.send(done).unwrap();
     answer.recv().unwrap();
@@ -299,112 +296,6 @@ fn captures() {
 }
 
 #[test]
-fn what_is_made_once_and_kept_is_told_and_fails_nothing() {
-    let checked = run("fills_a_static");
-    let story = checked.story();
-    assert!(checked.child.status.success(), "{story}");
-    let finding = only_finding(checked.report(), &story);
-    assert_eq!(finding.verdict, Verdict::FirstUse, "{story}");
-    assert_eq!(
-        (finding.kind, finding.bytes),
-        (Some(Kind::StreamOrdered), 4000),
-        "{story}"
-    );
-    assert!(checked.child.stderr.contains("first-use"), "{story}");
-}
-
-/// As a library does that keeps its last result, or its last event, until there is a new one.
-#[test]
-fn what_each_run_only_replaces_is_no_leak() {
-    let checked = run("keeps_its_last_result");
-    let story = checked.story();
-    assert!(checked.child.status.success(), "{story}");
-    assert_eq!(checked.report().verdict, Verdict::FirstUse, "{story}");
-}
-
-#[gpu_leak_check]
-#[ignore = "run in a process of its own"]
-#[test]
-fn keeps_its_last_result() {
-    static LAST: Mutex<Option<Pointer>> = Mutex::new(None);
-    context();
-    let result = allocate(1000).unwrap();
-    if let Some(old) = LAST.lock().unwrap().replace(result) {
-        free(old).unwrap();
-    }
-}
-
-/// As a library's own thread does, which comes to a line from whatever it works at.
-#[test]
-fn what_an_older_thread_replaces_by_another_way_is_no_leak() {
-    let checked = run("has_a_keeper_s_result");
-    let story = checked.story();
-    assert!(checked.child.status.success(), "{story}");
-    let finding = only_finding(checked.report(), &story);
-    let what = (finding.verdict, finding.foreign_thread.as_deref());
-    assert_eq!(what, (Verdict::FirstUse, Some("keeper")), "{story}");
-}
-
-#[test]
-#[ignore = "run in a process of its own"]
-fn has_a_keeper_s_result() {
-    context();
-    keeper();
-    waits_for_the_keeper();
-}
-
-/// Keeps its last result until it has the next.
-fn keeper() -> &'static Worker {
-    static THREAD: OnceLock<Worker> = OnceLock::new();
-    let mut last = None;
-    let keep = move || {
-        let result = match last {
-            None => one_way(),
-            Some(_) => other_way(),
-        };
-        if let Some(old) = last.replace(result) {
-            free(old).unwrap();
-        }
-    };
-    THREAD.get_or_init(|| worker("keeper", keep))
-}
-
-#[gpu_leak_check]
-#[ignore = "needs the thread that its caller starts"]
-#[test]
-fn waits_for_the_keeper() {
-    have_it_done(keeper());
-}
-
-#[test]
-fn what_is_made_once_and_kept_fails_where_the_policy_says_so() {
-    let fake = Fake::new();
-    let test = format!("{HERE}fills_a_static");
-    let run = if gpu::is_present() {
-        Run::of(&test)
-    } else {
-        fake.run(&test)
-    };
-    let checked = checked::finish(run.env("GPU_LEAK_CHECK_FIRST_USE", "fail"));
-    assert!(!checked.child.status.success(), "{}", checked.story());
-    assert_eq!(
-        checked.report().verdict,
-        Verdict::FirstUse,
-        "{}",
-        checked.story()
-    );
-}
-
-#[gpu_leak_check]
-#[ignore = "run in a process of its own"]
-#[test]
-fn fills_a_static() {
-    static TABLE: OnceLock<Pointer> = OnceLock::new();
-    context();
-    TABLE.get_or_init(|| allocate_async(4000));
-}
-
-#[test]
 fn what_a_nested_check_took_and_freed_is_clean_for_both() {
     let checked = run("checks_inside_a_check");
     checked.assert_clean();
@@ -468,72 +359,6 @@ fn stranger() -> &'static Worker {
 #[test]
 fn has_a_stranger_reserve() {
     have_it_done(stranger());
-}
-
-#[test]
-fn a_leak_that_is_come_to_by_another_way_each_time_is_no_first_use() {
-    assert_one_leak(&run("leaks_by_turns"), Kind::Linear, 32);
-}
-
-#[gpu_leak_check]
-#[ignore = "leaks on purpose"]
-#[test]
-fn leaks_by_turns() {
-    static TURN: AtomicBool = AtomicBool::new(false);
-    context();
-    if TURN.fetch_xor(true, Ordering::Relaxed) {
-        one_way();
-    } else {
-        other_way();
-    }
-}
-
-#[test]
-fn what_comes_partly_by_another_way_in_the_second_run_is_no_first_use() {
-    let checked = run("leaks_mostly_by_turns");
-    let findings = &checked.report().findings;
-    let told = |count| {
-        let told = findings.iter().find(|finding| finding.count == count);
-        told.map(|finding| (finding.verdict, finding.bytes))
-    };
-    let story = checked.story();
-    assert_eq!(findings.len(), 2, "{story}");
-    assert_eq!(told(2), Some((Verdict::Leaked, 64)), "{story}");
-    assert_eq!(told(1), Some((Verdict::Leaked, 32)), "{story}");
-}
-
-/// Three in each run: two one way and one the other, then all of them the other.
-#[gpu_leak_check]
-#[ignore = "leaks on purpose"]
-#[test]
-fn leaks_mostly_by_turns() {
-    static IS_SECOND: AtomicBool = AtomicBool::new(false);
-    context();
-    let ways: [fn() -> Pointer; 3] = match IS_SECOND.swap(true, Ordering::Relaxed) {
-        false => [one_way, one_way, other_way],
-        true => [other_way; 3],
-    };
-    for way in ways {
-        let _kept = way();
-    }
-}
-
-/// The two differ, or the compiler would make one of them.
-#[inline(never)]
-fn one_way() -> Pointer {
-    black_box(1);
-    take()
-}
-
-#[inline(never)]
-fn other_way() -> Pointer {
-    black_box(2);
-    take()
-}
-
-#[inline(never)]
-fn take() -> Pointer {
-    allocate(32).unwrap()
 }
 
 #[test]

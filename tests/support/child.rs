@@ -2,7 +2,7 @@
 //! can be looked at: a test that must fail is `#[ignore]`d and run from another one.
 
 use std::ffi::OsStr;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Output};
 
 /// Variables that would make a child's outcome depend on where its parent runs.
 const AMBIENT: [&str; 6] = [
@@ -23,6 +23,28 @@ pub struct Child {
     pub stdout: String,
     /// All of its standard error: reports, panics, logs.
     pub stderr: String,
+}
+
+impl From<Output> for Child {
+    fn from(output: Output) -> Self {
+        Self {
+            status: output.status,
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+/// Takes from `command` what would make its outcome depend on where its parent runs.
+pub(crate) fn clean(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if AMBIENT
+            .iter()
+            .any(|prefix| name.to_string_lossy().starts_with(prefix))
+        {
+            command.env_remove(name);
+        }
+    }
 }
 
 /// Runs the test of this name, ignored or not, as libtest knows it: the path without the crate.
@@ -78,14 +100,7 @@ impl Run {
         let program = std::env::current_exe().expect("the path of this program");
         let mut command = Command::new(program);
         command.args(arguments);
-        for (name, _) in std::env::vars_os() {
-            if AMBIENT
-                .iter()
-                .any(|prefix| name.to_string_lossy().starts_with(prefix))
-            {
-                command.env_remove(name);
-            }
-        }
+        clean(&mut command);
         Self {
             test: test.to_owned(),
             threads,
@@ -123,11 +138,7 @@ impl Run {
     pub fn run(mut self) -> Child {
         let threads = format!("--test-threads={}", self.threads);
         let output = self.command.arg(threads).output().expect("a child process");
-        let child = Child {
-            status: output.status,
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        };
+        let child = Child::from(output);
         assert!(
             !child.stdout.contains("running 0 tests"),
             "there is no test `{}`",

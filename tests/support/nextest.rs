@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::checked::{self, Checked};
-use crate::child::Child;
+use crate::child::{self, Child};
 
 /// A run of nextest before it starts, with a folder of its own.
 #[derive(Debug)]
@@ -110,12 +110,7 @@ impl Nextest {
     /// When nextest cannot be started, or what the checks wrote cannot be read.
     pub fn run(&mut self) -> Checked {
         let output = self.command.output().expect("nextest runs");
-        let child = Child {
-            status: output.status,
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        };
-        checked::read(child, &self.folder.path().join("results"))
+        checked::read(Child::from(output), &self.folder.path().join("results"))
     }
 }
 
@@ -136,6 +131,8 @@ fn metadata() -> Value {
             "metadata",
             "--format-version=1",
             "--offline",
+            // What only other systems need was never fetched.
+            "--filter-platform=host-tuple",
             "--manifest-path",
         ])
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
@@ -176,13 +173,7 @@ fn binaries(metadata: &Value, target: &str) -> Value {
 fn nextest() -> Command {
     let mut command = Command::new(cargo());
     command.arg("nextest");
-    for (name, _) in env::vars_os() {
-        // Of a nextest that runs this test, or settings of the checks.
-        let name = name.to_string_lossy();
-        if name.starts_with("NEXTEST") || name.starts_with("GPU_LEAK_CHECK") || name == "CI" {
-            command.env_remove(&*name);
-        }
-    }
+    child::clean(&mut command);
     command
 }
 

@@ -216,7 +216,7 @@ fn segment_of(finding: &Finding, device: usize, address: u64) -> Segment {
         _ => (1, finding.bytes),
     };
     let block = |number: u64| Block {
-        address: address + number * each,
+        address: address.saturating_add(number * each),
         size: each,
         requested_size: if is_reserve { 0 } else { each },
         state: if is_reserve { INACTIVE } else { ACTIVE },
@@ -283,7 +283,7 @@ fn recorded_segment<'a>(
             state: ACTIVE,
             frames: frames(&taken.site),
         });
-        held += taken.bytes;
+        held = taken.bytes.saturating_add(held);
         at = taken.address.saturating_add(taken.bytes);
     }
     if at < end {

@@ -1,5 +1,6 @@
 use super::{Date, Entry, Finding, Pattern, Verdict, settle};
-use crate::ledger::{Kind, Layer, Place};
+use crate::ledger::Kind;
+use crate::report::fuzz;
 use crate::report::model::{Frame, Library, Site};
 
 const TODAY: Date = Date::new(2026, 6, 1);
@@ -12,12 +13,6 @@ fn leak(bytes: u64) -> Finding {
         ..Frame::default()
     };
     Finding {
-        verdict: Verdict::Leaked,
-        layer: Layer::DRIVER,
-        kind: Some(Kind::Linear),
-        holder: None,
-        place: Place::cuda(0),
-        count: 1,
         bytes,
         each: Some(bytes),
         site: Site {
@@ -35,16 +30,7 @@ fn leak(bytes: u64) -> Finding {
                 known: None,
             }),
         },
-        taken: 1,
-        given_back: 0,
-        when: None,
-        confirmed: None,
-        failed: None,
-        rounds: Vec::new(),
-        budget: None,
-        foreign_thread: None,
-        referrers: None,
-        notes: Vec::new(),
+        ..fuzz::leak(&[])
     }
 }
 

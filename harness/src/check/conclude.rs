@@ -1,6 +1,7 @@
 //! From one run, or two, to a report.
 
 use super::blind::Blindness;
+use super::finding::finding;
 use super::measure::Measured;
 use super::names::Names;
 use super::over;
@@ -12,10 +13,9 @@ use crate::allow::{self, Date, Entry};
 use crate::case::Case;
 use crate::code::Code;
 use crate::judge::{self, Confirmed, Held, Reading, What, confirm};
-use crate::ledger::event::ContextEnd;
-use crate::ledger::{Kind, Layer};
+use crate::ledger::Layer;
 use crate::report::again;
-use crate::report::model::{Confirmation, FailedRelease, Finding, Left, Reason, Report, Verdict};
+use crate::report::model::{Confirmation, Finding, Left, Reason, Report, Verdict};
 use crate::units;
 
 /// What a check is called and where it stands.
@@ -101,14 +101,20 @@ pub(crate) fn conclude_rounds(
             .collect(),
         // Its calls are those of several rounds.
         when: None,
-        ..finding(&unconfirmed(grown.held.clone()), Some(&rounds.first), names)
+        ..finding(
+            &Confirmed::unconfirmed(grown.held.clone()),
+            Some(&rounds.first),
+            names,
+        )
     });
     let last = rounds.last.as_ref().unwrap_or(&rounds.first);
     let mut findings: Vec<_> = grown.collect();
     for round in [&rounds.first].into_iter().chain(&rounds.last) {
         let incidents = round.held.iter().filter(|held| judge::is_an_incident(held));
-        findings
-            .extend(incidents.map(|held| finding(&unconfirmed(held.clone()), Some(round), names)));
+        findings.extend(
+            incidents
+                .map(|held| finding(&Confirmed::unconfirmed(held.clone()), Some(round), names)),
+        );
     }
     findings.extend(over::findings(&rounds.first.over, None, names));
     findings.extend(allowed(last, lost, names));
@@ -229,19 +235,11 @@ fn compare(first: &Measured, second: Option<&Measured>, names: &dyn Names) -> Ve
     all
 }
 
-fn unconfirmed(held: Held) -> Confirmed {
-    Confirmed {
-        held,
-        second: None,
-        first_use: false,
-    }
-}
-
 fn confirmed(first: &Measured, second: Option<&Measured>, names: &dyn Names) -> Vec<Confirmed> {
     let mut sites = Sites::new(names);
     let first = sites.merge(&first.held);
     let Some(second) = second.filter(|second| second.as_expected) else {
-        return first.into_iter().map(unconfirmed).collect();
+        return first.into_iter().map(Confirmed::unconfirmed).collect();
     };
     let both = sites.merge(&second.held);
     let same_line = |one: &Held, other: &Held| sites::is_same_line(one, other, names);
@@ -250,7 +248,7 @@ fn confirmed(first: &Measured, second: Option<&Measured>, names: &dyn Names) -> 
     let fails = |held: &Held| matches!(held.key.what, What::FailedFree { .. });
     let (failed, others) = first.into_iter().partition(fails);
     let mut all = confirm(others, &second);
-    all.extend(Vec::into_iter(failed).map(unconfirmed));
+    all.extend(Vec::into_iter(failed).map(Confirmed::unconfirmed));
     all
 }
 
@@ -299,76 +297,9 @@ fn allowed(run: &Measured, lost: bool, names: &dyn Names) -> Vec<Finding> {
     told.retain(|held| !(lost && may_be_gone(held)));
     let finding = |held| Finding {
         verdict: Verdict::Allowed,
-        ..finding(&unconfirmed(held), Some(run), names)
+        ..finding(&Confirmed::unconfirmed(held), Some(run), names)
     };
     told.into_iter().map(finding).collect()
-}
-
-/// One thing to tell, with its place in the events of `run` where there is one.
-pub(super) fn finding(confirmed: &Confirmed, run: Option<&Measured>, names: &dyn Names) -> Finding {
-    let held = &confirmed.held;
-    let (verdict, kind) = match held.key.what {
-        What::Live(kind) | What::EndedWithContext(kind, _) => (Verdict::Leaked, Some(kind)),
-        What::FailedFree { kind, .. } => (Verdict::FailedFree, kind),
-        What::HandedOut => (Verdict::Leaked, Some(Kind::Block)),
-        What::Reserve(_) => (Verdict::Retained, None),
-    };
-    let mut notes = held.notes.clone();
-    match &held.key.what {
-        What::EndedWithContext(_, cause) => notes.push(
-            match cause {
-                ContextEnd::Destroyed => "freed only because its context was destroyed",
-                ContextEnd::LastRelease => {
-                    "freed only because the last primary context was released"
-                }
-                ContextEnd::Reset => "freed only because the device was reset",
-            }
-            .to_owned(),
-        ),
-        What::HandedOut | What::Reserve(_) | What::Live(_) | What::FailedFree { .. } => {}
-    }
-    let failed = match held.key.what {
-        What::FailedFree { error, at, .. } => Some(FailedRelease {
-            error: names.error(error),
-            code: error,
-            site: site(at, held, names),
-        }),
-        _ => None,
-    };
-    Finding {
-        verdict: if confirmed.first_use {
-            Verdict::FirstUse
-        } else {
-            verdict
-        },
-        layer: held.key.layer,
-        kind,
-        holder: match &held.key.what {
-            What::Reserve(name) => Some(name.clone()),
-            _ => None,
-        },
-        place: held.key.place,
-        count: held.count,
-        bytes: held.bytes,
-        each: held.each,
-        site: site(held.key.stack, held, names),
-        taken: held.taken,
-        given_back: held.taken.saturating_sub(held.count),
-        when: run
-            .zip(held.moments)
-            .and_then(|(run, (first, last))| run.when(first, last)),
-        confirmed: if confirmed.first_use {
-            None
-        } else {
-            confirmed.second
-        },
-        failed,
-        rounds: Vec::new(),
-        budget: None,
-        foreign_thread: held.foreign_thread.map(|thread| names.thread(thread)),
-        referrers: None,
-        notes,
-    }
 }
 
 /// Why there is no verdict of the check's own.

@@ -1,7 +1,7 @@
 //! What is held right now, for assertions of a test's own.
 
 use super::blind;
-use super::conclude::finding;
+use super::finding::finding;
 use super::names::Live;
 use super::sources;
 use super::tables::tables;
@@ -138,14 +138,7 @@ impl Snapshot {
             .map(|record| (*record, What::Live(record.made.kind), None));
         let held = judge::group(new);
         held.into_iter()
-            .map(|held| {
-                let unconfirmed = Confirmed {
-                    held,
-                    second: None,
-                    first_use: false,
-                };
-                finding(&unconfirmed, None, &Live)
-            })
+            .map(|held| finding(&Confirmed::unconfirmed(held), None, &Live))
             .collect()
     }
 }

@@ -12,6 +12,7 @@ mod entry;
 mod expect;
 mod family;
 mod figures;
+mod finding;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod gate;
@@ -56,6 +57,7 @@ pub use figures::{
 };
 pub(crate) use here::check_here;
 pub use program::run_program;
+pub use replay::Replay;
 pub(crate) use replay::replay;
 pub use run::{run, run_test};
 #[cfg(feature = "main")]

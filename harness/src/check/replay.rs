@@ -17,15 +17,30 @@ use super::recording::{Began, Concluded, Finished, Line, Looked, Runs, Scope, To
 use super::rounds::Growing;
 use super::stretch::{Ended, Left, Stretch};
 use crate::allow::Entry;
+use crate::capture::recording::Header;
 use crate::capture::replay::{self as events, Heard, Wrong};
 use crate::device::contexts::DeviceName;
 use crate::ledger::event::{CuResult, ThreadNumber};
 use crate::ledger::{Kind, Ledger, Place, Returned, ScopeId, StackId};
-use crate::recording::Replay;
 use crate::report;
 use crate::report::allocators::{self, Allocator};
 use crate::report::model::{Frame, Owner, Report, Site};
 use crate::report::symbols::assembled;
+
+/// What a recording comes to.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Replay {
+    /// Who wrote it, and where.
+    pub header: Header,
+    /// The checks that came to their end, in that order. What a check cost, and by which
+    /// file it was configured, is not recorded.
+    pub reports: Vec<Report>,
+    /// The tests whose checks did not.
+    pub unfinished: Vec<String>,
+    /// Whether the last line is cut off, and left out: the process ended while it wrote.
+    pub torn: bool,
+}
 
 /// Judges every check in the recording at `path`, where what `allowed` says may stay.
 pub(crate) fn replay(path: &Path, allowed: &[Entry]) -> io::Result<Replay> {

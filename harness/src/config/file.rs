@@ -1,18 +1,17 @@
 //! The configuration file: what it may say, and where it is wrong.
 
-use std::fmt;
+mod value;
+
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use gpu_leak_check_units as units;
 use serde::Deserialize;
-use serde::de::{self, Deserializer, Visitor};
 use toml::Spanned;
-use toml::value::Datetime;
 use wildmatch::WildMatch;
 
-use super::word::{self, FirstUse, Mode, WithoutGpu, Word};
+use self::value::{Layer, date, duration, number, one_of, pattern, rounds, size};
+use super::word::{FirstUse, Mode, WithoutGpu};
 use crate::allow::{Date, Entry, Pattern};
 use crate::ledger::Kind;
 use crate::options::{OnLeak, Options};
@@ -68,21 +67,6 @@ struct Facts {
     warmup: Option<u32>,
     parallel: Option<bool>,
     isolate: Option<bool>,
-}
-
-/// The name of a layer: read once in a process, and kept as long.
-#[derive(Clone, Copy, Debug)]
-struct Layer(&'static str);
-
-impl<'de> Deserialize<'de> for Layer {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(from)?;
-        if text.trim().is_empty() {
-            let what = "a layer is \"driver\" or the name of an allocator: \"allocator:cubecl\"";
-            return Err(de::Error::custom(what));
-        }
-        Ok(Self(Box::leak(text.into_boxed_str())))
-    }
 }
 
 /// `[[allow]]`: one thing that may stay.
@@ -251,89 +235,6 @@ fn place(text: &str, offset: usize) -> (usize, usize) {
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = before.matches('\n').count() + 1;
     (line, before[line_start..].chars().count() + 1)
-}
-
-fn one_of<'de, D: Deserializer<'de>, T: Word>(from: D) -> Result<Option<T>, D::Error> {
-    let text = String::deserialize(from).map_err(|_| {
-        let words: Vec<_> = T::WORDS
-            .iter()
-            .map(|(word, _)| format!("{word:?}"))
-            .collect();
-        de::Error::custom(format!("expected one of {}", words.join(", ")))
-    })?;
-    let read = T::read(&text);
-    read.map(Some)
-        .map_err(|words| de::Error::custom(format!("{text:?} is not one of {words}")))
-}
-
-fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    let what = |_| de::Error::custom("a duration is text in quotes, such as \"250ms\"");
-    let text = String::deserialize(from).map_err(what)?;
-    word::duration(&text).map(Some).map_err(de::Error::custom)
-}
-
-/// A date as TOML has it, without quotes.
-fn date<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Date>, D::Error> {
-    let what = "a date is written without quotes and without a time: until = 2026-12-31";
-    match Datetime::deserialize(from) {
-        Ok(Datetime {
-            date: Some(date),
-            time: None,
-            offset: None,
-        }) => Ok(Some(Date::new(date.year, date.month, date.day))),
-        _ => Err(de::Error::custom(what)),
-    }
-}
-
-fn number<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
-    let what = |_| de::Error::custom("expected a whole number without quotes, such as 3");
-    T::deserialize(from).map(Some).map_err(what)
-}
-
-fn rounds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    match u32::deserialize(from)? {
-        0 => Err(de::Error::custom(
-            "0 rounds check nothing: 1 is an ordinary check",
-        )),
-        rounds => Ok(Some(rounds)),
-    }
-}
-
-fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WildMatch>, D::Error> {
-    let text = String::deserialize(from)?;
-    if text.is_empty() {
-        let what = "an empty pattern matches no test: `*` matches every one";
-        return Err(de::Error::custom(what));
-    }
-    Ok(Some(WildMatch::new(&text)))
-}
-
-/// A size is a whole number of bytes, or text with a unit.
-fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    struct Size;
-
-    impl Visitor<'_> for Size {
-        type Value = u64;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a whole number of bytes, or a size in quotes such as \"1 MiB\"")
-        }
-
-        fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<u64, E> {
-            let what = |_| E::custom(format!("{bytes} bytes: a size is not negative"));
-            u64::try_from(bytes).map_err(what)
-        }
-
-        fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<u64, E> {
-            Ok(bytes)
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
-            units::bytes(text).map_err(E::custom)
-        }
-    }
-
-    from.deserialize_any(Size).map(Some)
 }
 
 #[cfg(test)]

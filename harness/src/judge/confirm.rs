@@ -25,6 +25,17 @@ pub(crate) struct Confirmed {
     pub(crate) first_use: bool,
 }
 
+impl Confirmed {
+    /// What no second run was made for, or has a say in.
+    pub(crate) const fn unconfirmed(held: Held) -> Self {
+        Self {
+            held,
+            second: None,
+            first_use: false,
+        }
+    }
+}
+
 /// What a second run has left more, of `both` runs' leftovers together: a run that gives back what
 /// the first left, and keeps its own instead, loses nothing, by whichever way it came to the same
 /// line. What is not live was the second's alone.

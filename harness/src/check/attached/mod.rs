@@ -309,12 +309,7 @@ fn shown(duration: Duration) -> String {
 }
 
 fn finding(held: &Held) -> Finding {
-    let alone = Confirmed {
-        held: held.clone(),
-        second: None,
-        first_use: false,
-    };
-    conclude::finding(&alone, None, &NAMES)
+    super::finding::finding(&Confirmed::unconfirmed(held.clone()), None, &NAMES)
 }
 
 /// `python3 train.py --epochs 3`

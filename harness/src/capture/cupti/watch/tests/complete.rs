@@ -181,7 +181,7 @@ const CALLS: &[(u32, &str)] = &[
 /// Those that are not watched, and why.
 const NOT_WATCHED: &[(&str, &[u32])] = &[
     (
-        "planned: memory that only a sparse array keeps",
+        "not watched yet: memory that only a sparse array keeps",
         &[584, 585],
     ),
     (

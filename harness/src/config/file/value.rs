@@ -1,0 +1,113 @@
+//! Single values of the configuration file: what may stand there, and what is said of all else.
+
+use std::fmt;
+use std::time::Duration;
+
+use gpu_leak_check_units as units;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+use toml::value::Datetime;
+use wildmatch::WildMatch;
+
+use crate::allow::Date;
+use crate::config::word::{self, Word};
+
+/// The name of a layer: read once in a process, and kept as long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layer(pub(super) &'static str);
+
+impl<'de> Deserialize<'de> for Layer {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        if text.trim().is_empty() {
+            let what = "a layer is \"driver\" or the name of an allocator: \"allocator:cubecl\"";
+            return Err(de::Error::custom(what));
+        }
+        Ok(Self(Box::leak(text.into_boxed_str())))
+    }
+}
+
+pub(super) fn one_of<'de, D: Deserializer<'de>, T: Word>(from: D) -> Result<Option<T>, D::Error> {
+    let text = String::deserialize(from).map_err(|_| {
+        let words: Vec<_> = T::WORDS
+            .iter()
+            .map(|(word, _)| format!("{word:?}"))
+            .collect();
+        de::Error::custom(format!("expected one of {}", words.join(", ")))
+    })?;
+    let read = T::read(&text);
+    read.map(Some)
+        .map_err(|words| de::Error::custom(format!("{text:?} is not one of {words}")))
+}
+
+pub(super) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    let what = |_| de::Error::custom("a duration is text in quotes, such as \"250ms\"");
+    let text = String::deserialize(from).map_err(what)?;
+    word::duration(&text).map(Some).map_err(de::Error::custom)
+}
+
+/// A date as TOML has it, without quotes.
+pub(super) fn date<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Date>, D::Error> {
+    let what = "a date is written without quotes and without a time: until = 2026-12-31";
+    match Datetime::deserialize(from) {
+        Ok(Datetime {
+            date: Some(date),
+            time: None,
+            offset: None,
+        }) => Ok(Some(Date::new(date.year, date.month, date.day))),
+        _ => Err(de::Error::custom(what)),
+    }
+}
+
+pub(super) fn number<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
+    let what = |_| de::Error::custom("expected a whole number without quotes, such as 3");
+    T::deserialize(from).map(Some).map_err(what)
+}
+
+pub(super) fn rounds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    match u32::deserialize(from)? {
+        0 => Err(de::Error::custom(
+            "0 rounds check nothing: 1 is an ordinary check",
+        )),
+        rounds => Ok(Some(rounds)),
+    }
+}
+
+pub(super) fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WildMatch>, D::Error> {
+    let text = String::deserialize(from)?;
+    if text.is_empty() {
+        let what = "an empty pattern matches no test: `*` matches every one";
+        return Err(de::Error::custom(what));
+    }
+    Ok(Some(WildMatch::new(&text)))
+}
+
+/// A size is a whole number of bytes, or text with a unit.
+pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    struct Size;
+
+    impl Visitor<'_> for Size {
+        type Value = u64;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number of bytes, or a size in quotes such as \"1 MiB\"")
+        }
+
+        fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<u64, E> {
+            let what = |_| E::custom(format!("{bytes} bytes: a size is not negative"));
+            u64::try_from(bytes).map_err(what)
+        }
+
+        fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<u64, E> {
+            Ok(bytes)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+            units::bytes(text).map_err(E::custom)
+        }
+    }
+
+    from.deserialize_any(Size).map(Some)
+}

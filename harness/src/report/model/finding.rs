@@ -1,0 +1,157 @@
+//! One thing to tell of a check.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Confirmation, Site, Verdict};
+use crate::ledger::{Kind, Layer, Place};
+
+/// One thing to tell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Finding {
+    /// What sort of finding.
+    pub verdict: Verdict,
+    /// The allocator.
+    pub layer: Layer,
+    /// What is held; none where an allocator's reserve is meant.
+    pub kind: Option<Kind>,
+    /// Whose reserve that is, where not the layer's: `pool 0`, as in the device's table.
+    #[serde(default)]
+    pub holder: Option<String>,
+    /// Where.
+    pub place: Place,
+    /// How many.
+    pub count: u64,
+    /// How many bytes in all; 0 for handles.
+    pub bytes: u64,
+    /// The size of each, where all have the same.
+    pub each: Option<u64>,
+    /// Where in the program they were taken.
+    pub site: Site,
+    /// How often this place took one during the check.
+    pub taken: u64,
+    /// How often one taken here was given back during the check.
+    pub given_back: u64,
+    /// When they were taken; none where nobody knows.
+    #[serde(default)]
+    pub when: Option<When>,
+    /// What the second run showed; none where there was none.
+    pub confirmed: Option<Confirmation>,
+    /// The free that failed, for [`Verdict::FailedFree`].
+    pub failed: Option<FailedRelease>,
+    /// What was left after each round, for [`Verdict::Grew`].
+    #[serde(default)]
+    pub rounds: Vec<Left>,
+    /// The limit that was passed, for [`Verdict::OverBudget`].
+    #[serde(default)]
+    pub budget: Option<Budget>,
+    /// The thread that took them, where it is not one of the test's own.
+    pub foreign_thread: Option<String>,
+    /// What of the program still leads to one of them, the nearest first. Empty where nothing does;
+    /// none where nobody looked, or not at everything. Advice: a copy of an address need not be
+    /// one in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub referrers: Option<Vec<Referrer>>,
+    /// More about it, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// A place of the program that leads to what a finding is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Referrer {
+    /// Where the way begins.
+    pub root: Root,
+    /// Through how many blocks of the heap it leads; 0 where the address lies in the place itself.
+    pub blocks: u32,
+}
+
+/// A place where a program's own data begins.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Root {
+    /// What sort of place.
+    pub kind: RootKind,
+    /// The variable: `optim::STATE`; of a stack, the function whose frame it is.
+    pub name: Option<String>,
+    /// The thread whose it is: `worker-3`; none for a static.
+    pub thread: Option<String>,
+    /// The library it lies in; none for the program itself.
+    pub module: Option<String>,
+}
+
+/// What sort of place that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum RootKind {
+    /// A static.
+    Static,
+    /// A thread-local.
+    ThreadLocal,
+    /// A stack.
+    Stack,
+}
+
+/// The age of what is held, in allocating and freeing calls of the process while the test ran: a
+/// clock would cost as much as all the rest of such a call, and no two runs would agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct When {
+    /// The call that took the first of them, from 1.
+    pub first: u64,
+    /// The call that took the last.
+    pub last: u64,
+    /// How many calls there were.
+    pub of: u64,
+}
+
+/// A free or destroy call that returned an error.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FailedRelease {
+    /// `CUDA_ERROR_INVALID_VALUE`.
+    pub error: String,
+    /// The error's number.
+    pub code: u32,
+    /// Where the call stands.
+    pub site: Site,
+}
+
+/// What a site had left after a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Left {
+    /// How many.
+    pub count: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+/// A limit of the test that was passed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Budget {
+    /// The option that sets it: `max_allocated`.
+    pub option: String,
+    /// What it allows: bytes, or allocations.
+    pub allowed: u64,
+    /// What the test came to.
+    pub reached: u64,
+    /// Who had part in it, the largest first: of bytes, what was alive at the peak. The first is
+    /// the finding's own site.
+    pub shares: Vec<Share>,
+}
+
+/// The part that one site has in what passed a limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Share {
+    /// How many allocations.
+    pub count: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// `src/optim.rs:88`.
+    pub at: String,
+}
