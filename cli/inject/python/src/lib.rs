@@ -5,7 +5,7 @@
 //!
 //! The reader runs where nothing of Python's may be called: PyTorch has let go of the interpreter's
 //! lock before it allocates. So it reads the interpreter's own structures, of the calling thread
-//! only, in the releases whose [layout](layout) it knows: CPython 3.9 to 3.15. Others, and those
+//! only, in the releases whose layout it knows: CPython 3.9 to 3.15. Others, and those
 //! without the lock ("free-threaded"), are refused with a sentence that says so.
 
 #[cfg(all(
