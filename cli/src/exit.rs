@@ -85,7 +85,7 @@ pub(crate) fn print(text: &str) {
     print_bytes(text.as_bytes());
 }
 
-/// As [`print`], of what need not be text. A reader that has enough, as `head` has, is no mistake.
+/// As [`print()`], of what need not be text. A reader that has enough, as `head` has, is no mistake.
 pub(crate) fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     // Err: nobody listens.
