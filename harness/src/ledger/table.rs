@@ -44,9 +44,13 @@ impl Table {
     }
 
     fn shard(&self, key: &Key) -> &Shard {
-        // The map inside uses the hash's top and low bits; take the shard from between them.
-        let hash = FxBuildHasher.hash_one(key);
-        &self.shards[(hash >> 32) as usize % SHARDS]
+        &self.shards[Self::number(key)]
+    }
+
+    /// The map inside uses the hash's lowest bits and the seven highest. Those in the middle do not
+    /// depend on an address' upper bits, and its lower ones are alike in all that are aligned.
+    fn number(key: &Key) -> usize {
+        (FxBuildHasher.hash_one(key) >> 16) as usize % SHARDS
     }
 
     /// Enters `record` and returns the one that stood under its key.
@@ -155,5 +159,27 @@ impl Table {
         }
         taken.sort_unstable_by_key(|record| record.sequence);
         taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{SHARDS, Table};
+    use crate::ledger::event::{Key, Space};
+
+    #[test]
+    fn addresses_spread_over_the_shards_however_they_are_aligned() {
+        for alignment in [1, 16, 512, 64 << 10, 2 << 20, 1 << 30] {
+            let shard = |number| {
+                Table::number(&Key {
+                    space: Space::DevicePointer,
+                    value: number * alignment,
+                })
+            };
+            let used: BTreeSet<usize> = (0..4 * SHARDS as u64).map(shard).collect();
+            assert!(used.len() > SHARDS / 2, "{alignment}: {}", used.len());
+        }
     }
 }
