@@ -10,6 +10,7 @@ use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::arguments::Allow;
 use crate::exit::{Exit, Failure, Outcome, print, say};
+use crate::names;
 use crate::overview::{Group, Overview};
 use crate::report::{CONFIG, chosen_or_newest, configuration};
 use crate::run::Run;
@@ -132,7 +133,7 @@ fn comment(group: &Group<'_>) -> String {
                 .user_frame()
                 .map_or_else(String::new, |frame| frame.shown())
         ),
-        format!("in {}", crate::render::names(&group.tests, NAMED)),
+        format!("in {}", names::some_of(&group.tests, NAMED)),
     ];
     let lines = lines.map(|line| format!("# {}\n", escape::sentence(&line)));
     format!("\n{}", lines.concat())

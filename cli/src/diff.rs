@@ -11,7 +11,7 @@ use crate::exit::{Exit, Outcome, print, say};
 use crate::overview::{Group, Overview};
 use crate::render::{width_of_stdout, wrapped};
 use crate::run::Run;
-use crate::verdicts;
+use crate::{names, verdicts};
 
 /// What became of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,7 +125,7 @@ fn line(group: &Group<'_>) -> String {
         finding.verdict.name(),
         what(finding),
         finding.site.location(),
-        crate::render::names(&group.tests, 3)
+        names::some_of(&group.tests, 3)
     )
 }
 

@@ -17,11 +17,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::arguments::{AskingSignal, Exec, Format};
-use crate::exit::{Exit, Failure, Outcome, say};
+use crate::exit::{Exit, Failure, Outcome, code_of, say};
 use crate::overview::Overview;
 use crate::run::Run;
-use crate::workspace::Workspace;
-use crate::{library, passing, progress, report};
+use crate::workspace::{self, Workspace};
+use crate::{library, progress, report};
 
 /// By which the driver is told what to load into a program.
 const INJECTION: &str = "CUDA_INJECTION64_PATH";
@@ -29,7 +29,7 @@ const INJECTION: &str = "CUDA_INJECTION64_PATH";
 /// The whole of `exec`; the exit code is the program's, unless that is a success.
 pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {
     let runs = runs()?;
-    let name = passing::fresh_name("exec");
+    let name = workspace::fresh_run("exec");
     let settings = Settings {
         again: Some(again(asked)),
         every_ms: asked
@@ -42,7 +42,7 @@ pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {
     let progress = progress::Program::watch(runs.join(&name), asked.every.is_some());
     let status = watched(&asked.program, &settings, &runs, &name)?;
     drop(progress);
-    let programs = passing::code(status);
+    let programs = code_of(status);
 
     let folder = runs.join(&name);
     if !folder.is_dir() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 
 use gpu_leak_check::report::escape;
 
@@ -34,6 +34,16 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         exit.code().into()
     }
+}
+
+/// The exit code of a program that was called; that of a shell for a signal.
+pub(crate) fn code_of(status: ExitStatus) -> u8 {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return u8::try_from(128 + signal).unwrap_or(u8::MAX);
+    }
+    let code = status.code().unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
 }
 
 /// What a step came to, or why the command ends.

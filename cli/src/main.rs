@@ -15,6 +15,7 @@ mod explain;
 #[cfg(test)]
 mod fuzz;
 mod library;
+mod names;
 mod overview;
 mod passing;
 mod progress;

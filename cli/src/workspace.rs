@@ -2,7 +2,8 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{self, Command};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
@@ -48,6 +49,13 @@ impl Workspace {
             None => self.target_directory.join("gpu-leak-check"),
         }
     }
+}
+
+/// A name that no run has had: `test-1795260000-4711`.
+pub(crate) fn fresh_run(name: &str) -> String {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = since_1970.map_or(0, |since| since.as_secs());
+    format!("{name}-{seconds}-{}", process::id())
 }
 
 /// The cargo that called this program, else the one on the path.

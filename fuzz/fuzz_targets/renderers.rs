@@ -11,6 +11,8 @@ mod attempts;
 mod exit;
 #[path = "../../cli/src/fuzz.rs"]
 mod fuzz;
+#[path = "../../cli/src/names.rs"]
+mod names;
 #[path = "../../cli/src/overview.rs"]
 mod overview;
 #[path = "../../cli/src/render/mod.rs"]

@@ -4,7 +4,8 @@ use gpu_leak_check::report::escape;
 use gpu_leak_check::report::model::{Figure, Finding};
 use gpu_leak_check::units::{count, quantity, size};
 
-use super::{names, title, wrapped};
+use super::{title, wrapped};
+use crate::names;
 use crate::overview::{Group, Overview, figure_name};
 
 /// How many findings are told one by one.
@@ -66,7 +67,7 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
     };
     detail("on", &escape::name(&finding.place.to_string()));
     detail("at", &place(finding));
-    detail("in", &names(&group.tests, NAMED));
+    detail("in", &names::some_of(&group.tests, NAMED));
     if let Some(library) = &finding.site.library {
         detail("held by", &escape::name(&library.name));
     }
