@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::model::{Budget, FailedRelease, Finding, Library, Report, Share, Site, Verdict, When};
-use super::text::Rendering;
+use super::rendering::Rendering;
 use super::{escape, excerpt, referrer};
 use crate::ledger::{Kind, Layer, Place};
 use crate::units::{count, exact_size, noun, quantity};

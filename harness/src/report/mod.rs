@@ -5,9 +5,11 @@
 
 pub(crate) mod again;
 pub(crate) mod allocators;
+mod assertion;
 pub mod escape;
 mod excerpt;
 mod finding;
+mod function;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod headline;
@@ -22,6 +24,7 @@ pub mod model;
 mod modules;
 mod owner;
 mod referrer;
+mod rendering;
 mod run_folder;
 mod sink;
 mod site;
@@ -50,6 +53,7 @@ pub use table::{device_title, whole_device};
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 pub(crate) use self::{
     libraries::is_known_library,
+    modules::is_in_a_system_folder,
     owner::{is_cuda_function, is_cuda_library},
     site::as_written,
 };

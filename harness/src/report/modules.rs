@@ -1,7 +1,7 @@
 //! Which library or program an address lies in.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::mappings;
 
@@ -31,18 +31,21 @@ impl Module {
     pub(super) fn is_installed(&self) -> bool {
         let path = self.path.to_str().unwrap_or_default();
         let of_python = ["/site-packages/", "/dist-packages/", "/lib-dynload/"];
-        of_python.iter().any(|folder| path.contains(folder))
-            || [
-                "/lib",
-                "/lib32",
-                "/lib64",
-                "/usr/lib",
-                "/usr/lib32",
-                "/usr/lib64",
-            ]
-            .iter()
-            .any(|folder| self.path.starts_with(folder))
+        of_python.iter().any(|folder| path.contains(folder)) || is_in_a_system_folder(&self.path)
     }
+}
+
+/// Whether a library lies where the system keeps its own.
+pub(crate) fn is_in_a_system_folder(library: &Path) -> bool {
+    let folders = [
+        "/lib",
+        "/lib32",
+        "/lib64",
+        "/usr/lib",
+        "/usr/lib32",
+        "/usr/lib64",
+    ];
+    folders.iter().any(|folder| library.starts_with(folder))
 }
 
 /// What is loaded, by address.

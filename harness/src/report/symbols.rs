@@ -9,11 +9,11 @@ use std::sync::{Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
+use super::function::bare_name;
 use super::interleave::{ScriptFrame, interleaved};
 use super::model::{Frame, Language, Owner};
 use super::modules::{Module, Modules};
 use super::owner::{self, Evidence};
-use super::site::bare_name;
 use super::symbol_table::SymbolTable;
 use super::workspace::Workspace;
 use crate::device::dl;

@@ -19,7 +19,7 @@ use super::targets::LOWEST;
 use super::threads::{self, Thread};
 use crate::report::mappings::{self, Mapping};
 use crate::report::model::{Root, RootKind};
-use crate::report::{is_cuda_library, is_known_library};
+use crate::report::{is_cuda_library, is_in_a_system_folder, is_known_library};
 
 /// Below a stack at most so much is forbidden; behind an allocator's memory it is more.
 const LARGEST_GUARD: u64 = 64 << 10;
@@ -328,17 +328,7 @@ fn image(path: &Path, budget: Budget) -> Option<Arc<Image>> {
 
 /// Whether the system brought a library, or another than the program's author knows what is in it.
 fn is_of_the_system(file: &Path, name: &str) -> bool {
-    let folders = [
-        "/lib",
-        "/lib32",
-        "/lib64",
-        "/usr/lib",
-        "/usr/lib32",
-        "/usr/lib64",
-    ];
-    folders.iter().any(|folder| file.starts_with(folder))
-        || is_known_library(name)
-        || name.starts_with("libstd-")
+    is_in_a_system_folder(file) || is_known_library(name) || name.starts_with("libstd-")
 }
 
 fn without_deleted(program: &Path) -> &Path {

@@ -1,4 +1,4 @@
-use super::{bare_name, fingerprint, site, trimmed, user};
+use super::{fingerprint, site, trimmed, user};
 use crate::ledger::Kind;
 use crate::report::model::{Frame, Language, Owner};
 
@@ -172,30 +172,6 @@ fn a_fingerprint_outlives_inlining_and_rusts_releases() {
     ];
     of[1] = fingerprint(Kind::Linear, &with_std);
     assert_eq!(of[0], of[1]);
-}
-
-#[test]
-fn a_bare_name_is_what_line_tables_have() {
-    for (function, bare) in [
-        ("train::Device::zeros", "zeros"),
-        (
-            "zeros<alloc::vec::Vec<f32>, fn(u8) -> train::Shape>",
-            "zeros",
-        ),
-        ("train::zeros::<f32>", "zeros"),
-        ("<train::Adam<T> as train::Optimizer>::step", "step"),
-        (
-            "core::ops::impls::<impl core::ops::FnMut<A> for &F>::call_mut",
-            "call_mut",
-        ),
-        ("train::epoch::{{closure}}", "{"),
-        ("{async_fn#0}", "{"),
-        ("cuMemAlloc_v2", "cuMemAlloc_v2"),
-        ("", ""),
-        ("::", "::"),
-    ] {
-        assert_eq!(bare_name(function), bare, "{function}");
-    }
 }
 
 #[test]
