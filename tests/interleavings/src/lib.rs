@@ -12,7 +12,7 @@
 #[path = "../../../harness/src/device/exclusion.rs"]
 mod exclusion;
 #[expect(dead_code, reason = "as above")]
-#[path = "../../../harness/src/check/gate.rs"]
+#[path = "../../../harness/src/check/turn/gate.rs"]
 mod gate;
 #[expect(dead_code, unreachable_pub, unused_imports, reason = "as above")]
 #[path = "../../../harness/src/ledger/mod.rs"]
