@@ -9,8 +9,9 @@ use gpu_leak_check::units::quantity;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::arguments::Allow;
-use crate::exit::{Exit, Failure, Outcome, print, say};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::names;
+use crate::output::{print, say};
 use crate::overview::{Group, Overview};
 use crate::report::{CONFIG, chosen_or_newest, configuration};
 use crate::run::Run;

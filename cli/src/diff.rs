@@ -7,7 +7,8 @@ use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::{count_change, size_change};
 
 use crate::arguments::Diff;
-use crate::exit::{Exit, Outcome, print, say};
+use crate::exit::{Exit, Outcome};
+use crate::output::{print, say};
 use crate::overview::{Group, Overview};
 use crate::render::{width_of_stdout, wrapped};
 use crate::run::Run;

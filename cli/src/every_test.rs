@@ -24,7 +24,8 @@ use gpu_leak_check::report::text::{self, Rendering};
 
 use crate::arguments::{EveryTest, RUNNER};
 use crate::exec::watching;
-use crate::exit::{Failure, Outcome, code_of, print};
+use crate::exit::{Failure, Outcome, code_of};
+use crate::output::print;
 use crate::{progress, verdicts};
 
 /// How many tests run at once, for the runner.

@@ -17,7 +17,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use crate::arguments::{AskingSignal, Exec, Format};
-use crate::exit::{Exit, Failure, Outcome, code_of, say};
+use crate::exit::{Exit, Failure, Outcome, code_of};
+use crate::output::say;
 use crate::overview::Overview;
 use crate::run::Run;
 use crate::workspace::{self, Workspace};

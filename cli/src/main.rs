@@ -16,6 +16,7 @@ mod explain;
 mod fuzz;
 mod library;
 mod names;
+mod output;
 mod overview;
 mod passing;
 mod progress;
@@ -62,7 +63,7 @@ fn obey(command: Command) -> Outcome<u8> {
             let mut script = Vec::new();
             let mut command = Arguments::command();
             clap_complete::generate(asked.shell, &mut command, "cargo-gpu-leak", &mut script);
-            exit::print(&String::from_utf8_lossy(&script));
+            output::print(&String::from_utf8_lossy(&script));
             Exit::Clean
         }
     };

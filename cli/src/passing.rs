@@ -4,7 +4,8 @@ use std::process::Command;
 
 use crate::arguments::{Format, Passing};
 use crate::every_test;
-use crate::exit::{Exit, Failure, Outcome, code_of, say};
+use crate::exit::{Exit, Failure, Outcome, code_of};
+use crate::output::say;
 use crate::overview::Overview;
 use crate::report;
 use crate::run::Run;

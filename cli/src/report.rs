@@ -10,7 +10,8 @@ use gpu_leak_check::report::escape;
 use gpu_leak_check::report::model::{Outcome as Weight, Verdict};
 
 use crate::arguments::{Deny, Format, Judging, Report};
-use crate::exit::{Exit, Failure, Outcome, print_bytes, say};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output::{print_bytes, say};
 use crate::overview::Overview;
 use crate::render::{self, Rendering};
 use crate::run::{self, Run};

@@ -13,6 +13,8 @@ mod exit;
 mod fuzz;
 #[path = "../../cli/src/names.rs"]
 mod names;
+#[path = "../../cli/src/output.rs"]
+mod output;
 #[path = "../../cli/src/overview.rs"]
 mod overview;
 #[path = "../../cli/src/render/mod.rs"]
