@@ -13,9 +13,9 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::names;
 use crate::output::{print, say};
 use crate::overview::{Group, Overview};
-use crate::report::{CONFIG, chosen_or_newest, configuration};
+use crate::report::chosen_or_newest;
 use crate::run::Run;
-use crate::workspace::Workspace;
+use crate::workspace::{CONFIG, Workspace, configuration};
 
 /// The reason to be filled in.
 const REASON: &str = "…";

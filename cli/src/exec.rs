@@ -219,7 +219,7 @@ fn weigh(run: &Run, overview: &Overview<'_>, for_findings: u8) -> u8 {
     };
     if judged.any(is_failing) {
         for_findings
-    } else if !overview.aborted.is_empty() || report::is_blind(overview) {
+    } else if !overview.aborted.is_empty() || overview.is_blind() {
         Exit::Unmeasured.code()
     } else {
         Exit::Clean.code()

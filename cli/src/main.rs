@@ -6,6 +6,7 @@
 mod allow;
 mod arguments;
 mod attempts;
+mod deny;
 mod diff;
 mod doctor;
 mod every_test;

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::arguments::{Format, Passing};
+use crate::deny::denied;
 use crate::every_test;
 use crate::exit::{Exit, Failure, Outcome, code_of};
 use crate::output::say;
@@ -53,15 +54,13 @@ pub(crate) fn pass_through(name: &str, asked: &Passing, jobs: Option<usize>) -> 
     for output in &asked.outputs {
         report::write(output.format, Some(&output.file), &run, &overview)?;
     }
-    let denied = report::denied(&run, &overview, &asked.judging, &folders)?;
+    let denied = denied(&run, &overview, &asked.judging, &folders)?;
     for sentence in &denied {
         say(format_args!("denied: {sentence}"));
     }
     Ok(match cargos {
         0 if !denied.is_empty() => Exit::Findings.code(),
-        0 if asked.judging.require_measured && report::is_blind(&overview) => {
-            Exit::Unmeasured.code()
-        }
+        0 if asked.judging.require_measured && overview.is_blind() => Exit::Unmeasured.code(),
         cargos => cargos,
     })
 }

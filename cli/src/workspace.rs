@@ -1,4 +1,4 @@
-//! The cargo workspace that the command is called in.
+//! The cargo workspace that the command is called in: where runs lie, and what configures them.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,6 +8,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Deserialize;
 
 use crate::exit::{Failure, Outcome};
+
+/// The file that says what may stay.
+pub(crate) const CONFIG: &str = "gpu-leak-check.toml";
 
 /// What `cargo metadata` tells of it.
 #[derive(Clone, Debug, Deserialize)]
@@ -67,4 +70,31 @@ pub(crate) fn cargo() -> PathBuf {
 pub(crate) fn sources() -> PathBuf {
     let root = Workspace::here().map(|workspace| workspace.workspace_root);
     root.or_else(|_| env::current_dir()).unwrap_or_default()
+}
+
+/// The configuration file that checks started here would use, and how reports show it.
+pub(crate) fn configuration() -> Outcome<Option<(PathBuf, String)>> {
+    let workspace = Workspace::here()?;
+    let root = workspace.root();
+    let chosen = env::var_os("GPU_LEAK_CHECK_CONFIG").filter(|value| !value.is_empty());
+    let here = env::current_dir().unwrap_or_else(|_| root.to_owned());
+    let found = match chosen {
+        Some(chosen) => Some(root.join(chosen)),
+        None => {
+            let inside = here
+                .ancestors()
+                .take_while(|folder| folder.starts_with(root));
+            inside
+                .map(|folder| folder.join(CONFIG))
+                .find(|path| path.is_file())
+        }
+    };
+    Ok(found.map(|path| {
+        let shown = path
+            .strip_prefix(root)
+            .unwrap_or(&path)
+            .display()
+            .to_string();
+        (path, shown)
+    }))
 }
