@@ -1,6 +1,7 @@
 //! ARCHITECTURE.md is true: every floor of the harness, and of a check, stands in its table and
 //! imports only from below, every package is named, and every path leads somewhere. And every file
-//! is a part of some program: a test in one that is not would never run.
+//! is a part of some program, for a test in one that is not would never run; and every option of the
+//! attribute is told where users look for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -232,5 +233,27 @@ fn every_package_is_named() {
         let folder = member.strip_prefix("tests/fake-driver/");
         let folder = folder.map_or(member, |_| "tests/fake-driver");
         assert!(page.contains(&format!("| `{folder}/` |")), "{member}");
+    }
+}
+
+#[test]
+fn every_option_is_documented() {
+    let table = read("macros/src/args.rs");
+    let options = table.split("name: \"").skip(1);
+    let mut options: Vec<_> = options
+        .filter_map(|after| after.split('"').next())
+        .collect();
+    options.extend(["allow", "crate"]);
+    assert!(options.len() > 10, "{options:?}");
+    let (attribute, page) = (read("harness/src/lib.rs"), read("docs/configuration.md"));
+    for option in options {
+        let row = attribute.lines().filter(|line| line.starts_with("/// | ["));
+        let is_told = row
+            .into_iter()
+            .any(|row| row.contains(&format!("`{option}`")));
+        assert!(is_told, "harness/src/lib.rs has no row of `{option}`");
+        let cells = ["`", " =", "("].map(|next| format!("| `{option}{next}"));
+        let is_told = cells.iter().any(|cell| page.contains(cell));
+        assert!(is_told, "docs/configuration.md has no row of `{option}`");
     }
 }
