@@ -1,7 +1,7 @@
-//! ARCHITECTURE.md is true: every floor of the harness, and of a check, stands in its table and
-//! imports only from below, every package is named, and every path leads somewhere. And every file
-//! is a part of some program, for a test in one that is not would never run; and every option of the
-//! attribute is told where users look for it.
+//! ARCHITECTURE.md is true: every floor of the harness, of a check and of the command stands in its
+//! table and imports only from below, every package is named, and every path leads somewhere.
+//! And every file is a part of some program, for a test in one that is not would never run; and
+//! every option of the attribute is told where users look for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -36,6 +36,12 @@ const CHECK: House = House {
     chapter: "## Inside a check",
     folder: "harness/src/check",
     prefixes: ["crate::check::", "super::"],
+};
+
+const COMMAND: House = House {
+    chapter: "## Inside the command",
+    folder: "cli/src",
+    prefixes: ["crate::", "crate::"],
 };
 
 /// Each module of `house` and its floor, the surface first.
@@ -183,8 +189,14 @@ fn each_floor_of_a_check_imports_only_from_below() {
 }
 
 #[test]
+fn each_floor_of_the_command_imports_only_from_below() {
+    let wrong = wrong(&COMMAND);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn every_floor_is_there() {
-    for house in [HARNESS, CHECK] {
+    for house in [HARNESS, CHECK, COMMAND] {
         let sources = root().join(house.folder);
         for name in floors(&house).keys() {
             let module = sources.join(name);
