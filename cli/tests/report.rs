@@ -24,7 +24,7 @@ fn every_leak_is_told_with_its_bytes_and_its_line() {
         told.stdout
     );
     assert!(
-        told.stdout.contains("(cli/tests/support.rs:"),
+        told.stdout.contains("(cli/tests/planted.rs:"),
         "{}",
         told.stdout
     );
