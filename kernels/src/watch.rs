@@ -21,6 +21,7 @@ const OWN_SOURCES: &[&str] = &[
     "kernels/src/data/",
     "kernels/src/device.rs",
     "kernels/src/embedded/",
+    "kernels/src/graph/",
     "kernels/src/memory/",
     "kernels/src/nn/",
     "kernels/src/optim/",

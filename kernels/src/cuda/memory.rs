@@ -7,7 +7,10 @@ use cudarc::driver::sys::CUresult;
 use cudarc::driver::{CudaContext, CudaEvent, DriverError, result};
 
 use crate::error::{Error, Result};
+use crate::graph::is_capturing;
 use crate::memory::{DeviceMemory, Event, Storage, StorageError, Stream};
+
+use super::graph::RelaxedMode;
 
 /// `cuMemAlloc` and `cuMemFree` in one context.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ impl DriverMemory {
 
 impl Storage for DriverMemory {
     fn allocate(&self, bytes: usize) -> Result<u64, StorageError> {
+        // Until it is dropped: a segment for a graph's own pool is no part of the graph.
+        let _relaxed = is_capturing().then(RelaxedMode::enter);
         let taken = self
             .context
             .bind_to_thread()

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
+use super::pools::PoolId;
 use super::size::PoolKind;
 use super::stream::{Stream, StreamId};
 
@@ -44,6 +45,8 @@ pub(crate) struct Block {
     pub(crate) requested: usize,
     pub(crate) stream: StreamId,
     pub(crate) pool: PoolKind,
+    /// The private pool that it belongs to; none for the shared one.
+    pub(crate) private: Option<PoolId>,
     pub(crate) state: BlockState,
     /// The neighbours in the segment.
     pub(crate) previous: Option<BlockId>,
@@ -56,13 +59,20 @@ pub(crate) struct Block {
 
 impl Block {
     /// A whole new segment.
-    pub(crate) fn segment(address: u64, size: usize, stream: StreamId, pool: PoolKind) -> Self {
+    pub(crate) fn segment(
+        address: u64,
+        size: usize,
+        stream: StreamId,
+        pool: PoolKind,
+        private: Option<PoolId>,
+    ) -> Self {
         Self {
             address,
             size,
             requested: 0,
             stream,
             pool,
+            private,
             state: BlockState::Inactive,
             previous: None,
             next: None,

@@ -12,6 +12,7 @@ mod caching;
 mod limit;
 mod pending;
 mod pool;
+mod pools;
 mod print;
 mod release;
 mod size;
@@ -27,6 +28,7 @@ pub use block::BlockState;
 pub use buffer::Buffer;
 pub(crate) use bytes::Bytes;
 pub use limit::{set_memory_fraction, set_memory_limit};
+pub use pools::PoolId;
 pub use print::print_memory;
 pub use release::{Held, Released, release};
 pub use size::{Policy, PoolKind};
@@ -39,6 +41,7 @@ pub use summary::Summary;
 
 use crate::device::Device;
 use crate::error::Result;
+use crate::graph;
 
 /// Bytes handed out and not got back, in whole blocks.
 #[must_use]
@@ -91,14 +94,15 @@ pub fn snapshot(device: &Device) -> Snapshot {
     device.allocator().lock().blocks().snapshot()
 }
 
-/// Gives every cached segment back to the driver. Segments with a block in use stay. Waits for
-/// blocks that were freed while another stream used them.
+/// Gives every cached segment back to the driver. Segments with a block in use stay, and those that
+/// a [graph](crate::graph) may still write to. Waits for blocks that were freed while another stream used them.
 ///
 /// # Errors
 ///
 /// When the driver did not take a segment back, now or at an earlier free; the others have been
-/// given back all the same.
+/// given back all the same. In a capture of the device, where nothing is given back.
 pub fn empty_cache(device: &Device) -> Result<()> {
+    graph::forbid(device, "emptying the cache", "do it before or after")?;
     device.allocator().lock().empty()
 }
 

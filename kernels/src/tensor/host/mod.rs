@@ -11,7 +11,7 @@ mod pointwise;
 mod reduce;
 mod softmax;
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use crate::embedded::Embedded;
 use crate::error::Result;
@@ -80,7 +80,7 @@ impl Kernels for Embedded {
         Ok(())
     }
 
-    fn zero(&self, storage: &Storage) -> Result<()> {
+    fn zero(&self, storage: &Arc<Storage>) -> Result<()> {
         let _turn = self.turn();
         let mut buffer = storage.write();
         buffer
@@ -182,7 +182,7 @@ impl Kernels for Embedded {
         Ok(())
     }
 
-    fn mse(&self, input: Operand<'_>, target: Operand<'_>, out: &Storage) -> Result<()> {
+    fn mse(&self, input: Operand<'_>, target: Operand<'_>, out: &Arc<Storage>) -> Result<()> {
         let _turn = self.turn();
         loss::mse(&input, &target, out);
         Ok(())
