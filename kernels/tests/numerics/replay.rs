@@ -369,10 +369,8 @@ fn captures_of_several_threads_do_not_meet() -> Result<()> {
         };
         std::thread::scope(|scope| {
             let threads = [(); 4].map(|()| scope.spawn(capture_and_replay));
-            for thread in threads {
-                thread.join().expect("it does not panic")?;
-            }
-            Ok(())
+            let outcomes = threads.map(|thread| thread.join().expect("it does not panic"));
+            outcomes.into_iter().collect::<Result<()>>()
         })?;
         drop(input);
         empty_cache(&device)?;
