@@ -3,7 +3,8 @@
 //! It is the workload that leak checks are shown on. Its caching allocator follows PyTorch's
 //! documented sizes and its operations keep what PyTorch's eager ones keep, so that the same program
 //! has the same allocated and reserved bytes at each step ([`programs`]). It runs on a GPU
-//! ([`Device::cuda`]) and, for machines without one, in host memory ([`Device::embedded`]).
+//! ([`Device::cuda`]) and, for machines without one, in host memory ([`Device::embedded`]). A step of
+//! training can be captured once and replayed ([`graph`]).
 //!
 //! ```
 //! use gpu_leak_kernels::nn::Module;

@@ -121,13 +121,13 @@ impl Probe for Allocators {
 
     fn allocated(&self, place: Place) -> u64 {
         let all = self.at(place);
-        all.map(|it| it.lock().stats().allocated_bytes.all.current)
+        all.map(|it| it.lock().tallies().allocated_bytes.current())
             .sum()
     }
 
     fn reserved(&self, place: Place) -> u64 {
         let all = self.at(place);
-        all.map(|it| it.lock().stats().reserved_bytes.all.current)
+        all.map(|it| it.lock().tallies().reserved_bytes.current())
             .sum()
     }
 

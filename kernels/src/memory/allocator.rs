@@ -105,12 +105,12 @@ impl Allocator {
             }
         };
         let bytes = |stat: u64| usize::try_from(stat).expect("bytes in address space");
-        let stats = caching.stats();
+        let tallies = caching.tallies();
         Error::OutOfMemory(Box::new(OutOfMemory {
             device: self.device.clone(),
             requested,
-            allocated: bytes(stats.allocated_bytes.all.current),
-            reserved: bytes(stats.reserved_bytes.all.current),
+            allocated: bytes(tallies.allocated_bytes.current()),
+            reserved: bytes(tallies.reserved_bytes.current()),
             capacity: memory.total,
             free: memory.free,
             limit: caching.limit(),

@@ -51,11 +51,18 @@ pub(crate) struct Block {
     /// The neighbours in the segment.
     pub(crate) previous: Option<BlockId>,
     pub(crate) next: Option<BlockId>,
-    /// Other streams that use it while it is handed out.
-    pub(crate) users: Vec<Stream>,
+    /// Other streams that use it while it is handed out. Few blocks have any: the others stay
+    /// within a line of the processor's cache.
+    pub(crate) users: Option<Box<Users>>,
     /// Marks in those streams that it waits for.
-    pub(crate) marks: usize,
+    pub(crate) marks: u32,
 }
+
+/// The streams that use a block beside its own.
+#[derive(Debug, Default)]
+pub(crate) struct Users(pub(crate) Vec<Stream>);
+
+const _: () = assert!(size_of::<Option<Block>>() <= 64);
 
 impl Block {
     /// A whole new segment.
@@ -76,7 +83,7 @@ impl Block {
             state: BlockState::Inactive,
             previous: None,
             next: None,
-            users: Vec::new(),
+            users: None,
             marks: 0,
         }
     }
@@ -101,6 +108,11 @@ impl Blocks {
             self.slots[id.index()] = Some(block);
             return id;
         }
+        self.grow(block)
+    }
+
+    #[cold]
+    fn grow(&mut self, block: Block) -> BlockId {
         self.slots.push(Some(block));
         BlockId::at(self.slots.len() - 1)
     }

@@ -8,9 +8,10 @@ use super::block::{Block, BlockId, BlockState, Blocks};
 use super::pending::Pending;
 use super::pools::{PoolId, Pools};
 use super::size::{Policy, PoolKind, REQUEST_LIMIT};
-use super::stats::Stats;
+
 use super::storage::{Storage, StorageError};
 use super::stream::{Stream, StreamId};
+use super::tally::Tallies;
 use crate::error::{Error, Result};
 
 /// One allocator's state, for one thread at a time.
@@ -21,7 +22,7 @@ pub(crate) struct Caching {
     blocks: Blocks,
     pools: Pools,
     pending: Pending,
-    stats: Stats,
+    tallies: Tallies,
     limit: Option<usize>,
     /// An error of a free, which has nobody to return it to.
     parked: Option<Error>,
@@ -45,7 +46,7 @@ impl Caching {
             blocks: Blocks::default(),
             pools: Pools::default(),
             pending: Pending::default(),
-            stats: Stats::default(),
+            tallies: Tallies::default(),
             limit: None,
             parked: None,
         }
@@ -78,7 +79,7 @@ impl Caching {
         stream: StreamId,
     ) -> Result<Allocation, StorageError> {
         if bytes > REQUEST_LIMIT {
-            self.stats.num_ooms += 1;
+            self.tallies.num_ooms += 1;
             return Err(StorageError::OutOfMemory);
         }
         let size = self.policy.block(bytes);
@@ -107,19 +108,19 @@ impl Caching {
         let address = match self.take_segment(bytes) {
             Err(StorageError::OutOfMemory) if private.is_none() => {
                 self.empty().map_err(StorageError::Other)?;
-                self.stats.num_alloc_retries += 1;
+                self.tallies.num_alloc_retries += 1;
                 self.take_segment(bytes)
             }
             taken => taken,
         };
         if matches!(address, Err(StorageError::OutOfMemory)) {
-            self.stats.num_ooms += 1;
+            self.tallies.num_ooms += 1;
         }
         let address = address?;
         self.pools.segment_taken(private);
-        self.stats.segment.increase(kind, 1);
-        self.stats.reserved_bytes.increase(kind, bytes);
-        self.stats.num_device_alloc += 1;
+        self.tallies.segment.increase(kind, 1);
+        self.tallies.reserved_bytes.increase(kind, bytes);
+        self.tallies.num_device_alloc += 1;
         let segment = Block::segment(address, bytes, stream, kind, private);
         Ok(self.blocks.insert(segment))
     }
@@ -146,8 +147,8 @@ impl Caching {
                 .insert(rest, &self.blocks[rest]);
         }
         let pieces = (usize::from(was_piece > 0), usize::from(left > 0));
-        self.stats.inactive_split.change(kind, pieces.0, pieces.1);
-        self.stats
+        self.tallies.inactive_split.change(kind, pieces.0, pieces.1);
+        self.tallies
             .inactive_split_bytes
             .change(kind, was_piece, left);
 
@@ -155,11 +156,11 @@ impl Caching {
         block.state = BlockState::Allocated;
         block.requested = requested;
         let size = block.size;
-        self.stats.allocation.increase(kind, 1);
-        self.stats.allocated_bytes.increase(kind, size);
-        self.stats.active.increase(kind, 1);
-        self.stats.active_bytes.increase(kind, size);
-        self.stats.requested_bytes.increase(kind, requested);
+        self.tallies.allocation.increase(kind, 1);
+        self.tallies.allocated_bytes.increase(kind, size);
+        self.tallies.active.increase(kind, 1);
+        self.tallies.active_bytes.increase(kind, size);
+        self.tallies.requested_bytes.increase(kind, requested);
         Allocation {
             block: id,
             address: block.address,
@@ -172,8 +173,12 @@ impl Caching {
     pub(crate) fn record_stream(&mut self, allocation: &Allocation, stream: &Stream) {
         let block = &mut self.blocks[allocation.block];
         let id = stream.id();
-        if id != block.stream && block.users.iter().all(|user| user.id() != id) {
-            block.users.push(stream.clone());
+        if id == block.stream {
+            return;
+        }
+        let users = &mut block.users.get_or_insert_default().0;
+        if users.iter().all(|user| user.id() != id) {
+            users.push(stream.clone());
         }
     }
 
@@ -183,10 +188,10 @@ impl Caching {
         let block = &mut self.blocks[id];
         debug_assert_eq!(block.state, BlockState::Allocated);
         let (kind, size) = (block.pool, block.size);
-        let users = std::mem::take(&mut block.users);
-        self.stats.allocation.decrease(kind, 1);
-        self.stats.allocated_bytes.decrease(kind, size);
-        if self.marked(id, &users) {
+        let users = block.users.take();
+        self.tallies.allocation.decrease(kind, 1);
+        self.tallies.allocated_bytes.decrease(kind, size);
+        if users.is_some_and(|users| self.marked(id, &users.0)) {
             self.blocks[id].state = BlockState::AwaitingFree;
         } else {
             self.retire(id);
@@ -194,6 +199,7 @@ impl Caching {
     }
 
     /// Marks the end of the users' work so far. Whether there is anything to wait for.
+    #[cold]
     fn marked(&mut self, id: BlockId, users: &[Stream]) -> bool {
         for stream in users {
             match self.storage.record(stream) {
@@ -238,9 +244,9 @@ impl Caching {
         let (kind, private) = (block.pool, block.private);
         let (size, requested) = (block.size, std::mem::take(&mut block.requested));
         let (previous, next) = (block.previous, block.next);
-        self.stats.active.decrease(kind, 1);
-        self.stats.active_bytes.decrease(kind, size);
-        self.stats.requested_bytes.decrease(kind, requested);
+        self.tallies.active.decrease(kind, 1);
+        self.tallies.active_bytes.decrease(kind, size);
+        self.tallies.requested_bytes.decrease(kind, requested);
 
         let pool = self.pools.of(private, kind);
         let (mut joined, mut joined_bytes) = (0, 0);
@@ -264,8 +270,8 @@ impl Caching {
         } else {
             (0, 0)
         };
-        self.stats.inactive_split.change(kind, joined, pieces);
-        self.stats
+        self.tallies.inactive_split.change(kind, joined, pieces);
+        self.tallies
             .inactive_split_bytes
             .change(kind, joined_bytes, piece_bytes);
         if self.policy == Policy::Direct {
@@ -297,14 +303,14 @@ impl Caching {
         self.pools.of(private, kind).remove(id, block);
         self.blocks.remove(id);
         self.pools.segment_returned(private);
-        self.stats.segment.decrease(kind, 1);
-        self.stats.reserved_bytes.decrease(kind, size);
-        self.stats.num_device_free += 1;
+        self.tallies.segment.decrease(kind, 1);
+        self.tallies.reserved_bytes.decrease(kind, size);
+        self.tallies.num_device_free += 1;
         Ok(())
     }
 
     fn reserved(&self) -> usize {
-        usize::try_from(self.stats.reserved_bytes.all.current).expect("bytes in address space")
+        usize::try_from(self.tallies.reserved_bytes.current()).expect("bytes in address space")
     }
 
     /// A pool for the graph that is about to be captured.
@@ -317,12 +323,12 @@ impl Caching {
         self.pools.close(id);
     }
 
-    pub(crate) fn stats(&self) -> &Stats {
-        &self.stats
+    pub(crate) fn tallies(&self) -> &Tallies {
+        &self.tallies
     }
 
-    pub(crate) fn stats_mut(&mut self) -> &mut Stats {
-        &mut self.stats
+    pub(crate) fn tallies_mut(&mut self) -> &mut Tallies {
+        &mut self.tallies
     }
 
     pub(crate) fn blocks(&self) -> &Blocks {

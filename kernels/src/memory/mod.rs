@@ -22,6 +22,7 @@ mod stats;
 mod storage;
 mod stream;
 mod summary;
+mod tally;
 
 pub(crate) use allocator::Allocator;
 pub use block::BlockState;
@@ -49,34 +50,33 @@ pub fn allocated(device: &Device) -> u64 {
     device
         .allocator()
         .lock()
-        .stats()
+        .tallies()
         .allocated_bytes
-        .all
-        .current
+        .current()
 }
 
 /// Bytes held from the driver, handed out or cached.
 #[must_use]
 pub fn reserved(device: &Device) -> u64 {
-    device.allocator().lock().stats().reserved_bytes.all.current
+    device.allocator().lock().tallies().reserved_bytes.current()
 }
 
 /// The most bytes handed out at a time since the device was made or [`reset_peak`].
 #[must_use]
 pub fn max_allocated(device: &Device) -> u64 {
-    device.allocator().lock().stats().allocated_bytes.all.peak
+    stats(device).allocated_bytes.all.peak
 }
 
 /// The most bytes held from the driver at a time since the device was made or [`reset_peak`].
 #[must_use]
 pub fn max_reserved(device: &Device) -> u64 {
-    device.allocator().lock().stats().reserved_bytes.all.peak
+    stats(device).reserved_bytes.all.peak
 }
 
 /// Every figure of the device's allocator.
 #[must_use]
 pub fn stats(device: &Device) -> Stats {
-    *device.allocator().lock().stats()
+    device.allocator().lock().tallies().stats()
 }
 
 /// Every figure, as a table to print.
@@ -108,12 +108,12 @@ pub fn empty_cache(device: &Device) -> Result<()> {
 
 /// Lets every peak begin anew at what there is now.
 pub fn reset_peak(device: &Device) {
-    device.allocator().lock().stats_mut().reset_peak();
+    device.allocator().lock().tallies_mut().reset_peak();
 }
 
 /// Lets every total, and the counts of retries and failures, begin anew at 0.
 pub fn reset_accumulated(device: &Device) {
-    device.allocator().lock().stats_mut().reset_accumulated();
+    device.allocator().lock().tallies_mut().reset_accumulated();
 }
 
 /// The memory of the whole device, whoever holds it: the context and other processes too.

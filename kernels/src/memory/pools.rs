@@ -1,6 +1,7 @@
 //! The cached blocks: those that serve every request, and those that one graph keeps for itself.
 
 use std::fmt;
+use std::num::NonZeroU64;
 
 use super::block::BlockId;
 use super::pool::Pool;
@@ -9,7 +10,7 @@ use super::size::PoolKind;
 /// A private pool of an allocator: the memory of one graph, as PyTorch's `MempoolId_t`. No two
 /// pools of an allocator have the same, not even one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PoolId(u64);
+pub struct PoolId(NonZeroU64);
 
 impl fmt::Display for PoolId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -22,8 +23,8 @@ impl fmt::Display for PoolId {
 pub(crate) struct Pools {
     shared: BySize,
     private: Vec<Private>,
-    /// How many private ones there have ever been.
-    opened: u64,
+    /// The private one that was opened last.
+    last: Option<PoolId>,
 }
 
 #[derive(Debug, Default)]
@@ -61,8 +62,9 @@ struct Private {
 impl Pools {
     /// A new private pool, in use.
     pub(crate) fn open(&mut self) -> PoolId {
-        self.opened += 1;
-        let id = PoolId(self.opened);
+        let number = self.last.map_or(0, |last| last.0.get());
+        let id = PoolId(NonZeroU64::MIN.saturating_add(number));
+        self.last = Some(id);
         self.private.push(Private {
             id,
             blocks: BySize::default(),
