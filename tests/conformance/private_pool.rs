@@ -54,6 +54,8 @@ pub(super) fn what_a_capture_drops_serves_it_again_and_nobody_else(device: &Devi
         Ok((first, Buffer::new(device, 5000)?))
     });
     assert_eq!(second.address(), first);
+    // Replays write to it, so the host is not let in.
+    assert_eq!(second.as_bytes(), None);
     drop(second);
     assert_eq!(allocated(device), 0);
     let outside = take(device, 5000);

@@ -29,10 +29,10 @@ use super::exec::{ExecGraph, Graph};
 /// # Ok::<(), gpu_leak_kernels::Error>(())
 /// ```
 ///
-/// The numbers are those of the same steps one by one, bit for bit on the same device, as long as
-/// no product is large enough for cuBLAS: see [`Graph`]. The gradients that a
-/// step leaves in its parameters are its own memory, until
-/// [`zero_grad`](Optimizer::zero_grad) lets them go.
+/// The numbers are those of the same steps one by one, bit for bit on the same device; only where
+/// cuBLAS was lent a [workspace](crate::cuda::BlasWorkspace), large products may differ in their
+/// rounding, for a graph's do without it. The gradients that a step leaves in its parameters are
+/// memory of its pool, until [`zero_grad`](Optimizer::zero_grad) lets them go.
 #[derive(Debug)]
 pub struct TrainingStep {
     graph: ExecGraph,

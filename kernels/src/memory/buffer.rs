@@ -138,9 +138,22 @@ impl Buffer {
         &self.device
     }
 
-    /// The bytes themselves; none on CUDA, where the host cannot reach them.
+    /// The bytes themselves; none on CUDA, where the host cannot reach them, nor of a buffer that a
+    /// capture took: a replay may write to it at any time.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
+        self.pool().is_none().then(|| self.host_bytes()).flatten()
+    }
+
+    /// The bytes themselves, to write; none where [`Self::as_bytes`] gives none.
+    #[must_use]
+    pub fn as_bytes_mut(&mut self) -> Option<&mut [u8]> {
+        let own = self.pool().is_none();
+        own.then(|| self.host_bytes_mut()).flatten()
+    }
+
+    /// The bytes as operations see them, which on an embedded device take turns.
+    pub(crate) fn host_bytes(&self) -> Option<&[u8]> {
         let host = self.host_pointer()?;
         // SAFETY: the range belongs to this buffer alone until it is dropped (of an alias, its maker
         // has promised as much), is initialised (fresh memory of an embedded device is zeroed),
@@ -148,11 +161,10 @@ impl Buffer {
         Some(unsafe { std::slice::from_raw_parts(host, self.bytes) })
     }
 
-    /// The bytes themselves, to write; none on CUDA.
-    #[must_use]
-    pub fn as_bytes_mut(&mut self) -> Option<&mut [u8]> {
+    /// The bytes as operations see them, to write.
+    pub(crate) fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
         let host = self.host_pointer()?;
-        // SAFETY: as in `as_bytes`, and the buffer is borrowed alone.
+        // SAFETY: as in `host_bytes`, and the buffer is borrowed alone.
         Some(unsafe { std::slice::from_raw_parts_mut(host, self.bytes) })
     }
 

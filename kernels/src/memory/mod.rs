@@ -95,7 +95,7 @@ pub fn snapshot(device: &Device) -> Snapshot {
 }
 
 /// Gives every cached segment back to the driver. Segments with a block in use stay, and those that
-/// a [graph](crate::graph) may still write to. Waits for blocks that were freed while another stream used them.
+/// a [graph] may still write to. Waits for blocks that were freed while another stream used them.
 ///
 /// # Errors
 ///

@@ -30,7 +30,7 @@ pub(super) use parallel::share_out;
 
 /// The numbers of a buffer in host memory.
 fn numbers<T: Element>(buffer: &Buffer) -> &[T] {
-    match buffer.as_bytes().expect("an embedded device's memory") {
+    match buffer.host_bytes().expect("an embedded device's memory") {
         // No bytes have no address, so no alignment either.
         [] => &[],
         bytes => bytemuck::cast_slice(bytes),
@@ -39,7 +39,10 @@ fn numbers<T: Element>(buffer: &Buffer) -> &[T] {
 
 /// The numbers of a buffer in host memory, to write.
 fn numbers_mut<T: Element>(buffer: &mut Buffer) -> &mut [T] {
-    match buffer.as_bytes_mut().expect("an embedded device's memory") {
+    match buffer
+        .host_bytes_mut()
+        .expect("an embedded device's memory")
+    {
         [] => &mut [],
         bytes => bytemuck::cast_slice_mut(bytes),
     }
@@ -67,7 +70,9 @@ impl Kernels for Embedded {
     fn upload(&self, bytes: &[u8], to: &Storage) -> Result<()> {
         let _turn = self.turn();
         let mut buffer = to.write();
-        let out = buffer.as_bytes_mut().expect("an embedded device's memory");
+        let out = buffer
+            .host_bytes_mut()
+            .expect("an embedded device's memory");
         out[..bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
@@ -75,7 +80,7 @@ impl Kernels for Embedded {
     fn download(&self, from: &Storage, offset: usize, into: &mut [u8]) -> Result<()> {
         let _turn = self.turn();
         let buffer = from.read();
-        let bytes = buffer.as_bytes().expect("an embedded device's memory");
+        let bytes = buffer.host_bytes().expect("an embedded device's memory");
         into.copy_from_slice(&bytes[offset..][..into.len()]);
         Ok(())
     }
@@ -84,7 +89,7 @@ impl Kernels for Embedded {
         let _turn = self.turn();
         let mut buffer = storage.write();
         buffer
-            .as_bytes_mut()
+            .host_bytes_mut()
             .expect("an embedded device's memory")
             .fill(0);
         Ok(())
