@@ -12,10 +12,10 @@ use std::thread;
 use gpu_leak_check::__inject::{Settings, VARIABLE};
 use gpu_leak_check::report::model::{Report, Verdict};
 use gpu_leak_check::report::{escape, help};
-use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
+use self::started::Started;
 use crate::arguments::{AskingSignal, Exec, Format};
 use crate::exit::{Exit, Failure, Outcome, code_of};
 use crate::output::say;
@@ -23,6 +23,8 @@ use crate::overview::Overview;
 use crate::run::Run;
 use crate::workspace::{self, Workspace};
 use crate::{library, progress, report};
+
+mod started;
 
 /// By which the driver is told what to load into a program.
 const INJECTION: &str = "CUDA_INJECTION64_PATH";
@@ -87,20 +89,21 @@ pub(crate) fn watched(
     // Before the program is there to be missed.
     let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])
         .map_err(|why| Failure::usage(format!("signals cannot be heard: {why}")))?;
-    let mut child = command
+    let child = command
         .spawn()
         .map_err(|why| Failure::usage(not_started(&program[0], &why)))?;
-    let number = child.id();
+    let started = Started::new(&child);
+    let recipient = started.clone();
     thread::spawn(move || {
         for signal in &mut signals {
             // A terminal sends these to the program as well.
             if !matches!(signal, SIGINT | SIGQUIT) {
-                hand_on(number, signal);
+                recipient.hand_on(signal);
             }
         }
     });
-    child
-        .wait()
+    started
+        .wait(child)
         .map_err(|why| Failure::usage(format!("the program cannot be waited for: {why}")))
 }
 
@@ -138,20 +141,6 @@ fn runs() -> Outcome<PathBuf> {
         .map_err(|why| Failure::usage(format!("the working folder is gone: {why}")))?;
     let chosen = env::var_os("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty());
     Ok(here.join(chosen.unwrap_or_else(|| "gpu-leak-check".into())))
-}
-
-fn hand_on(process: u32, signal: i32) {
-    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
-    let signal = match signal {
-        SIGTERM => Signal::TERM,
-        SIGHUP => Signal::HUP,
-        SIGUSR1 => Signal::USR1,
-        _ => Signal::USR2,
-    };
-    if let Some(pid) = pid {
-        // Err: it has ended.
-        let _ = kill_process(pid, signal);
-    }
 }
 
 fn signal(asked: AskingSignal) -> Option<i32> {

@@ -235,8 +235,8 @@ fn once(
         let (subject, second) = (task.subject.clone(), second.as_ref());
         conclude(subject, &first, second, blindness.as_ref(), names)
     });
-    referrers::tell(&mut report, &first, &earlier.scopes);
     late::await_release(&report, &first, second.as_ref(), &earlier.scopes);
+    referrers::tell(&mut report, &first, &earlier.scopes, policy.held_by);
     let again = second.map_or(Duration::ZERO, |second| second.body_time);
     Seen {
         report,
@@ -253,7 +253,7 @@ fn by_rounds(task: &Task<'_>, policy: &Policy, rounds: rounds::Rounds) -> Seen {
     let mut report = recording::concluded(runs, blindness.as_ref(), policy.expect, |names| {
         conclude_rounds(task.subject.clone(), &rounds, blindness.as_ref(), names)
     });
-    referrers::tell(&mut report, &rounds.first, &rounds.scopes);
+    referrers::tell(&mut report, &rounds.first, &rounds.scopes, policy.held_by);
     let ended = match rounds.last {
         Some(last) if !last.as_expected => last,
         _ => rounds.first,

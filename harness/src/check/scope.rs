@@ -159,7 +159,8 @@ impl OpenScope {
         let mut report = recording::concluded(runs, blindness.as_ref(), None, |names| {
             conclude(subject, &measured, None, blindness.as_ref(), names)
         });
-        referrers::tell(&mut report, &measured, &[measured.scope]);
+        let scopes = [measured.scope];
+        referrers::tell(&mut report, &measured, &scopes, self.policy.held_by);
         report
     }
 }

@@ -5,7 +5,6 @@
 //! so that the harness neither needs a toolkit nor changes what other crates link.
 
 pub(crate) mod captures;
-pub(crate) mod clock;
 pub(crate) mod contexts;
 #[cfg_attr(not(target_os = "linux"), path = "dl_elsewhere.rs")]
 pub(crate) mod dl;

@@ -1,5 +1,7 @@
 //! What of the program still leads to what a check found: asked only where it fails.
 
+use std::time::Duration;
+
 use rustc_hash::FxHashMap;
 
 use crate::check::measure::Measured;
@@ -14,10 +16,10 @@ use crate::report::model::{Finding, Report, Verdict};
 /// How many of one finding are looked for.
 const MOST: usize = 4096;
 
-/// Adds it to the findings of `report`: left by `first`, or by another of `scopes` at the same
-/// place.
-pub(crate) fn tell(report: &mut Report, first: &Measured, scopes: &[ScopeId]) {
-    if !report.findings.iter().any(fails) {
+/// Adds what can be found in `time` to the findings of `report`: left by `first`, or by another of
+/// `scopes` at the same place.
+pub(crate) fn tell(report: &mut Report, first: &Measured, scopes: &[ScopeId], time: Duration) {
+    if time.is_zero() || !report.findings.iter().any(fails) {
         return;
     }
     let _quiet = quiet();
@@ -45,7 +47,7 @@ pub(crate) fn tell(report: &mut Report, first: &Measured, scopes: &[ScopeId]) {
     if targets.is_empty() {
         return;
     }
-    let found = referrers::find(targets, report.findings.len(), handles());
+    let found = referrers::find(targets, report.findings.len(), handles(), time);
     for ((finding, found), count) in report.findings.iter_mut().zip(found).zip(counts) {
         // What a library took lies in its own tables, which are not looked into.
         let may_be_none = count <= MOST && finding.site.library.is_none();

@@ -8,7 +8,7 @@ use super::summary;
 use crate::check::measure::Measured;
 use crate::device::exit;
 use crate::judge::{HeldKey, What};
-use crate::ledger::{self, Record, ScopeId};
+use crate::ledger::{self, ScopeId};
 use crate::report::Sink;
 use crate::report::json::Late;
 use crate::report::model::{Report, Verdict};
@@ -20,7 +20,10 @@ struct Told {
     file: String,
     line: u32,
     at: Instant,
-    records: Vec<Record>,
+    /// When its first run began, in the order of the ledger's events.
+    began: u64,
+    scopes: Vec<ScopeId>,
+    held: Vec<HeldKey>,
 }
 
 static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
@@ -36,23 +39,13 @@ pub(crate) fn await_release(
     if report.verdict != Verdict::Leaked {
         return;
     }
+    // Not the records that are live now: one of them may be given back before it is looked for.
+    ledger::live().await_release(scopes);
     // The second run may have come to the same line by other calls.
-    let held = || {
-        first
-            .held
-            .iter()
-            .chain(second.iter().flat_map(|run| &run.held))
-    };
-    let is_told = |record: &Record| {
-        record.sequence >= first.began
-            && scopes.contains(&record.made.caller.scope)
-            && held().any(|held| held.key == HeldKey::of(record, What::Live(record.made.kind)))
-    };
-    let records = ledger::live().select(is_told);
-    if records.is_empty() {
-        return;
-    }
-    ledger::live().await_release(&records);
+    let held = first
+        .held
+        .iter()
+        .chain(second.iter().flat_map(|run| &run.held));
     TOLD.lock()
         .unwrap_or_else(PoisonError::into_inner)
         .push(Told {
@@ -60,7 +53,9 @@ pub(crate) fn await_release(
             file: report.file.clone(),
             line: report.line,
             at: Instant::now(),
-            records,
+            began: first.began,
+            scopes: scopes.to_vec(),
+            held: held.map(|held| held.key.clone()).collect(),
         });
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -81,11 +76,13 @@ fn tell() {
 
 /// What was freed of one check's leaks, and when the last of it.
 fn late(told: &Told) -> Option<Late> {
-    let released = told
-        .records
-        .iter()
-        .filter_map(|record| Some((record, ledger::live().released_at(record)?)));
-    let released: Vec<_> = released.collect();
+    let released = ledger::live().released(|record| {
+        record.sequence >= told.began
+            && told.scopes.contains(&record.made.caller.scope)
+            && told
+                .held
+                .contains(&HeldKey::of(record, What::Live(record.made.kind)))
+    });
     let last = released.iter().map(|(_, at)| *at).max()?;
     let late = last.saturating_duration_since(told.at).as_millis();
     Some(Late {

@@ -1,6 +1,7 @@
 mod threads;
 
 use std::thread;
+use std::time::Instant;
 
 use super::super::event::{
     Caller, ContextEnd, ContextUid, Creation, Event, Key, ScopeId, Space, Ticket,
@@ -109,6 +110,27 @@ fn figures_follow_every_allocation_and_free() {
     assert_eq!(world.0.live_in(SCOPE), 1);
     world.0.counters().restart_peaks();
     assert_eq!(world.bytes(), Counted { live: 50, peak: 50 });
+}
+
+#[test]
+fn what_an_awaited_scope_gives_back_is_noted_with_its_time_whoever_looks_when() {
+    let world = World::new();
+    world.allocate(0x1000, 100);
+    world.allocate(0x2000, 50);
+    world.allocate(0x3000, 20);
+    world.end_free(world.begin_free(0x1000), 0);
+    let before = Instant::now();
+    world.0.await_release(&[SCOPE]);
+    // Nobody has looked at what is live yet.
+    world.end_free(world.begin_free(0x2000), 0);
+    world.end_free(world.begin_free(0x3000), FAILED);
+    let released = world.0.released(|record| record.made.bytes < 100);
+    let [(record, at)] = released[..] else {
+        panic!("{released:?}");
+    };
+    assert_eq!(record.made.key.value, 0x2000);
+    assert!(at >= before);
+    assert!(world.0.released(|record| record.made.bytes > 50).is_empty());
 }
 
 #[test]

@@ -20,8 +20,6 @@ use self::targets::Targets;
 use super::{Handles, Target};
 use crate::report::model::Referrer;
 
-/// How long it takes at most.
-const TIME: Duration = Duration::from_millis(200);
 /// How many places are told of one finding.
 const TOLD: usize = 2;
 
@@ -30,9 +28,10 @@ pub(super) fn find(
     targets: Vec<Target>,
     groups: usize,
     handles: Handles,
+    time: Duration,
 ) -> Option<Vec<Option<Vec<Referrer>>>> {
-    let budget = Budget::new(TIME);
-    let mut pages = Pages::new(OwnMemory::open()?);
+    let budget = Budget::new(time);
+    let mut pages = Pages::new(OwnMemory::open()?, budget);
     let roots = Roots::of_this_process(&mut pages, budget);
     let mut unknown = Targets::groups_without(&targets, groups);
     let targets = Targets::new(targets);
@@ -47,7 +46,6 @@ pub(super) fn find(
             heap: &roots.heap,
             driver: &driver,
             targets: &targets,
-            budget,
         };
         search.run(regions)
     };
