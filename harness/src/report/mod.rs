@@ -5,6 +5,7 @@
 
 pub(crate) mod again;
 pub(crate) mod allocators;
+mod debug_info;
 pub mod escape;
 mod excerpt;
 mod finding;
@@ -27,7 +28,6 @@ mod sink;
 mod site;
 mod style;
 mod summary;
-mod symbol_table;
 pub(crate) mod symbols;
 mod table;
 pub mod text;

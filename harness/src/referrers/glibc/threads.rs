@@ -4,6 +4,7 @@ use std::fs;
 use std::ops::Range;
 
 use super::memory::{Memory, Pages};
+use crate::capture;
 
 /// How large a stack is looked through at most.
 const LARGEST: u64 = 64 << 20;
@@ -23,9 +24,8 @@ pub(super) struct Thread {
 /// Where this thread's frames have the addresses that they return to, and these, innermost first.
 pub(super) fn own_returns() -> Vec<(u64, u64)> {
     let mut returns = Vec::new();
-    backtrace::trace(|frame| {
-        let stack = frame.sp().addr() as u64;
-        returns.push((stack.saturating_sub(8), frame.ip().addr() as u64));
+    capture::trace(|stack, address| {
+        returns.push(((stack as u64).saturating_sub(8), address as u64));
         true
     });
     // An unwinder that does not know where it is gives none.
