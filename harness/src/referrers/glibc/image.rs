@@ -18,6 +18,7 @@ use rustc_hash::FxHashMap;
 use super::budget::Budget;
 use super::memory::PAGE;
 use super::names::{self, Whose};
+use crate::order;
 
 /// The longest name of a symbol that is read.
 const LONGEST: usize = 16 << 10;
@@ -131,7 +132,7 @@ impl Image {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let new = addresses.filter(|address| !known.contains_key(address));
         let mut new: Vec<u64> = new.collect();
-        new.sort_unstable();
+        order::natural(&mut new);
         new.dedup();
         let (Some(&first), Some(&last)) = (new.first(), new.last()) else {
             return;

@@ -12,6 +12,7 @@ use super::budget::Budget;
 use super::heap::Heap;
 use super::memory::{Memory, Pages, Seen};
 use super::targets::{END, LOWEST, Targets};
+use crate::order;
 
 /// From how far away a place may be named.
 const DEEPEST: u32 = 6;
@@ -131,7 +132,9 @@ impl<M: Memory> Search<'_, M> {
                 break;
             }
             // What is large takes long, and seldom is what leads on.
-            level.sort_by_key(|block: &Block| block.addresses.end - block.addresses.start);
+            order::by_key(&mut level, |block: &Block| {
+                block.addresses.end - block.addresses.start
+            });
             let mut next = Vec::new();
             for block in level {
                 let found = self.look(&block.addresses, &mut outcome.complete);
