@@ -30,6 +30,7 @@ mod judge;
 pub mod ledger;
 pub mod observe;
 pub mod options;
+mod order;
 pub mod probe;
 pub mod recording;
 mod referrers;

@@ -12,6 +12,11 @@ pub(crate) mod driver;
 pub(crate) mod errors;
 pub(crate) mod exclusion;
 pub(crate) mod exit;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+pub(crate) mod mapped;
 pub(crate) mod memory;
 pub(crate) mod neighbours;
 pub(crate) mod pools;

@@ -6,6 +6,7 @@
 pub(crate) mod again;
 pub(crate) mod allocators;
 mod assertion;
+mod debug_info;
 pub mod escape;
 mod excerpt;
 mod finding;
@@ -30,7 +31,6 @@ mod sink;
 mod site;
 mod style;
 mod summary;
-mod symbol_table;
 pub(crate) mod symbols;
 mod table;
 pub mod text;

@@ -17,6 +17,8 @@ mod gate;
 #[expect(dead_code, unreachable_pub, unused_imports, reason = "as above")]
 #[path = "../../../harness/src/ledger/mod.rs"]
 mod ledger;
+#[path = "../../../harness/src/order.rs"]
+mod order;
 mod sync;
 
 pub mod explore;

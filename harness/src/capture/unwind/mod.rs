@@ -18,6 +18,13 @@
     reason = "a stack is read through raw addresses, and the loader's interface is C"
 )]
 
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    )),
+    path = "exact_elsewhere.rs"
+)]
 mod exact;
 #[cfg_attr(
     not(all(
@@ -30,6 +37,7 @@ mod exact;
 mod framehop;
 mod script;
 
+pub(crate) use self::exact::trace;
 pub use self::script::{Reader, install};
 
 use self::framehop as quick;
@@ -97,8 +105,7 @@ pub(super) fn stack(stacks: &Stacks) -> StackId {
 
 /// The same from the exact engine alone.
 pub(super) fn exact_stack(stacks: &Stacks) -> StackId {
-    let mut frames = Frames::new();
-    exact::walk(0, &mut frames);
+    let frames = exact_walk(0);
     match script::reader() {
         Some(reader) => stacks.intern(Joined::new(&frames, reader).as_slice()),
         None => stacks.intern(frames.as_slice()),
@@ -109,10 +116,22 @@ pub(super) fn exact_stack(stacks: &Stacks) -> StackId {
 #[cold]
 #[inline(never)]
 fn first_sight(key: &Frames, caller: usize) -> Frames {
-    let mut frames = Frames::new();
-    exact::walk(caller, &mut frames);
+    let frames = exact_walk(caller);
     if frames.as_slice() != key.as_slice() {
         quick::differed();
+    }
+    frames
+}
+
+/// The calling thread's return addresses, beginning with the innermost frame whose stack pointer is at
+/// least `from`.
+#[inline(never)]
+fn exact_walk(from: usize) -> Frames {
+    let mut frames = Frames::new();
+    trace(|stack, address| stack < from || frames.push(address));
+    // The outermost frame of a thread can have no return address.
+    while frames.as_slice().last() == Some(&0) {
+        frames.count -= 1;
     }
     frames
 }

@@ -2,6 +2,7 @@
 
 use crate::judge;
 use crate::options::Expect;
+use crate::order;
 use crate::report::model::{Report, Verdict};
 use crate::units::{exact_size, quantity};
 
@@ -31,7 +32,7 @@ pub(crate) fn settle(expect: Expect, report: &mut Report) -> Result<(), String> 
         }
     }
     if report.verdict == Verdict::Leaked {
-        report.findings.sort_by_key(|finding| finding.verdict);
+        order::by_key(&mut report.findings, |finding| finding.verdict);
         report.verdict = report.findings[0].verdict;
     }
     Ok(())

@@ -23,6 +23,7 @@ use crate::case::Case;
 use crate::code::Code;
 use crate::judge::{self, Confirmed, Held, Reading, What, confirm};
 use crate::ledger::Layer;
+use crate::order;
 use crate::report::again;
 use crate::report::model::{Confirmation, Finding, Left, Reason, Report, Verdict};
 use crate::units;
@@ -208,7 +209,7 @@ fn report(
 
 /// Worst first, then largest.
 pub(crate) fn sort(findings: &mut [Finding]) {
-    findings.sort_by_key(|finding| {
+    order::by_key(findings, |finding| {
         (
             finding.verdict,
             std::cmp::Reverse(finding.bytes),

@@ -3,6 +3,7 @@
 use crate::check::names::Names;
 use crate::judge::{self, LevelName, Reading};
 use crate::ledger::Place;
+use crate::order;
 use crate::report::model::{DeviceTable, Figure, Row, WholeDevice};
 use crate::units;
 
@@ -10,7 +11,7 @@ use crate::units;
 pub(crate) fn tables(before: &Reading, after: &Reading, names: &dyn Names) -> Vec<DeviceTable> {
     let mut places = before.places();
     places.extend(after.places());
-    places.sort_unstable_by_key(|place| (*place == Place::HOST, *place));
+    order::by_key(&mut places, |place| (*place == Place::HOST, *place));
     places.dedup();
     places
         .into_iter()
@@ -30,7 +31,7 @@ fn table(place: Place, before: &Reading, after: &Reading, names: &dyn Names) -> 
             levels.push(&level.name);
         }
     }
-    levels.sort();
+    order::natural(&mut levels);
     let mut rows = Vec::new();
     for name in levels {
         let (was, is) = (before.level(name, place), after.level(name, place));

@@ -2,6 +2,7 @@
 
 use crate::judge::{LevelName, Reading};
 use crate::ledger::{self, Bucket, Curve, Place};
+use crate::order;
 use crate::report::model::{Course, Figure, Point, RunPurpose, Timeline, TimelineRun};
 
 /// Of how many rounds the first and of how many the last are kept, and how many points of each.
@@ -50,7 +51,7 @@ pub(crate) fn of_run(ran: &Ran<'_>, courses: Vec<ledger::Course>) -> TimelineRun
     places.dedup();
     curves.extend(reserves(ran, &places, call));
     // By name: the numbers of layers depend on what the process saw first.
-    curves.sort_by(|left, right| {
+    order::by(&mut curves, |left, right| {
         let key = |course: &Course| (course.place, course.figure == Figure::Handles);
         let layer = |course: &Course| (course.layer != "driver", course.layer.clone());
         (key(left), layer(left)).cmp(&(key(right), layer(right)))
@@ -111,7 +112,7 @@ fn reserves(ran: &Ran<'_>, places: &[Place], call: impl Fn(u64) -> u64) -> Vec<C
         })
         .map(|level| (level.place, &level.name))
         .collect();
-    names.sort_unstable();
+    order::natural(&mut names);
     names.dedup();
     let course = |(place, name): (_, &LevelName)| {
         let reserved = |reading: &Reading| {

@@ -26,6 +26,7 @@ use crate::capture::replay::{self as events, Heard, Wrong};
 use crate::device::contexts::DeviceName;
 use crate::ledger::event::{CuResult, ThreadNumber};
 use crate::ledger::{Kind, Ledger, Place, Returned, ScopeId, StackId};
+use crate::order;
 use crate::report;
 use crate::report::allocators::{self, Allocator};
 use crate::report::model::{Frame, Owner, Report, Site};
@@ -278,7 +279,7 @@ impl<'ledger> Checks<'ledger> {
         let open = self.open.values().map(|run| &run.test);
         let measured = self.measured.values().map(|(test, _)| test);
         let mut tests: Vec<_> = open.chain(measured).cloned().collect();
-        tests.sort();
+        order::natural(&mut tests);
         tests.dedup();
         tests
     }

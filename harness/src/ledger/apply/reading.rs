@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::order;
 use crate::sync::atomic::Ordering;
 use crate::sync::{LockGuard, MutexGuard, PoisonError};
 
@@ -157,7 +158,7 @@ impl Ledger {
         let mut found = self.table.select(&mut wanted);
         let shared = self.shared.lock();
         found.extend(shared.counted.earlier().filter(|record| wanted(record)));
-        found.sort_unstable_by_key(|record| record.sequence);
+        order::by_key(&mut found, |record| record.sequence);
         found
     }
 

@@ -18,6 +18,7 @@ use rustc_hash::FxHashMap;
 use super::budget::Budget;
 use super::memory::PAGE;
 use super::names::{self, Whose};
+use crate::order;
 
 /// The longest name of a symbol that is read.
 const LONGEST: usize = 16 << 10;
@@ -138,7 +139,7 @@ impl Image {
     pub(super) fn look_up(&self, addresses: impl Iterator<Item = u64>, budget: Budget) {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new: Vec<u64> = addresses.collect();
-        new.sort_unstable();
+        order::natural(&mut new);
         new.dedup();
         {
             let known = known();

@@ -18,6 +18,7 @@ use self::roots::Roots;
 use self::search::{Driver, Region, Search};
 use self::targets::Targets;
 use super::{Handles, Target};
+use crate::order;
 use crate::report::model::Referrer;
 
 /// How many places are told of one finding.
@@ -92,7 +93,7 @@ pub(super) fn find(
 
 /// The nearest places, each once.
 fn nearest(mut found: Vec<Referrer>) -> Vec<Referrer> {
-    found.sort_by_key(|referrer| referrer.blocks);
+    order::by_key(&mut found, |referrer| referrer.blocks);
     let mut told: Vec<Referrer> = Vec::new();
     for referrer in found {
         if told.len() < TOLD && told.iter().all(|known| known.root != referrer.root) {

@@ -11,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::heap::Heap;
 use super::memory::{Memory, Pages, Seen};
 use super::targets::{END, LOWEST, Targets};
+use crate::order;
 
 /// From how far away a place may be named.
 const DEEPEST: u32 = 6;
@@ -126,7 +127,9 @@ impl<M: Memory> Search<'_, M> {
                 break;
             }
             // What is large takes long, and seldom is what leads on.
-            level.sort_by_key(|block: &Block| block.addresses.end - block.addresses.start);
+            order::by_key(&mut level, |block: &Block| {
+                block.addresses.end - block.addresses.start
+            });
             let mut next = Vec::new();
             for block in level {
                 let found = self.look(&block.addresses, &mut outcome.complete);

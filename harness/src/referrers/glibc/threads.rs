@@ -4,6 +4,7 @@ use std::fs;
 use std::ops::Range;
 
 use super::memory::{Memory, Pages};
+use crate::capture;
 
 /// How large a stack is looked through at most.
 const LARGEST: u64 = 64 << 20;
@@ -24,9 +25,8 @@ pub(super) struct Thread {
 /// far as `wanted`.
 pub(super) fn own_returns(mut wanted: impl FnMut() -> bool) -> Vec<(u64, u64)> {
     let mut returns = Vec::new();
-    backtrace::trace(|frame| {
-        let stack = frame.sp().addr() as u64;
-        returns.push((stack.saturating_sub(8), frame.ip().addr() as u64));
+    capture::trace(|stack, address| {
+        returns.push(((stack as u64).saturating_sub(8), address as u64));
         wanted()
     });
     // An unwinder that does not know where it is gives none.

@@ -1,4 +1,5 @@
 use super::{fingerprint, site, trimmed, user};
+use crate::capture;
 use crate::ledger::Kind;
 use crate::report::model::{Frame, Language, Owner};
 
@@ -196,8 +197,8 @@ fn a_fingerprint_tells_kinds_and_functions_apart() {
 #[inline(never)]
 fn raw_stack() -> Vec<usize> {
     let mut raw = Vec::new();
-    backtrace::trace(|frame| {
-        raw.push(frame.ip().addr());
+    capture::trace(|_, address| {
+        raw.push(address);
         true
     });
     raw
