@@ -1,8 +1,8 @@
 //! What the harness costs on this machine's GPU: `cargo bench -p gpu-leak-tests --bench cost`.
 //!
 //! Every variant is a process of its own, so that none inherits another's callbacks. The processes
-//! wait for orders and work in turn, a block each, so that a change of clocks or of temperature
-//! meets all of them alike. What counts are the ratios of one run; absolute times drift.
+//! wait for orders and work in turn, a block each on the same processor, so that a change of clocks
+//! or of temperature, or a busy neighbour, meets all of them alike. What counts are the ratios of one run; absolute times drift.
 //!
 //! `-- --fake` runs on the stand-ins for the driver: it shows that the benchmark works, and its
 //! figures mean nothing.
@@ -10,6 +10,7 @@
 mod calls;
 mod empty;
 mod orders;
+mod processor;
 mod samples;
 mod table;
 mod threads;
@@ -131,11 +132,15 @@ fn reports(environment: &[(String, OsString)]) -> Result<(Samples, Vec<Samples>)
     Ok((first, later))
 }
 
-/// Gives the same order to each worker in turn, block after block.
+/// Gives the same order to each worker in turn, block after block, each block on one processor.
 fn interleaved(workers: &mut [Worker], order: Order) -> Result<Samples, String> {
     let mut samples = Samples::new(workers.len());
+    let processors = processor::usable();
     for block in 0..WARM_UP + BLOCKS {
         for (variant, worker) in workers.iter_mut().enumerate() {
+            if let Some(number) = processors.get(block % processors.len().max(1)) {
+                worker.ask(Order::Processor(*number))?;
+            }
             let nanoseconds = worker.time(order)?;
             if block >= WARM_UP {
                 samples.add(variant, nanoseconds);

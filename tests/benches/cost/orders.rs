@@ -40,6 +40,8 @@ impl Variant {
 pub(crate) enum Order {
     /// Say which device this is.
     Device,
+    /// Stay on this processor.
+    Processor(u64),
     /// Take from a pool and give back, so often.
     PoolPairs(u64),
     /// Create an event and destroy it, so often.
@@ -60,6 +62,7 @@ impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Device => write!(f, "device 0"),
+            Self::Processor(number) => write!(f, "processor {number}"),
             Self::PoolPairs(count) => write!(f, "pool {count}"),
             Self::EventPairs(count) => write!(f, "event {count}"),
             Self::Program => write!(f, "program 0"),
@@ -80,6 +83,7 @@ impl FromStr for Order {
         let count = count.parse().map_err(|_| unknown())?;
         match word {
             "device" => Ok(Self::Device),
+            "processor" => Ok(Self::Processor(count)),
             "pool" => Ok(Self::PoolPairs(count)),
             "event" => Ok(Self::EventPairs(count)),
             "program" => Ok(Self::Program),

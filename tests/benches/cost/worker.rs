@@ -17,11 +17,13 @@ use gpu_leak_check::{__bench, Place};
 use crate::calls::Device;
 use crate::empty;
 use crate::orders::{Order, Variant};
+use crate::processor;
 
 /// How deep in the program the calls are made.
 const DEPTH: usize = 24;
-/// Calls before those that are timed: the scope before them has emptied the pool.
-const FIRST_CALLS: u64 = 32;
+/// Calls before those that are timed: the scope before them has emptied the pool, and the processor
+/// knows nothing of this process.
+const FIRST_CALLS: u64 = 500;
 /// The addresses of made-up records are as far apart as small blocks of an allocator.
 const STRIDE: u64 = 512;
 
@@ -100,7 +102,7 @@ pub(crate) fn serve(variant: &str) -> Result<(), String> {
     let device = Device::open();
     for line in io::stdin().lock().lines() {
         let line = line.map_err(|error| error.to_string())?;
-        println!("{}", obey(variant, &device, line.parse()?));
+        println!("{}", obey(variant, &device, line.parse()?)?);
     }
     Ok(())
 }
@@ -132,9 +134,13 @@ fn watch(variant: Variant) -> Result<(), String> {
     }
 }
 
-fn obey(variant: Variant, device: &Device, order: Order) -> String {
-    match order {
+fn obey(variant: Variant, device: &Device, order: Order) -> Result<String, String> {
+    Ok(match order {
         Order::Device => device.description(),
+        Order::Processor(number) => {
+            processor::stay_on(number).map_err(|error| error.to_string())?;
+            number.to_string()
+        }
         Order::PoolPairs(count) => block(variant, device, count, || device.pool_pair()),
         Order::EventPairs(count) => block(variant, device, count, || device.event_pair()),
         Order::Program => block(variant, device, 1, || device.program()),
@@ -157,7 +163,7 @@ fn obey(variant: Variant, device: &Device, order: Order) -> String {
         }
         Order::LongestStack => longest_stack().to_string(),
         Order::Report(count) => report(device, count),
-    }
+    })
 }
 
 /// The nanoseconds of `count` calls, deep in the program and inside a scope.
