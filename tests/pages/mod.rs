@@ -1,17 +1,22 @@
 //! The repository's Markdown files: each link to a file, a heading or a picture leads somewhere.
 
+mod published;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 #[test]
 fn every_relative_link_leads_somewhere() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut pages = Vec::new();
-    find_pages(&root, &mut pages);
+    find_pages(&root(), &mut pages);
     assert!(pages.len() > 10, "only {pages:?} were found");
     let dead: Vec<_> = pages.iter().flat_map(|page| dead_links(page)).collect();
     assert!(dead.is_empty(), "dead links:\n{}", dead.join("\n"));
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 /// The `.md` files in `folder` and below it, without what was built or fetched there.
@@ -32,7 +37,8 @@ fn dead_links(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).expect("a page");
     let prose = without_code(&text);
     links(&prose)
-        .filter(|link| !link.contains("://") && !link.starts_with("mailto:"))
+        .filter(|link| !link.starts_with("mailto:"))
+        .filter(|link| !link.contains("://") || in_repository(link).is_some())
         .filter(|link| !leads_somewhere(page, &text, link))
         .map(|link| format!("{}: {link}", page.display()))
         .collect()
@@ -62,12 +68,22 @@ fn leads_somewhere(page: &Path, text: &str, link: &str) -> bool {
     if file.is_empty() {
         return headings(text).contains(heading);
     }
-    let target = page.with_file_name(file);
+    let target = match in_repository(file) {
+        Some(file) => root().join(file),
+        None => page.with_file_name(file),
+    };
     let has_heading = || {
         let text = fs::read_to_string(&target).unwrap_or_default();
         headings(&text).contains(heading)
     };
     target.exists() && (heading.is_empty() || has_heading())
+}
+
+/// The path in an absolute link to a file of this repository.
+fn in_repository(link: &str) -> Option<&str> {
+    let path = link.strip_prefix(env!("CARGO_PKG_REPOSITORY"))?;
+    let views = ["/blob/HEAD/", "/raw/HEAD/"];
+    views.iter().find_map(|view| path.strip_prefix(view))
 }
 
 /// As GitHub makes them: in small letters, blanks as hyphens, without other punctuation.
@@ -90,4 +106,7 @@ fn a_dead_link_is_found() {
         .filter(|link| !leads_somewhere(&page, text, link))
         .collect();
     assert_eq!(dead, ["gone.rs", "#nowhere"]);
+    let own = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/HEAD/");
+    assert!(leads_somewhere(&page, text, &format!("{own}README.md")));
+    assert!(!leads_somewhere(&page, text, &format!("{own}gone.md")));
 }

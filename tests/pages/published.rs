@@ -1,0 +1,84 @@
+//! The pages of the published crates. crates.io takes a relative link for one below the crate's own
+//! folder, wherever its page stands in the repository, and leaves a `srcset` as it is: neither leads
+//! anywhere.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{links, root, without_code};
+
+/// Where this repository is seen by others.
+const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
+
+/// Set, this variable has the harness's page written again.
+const BLESS: &str = "README_BLESS";
+
+#[test]
+fn the_harness_has_the_readme_with_links_that_lead_there_from_anywhere() {
+    let page = root().join("harness/README.md");
+    let expected = absolute(&fs::read_to_string(root().join("README.md")).expect("the README"));
+    if env::var_os(BLESS).is_some() {
+        fs::write(&page, &expected).expect("the page is written");
+    }
+    let present = fs::read_to_string(&page).expect("the harness's page");
+    assert!(
+        present == expected,
+        "harness/README.md is the README of before: run this test once with {BLESS}=1"
+    );
+}
+
+#[test]
+fn no_published_page_has_a_relative_link() {
+    let mut relative = Vec::new();
+    for page in published() {
+        let text = fs::read_to_string(&page).expect("a page");
+        let prose = without_code(&text);
+        let links = links(&prose).filter(|link| !link.contains("://") && !link.starts_with('#'));
+        relative.extend(links.map(|link| format!("{}: {link}", page.display())));
+    }
+    assert!(relative.is_empty(), "{}", relative.join("\n"));
+}
+
+/// What crates.io shows of each package that has a page: its `readme`, else its README.md.
+fn published() -> Vec<PathBuf> {
+    let workspace = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace");
+    let (_, members) = workspace.split_once("members = [").expect("members");
+    let (members, _) = members.split_once(']').expect("their end");
+    let folders = members.split('"').skip(1).step_by(2);
+    let pages: Vec<_> = folders
+        .filter_map(|folder| page(&root().join(folder)))
+        .collect();
+    assert!(pages.len() > 4, "only {pages:?} were found");
+    pages
+}
+
+fn page(folder: &Path) -> Option<PathBuf> {
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+    if manifest.contains("publish = false") {
+        return None;
+    }
+    let named = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("readme = \""));
+    let page = folder.join(named.map_or("README.md", |name| name.trim_end_matches('"')));
+    page.exists().then_some(page)
+}
+
+/// `text` with its links to the repository's files made absolute.
+fn absolute(text: &str) -> String {
+    let mut out = text.to_owned();
+    for (opens, view) in [("](", "blob"), ("src=\"", "raw"), ("srcset=\"", "raw")] {
+        let mut parts = out.split(opens);
+        let mut linked = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            linked.push_str(opens);
+            if !part.starts_with("https://") && !part.starts_with('#') {
+                linked.extend([REPOSITORY, "/", view, "/HEAD/"]);
+            }
+            linked.push_str(part);
+        }
+        out = linked;
+    }
+    out
+}
