@@ -10,7 +10,6 @@ mod graph;
 mod large;
 mod operations;
 mod optimizers;
-mod replay;
 mod training;
 
 use gpu_leak_kernels::Device;

@@ -1,4 +1,7 @@
 //! Replayed graphs give the numbers of the same work done step by step, bit for bit.
+//!
+//! One test after the other, in a program of their own: a thread that waits for a whole CUDA context,
+//! as the end of a device does, ends the captures of all others.
 
 use gpu_leak_kernels::memory::{self, Buffer, Policy, Stream, allocated, empty_cache, reserved};
 use gpu_leak_kernels::nn::{Linear, Module};
@@ -8,7 +11,13 @@ use gpu_leak_kernels::{
     manual_seed, no_grad,
 };
 
-use super::devices;
+use serial_test::serial;
+
+/// The embedded device, and the first CUDA device where there is one.
+fn devices() -> Vec<Device> {
+    let embedded = Device::embedded().expect("an embedded device");
+    std::iter::once(embedded).chain(Device::cuda(0)).collect()
+}
 
 const STEPS: u64 = 20;
 
@@ -65,6 +74,7 @@ fn replayed(device: &Device, momentum: f32) -> Result<Vec<u32>> {
 }
 
 #[test]
+#[serial]
 fn replayed_steps_train_as_steps_one_by_one_do() -> Result<()> {
     for device in devices() {
         for momentum in [0.0, 0.9] {
@@ -76,6 +86,7 @@ fn replayed_steps_train_as_steps_one_by_one_do() -> Result<()> {
 }
 
 #[test]
+#[serial]
 fn a_step_between_replays_takes_part() -> Result<()> {
     for device in devices() {
         manual_seed(5);
@@ -134,6 +145,7 @@ fn bits(tensors: &[Tensor]) -> Result<Vec<Vec<u32>>> {
 }
 
 #[test]
+#[serial]
 fn every_operation_of_a_graph_computes_what_it_computes_outside() -> Result<()> {
     for device in devices() {
         manual_seed(9);
@@ -155,6 +167,7 @@ fn every_operation_of_a_graph_computes_what_it_computes_outside() -> Result<()> 
 
 /// Large enough for cuBLAS, and the second operand has to be copied for it.
 #[test]
+#[serial]
 fn large_products_are_recorded_once_the_library_is_awake() -> Result<()> {
     for device in devices() {
         let left = HostTensor::rand([128, 5000])?.to(&device)?;
@@ -169,6 +182,7 @@ fn large_products_are_recorded_once_the_library_is_awake() -> Result<()> {
 }
 
 #[test]
+#[serial]
 fn a_saved_tensor_that_a_replay_has_changed_is_noticed() -> Result<()> {
     for device in devices() {
         let state = Tensor::full([3], 1.0, &device)?;
@@ -186,6 +200,7 @@ fn a_saved_tensor_that_a_replay_has_changed_is_noticed() -> Result<()> {
 
 /// What a graph uses stays, though nobody else holds it; what it has taken stays too.
 #[test]
+#[serial]
 fn a_graph_keeps_what_it_reads_and_what_it_took() -> Result<()> {
     for device in devices() {
         let input = Tensor::full([1000], 3.0, &device)?;
@@ -213,6 +228,7 @@ fn a_graph_keeps_what_it_reads_and_what_it_took() -> Result<()> {
 }
 
 #[test]
+#[serial]
 fn gradients_of_a_captured_step_go_with_zero_grad() -> Result<()> {
     for device in devices() {
         let layer = Linear::new(4, 2, &device)?;
@@ -272,6 +288,7 @@ const REFUSED: &[Refused] = &[
 ];
 
 #[test]
+#[serial]
 fn what_cannot_be_captured_is_refused_and_leaves_nothing() -> Result<()> {
     for device in devices() {
         let input = Tensor::full([3], 1.0, &device)?;
@@ -305,6 +322,7 @@ fn what_cannot_be_captured_is_refused_and_leaves_nothing() -> Result<()> {
 }
 
 #[test]
+#[serial]
 fn memory_for_another_stream_is_refused() -> Result<()> {
     let device = Device::embedded()?;
     let stream = device.as_embedded().expect("it is one").new_stream();
@@ -322,6 +340,7 @@ fn memory_for_another_stream_is_refused() -> Result<()> {
 }
 
 #[test]
+#[serial]
 fn without_a_cache_nothing_is_captured() -> Result<()> {
     let device = Device::embedded_with(EmbeddedConfig {
         policy: Policy::Direct,
@@ -333,6 +352,7 @@ fn without_a_cache_nothing_is_captured() -> Result<()> {
 }
 
 #[test]
+#[serial]
 fn a_closure_that_fails_or_panics_ends_its_capture() -> Result<()> {
     for device in devices() {
         let failed: Result<(Graph, ())> = Graph::capture(&device, || {
@@ -354,6 +374,7 @@ fn a_closure_that_fails_or_panics_ends_its_capture() -> Result<()> {
 }
 
 #[test]
+#[serial]
 fn captures_of_several_threads_do_not_meet() -> Result<()> {
     for device in devices() {
         let input = Tensor::full([1000], 2.0, &device)?;
