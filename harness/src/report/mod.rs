@@ -38,6 +38,7 @@ pub use excerpt::Sources;
 pub use finding::what;
 pub use headline::headline;
 pub use help::help;
+pub use referrer::referrers;
 pub(crate) use libraries::keeps_what_it_takes;
 pub use sink::Sink;
 pub use site::site;
