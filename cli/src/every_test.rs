@@ -17,15 +17,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use gpu_leak_check::__inject::Settings;
-use gpu_leak_check::report::headline;
 use gpu_leak_check::report::json;
 use gpu_leak_check::report::model::{Report, Verdict};
 use gpu_leak_check::report::text::{self, Rendering};
+use gpu_leak_check::report::{Sources, headline};
+use gpu_leak_check::units::quantity;
 
 use crate::arguments::{EveryTest, RUNNER};
 use crate::exec::watching;
 use crate::exit::{Failure, Outcome, print};
-use crate::{passing, progress, verdicts};
+use crate::{passing, progress, verdicts, workspace};
 
 /// How many tests run at once, for the runner.
 const JOBS: &str = "GPU_LEAK_EVERY_TEST";
@@ -69,8 +70,8 @@ pub(crate) fn run(asked: &EveryTest) -> Outcome<u8> {
     };
     let to_run: Vec<_> = tests.difference(&ignored).collect();
     print(&format!(
-        "\nrunning {} tests, each in a process of its own\n",
-        tests.len()
+        "\nrunning {}, each in a process of its own\n",
+        quantity(tests.len() as u64, "test")
     ));
     for test in &ignored {
         print(&format!("test {test} ... ignored\n"));
@@ -275,13 +276,18 @@ fn conclude(ran: &[Ran], ignored: usize) -> u8 {
     if !failed.is_empty() {
         print("\nfailures:\n");
     }
+    // Not this program's, which is older than what cargo has just built.
+    let how = Rendering {
+        sources: Sources::below(workspace::root()),
+        ..Rendering::for_stderr()
+    };
     for ran in &failed {
         print(&format!("\n---- {} ----\n", ran.test));
         if !ran.passed {
             print(&String::from_utf8_lossy(&ran.output));
         }
         if let Some(report) = ran.report.as_ref().filter(|_| ran.leaks()) {
-            print(&text::to_string(report, &Rendering::for_stderr()));
+            print(&text::to_string(report, &how));
         }
     }
     if !failed.is_empty() {

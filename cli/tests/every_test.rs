@@ -4,8 +4,10 @@
 #![expect(unsafe_code, reason = "the planted tests call the driver")]
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
+use std::path::Path;
 use std::process::Command;
+use std::time::SystemTime;
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_tests::fake::Fake;
@@ -55,9 +57,13 @@ fn leaks_under_the_attribute() {
 
 /// The runner on this program, as cargo would call it.
 fn runner(words: &[&str]) -> Told {
+    runner_at(env!("CARGO_BIN_EXE_cargo-gpu-leak").as_ref(), words)
+}
+
+fn runner_at(program: &Path, words: &[&str]) -> Told {
     let folder = tempfile::tempdir().expect("a folder");
     // As cargo calls it: without the word by which cargo is called.
-    let mut runner = clean(Command::new(env!("CARGO_BIN_EXE_cargo-gpu-leak")));
+    let mut runner = clean(Command::new(program));
     told(
         runner
             .envs(Fake::new().env())
@@ -81,6 +87,22 @@ fn a_test_without_the_attribute_fails_by_what_its_process_leaves() {
         told.stdout.contains("0 passed; 1 failed; 0 ignored"),
         "{told:?}"
     );
+    assert!(told.stdout.contains("running 1 test, each"), "{told:?}");
+}
+
+/// The command is installed once, and what it watches is built after every change.
+#[test]
+fn sources_younger_than_the_command_are_not_called_changed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let old = folder.path().join("cargo-gpu-leak");
+    fs::copy(env!("CARGO_BIN_EXE_cargo-gpu-leak"), &old).expect("a copy");
+    let file = File::options().append(true).open(&old).expect("the copy");
+    file.set_modified(SystemTime::UNIX_EPOCH).expect("its time");
+    drop(file);
+    let told = runner_at(&old, &["every_test::leaks_unseen", "--ignored"]);
+    assert_eq!(told.code, Some(101), "{told:?}");
+    assert!(told.stdout.contains("taken here"), "{told:?}");
+    assert!(!told.stdout.contains("changed after"), "{told:?}");
 }
 
 #[test]
