@@ -1,7 +1,7 @@
 //! `cargo gpu-leak allow`: entries of the configuration file for what a run has left.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 
 use gpu_leak_check::report::model::Verdict;
 use gpu_leak_check::report::{escape, what};
@@ -13,7 +13,7 @@ use crate::exit::{Exit, Failure, Outcome, print, say};
 use crate::overview::{Group, Overview};
 use crate::report::{CONFIG, chosen_or_newest, configuration};
 use crate::run::Run;
-use crate::workspace::Workspace;
+use crate::workspace;
 
 /// The reason to be filled in.
 const REASON: &str = "…";
@@ -53,10 +53,7 @@ fn can_be_allowed(group: &Group<'_>) -> bool {
 
 /// Appends entries to the workspace's file; there may be none yet.
 fn append(groups: &[&Group<'_>]) -> Outcome<()> {
-    let path = match configuration()? {
-        Some((path, _)) => path,
-        None => Workspace::here()?.root().join(CONFIG),
-    };
+    let path = configuration().map_or_else(|| workspace::root().join(CONFIG), |(path, _)| path);
     let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
     let text = if path.exists() {
         fs::read_to_string(&path).map_err(|why| wrong(why.to_string()))?
@@ -66,19 +63,35 @@ fn append(groups: &[&Group<'_>]) -> Outcome<()> {
     let mut document: DocumentMut = text.parse().map_err(|why| wrong(format!("{why}")))?;
     let added = add(&mut document, groups).map_err(&wrong)?;
     if added > 0 {
-        replace(&path, &document.to_string()).map_err(|why| wrong(why.to_string()))?;
+        let written = document.to_string();
+        // The empty line in front of an entry parts it from what stands there already.
+        let written = if text.is_empty() {
+            written.trim_start()
+        } else {
+            &written
+        };
+        replace(&path, written).map_err(|why| wrong(why.to_string()))?;
     }
-    say(format_args!(
-        "{}: {} added, {} there before; fill in their reasons",
-        path.display(),
-        quantity(added as u64, "entry"),
-        groups.len() - added
-    ));
+    say(appended(&path, added, groups.len() - added));
     Ok(())
 }
 
+fn appended(path: &Path, added: usize, before: usize) -> String {
+    let path = path.display();
+    match (added, before) {
+        (0, 0) => format!(
+            "{path}: nothing to add, for nothing in that run fails that an entry could allow"
+        ),
+        (0, before) => format!("{path}: nothing to add, {before} there before"),
+        (added, before) => format!(
+            "{path}: {} added, {before} there before; fill in their reasons",
+            quantity(added as u64, "entry")
+        ),
+    }
+}
+
 /// Writes beside the file and renames: whatever happens, one of both is whole.
-fn replace(path: &PathBuf, text: &str) -> std::io::Result<()> {
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let beside = path.with_extension("toml.new");
     fs::write(&beside, text)?;
     fs::rename(beside, path)

@@ -42,13 +42,19 @@ pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     if !chosen.is_empty() {
         return Ok(chosen.to_vec());
     }
-    let runs = Workspace::here()?.runs();
+    let runs = workspace::runs()?;
     let newest = run::newest_first(&runs).into_iter().next();
     newest.map(|folder| vec![folder]).ok_or_else(|| {
-        Failure::unmeasured(format!(
-            "there is no run in {}: run checked tests first, such as `cargo gpu-leak test`",
-            runs.display()
-        ))
+        let runs = runs.display();
+        match Workspace::here() {
+            Ok(_) => Failure::unmeasured(format!(
+                "there is no run in {runs}: run checked tests first, such as `cargo gpu-leak test`"
+            )),
+            Err(failure) => Failure::usage(format!(
+                "there is no run in {runs}, so name the folder of one; {}",
+                failure.what
+            )),
+        }
     })
 }
 
@@ -64,7 +70,7 @@ pub(crate) fn write(
             Some(_) => render::WIDTH,
             None => render::width_of_stdout(),
         },
-        root: workspace::sources(),
+        root: workspace::root(),
     };
     let is_bytes = format == Format::Snapshot;
     if is_bytes && out.is_none() && io::stdout().is_terminal() {
@@ -176,7 +182,7 @@ fn new(
 fn run_before(folders: &[PathBuf]) -> Outcome<PathBuf> {
     let absolute = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let these: Vec<_> = folders.iter().map(absolute).collect();
-    let runs = run::newest_first(&Workspace::here()?.runs());
+    let runs = run::newest_first(&workspace::runs()?);
     let mut others = runs
         .into_iter()
         .filter(|run| !these.contains(&absolute(run)));
@@ -202,7 +208,7 @@ fn warned(run: &Run) -> Vec<String> {
 /// The entries of the configuration file that no finding of the run is allowed by. Nobody knows of a
 /// run that has not seen everything.
 fn unused(run: &Run, overview: &Overview<'_>) -> Outcome<Vec<String>> {
-    let Some((path, shown)) = configuration()? else {
+    let Some((path, shown)) = configuration() else {
         return Err(Failure::usage(format!(
             "there is no {CONFIG} from here up to the workspace, so nothing in it can be unused"
         )));
@@ -228,28 +234,27 @@ fn unused(run: &Run, overview: &Overview<'_>) -> Outcome<Vec<String>> {
 }
 
 /// The configuration file that checks started here would use, and how reports show it.
-pub(crate) fn configuration() -> Outcome<Option<(PathBuf, String)>> {
-    let workspace = Workspace::here()?;
-    let root = workspace.root();
+pub(crate) fn configuration() -> Option<(PathBuf, String)> {
+    let root = workspace::root();
     let chosen = env::var_os("GPU_LEAK_CHECK_CONFIG").filter(|value| !value.is_empty());
-    let here = env::current_dir().unwrap_or_else(|_| root.to_owned());
+    let here = env::current_dir().unwrap_or_else(|_| root.clone());
     let found = match chosen {
         Some(chosen) => Some(root.join(chosen)),
         None => {
             let inside = here
                 .ancestors()
-                .take_while(|folder| folder.starts_with(root));
+                .take_while(|folder| folder.starts_with(&root));
             inside
                 .map(|folder| folder.join(CONFIG))
                 .find(|path| path.is_file())
         }
     };
-    Ok(found.map(|path| {
+    found.map(|path| {
         let shown = path
-            .strip_prefix(root)
+            .strip_prefix(&root)
             .unwrap_or(&path)
             .display()
             .to_string();
         (path, shown)
-    }))
+    })
 }

@@ -1,7 +1,7 @@
 //! The cargo workspace that the command is called in.
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde::Deserialize;
@@ -25,20 +25,13 @@ impl Workspace {
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr);
             let why = why.trim().trim_start_matches("error: ");
-            return Err(Failure::usage(format!(
-                "this is no cargo workspace, so name the folder of a run: {why}"
-            )));
+            return Err(Failure::usage(format!("this is no cargo workspace: {why}")));
         }
         serde_json::from_slice(&output.stdout).map_err(|why| {
             Failure::usage(format!(
                 "cargo metadata says what nobody understands: {why}"
             ))
         })
-    }
-
-    /// Its folder.
-    pub(crate) fn root(&self) -> &Path {
-        &self.workspace_root
     }
 
     /// Where the checks of this workspace leave one folder a run.
@@ -55,8 +48,19 @@ pub(crate) fn cargo() -> PathBuf {
     env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
 }
 
-/// Where paths in reports begin: the workspace, where there is one.
-pub(crate) fn sources() -> PathBuf {
+/// Where paths in reports and the configuration file begin: the workspace, where there is one.
+pub(crate) fn root() -> PathBuf {
     let root = Workspace::here().map(|workspace| workspace.workspace_root);
     root.or_else(|_| env::current_dir()).unwrap_or_default()
+}
+
+/// Where the runs started here are: in the workspace, where there is one.
+pub(crate) fn runs() -> Outcome<PathBuf> {
+    if let Ok(workspace) = Workspace::here() {
+        return Ok(workspace.runs());
+    }
+    let here = env::current_dir()
+        .map_err(|why| Failure::usage(format!("the working folder is gone: {why}")))?;
+    let chosen = env::var_os("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty());
+    Ok(here.join(chosen.unwrap_or_else(|| "gpu-leak-check".into())))
 }
