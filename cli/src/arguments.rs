@@ -70,7 +70,7 @@ or not measured.
 
 Examples:
   cargo gpu-leak test -p optim -- --nocapture
-  cargo gpu-leak nextest --report junit=leaks.xml --report markdown=leaks.md run --profile ci
+  cargo gpu-leak nextest --report junit=leaks.xml --report markdown=leaks.md run --no-fail-fast
   cargo gpu-leak test --require-measured --release
   cargo gpu-leak test --no-fail-fast     otherwise cargo stops at the first program that fails";
 

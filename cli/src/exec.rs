@@ -61,7 +61,9 @@ pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {
     let overview = Overview::of(&run);
     say("");
     report::write(Format::Text, None, &run, &overview)?;
-    for note in run.reports().flat_map(|report| &report.notes) {
+    let mut told = BTreeSet::new();
+    let notes = run.reports().flat_map(|report| &report.notes);
+    for note in notes.filter(|note| told.insert(*note)) {
         say(format_args!("note: {}", escape::sentence(note)));
     }
     for help in advice(&run) {
