@@ -1,6 +1,6 @@
 # The project's tasks. `make ci` is what continuous integration runs.
 
-.PHONY: help lessons test lint doc orders soak fuzz asan miri features clients bench bundle ci
+.PHONY: help lessons test lint doc orders soak fuzz asan tsan miri features clients bench bundle ci
 help:          ## lists the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 lessons:       ## the examples that are tests: reports, and what leads to them
@@ -22,9 +22,10 @@ fuzz:          ## each fuzz target for FUZZ_SECONDS; needs nightly and cargo-fuz
 			-max_total_time=$(or $(FUZZ_SECONDS),150) -detect_leaks=0 -timeout=20 || exit 1; done
 asan:          ## the suite on the stand-ins under an address sanitizer; needs nightly
 	scripts/asan
-miri:          ## decoding and the ledger under Miri; needs nightly with its component
-	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" cargo +nightly miri test -p gpu-leak-check --lib -- \
-		capture::cupti::decode capture::cupti::array ledger::apply::tests --skip while_a_record_is_released
+tsan:          ## the ledger, the gate, the soak and the races under a thread sanitizer; needs nightly with rust-src
+	scripts/tsan
+miri:          ## what can run under Miri; needs nightly with its component
+	scripts/miri
 bench:         ## what the harness costs; needs a GPU
 	cargo bench -p gpu-leak-tests --bench '*'
 features:      ## that checks change nothing of the CUDA layer below candle and burn; builds nothing

@@ -48,9 +48,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let shown = replayed(SHOWN)?;
     let report = shown.first().ok_or("the recording has no check")?;
     let told = as_told(report, &root.join(SOURCES));
-    for (theme, term) in [("light", light()), ("dark", dark())] {
-        let file = out.join(format!("report-{theme}.svg"));
-        fs::write(file, term.render_svg(&told))?;
+    for (name, theme) in [("light", LIGHT), ("dark", DARK)] {
+        let file = out.join(format!("report-{name}.svg"));
+        fs::write(file, theme.terminal().render_svg(&told))?;
     }
 
     let mut reports = shown;
@@ -61,31 +61,59 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A terminal in the colours of the HTML report.
-fn light() -> Term {
-    let mut palette = VGA;
-    palette.0[AnsiColor::Red as usize] = RgbColor(0xb3, 0x26, 0x1e);
-    palette.0[AnsiColor::Green as usize] = RgbColor(0x1b, 0x6e, 0x3c);
-    palette.0[AnsiColor::Yellow as usize] = RgbColor(0x7a, 0x52, 0x00);
-    palette.0[AnsiColor::Blue as usize] = RgbColor(0x0b, 0x5c, 0xad);
-    palette.0[AnsiColor::Cyan as usize] = RgbColor(0x0f, 0x76, 0x6e);
-    Term::new()
-        .palette(palette)
-        .fg_color(RgbColor(0x1c, 0x20, 0x24).into())
-        .bg_color(RgbColor(0xf5, 0xf7, 0xf9).into())
+/// The colours of a theme of the HTML report, each as `0xRRGGBB`.
+struct Theme {
+    red: u32,
+    green: u32,
+    yellow: u32,
+    blue: u32,
+    cyan: u32,
+    text: u32,
+    ground: u32,
 }
 
-fn dark() -> Term {
-    let mut palette = VGA;
-    palette.0[AnsiColor::Red as usize] = RgbColor(0xff, 0x8a, 0x80);
-    palette.0[AnsiColor::Green as usize] = RgbColor(0x6f, 0xd3, 0x97);
-    palette.0[AnsiColor::Yellow as usize] = RgbColor(0xf0, 0xc0, 0x60);
-    palette.0[AnsiColor::Blue as usize] = RgbColor(0x8a, 0xb8, 0xf0);
-    palette.0[AnsiColor::Cyan as usize] = RgbColor(0x5f, 0xd6, 0xc8);
-    Term::new()
-        .palette(palette)
-        .fg_color(RgbColor(0xe4, 0xe8, 0xec).into())
-        .bg_color(RgbColor(0x14, 0x17, 0x1a).into())
+const LIGHT: Theme = Theme {
+    red: 0xb3_26_1e,
+    green: 0x1b_6e_3c,
+    yellow: 0x7a_52_00,
+    blue: 0x0b_5c_ad,
+    cyan: 0x0f_76_6e,
+    text: 0x1c_20_24,
+    ground: 0xf5_f7_f9,
+};
+
+const DARK: Theme = Theme {
+    red: 0xff_8a_80,
+    green: 0x6f_d3_97,
+    yellow: 0xf0_c0_60,
+    blue: 0x8a_b8_f0,
+    cyan: 0x5f_d6_c8,
+    text: 0xe4_e8_ec,
+    ground: 0x14_17_1a,
+};
+
+impl Theme {
+    /// A terminal in these colours.
+    fn terminal(&self) -> Term {
+        let colour = |rgb: u32| {
+            let [_, red, green, blue] = rgb.to_be_bytes();
+            RgbColor(red, green, blue)
+        };
+        let mut palette = VGA;
+        for (of, rgb) in [
+            (AnsiColor::Red, self.red),
+            (AnsiColor::Green, self.green),
+            (AnsiColor::Yellow, self.yellow),
+            (AnsiColor::Blue, self.blue),
+            (AnsiColor::Cyan, self.cyan),
+        ] {
+            palette.0[of as usize] = colour(rgb);
+        }
+        Term::new()
+            .palette(palette)
+            .fg_color(colour(self.text).into())
+            .bg_color(colour(self.ground).into())
+    }
 }
 
 /// The report with its first finding alone, and how many others there are: the picture is the first

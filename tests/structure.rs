@@ -1,7 +1,9 @@
-//! ARCHITECTURE.md is true: every floor of the harness stands in its table and imports only from
-//! below, every package is named, and every path leads somewhere.
+//! ARCHITECTURE.md is true: every floor of the harness, of a check and of the command stands in its
+//! table and imports only from below, every package is named, and every path leads somewhere.
+//! And every file is a part of some program, for a test in one that is not would never run; and
+//! every option of the attribute is told where users look for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -16,10 +18,36 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).expect(path)
 }
 
-/// Each module of the harness and its floor, the surface first.
-fn floors() -> BTreeMap<String, usize> {
+/// A folder whose modules stand on floors.
+struct House {
+    /// The chapter of ARCHITECTURE.md that has its table.
+    chapter: &'static str,
+    folder: &'static str,
+    /// What a path of its modules begins with, from anywhere and from those modules themselves.
+    prefixes: [&'static str; 2],
+}
+
+const HARNESS: House = House {
+    chapter: "## Inside the harness",
+    folder: "harness/src",
+    prefixes: ["crate::", "crate::"],
+};
+const CHECK: House = House {
+    chapter: "## Inside a check",
+    folder: "harness/src/check",
+    prefixes: ["crate::check::", "super::"],
+};
+
+const COMMAND: House = House {
+    chapter: "## Inside the command",
+    folder: "cli/src",
+    prefixes: ["crate::", "crate::"],
+};
+
+/// Each module of `house` and its floor, the surface first.
+fn floors(house: &House) -> BTreeMap<String, usize> {
     let page = read("ARCHITECTURE.md");
-    let (_, page) = page.split_once("## Inside the harness").expect("a chapter");
+    let (_, page) = page.split_once(house.chapter).expect("a chapter");
     let (_, table) = page.split_once("```text\n").expect("a table");
     let (table, _) = table.split_once("```").expect("its end");
     let names = table.lines().zip(0..).flat_map(|(line, floor)| {
@@ -36,11 +64,52 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     let paths = entries.map(|entry| entry.path());
     paths
         .flat_map(|path| match path.extension() {
-            None => files(&path),
+            _ if path.ends_with("target") || path.ends_with(".git") => Vec::new(),
+            _ if path.is_dir() => files(&path),
             Some(extension) if extension == "rs" => vec![path],
-            Some(_) => Vec::new(),
+            _ => Vec::new(),
         })
         .collect()
+}
+
+/// The files that `path` has compiled with it, wherever they may lie.
+fn compiled_with(path: &Path) -> Vec<PathBuf> {
+    let text = fs::read_to_string(path).expect("a file");
+    let folder = path.parent().expect("a folder");
+    let named = text.lines().filter_map(|line| {
+        let declared = line.trim().strip_suffix(';')?;
+        let (before, name) = declared.rsplit_once("mod ").unwrap_or(("//", ""));
+        (before.is_empty() || before.starts_with("pub")).then_some(name)
+    });
+    let inside = path.with_extension("");
+    let named = named.flat_map(|name| {
+        let face = Path::new(name).join("mod.rs");
+        [folder, &inside].map(|base| [base.join(name).with_extension("rs"), base.join(&face)])
+    });
+    let pointed_at = text.split("path = \"").skip(1);
+    let pointed_at = pointed_at.map(|after| folder.join(after.split('"').next().unwrap_or(after)));
+    named.flatten().chain(pointed_at).collect()
+}
+
+/// Whether cargo takes a file for the beginning of a program or library.
+fn is_a_target(path: &Path) -> bool {
+    let folder = path.parent().expect("a folder");
+    let stem = path.file_stem().and_then(|stem| stem.to_str());
+    let is_found_by_cargo = ["tests", "benches"]
+        .iter()
+        .any(|name| folder.ends_with(name))
+        && folder.with_file_name("Cargo.toml").is_file()
+        && !folder.join("Cargo.toml").is_file();
+    let is_listed = || {
+        let manifest = folder.ancestors().map(|above| above.join("Cargo.toml"));
+        let manifest = manifest.into_iter().find(|path| path.is_file());
+        let manifest = manifest.expect("a package");
+        let inside = path.strip_prefix(manifest.parent().expect("a folder"));
+        let inside = inside.expect("below it").display().to_string();
+        let manifest = fs::read_to_string(manifest).expect("a file");
+        manifest.contains(&format!("path = \"{inside}\""))
+    };
+    matches!(stem, Some("lib" | "main" | "build")) || is_found_by_cargo || is_listed()
 }
 
 /// Whether a file is compiled into the library: tests and fuzz targets may look anywhere.
@@ -59,14 +128,14 @@ fn code(text: &str) -> String {
     code.join("\n")
 }
 
-/// The modules of the crate that `code` names, with those of `use crate::{one, other}`.
-fn named(code: &str) -> Vec<String> {
+/// The modules that `code` names behind `prefix`, with those of `use crate::{one, other}`.
+fn named(code: &str, prefix: &str) -> Vec<String> {
     let identifier = |text: &str| -> String {
         let is_of_name = |letter: &char| letter.is_alphanumeric() || *letter == '_';
         text.trim_start().chars().take_while(is_of_name).collect()
     };
     let mut names = Vec::new();
-    for after in code.split("crate::").skip(1) {
+    for after in code.split(prefix).skip(1) {
         match after.strip_prefix('{') {
             None => names.push(identifier(after)),
             Some(list) => {
@@ -78,39 +147,79 @@ fn named(code: &str) -> Vec<String> {
     names
 }
 
-#[test]
-fn each_floor_of_the_harness_imports_only_from_below() {
-    let floors = floors();
-    let sources = root().join("harness/src");
+/// What in `house` has no floor, or imports from its own one or from above.
+fn wrong(house: &House) -> Vec<String> {
+    let floors = floors(house);
+    let sources = root().join(house.folder);
     let mut wrong = Vec::new();
     for path in files(&sources) {
         let inside = path.strip_prefix(&sources).expect("below it");
         let module = inside.iter().next().expect("a name");
         let module = Path::new(module).file_stem().expect("a name");
         let module = module.to_str().expect("text");
+        let is_the_face = inside == Path::new("mod.rs");
+        if is_the_face || !is_product(inside) {
+            continue;
+        }
         let Some(floor) = floors.get(module) else {
             wrong.push(format!("{module} has no floor"));
             continue;
         };
-        if !is_product(inside) {
-            continue;
-        }
-        for name in named(&code(&fs::read_to_string(&path).expect("a file"))) {
+        let is_module = inside.iter().count() == 1 || inside.ends_with(format!("{module}/mod.rs"));
+        let prefix = house.prefixes[usize::from(is_module)];
+        for name in named(&code(&fs::read_to_string(&path).expect("a file")), prefix) {
             if name != module && floors.get(&name).is_some_and(|other| other <= floor) {
                 wrong.push(format!("{} imports {name}", inside.display()));
             }
         }
     }
+    wrong
+}
+
+#[test]
+fn each_floor_of_the_harness_imports_only_from_below() {
+    let wrong = wrong(&HARNESS);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_floor_of_a_check_imports_only_from_below() {
+    let wrong = wrong(&CHECK);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_floor_of_the_command_imports_only_from_below() {
+    let wrong = wrong(&COMMAND);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
 fn every_floor_is_there() {
-    for name in floors().keys() {
-        let sources = root().join("harness/src");
-        let is_there = sources.join(name).is_dir() || sources.join(format!("{name}.rs")).is_file();
-        assert!(is_there, "{name} is on no floor any more");
+    for house in [HARNESS, CHECK, COMMAND] {
+        let sources = root().join(house.folder);
+        for name in floors(&house).keys() {
+            let module = sources.join(name);
+            let is_there = module.is_dir() || module.with_extension("rs").is_file();
+            assert!(is_there, "{name} is on no floor any more");
+        }
     }
+}
+
+#[test]
+fn every_file_is_compiled() {
+    let root = root().canonicalize().expect("the workspace");
+    let all = files(&root);
+    let known = all.iter().flat_map(|path| compiled_with(path));
+    let known: BTreeSet<_> = known.filter_map(|path| path.canonicalize().ok()).collect();
+    // The compiler is shown these by themselves, and a report quotes those.
+    let apart = ["tests/ui", "tests/output/fixtures"].map(|folder| root.join(folder));
+    let is_apart = |path: &Path| apart.iter().any(|folder| path.starts_with(folder));
+    let orphans: Vec<_> = all
+        .iter()
+        .filter(|path| !known.contains(*path) && !is_a_target(path) && !is_apart(path))
+        .collect();
+    assert!(orphans.is_empty(), "{orphans:#?}");
 }
 
 #[test]
@@ -136,5 +245,27 @@ fn every_package_is_named() {
         let folder = member.strip_prefix("tests/fake-driver/");
         let folder = folder.map_or(member, |_| "tests/fake-driver");
         assert!(page.contains(&format!("| `{folder}/` |")), "{member}");
+    }
+}
+
+#[test]
+fn every_option_is_documented() {
+    let table = read("macros/src/args.rs");
+    let options = table.split("name: \"").skip(1);
+    let mut options: Vec<_> = options
+        .filter_map(|after| after.split('"').next())
+        .collect();
+    options.extend(["allow", "crate"]);
+    assert!(options.len() > 10, "{options:?}");
+    let (attribute, page) = (read("harness/src/lib.rs"), read("docs/configuration.md"));
+    for option in options {
+        let row = attribute.lines().filter(|line| line.starts_with("/// | ["));
+        let is_told = row
+            .into_iter()
+            .any(|row| row.contains(&format!("`{option}`")));
+        assert!(is_told, "harness/src/lib.rs has no row of `{option}`");
+        let cells = ["`", " =", "("].map(|next| format!("| `{option}{next}"));
+        let is_told = cells.iter().any(|cell| page.contains(cell));
+        assert!(is_told, "docs/configuration.md has no row of `{option}`");
     }
 }

@@ -9,11 +9,13 @@ use gpu_leak_check::units::quantity;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::arguments::Allow;
-use crate::exit::{Exit, Failure, Outcome, print, say};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::names;
+use crate::output::{print, say};
 use crate::overview::{Group, Overview};
-use crate::report::{CONFIG, chosen_or_newest, configuration};
+use crate::report::chosen_or_newest;
 use crate::run::Run;
-use crate::workspace;
+use crate::workspace::{self, CONFIG};
 
 /// The reason to be filled in.
 const REASON: &str = "…";
@@ -53,7 +55,8 @@ fn can_be_allowed(group: &Group<'_>) -> bool {
 
 /// Appends entries to the workspace's file; there may be none yet.
 fn append(groups: &[&Group<'_>]) -> Outcome<()> {
-    let path = configuration().map_or_else(|| workspace::root().join(CONFIG), |(path, _)| path);
+    let path =
+        workspace::configuration().map_or_else(|| workspace::root().join(CONFIG), |(path, _)| path);
     let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
     let text = if path.exists() {
         fs::read_to_string(&path).map_err(|why| wrong(why.to_string()))?
@@ -145,7 +148,7 @@ fn comment(group: &Group<'_>) -> String {
                 .user_frame()
                 .map_or_else(String::new, |frame| frame.shown())
         ),
-        format!("in {}", crate::render::names(&group.tests, NAMED)),
+        format!("in {}", names::some_of(&group.tests, NAMED)),
     ];
     let lines = lines.map(|line| format!("# {}\n", escape::sentence(&line)));
     format!("\n{}", lines.concat())

@@ -7,11 +7,12 @@ use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::{count_change, size_change};
 
 use crate::arguments::Diff;
-use crate::exit::{Exit, Outcome, print, say};
+use crate::exit::{Exit, Outcome};
+use crate::output::{print, say};
 use crate::overview::{Group, Overview};
 use crate::render::{width_of_stdout, wrapped};
 use crate::run::Run;
-use crate::verdicts;
+use crate::{names, verdicts};
 
 /// What became of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,7 +126,7 @@ fn line(group: &Group<'_>) -> String {
         finding.verdict.name(),
         what(finding),
         finding.site.location(),
-        crate::render::names(&group.tests, 3)
+        names::some_of(&group.tests, 3)
     )
 }
 

@@ -6,9 +6,10 @@ use gpu_leak_check::__command::{Machine, allow_entries, machine, variables};
 use gpu_leak_check::report::escape;
 use gpu_leak_check::units::quantity;
 
-use crate::exit::{Exit, Outcome, print};
+use crate::exit::{Exit, Outcome};
+use crate::output::print;
 use crate::render::{width_of_stdout, wrapped};
-use crate::report::configuration;
+use crate::workspace::configuration;
 
 /// Variables that change what is seen.
 const VARIABLES: [&str; 9] = [

@@ -25,8 +25,9 @@ use gpu_leak_check::units::quantity;
 
 use crate::arguments::{EveryTest, RUNNER};
 use crate::exec::watching;
-use crate::exit::{Failure, Outcome, print};
-use crate::{passing, progress, verdicts, workspace};
+use crate::exit::{Failure, Outcome, code_of};
+use crate::output::print;
+use crate::{progress, verdicts, workspace};
 
 /// How many tests run at once, for the runner.
 const JOBS: &str = "GPU_LEAK_EVERY_TEST";
@@ -137,7 +138,7 @@ impl<'a> Program<'a> {
     fn as_it_is(&self) -> Outcome<u8> {
         let status = Command::new(self.path).args(self.arguments).status();
         let status = status.map_err(|why| self.not_started(&why))?;
-        Ok(passing::code(status))
+        Ok(code_of(status))
     }
 
     fn not_started(&self, why: &io::Error) -> Failure {

@@ -13,15 +13,18 @@ use gpu_leak_check::__command::{allow_entries, variables};
 use gpu_leak_check::__inject::{Settings, VARIABLE};
 use gpu_leak_check::report::model::{Report, Verdict};
 use gpu_leak_check::report::{escape, help};
-use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
+use self::started::Started;
 use crate::arguments::{AskingSignal, Exec, Format};
-use crate::exit::{Exit, Failure, Outcome, say};
+use crate::exit::{Exit, Failure, Outcome, code_of};
+use crate::output::say;
 use crate::overview::Overview;
 use crate::run::Run;
-use crate::{library, passing, progress, report, workspace};
+use crate::{library, progress, report, workspace};
+
+mod started;
 
 /// By which the driver is told what to load into a program.
 const INJECTION: &str = "CUDA_INJECTION64_PATH";
@@ -30,7 +33,7 @@ const INJECTION: &str = "CUDA_INJECTION64_PATH";
 pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {
     refuse_wrong_settings()?;
     let runs = workspace::runs()?;
-    let name = passing::fresh_name("exec");
+    let name = workspace::fresh_run("exec");
     let settings = Settings {
         again: Some(again(asked)),
         every_ms: asked
@@ -43,7 +46,7 @@ pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {
     let progress = progress::Program::watch(runs.join(&name), asked.every.is_some());
     let status = watched(&asked.program, &settings, &runs, &name)?;
     drop(progress);
-    let programs = passing::code(status);
+    let programs = code_of(status);
 
     let folder = runs.join(&name);
     if !folder.is_dir() {
@@ -80,7 +83,7 @@ pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {
 
 /// A wrong file or variable is told before the program runs: what it allows may be what matters.
 fn refuse_wrong_settings() -> Outcome<()> {
-    if let Some((path, shown)) = report::configuration() {
+    if let Some((path, shown)) = workspace::configuration() {
         allow_entries(&path, &shown).map_err(Failure::usage)?;
     }
     variables().map_err(Failure::usage)
@@ -97,20 +100,21 @@ pub(crate) fn watched(
     // Before the program is there to be missed.
     let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])
         .map_err(|why| Failure::usage(format!("signals cannot be heard: {why}")))?;
-    let mut child = command
+    let child = command
         .spawn()
         .map_err(|why| Failure::usage(not_started(&program[0], &why)))?;
-    let number = child.id();
+    let started = Started::new(&child);
+    let recipient = started.clone();
     thread::spawn(move || {
         for signal in &mut signals {
             // A terminal sends these to the program as well.
             if !matches!(signal, SIGINT | SIGQUIT) {
-                hand_on(number, signal);
+                recipient.hand_on(signal);
             }
         }
     });
-    child
-        .wait()
+    started
+        .wait(child)
         .map_err(|why| Failure::usage(format!("the program cannot be waited for: {why}")))
 }
 
@@ -137,20 +141,6 @@ pub(crate) fn watching(
         .env("GPU_LEAK_CHECK_RUN", run)
         .env("GPU_LEAK_CHECK_OUTPUT", runs);
     Ok(command)
-}
-
-fn hand_on(process: u32, signal: i32) {
-    let pid = i32::try_from(process).ok().and_then(Pid::from_raw);
-    let signal = match signal {
-        SIGTERM => Signal::TERM,
-        SIGHUP => Signal::HUP,
-        SIGUSR1 => Signal::USR1,
-        _ => Signal::USR2,
-    };
-    if let Some(pid) = pid {
-        // Err: it has ended.
-        let _ = kill_process(pid, signal);
-    }
 }
 
 fn signal(asked: AskingSignal) -> Option<i32> {
@@ -222,7 +212,7 @@ fn weigh(run: &Run, overview: &Overview<'_>, for_findings: u8) -> u8 {
     };
     if judged.any(is_failing) {
         for_findings
-    } else if !overview.aborted.is_empty() || report::is_blind(overview) {
+    } else if !overview.aborted.is_empty() || overview.is_blind() {
         Exit::Unmeasured.code()
     } else {
         Exit::Clean.code()

@@ -1,10 +1,8 @@
 //! How the command ends.
 
-use std::fmt::Display;
-use std::io::{self, Write};
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 
-use gpu_leak_check::report::escape;
+use crate::output::say;
 
 /// The command's exit codes; part of its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +32,16 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         exit.code().into()
     }
+}
+
+/// The exit code of a program that was called; that of a shell for a signal.
+pub(crate) fn code_of(status: ExitStatus) -> u8 {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
+        return u8::try_from(128 + signal).unwrap_or(u8::MAX);
+    }
+    let code = status.code().unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
 }
 
 /// What a step came to, or why the command ends.
@@ -66,28 +74,4 @@ impl Failure {
         say(format_args!("error: {}", self.what));
         self.exit.into()
     }
-}
-
-/// Lines on the standard error. They may name files and tests: what a terminal would act on is
-/// spelled out, and what GitHub's log would take for a command is set off.
-pub(crate) fn say(lines: impl Display) {
-    for line in lines.to_string().split('\n') {
-        let start = line.trim_start();
-        let is_command = start.starts_with("::") || start.starts_with("##[");
-        let mark = if is_command { "| " } else { "" };
-        // Err: nobody listens.
-        let _ = writeln!(io::stderr(), "{mark}{}", escape::sentence(line));
-    }
-}
-
-/// Writes to the standard output.
-pub(crate) fn print(text: &str) {
-    print_bytes(text.as_bytes());
-}
-
-/// As [`print()`], of what need not be text. A reader that has enough, as `head` has, is no mistake.
-pub(crate) fn print_bytes(bytes: &[u8]) {
-    let mut out = io::stdout().lock();
-    // Err: nobody listens.
-    let _ = out.write_all(bytes).and_then(|()| out.flush());
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use crate::arguments::Explain;
-use crate::exit::{Exit, Failure, Outcome, print};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output::print;
 use crate::render::{width_of_stdout, wrapped};
 
 /// A word of reports.

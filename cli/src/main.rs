@@ -6,6 +6,7 @@
 mod allow;
 mod arguments;
 mod attempts;
+mod deny;
 mod diff;
 mod doctor;
 mod every_test;
@@ -15,6 +16,8 @@ mod explain;
 #[cfg(test)]
 mod fuzz;
 mod library;
+mod names;
+mod output;
 mod overview;
 mod passing;
 mod progress;
@@ -61,7 +64,7 @@ fn obey(command: Command) -> Outcome<u8> {
             let mut script = Vec::new();
             let mut command = Arguments::command();
             clap_complete::generate(asked.shell, &mut command, "cargo-gpu-leak", &mut script);
-            exit::print(&String::from_utf8_lossy(&script));
+            output::print(&String::from_utf8_lossy(&script));
             Exit::Clean
         }
     };

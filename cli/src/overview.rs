@@ -6,6 +6,7 @@ use gpu_leak_check::report::Summary;
 use gpu_leak_check::report::model::{Figure, Finding, Outcome, Report, Verdict};
 
 use crate::attempts;
+use crate::exit::Exit;
 use crate::run::Run;
 use crate::verdicts;
 
@@ -90,6 +91,27 @@ impl<'run> Overview<'run> {
                 .groups
                 .iter()
                 .any(|group| group.outcome == Outcome::Fail)
+    }
+
+    /// Whether anything was not seen.
+    pub(crate) fn is_blind(&self) -> bool {
+        self.finished == 0 || !self.problems.is_empty() || !self.unmeasured.is_empty()
+    }
+
+    /// How it ends the command.
+    pub(crate) fn judge(&self, denied: bool, require_measured: bool) -> Exit {
+        if self.has_findings() || denied {
+            return Exit::Findings;
+        }
+        let unread = self.finished == 0 || !self.problems.is_empty();
+        let failed_blind = self
+            .unmeasured
+            .iter()
+            .any(|report| verdicts::outcome(report) == Outcome::Fail);
+        if unread || failed_blind || (require_measured && self.is_blind()) {
+            return Exit::Unmeasured;
+        }
+        Exit::Clean
     }
 }
 

@@ -1,11 +1,12 @@
 //! `cargo gpu-leak test` and its like: cargo runs, and its checks are summed up.
 
-use std::process::{self, Command, ExitStatus};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::process::Command;
 
 use crate::arguments::{Format, Passing};
+use crate::deny::denied;
 use crate::every_test;
-use crate::exit::{Exit, Failure, Outcome, say};
+use crate::exit::{Exit, Failure, Outcome, code_of};
+use crate::output::say;
 use crate::overview::Overview;
 use crate::report;
 use crate::run::Run;
@@ -21,7 +22,7 @@ pub(crate) fn pass(name: &str, asked: &Passing) -> Outcome<u8> {
 /// As [`pass`]; with a number, so many tests at once run each in a process of its own.
 pub(crate) fn pass_through(name: &str, asked: &Passing, jobs: Option<usize>) -> Outcome<u8> {
     let runs = Workspace::here()?.runs();
-    let run = fresh_name(name);
+    let run = workspace::fresh_run(name);
     let folder = runs.join(&run);
     let mut cargo = Command::new(workspace::cargo());
     cargo.arg(name);
@@ -35,7 +36,7 @@ pub(crate) fn pass_through(name: &str, asked: &Passing, jobs: Option<usize>) -> 
         .env("GPU_LEAK_CHECK_OUTPUT", &runs)
         .status()
         .map_err(|why| Failure::usage(format!("cargo does not run: {why}")))?;
-    let cargos = code(status);
+    let cargos = code_of(status);
     if !folder.is_dir() {
         say(format_args!("gpu-leak-check: {}", none_ran(name, cargos)));
         // Where cargo is content, they reached the program that it ran.
@@ -62,16 +63,14 @@ pub(crate) fn pass_through(name: &str, asked: &Passing, jobs: Option<usize>) -> 
     for output in &asked.outputs {
         report::write(output.format, Some(&output.file), &run, &overview)?;
     }
-    let denied = report::denied(&run, &overview, &asked.judging, &folders)?;
+    let denied = denied(&run, &overview, &asked.judging, &folders)?;
     for sentence in &denied {
         say(format_args!("denied: {sentence}"));
     }
     Ok(match cargos {
         // A test that ends its process with 0 takes all that failed beside it along.
         0 if !denied.is_empty() || !overview.aborted.is_empty() => Exit::Findings.code(),
-        0 if asked.judging.require_measured && report::is_blind(&overview) => {
-            Exit::Unmeasured.code()
-        }
+        0 if asked.judging.require_measured && overview.is_blind() => Exit::Unmeasured.code(),
         cargos => cargos,
     })
 }
@@ -90,21 +89,4 @@ fn none_ran(name: &str, cargos: u8) -> &'static str {
         }
         _ => "no check ran",
     }
-}
-
-/// `test-1795260000-4711`
-pub(crate) fn fresh_name(name: &str) -> String {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-    let seconds = since_1970.map_or(0, |since| since.as_secs());
-    format!("{name}-{seconds}-{}", process::id())
-}
-
-/// The exit code; that of a shell for a signal.
-pub(crate) fn code(status: ExitStatus) -> u8 {
-    #[cfg(unix)]
-    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
-        return u8::try_from(128 + signal).unwrap_or(u8::MAX);
-    }
-    let code = status.code().unwrap_or(1);
-    u8::try_from(code).unwrap_or(1)
 }

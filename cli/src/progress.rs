@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use gpu_leak_check::report::{escape, json};
 use gpu_leak_check::units::{count, quantity, size};
 
-use crate::exit::{print, say};
+use crate::output::{print, say};
 
 /// Between two lines about a program.
 const EVERY: Duration = Duration::from_secs(10);

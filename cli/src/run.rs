@@ -14,6 +14,7 @@ use gpu_leak_check::report::model::{Reason, Report, Verdict};
 use gpu_leak_check::report::{Code, escape};
 
 use crate::exit::{Failure, Outcome};
+use crate::names;
 
 /// Everything that one or more runs left.
 #[derive(Debug, Default)]
@@ -261,7 +262,7 @@ fn judged_again(path: &Path) -> io::Result<RunFile> {
 /// `train::a, train::b`
 fn tests(began: &[Began]) -> String {
     let tests: Vec<_> = began.iter().map(|began| began.test.as_str()).collect();
-    crate::render::names(&tests, 5)
+    names::some_of(&tests, 5)
 }
 
 /// What a process that came to no end of its own held when it was last looked at.

@@ -1,12 +1,16 @@
-//! The cargo workspace that the command is called in.
+//! The cargo workspace that the command is called in: where runs lie, and what configures them.
 
 use std::env;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{self, Command};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
 use crate::exit::{Failure, Outcome};
+
+/// The file that says what may stay.
+pub(crate) const CONFIG: &str = "gpu-leak-check.toml";
 
 /// What `cargo metadata` tells of it.
 #[derive(Clone, Debug, Deserialize)]
@@ -43,6 +47,13 @@ impl Workspace {
     }
 }
 
+/// A name that no run has had: `test-1795260000-4711`.
+pub(crate) fn fresh_run(name: &str) -> String {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = since_1970.map_or(0, |since| since.as_secs());
+    format!("{name}-{seconds}-{}", process::id())
+}
+
 /// The cargo that called this program, else the one on the path.
 pub(crate) fn cargo() -> PathBuf {
     env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
@@ -63,4 +74,30 @@ pub(crate) fn runs() -> Outcome<PathBuf> {
         .map_err(|why| Failure::usage(format!("the working folder is gone: {why}")))?;
     let chosen = env::var_os("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty());
     Ok(here.join(chosen.unwrap_or_else(|| "gpu-leak-check".into())))
+}
+
+/// The configuration file that checks started here would use, and how reports show it.
+pub(crate) fn configuration() -> Option<(PathBuf, String)> {
+    let root = root();
+    let chosen = env::var_os("GPU_LEAK_CHECK_CONFIG").filter(|value| !value.is_empty());
+    let here = env::current_dir().unwrap_or_else(|_| root.clone());
+    let found = match chosen {
+        Some(chosen) => Some(root.join(chosen)),
+        None => {
+            let inside = here
+                .ancestors()
+                .take_while(|folder| folder.starts_with(&root));
+            inside
+                .map(|folder| folder.join(CONFIG))
+                .find(|path| path.is_file())
+        }
+    };
+    found.map(|path| {
+        let shown = path
+            .strip_prefix(&root)
+            .unwrap_or(&path)
+            .display()
+            .to_string();
+        (path, shown)
+    })
 }

@@ -8,6 +8,7 @@ mod exec;
 mod outputs;
 mod page;
 mod passing;
+mod planted;
 mod report;
 mod shards;
 mod support;

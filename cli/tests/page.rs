@@ -157,7 +157,7 @@ fn a_timeline_is_a_picture_with_words_and_numbers() {
     };
     let base = tempfile::tempdir().expect("a folder");
     let page = sample(base.path());
-    let view = chromium.open(&page, "search=support::keeps_a_tensor&unfold");
+    let view = chromium.open(&page, "search=planted::keeps_a_tensor&unfold");
     let figure = "details.test:not([hidden]) figure";
     assert_eq!(view.count(figure), 1);
     // The judged run and the one that confirms.
@@ -194,7 +194,7 @@ fn hostile_names_are_text() {
     add(&run, hostile.len(), |at, verdict| {
         let name = hostile[at - 1];
         verdict
-            .replace("support::keeps_a_tensor", name)
+            .replace("planted::keeps_a_tensor", name)
             .replace("embedded:0", "<b>embedded</b>")
             .replace("\"function\":\"", &format!("\"function\":\"{name}"))
             .replace("\"fingerprint\":\"", &format!("\"fingerprint\":\"{at}-"))
@@ -234,7 +234,7 @@ fn ten_thousand_findings_are_all_there_and_found() {
     let run = checked(base.path(), "r", &["keeps_a_tensor"]);
     add(&run, 9_999, |at, verdict| {
         verdict
-            .replace("support::keeps_a_tensor", &format!("support::test_{at}"))
+            .replace("planted::keeps_a_tensor", &format!("planted::test_{at}"))
             .replace("\"fingerprint\":\"", &format!("\"fingerprint\":\"{at}-"))
     });
     let page = page_of(&run);

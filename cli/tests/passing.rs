@@ -19,7 +19,7 @@ fn with_cargo(folder: &Path, test: &str, code: u8) -> Command {
         "#!/bin/sh\n\
          if [ \"$1\" = metadata ]; then exec '{real}' \"$@\"; fi\n\
          printf '%s\\n' \"$@\" > '{}'\n\
-         if [ -n '{test}' ]; then '{}' --exact --ignored 'support::{test}' >/dev/null 2>&1; fi\n\
+         if [ -n '{test}' ]; then '{}' --exact --ignored 'planted::{test}' >/dev/null 2>&1; fi\n\
          exit {code}\n",
         folder.join("given").display(),
         this.display(),

@@ -24,7 +24,7 @@ fn every_leak_is_told_with_its_bytes_and_its_line() {
         told.stdout
     );
     assert!(
-        told.stdout.contains("(cli/tests/support.rs:"),
+        told.stdout.contains("(cli/tests/planted.rs:"),
         "{}",
         told.stdout
     );
@@ -153,7 +153,7 @@ fn a_test_that_ended_its_process_is_named() {
     let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
     assert_eq!(told.code, Some(1), "{told:?}");
     assert!(
-        told.stdout.contains("aborted: support::ends_the_process"),
+        told.stdout.contains("aborted: planted::ends_the_process"),
         "{}",
         told.stdout
     );

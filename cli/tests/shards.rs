@@ -37,7 +37,7 @@ fn a_test_that_passes_when_tried_again_is_flaky_and_no_finding() {
     let told = report(&[&base.path().join("r")]);
     assert_eq!(told.code, Some(0), "{told:?}");
     assert!(told.stdout.contains("1 checked: 1 clean"), "{told:?}");
-    let flaky = "flaky: support::leaks_at_first: leaked in attempt 1, clean in attempt 2";
+    let flaky = "flaky: planted::leaks_at_first: leaked in attempt 1, clean in attempt 2";
     assert!(told.stdout.contains(flaky), "{told:?}");
 }
 
@@ -107,7 +107,7 @@ fn a_check_that_is_under_way_is_not_aborted() {
     assert_eq!(meanwhile.code, Some(3), "{meanwhile:?}");
     assert!(!meanwhile.stdout.contains("aborted"), "{meanwhile:?}");
     assert!(
-        meanwhile.stdout.contains("support::waits of"),
+        meanwhile.stdout.contains("planted::waits of"),
         "{meanwhile:?}"
     );
     assert!(meanwhile.stdout.contains("is under way"), "{meanwhile:?}");
@@ -126,7 +126,7 @@ fn a_killed_process_is_told_as_aborted_and_its_verdicts_stand() {
     let run = checked(base.path(), "r", &["keeps_a_tensor", "ends_the_process"]);
     let told = report(&[&run]);
     assert!(
-        told.stdout.contains("aborted: support::ends_the_process"),
+        told.stdout.contains("aborted: planted::ends_the_process"),
         "{told:?}"
     );
     assert_eq!(told.code, Some(1), "{told:?}");

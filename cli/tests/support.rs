@@ -1,147 +1,14 @@
-//! Runs to read: this program again, with planted tests that real checks judge on the embedded
-//! device; and the built command.
+//! Runs to read: this program again, with the [`planted`](super::planted) tests that real checks
+//! judge on the embedded device; and the built command.
 
 use std::env;
 use std::fs;
-use std::mem::forget;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
-use std::sync::mpsc::{self, Sender};
-use std::thread;
-
-use gpu_leak_check::observe::Source;
-use gpu_leak_check::{Place, gpu_leak_check};
-use gpu_leak_kernels::{Device, Result, Tensor};
 
 #[path = "../../tests/support/published.rs"]
 #[expect(unreachable_pub, reason = "public where it lives")]
 pub(crate) mod published;
-
-#[gpu_leak_check]
-#[ignore = "planted"]
-#[test]
-fn keeps_a_tensor() -> Result<()> {
-    let device = Device::embedded()?;
-    keep(Tensor::zeros([256], &device)?);
-    Ok(())
-}
-
-#[gpu_leak_check]
-#[ignore = "planted"]
-#[test]
-fn keeps_two_tensors() -> Result<()> {
-    let device = Device::embedded()?;
-    keep(Tensor::zeros([256], &device)?);
-    keep(Tensor::full([1024], 1.0, &device)?);
-    Ok(())
-}
-
-#[gpu_leak_check(rounds = 4)]
-#[ignore = "planted"]
-#[test]
-fn keeps_more_each_round() -> Result<()> {
-    let device = Device::embedded()?;
-    keep(Tensor::zeros([512], &device)?);
-    Ok(())
-}
-
-#[gpu_leak_check(max_allocated = "4 KiB", layer = "allocator:gpu-leak-kernels")]
-#[ignore = "planted"]
-#[test]
-fn takes_too_much() -> Result<()> {
-    let device = Device::embedded()?;
-    Tensor::zeros([2048], &device)?;
-    Ok(())
-}
-
-#[gpu_leak_check]
-#[ignore = "planted"]
-#[test]
-fn gives_back() -> Result<()> {
-    let device = Device::embedded()?;
-    Tensor::zeros([256], &device)?;
-    Ok(())
-}
-
-#[gpu_leak_check(on_leak = "warn")]
-#[ignore = "planted"]
-#[test]
-fn is_only_warned() -> Result<()> {
-    let device = Device::embedded()?;
-    keep(Tensor::zeros([256], &device)?);
-    Ok(())
-}
-
-/// Leaks at the first attempt of a runner.
-#[gpu_leak_check]
-#[ignore = "planted"]
-#[test]
-fn leaks_at_first() -> Result<()> {
-    let tensor = Tensor::zeros([256], &Device::embedded()?)?;
-    if env::var("NEXTEST_ATTEMPT").is_ok_and(|number| number == "1") {
-        keep(tensor);
-    }
-    Ok(())
-}
-
-/// Says that it is under way, and ends with its standard input.
-#[gpu_leak_check]
-#[ignore = "planted"]
-#[test]
-#[expect(clippy::print_stdout, reason = "for who waits for it")]
-fn waits() {
-    println!("\nunder way");
-    let _ = std::io::read_to_string(std::io::stdin());
-}
-
-#[gpu_leak_check]
-#[ignore = "planted"]
-#[test]
-fn sees_nothing() {}
-
-#[gpu_leak_check]
-#[ignore = "planted"]
-#[test]
-fn ends_the_process() {
-    std::process::abort();
-}
-
-/// Allocates a kilobyte at each word it is sent, and answers.
-fn old_thread() -> &'static Sender<Sender<()>> {
-    static POOL: Source = Source::new("old-pool", &[]);
-    static THREAD: OnceLock<Sender<Sender<()>>> = OnceLock::new();
-    THREAD.get_or_init(|| {
-        let (words, inbox) = mpsc::channel::<Sender<()>>();
-        thread::spawn(move || {
-            for (answer, address) in inbox.into_iter().zip(1..) {
-                POOL.allocated(Place::named("embedded:0"), address, 1024);
-                answer.send(()).expect("somebody waits");
-            }
-        });
-        words
-    })
-}
-
-#[gpu_leak_check]
-#[ignore = "planted"]
-#[test]
-fn a_thread_is_started() {
-    old_thread();
-}
-
-#[gpu_leak_check]
-#[ignore = "planted"]
-#[test]
-fn b_its_thread_allocates() {
-    let (answer, answers) = mpsc::channel();
-    old_thread().send(answer).expect("the thread");
-    answers.recv().expect("an answer");
-}
-
-fn keep(tensor: Tensor) {
-    forget(tensor);
-}
 
 /// Has the planted tests `tests` checked, and gives the folder of that run below `base`.
 pub(crate) fn checked(base: &Path, run: &str, tests: &[&str]) -> PathBuf {
@@ -155,7 +22,7 @@ pub(crate) fn checked_with(
     tests: &[&str],
     config: Option<&Path>,
 ) -> PathBuf {
-    let tests = tests.iter().map(|test| format!("support::{test}"));
+    let tests = tests.iter().map(|test| format!("planted::{test}"));
     let output = clean(Command::new(env::current_exe().expect("this program")))
         .args(["--exact", "--ignored", "--test-threads=1"])
         .args(tests)
@@ -179,7 +46,7 @@ pub(crate) fn checking(base: &Path, run: &str, test: &str) -> Command {
     let mut command = clean(Command::new(env::current_exe().expect("this program")));
     command
         .args(["--exact", "--ignored", "--nocapture"])
-        .arg(format!("support::{test}"))
+        .arg(format!("planted::{test}"))
         .env("GPU_LEAK_CHECK_OUTPUT", base)
         .env("GPU_LEAK_CHECK_RUN", run);
     command

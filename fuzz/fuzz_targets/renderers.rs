@@ -11,6 +11,10 @@ mod attempts;
 mod exit;
 #[path = "../../cli/src/fuzz.rs"]
 mod fuzz;
+#[path = "../../cli/src/names.rs"]
+mod names;
+#[path = "../../cli/src/output.rs"]
+mod output;
 #[path = "../../cli/src/overview.rs"]
 mod overview;
 #[path = "../../cli/src/render/mod.rs"]

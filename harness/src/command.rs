@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 pub use crate::allow::Told;
 use crate::capture::cupti::{self, CudaVersion, Unavailable};
-pub use crate::check::movements::{Did, Movements, Step, Taken, movements};
+pub use crate::check::replay::movements::{Did, Movements, Step, Taken, movements};
 use crate::device::driver::{self, Driver};
 use crate::report;
 use crate::report::model::{Reason, Report};

@@ -30,6 +30,7 @@ mod judge;
 pub mod ledger;
 pub mod observe;
 pub mod options;
+mod order;
 pub mod probe;
 pub mod recording;
 mod referrers;
@@ -131,6 +132,11 @@ pub use gpu_leak_check_macros::warmup;
 /// | --- | --- | --- |
 /// | [`tolerance`](#tolerance-and-reserved_tolerance) | 0 | bytes that may stay allocated |
 /// | [`reserved_tolerance`](#tolerance-and-reserved_tolerance) | 0 | bytes that an allocator may keep in reserve |
+/// | [`allow`](#allow) | none | what may stay, by function, file, library or fingerprint |
+/// | [`expect`](#expect) | none | that exactly this leaks |
+/// | [`max_allocated`, `max_reserved`, `max_allocation_count`](#budgets) | none | what the test may take, though everything is given back |
+/// | [`layer`](#budgets) | the driver | the allocator that these three are about |
+/// | [`rounds`](#rounds) | 1 | in how many rounds only what gains in each is a finding |
 /// | [`confirm`](#confirm) | `true` | whether a body with findings runs once more |
 /// | [`on_leak`](#on_leak) | `"fail"` | whether a leak fails the test or only warns |
 /// | [`settle`](#settle) | `"250ms"` | how long to wait for frees that are on their way |
@@ -151,6 +157,61 @@ pub use gpu_leak_check_macros::warmup;
 /// #[gpu_leak_check(tolerance = 2 * WORKSPACE, reserved_tolerance = "32 MiB")]
 /// #[test]
 /// fn keeps_two_workspaces() {}
+/// ```
+///
+/// ## `allow`
+///
+/// As often as wanted, each with a reason, which the report tells beside the bytes. The pattern is
+/// looked for in the whole stack of a finding: `fn:` in its functions, `file:` in their sources,
+/// `lib:` in the libraries, and `fingerprint:` is the one that a run file gives. `kind` and `up_to`
+/// (bytes, in one test) are optional.
+///
+/// ```
+/// # use gpu_leak_check::gpu_leak_check;
+/// #[gpu_leak_check(
+///     allow("fn:*::lookup_table", reason = "shared by all models", up_to = "1 MiB"),
+///     allow("lib:cuBLAS", reason = "its handle lives as long as the process"),
+/// )]
+/// #[test]
+/// fn uses_the_shared_table() {}
+/// ```
+///
+/// ## `expect`
+///
+/// The test fails unless exactly so much leaks: `count` objects and allocations, `bytes`, or both. Its
+/// body runs once.
+///
+/// ```
+/// # use gpu_leak_check::gpu_leak_check;
+/// #[gpu_leak_check(expect(count = 2, bytes = "1 MiB"))]
+/// #[test]
+/// fn leaks_two_buffers_until_the_driver_is_mended() {}
+/// ```
+///
+/// ## Budgets
+///
+/// `max_allocated` is the most bytes that what the test makes may come to at once, `max_reserved` the
+/// most that an allocator may hold beyond what it held before, `max_allocation_count` how many
+/// allocations there may be: each per device, inclusive, and whether or not everything is given back.
+/// They are about the driver's figures, or those of the allocator that `layer` names.
+///
+/// ```
+/// # use gpu_leak_check::gpu_leak_check;
+/// #[gpu_leak_check(max_allocated = "64 MiB", max_allocation_count = 100, layer = "allocator:my-pool")]
+/// #[test]
+/// fn one_step_stays_small() {}
+/// ```
+///
+/// ## `rounds`
+///
+/// The body runs up to so often, and only what a place in the program holds more of after each run is
+/// a finding: `grew`.
+///
+/// ```
+/// # use gpu_leak_check::gpu_leak_check;
+/// #[gpu_leak_check(rounds = 5)]
+/// #[test]
+/// fn an_epoch_keeps_nothing() {}
 /// ```
 ///
 /// ## `confirm`

@@ -6,6 +6,7 @@
 //! segments as its reserve.
 
 use crate::ledger::Place;
+use crate::order;
 
 /// Code that reads one allocator.
 ///
@@ -94,6 +95,6 @@ pub(crate) fn all() -> Vec<&'static dyn Probe> {
     let mut probes: Vec<_> = inventory::iter::<RegisteredProbe>()
         .map(|entry| entry.0)
         .collect();
-    probes.sort_by_key(|probe| probe.name());
+    order::by_key(&mut probes, |probe| probe.name());
     probes
 }

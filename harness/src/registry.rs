@@ -1,6 +1,7 @@
 //! The annotated tests and warm-ups of this program, wherever they stand.
 
 use crate::case::Case;
+use crate::order;
 
 /// A test that registered itself.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub fn warmups() -> Vec<&'static Warmup> {
     let mut warmups: Vec<_> = inventory::iter::<RegisteredWarmup>()
         .map(|entry| entry.0)
         .collect();
-    warmups.sort_by_key(|warmup| warmup.path);
+    order::by_key(&mut warmups, |warmup| warmup.path);
     warmups
 }
 
@@ -39,6 +40,6 @@ pub fn cases() -> Vec<&'static Case> {
     let mut cases: Vec<_> = inventory::iter::<Registered>()
         .map(|entry| entry.0)
         .collect();
-    cases.sort_by_key(|case| case.path);
+    order::by_key(&mut cases, |case| case.path);
     cases
 }

@@ -1,8 +1,14 @@
-//! What a request costs that the cache can serve: `cargo bench -p gpu-leak-kernels`.
+//! What a request costs that the cache can serve, and its return: needs no GPU.
+//!
+//! ```text
+//! cargo bench -p gpu-leak-kernels --bench allocator
+//! ```
 //!
 //! The columns of allocations are the host's: a hit takes no memory from the host.
 
-use divan::{AllocProfiler, Bencher};
+use std::sync::Mutex;
+
+use divan::{AllocProfiler, Bencher, black_box};
 use gpu_leak_kernels::Device;
 use gpu_leak_kernels::memory::Buffer;
 
@@ -11,6 +17,21 @@ static HOST: AllocProfiler = AllocProfiler::system();
 
 fn main() {
     divan::main();
+}
+
+/// What a request and its return cannot do without here: the allocator's lock twice, and a handle of
+/// the device, which a buffer keeps alive.
+#[divan::bench]
+fn floor(bencher: Bencher<'_, '_>) {
+    let device = Device::embedded().expect("a device");
+    let lock = Mutex::new(0_u64);
+    let enter = || *lock.lock().expect("nobody panics") += 1;
+    bencher.bench_local(|| {
+        let handle = black_box(device.clone());
+        enter();
+        enter();
+        drop(handle);
+    });
 }
 
 fn take(device: &Device, bytes: usize) -> Buffer {

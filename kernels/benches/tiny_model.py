@@ -41,9 +41,33 @@ def training(optimizer):
     return round
 
 
+def replayed_training():
+    """The step of `training` with SGD as one graph, warmed up as PyTorch's notes on graphs have it."""
+    model = TinyModel().cuda()
+    inputs, targets = torch.rand(64, 100, device="cuda"), torch.rand(64, 10, device="cuda")
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def step():
+        optimizer.zero_grad()
+        torch.nn.functional.mse_loss(model(inputs), targets).backward()
+        optimizer.step()
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    return graph.replay
+
+
 WORKLOADS = {
     "inference": inference(),
     "training_sgd": training(lambda parameters: torch.optim.SGD(parameters, lr=0.01)),
+    "training_sgd_graph": replayed_training(),
     "training_adam": training(lambda parameters: torch.optim.Adam(parameters)),
     "allocation": lambda: torch.empty(6400, device="cuda"),
 }

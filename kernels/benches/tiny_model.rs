@@ -16,7 +16,7 @@ use std::time::Instant;
 use gpu_leak_kernels::memory::Buffer;
 use gpu_leak_kernels::nn::Module;
 use gpu_leak_kernels::optim::{Adam, Optimizer, Sgd};
-use gpu_leak_kernels::{Device, Result, Tensor, TinyModel, inference_mode};
+use gpu_leak_kernels::{Device, Result, Tensor, TinyModel, TrainingStep, inference_mode};
 
 const BLOCKS: usize = 30;
 const BATCH: usize = 64;
@@ -116,6 +116,10 @@ fn workloads(device: &Device) -> Result<Vec<Workload>> {
             round: training(device, |parameters| Sgd::new(parameters, 0.01))?,
         },
         Workload {
+            name: "training_sgd_graph",
+            round: replayed_training(device)?,
+        },
+        Workload {
             name: "training_adam",
             round: training(device, |parameters| Adam::new(parameters, 1e-3))?,
         },
@@ -139,6 +143,18 @@ fn training<O: Optimizer + 'static>(
         model.forward(&inputs)?.mse_loss(&targets)?.backward()?;
         optimizer.step()
     }))
+}
+
+/// The step of `training_sgd` as one graph.
+fn replayed_training(device: &Device) -> Result<Box<dyn FnMut() -> Result<()>>> {
+    let model = TinyModel::new(device)?;
+    let inputs = Tensor::rand([BATCH, TinyModel::INPUTS], device)?;
+    let targets = Tensor::rand([BATCH, TinyModel::OUTPUTS], device)?;
+    let mut optimizer = Sgd::new(model.parameters(), 0.01)?;
+    let mut step = TrainingStep::capture(&mut optimizer, &inputs, &targets, |inputs, targets| {
+        model.forward(inputs)?.mse_loss(targets)
+    })?;
+    Ok(Box::new(move || step.replay()))
 }
 
 /// The Python side, asked block by block.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::cuda::{Cuda, CudaConfig, DriverMemory};
 use crate::embedded::{Embedded, EmbeddedConfig};
 use crate::error::Result;
+use crate::graph;
 use crate::memory::{Allocator, Policy, Storage, StreamId};
 use crate::watch;
 
@@ -135,8 +136,13 @@ impl Device {
     /// # Errors
     ///
     /// What the work itself ended with; else the first error of a free since the last call, which
-    /// had nobody to return it to.
+    /// had nobody to return it to. In a capture of the device, which cannot wait.
     pub fn synchronize(&self) -> Result<()> {
+        graph::forbid(
+            self,
+            "waiting for the device",
+            "nothing has been asked of it yet; wait after a replay",
+        )?;
         if let Backend::Cuda(cuda) = self.backend() {
             cuda.synchronize()?;
         }

@@ -52,6 +52,11 @@ pub enum Error {
         /// What is wrong and what to do.
         detail: String,
     },
+    /// Work that cannot be captured into a graph.
+    Capture {
+        /// What, why, and what to do.
+        detail: String,
+    },
     /// A device that cannot be used here.
     Unavailable {
         /// `cuda:0`.
@@ -114,6 +119,7 @@ impl fmt::Display for Error {
                 "{operation}: operands are on {left} and {right}; move one with `to`"
             ),
             Self::Gradient { detail } => write!(out, "backward: {detail}"),
+            Self::Capture { detail } => write!(out, "capture: {detail}"),
             Self::Unavailable { device, detail } => write!(out, "{device}: {detail}"),
             Self::Fault { call } => write!(out, "{call}: failed on request"),
             Self::Cuda(error) => write!(out, "CUDA driver: {error}"),

@@ -3,7 +3,8 @@
 //! It is the workload that leak checks are shown on. Its caching allocator follows PyTorch's
 //! documented sizes and its operations keep what PyTorch's eager ones keep, so that the same program
 //! has the same allocated and reserved bytes at each step ([`programs`]). It runs on a GPU
-//! ([`Device::cuda`]) and, for machines without one, in host memory ([`Device::embedded`]).
+//! ([`Device::cuda`]) and, for machines without one, in host memory ([`Device::embedded`]). A step of
+//! training can be captured once and replayed ([`graph`]).
 //!
 //! ```
 //! use gpu_leak_kernels::nn::Module;
@@ -37,6 +38,7 @@ pub mod data;
 pub mod device;
 pub mod embedded;
 pub mod error;
+pub mod graph;
 pub mod memory;
 pub mod nn;
 pub mod optim;
@@ -49,5 +51,6 @@ pub use autograd::{inference_mode, no_grad};
 pub use device::{Backend, Device};
 pub use embedded::EmbeddedConfig;
 pub use error::{Error, Result};
+pub use graph::{ExecGraph, Graph, TrainingStep};
 pub use nn::TinyModel;
 pub use tensor::{DType, HostTensor, Tensor, manual_seed};

@@ -21,6 +21,7 @@ const OWN_SOURCES: &[&str] = &[
     "kernels/src/data/",
     "kernels/src/device.rs",
     "kernels/src/embedded/",
+    "kernels/src/graph/",
     "kernels/src/memory/",
     "kernels/src/nn/",
     "kernels/src/optim/",
@@ -120,13 +121,13 @@ impl Probe for Allocators {
 
     fn allocated(&self, place: Place) -> u64 {
         let all = self.at(place);
-        all.map(|it| it.lock().stats().allocated_bytes.all.current)
+        all.map(|it| it.lock().tallies().allocated_bytes.current())
             .sum()
     }
 
     fn reserved(&self, place: Place) -> u64 {
         let all = self.at(place);
-        all.map(|it| it.lock().stats().reserved_bytes.all.current)
+        all.map(|it| it.lock().tallies().reserved_bytes.current())
             .sum()
     }
 

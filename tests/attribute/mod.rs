@@ -7,6 +7,7 @@ mod double_registration;
 mod facts;
 mod module;
 mod odd;
+mod order;
 mod outcomes;
 mod program;
 mod rstest;

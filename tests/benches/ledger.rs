@@ -7,10 +7,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use divan::Bencher;
 use gpu_leak_check::__bench::{exact_stack, stack};
-use gpu_leak_check::ledger::event::{
-    Caller, ContextUid, Creation, Event, Key, Space, ThreadNumber,
-};
-use gpu_leak_check::ledger::{Kind, Layer, Ledger, Place, ScopeId, StackId};
+use gpu_leak_check::ledger::StackId;
+use gpu_leak_check::ledger::event::ThreadNumber;
+
+use self::pair::{SCOPE, SITE, ledger, pair};
+
+#[path = "cost/pair.rs"]
+mod pair;
 
 fn main() {
     divan::main();
@@ -19,10 +22,8 @@ fn main() {
 const THREADS: [usize; 3] = [1, 2, 16];
 /// Pairs in a sample: some milliseconds, so that all threads are awake for most of it.
 const SAMPLE: u32 = 100_000;
-const SCOPE: ScopeId = ScopeId(1);
-/// Where all threads allocate: the worst case for what they share.
-const SITE: [usize; 24] = [0x40_1000; 24];
 
+/// The number of this thread.
 fn thread() -> ThreadNumber {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     thread_local! {
@@ -31,59 +32,17 @@ fn thread() -> ThreadNumber {
     ThreadNumber(MINE.with(|mine| *mine))
 }
 
-/// An address, the same each time for one thread: an allocator hands out what has just come back.
-fn address(thread: ThreadNumber) -> u64 {
-    u64::from(thread.0) << 21
-}
-
-/// An allocation and its release, as the driver's callbacks tell them.
-fn pair(ledger: &Ledger, stack: StackId) {
-    let thread = thread();
-    let key = Key {
-        space: Space::DevicePointer,
-        value: address(thread),
-    };
-    let caller = Caller {
-        thread,
-        scope: SCOPE,
-        stack: StackId::default(),
-    };
-    ledger.apply(&Event::Created(Creation {
-        key,
-        kind: Kind::StreamOrdered,
-        layer: Layer::DRIVER,
-        place: Place::cuda(0),
-        bytes: 512,
-        context: ContextUid(1),
-        stream: 0,
-        pool: 0,
-        caller: Caller { stack, ..caller },
-    }));
-    let ticket = ledger.apply(&Event::ReleaseBegan { key, caller });
-    ledger.apply(&Event::ReleaseEnded {
-        ticket: ticket.expect("a release has a ticket"),
-        error: 0,
-        stack: StackId::default(),
-    });
-}
-
-fn ledger() -> Ledger {
-    let ledger = Ledger::new();
-    ledger.open_scope(SCOPE);
-    ledger
-}
-
 #[divan::bench(threads = THREADS, sample_size = SAMPLE, sample_count = 48)]
 fn pair_without_stack(bencher: Bencher<'_, '_>) {
     let ledger = ledger();
-    bencher.bench(|| pair(&ledger, StackId::default()));
+    bencher.bench(|| pair(&ledger, thread(), StackId::default()));
 }
 
 /// With the search for a stack of 24 frames, but not the walk that finds them.
 #[divan::bench(threads = THREADS, sample_size = SAMPLE, sample_count = 48)]
 fn pair_with_stack(bencher: Bencher<'_, '_>) {
     let ledger = ledger();
-    bencher.bench(|| pair(&ledger, ledger.stacks().intern(&SITE)));
+    bencher.bench(|| pair(&ledger, thread(), ledger.stacks().intern(&SITE)));
 }
 
 /// What threads and depths a walk is measured with. Stacks of a walk have functions that all
@@ -130,7 +89,7 @@ fn walks(bencher: Bencher<'_, '_>, depth: usize, stack: fn() -> StackId) {
     bencher.bench(|| {
         at_depth(depth, &mut || {
             for _ in 0..WALK_SAMPLE {
-                pair(ledger, stack());
+                pair(ledger, thread(), stack());
             }
         });
     });

@@ -5,6 +5,7 @@ mod caching;
 mod device;
 mod figures;
 mod model;
+mod private_pool;
 mod streams;
 mod suite;
 pub(crate) mod threads;

@@ -7,7 +7,7 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::model::{Figure, Finding, Report, Verdict};
 use gpu_leak_kernels::memory::{Buffer, Policy, Stream};
-use gpu_leak_kernels::{Device, EmbeddedConfig};
+use gpu_leak_kernels::{Device, EmbeddedConfig, Graph, Tensor};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 
@@ -111,6 +111,47 @@ fn pins_a_segment_with_a_tolerated_buffer() {
     mem::forget(take(&own, 1000));
 }
 
+/// What the capture took was dropped inside it: only the graph holds its pool.
+fn forget_a_graph(device: &Device) {
+    let (graph, ()) = Graph::capture(device, || Tensor::zeros([1000], device).map(drop))
+        .expect("it can be captured");
+    mem::forget(graph.instantiate()); // leak: graph
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn keeps_a_graph() {
+    forget_a_graph(device());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn keeps_a_graph_on_cuda() {
+    forget_a_graph(cuda());
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn replays_and_keeps_nothing_on_cuda() {
+    for _ in 0..100 {
+        let input = Tensor::zeros([1000], cuda()).expect("there is room");
+        let (graph, output) = Graph::capture(cuda(), || {
+            let output = Tensor::full([1000], 1.0, cuda())?;
+            output.copy_(&input)?;
+            Ok(output)
+        })
+        .expect("it can be captured");
+        let mut graph = graph.instantiate().expect("it can be replayed");
+        for _ in 0..10 {
+            graph.replay().expect("it runs");
+        }
+        drop(output);
+    }
+}
+
 fn run(test: &str) -> Checked {
     checked::finish(Run::of(&format!("conformance::watched::{test}")))
 }
@@ -186,6 +227,34 @@ fn on_cuda_a_kept_buffer_is_told_once_by_the_allocators_layer() {
 #[test]
 fn on_cuda_what_is_only_cached_is_no_leak() {
     checked::run("conformance::watched::keeps_nothing_on_cuda").assert_clean();
+}
+
+/// No block is left, and nothing that a device below could tell.
+#[test]
+fn a_kept_graph_retains_its_pool() {
+    let checked = run("keeps_a_graph");
+    let finding = only(checked.report());
+    assert_eq!(finding.verdict, Verdict::Retained, "{}", checked.story());
+    assert_eq!(finding.layer.to_string(), LAYER, "{}", checked.story());
+    assert_eq!(finding.bytes, 2 << 20, "{}", checked.story());
+}
+
+#[test]
+fn on_cuda_a_kept_graph_is_told_with_its_line() {
+    let checked = checked::run("conformance::watched::keeps_a_graph_on_cuda");
+    let (report, story) = (checked.report(), checked.story());
+    assert_eq!(report.verdict, Verdict::Leaked, "{story}");
+    let mut findings = report.findings.iter();
+    let exec = findings.find(|finding| finding.kind == Some(Kind::ExecGraph));
+    let exec = exec.unwrap_or_else(|| panic!("{story}"));
+    assert_eq!(exec.count, 1, "{story}");
+    let lines: Vec<_> = exec.site.frames.iter().map(|frame| frame.line).collect();
+    assert!(lines.contains(&line_of("graph")), "{story}");
+}
+
+#[test]
+fn on_cuda_replayed_graphs_leave_nothing() {
+    checked::run("conformance::watched::replays_and_keeps_nothing_on_cuda").assert_clean();
 }
 
 #[test]

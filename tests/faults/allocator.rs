@@ -4,7 +4,7 @@
 use gpu_leak_kernels::cuda::CudaConfig;
 use gpu_leak_kernels::memory::{Buffer, Policy, allocated, device_memory, empty_cache, reserved};
 use gpu_leak_kernels::nn::Module;
-use gpu_leak_kernels::{Device, EmbeddedConfig, Result, Tensor, TinyModel};
+use gpu_leak_kernels::{Device, EmbeddedConfig, Graph, Result, Tensor, TinyModel};
 use gpu_leak_tests::fake::Fake;
 
 /// More calls than the program makes.
@@ -90,6 +90,69 @@ fn take_and_drop(device: &Device) -> Result<()> {
     Buffer::new(device, 5 << 20)?;
     device_memory(device)?;
     Ok(())
+}
+
+/// The driver's functions below a graph.
+const GRAPH: [&str; 11] = [
+    "cuStreamCreate",
+    "cuStreamBeginCapture_v2",
+    "cuThreadExchangeStreamCaptureMode",
+    "cuMemAlloc_v2",
+    "cuMemsetD32Async",
+    "cuStreamEndCapture",
+    "cuStreamDestroy_v2",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphDestroy",
+    "cuGraphLaunch",
+    "cuGraphExecDestroy",
+];
+
+/// Captures operations that need no kernel, and replays them.
+fn capture_and_replay(device: &Device) -> Result<()> {
+    let input = Tensor::zeros([100], device)?;
+    let (graph, output) = Graph::capture(device, || {
+        drop(Tensor::full([1 << 20], 1.0, device)?);
+        Tensor::full([100], 2.0, device)
+    })?;
+    let mut graph = graph.instantiate()?;
+    graph.replay()?;
+    input.copy_(&output)?;
+    graph.replay()
+}
+
+/// Nothing stays but what the driver refused to destroy, and that is told.
+#[test]
+fn each_function_of_the_driver_below_a_graph_fails() {
+    Fake::new().here(|control| {
+        let device = Device::cuda(0).expect("a device");
+        let kinds = ["linear", "graph", "exec", "stream"];
+        let live = || kinds.map(|kind| control.live(kind).0);
+        capture_and_replay(&device).expect("nothing fails yet");
+        empty_cache(&device).expect("nothing fails yet");
+        let at_first = live();
+        for function in GRAPH {
+            for nth in 1..=3 {
+                let fault = format!("fail:{function}=1@{nth}");
+                let before = live();
+                control.set_fault(&fault);
+                let outcome = capture_and_replay(&device);
+                control.clear_faults();
+                let cuda = device.as_cuda().expect("it is one");
+                let told = outcome.is_err() | cuda.context().check_err().is_err();
+                let _ = device.synchronize();
+                empty_cache(&device).expect("the fault is over");
+                assert_eq!((allocated(&device), reserved(&device)), (0, 0), "{fault}");
+                let left: u64 = std::iter::zip(live(), before)
+                    .map(|(now, then)| now - then)
+                    .sum();
+                let is_end = function.contains("Destroy");
+                assert_eq!(left, u64::from(is_end && told), "{fault}");
+                capture_and_replay(&device).unwrap_or_else(|why| panic!("{fault}: {why}"));
+                empty_cache(&device).expect("the fault is over");
+            }
+        }
+        assert_eq!(live()[0], at_first[0]);
+    });
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Where several tests run at once, the tracer is there before the first of them, and in no process
 //! that checks nothing.
 
-#![expect(unsafe_code, reason = "a call of the driver's own")]
+#![expect(
+    unsafe_code,
+    reason = "a call of the driver's own, and a function that runs before `main`"
+)]
 
 use std::fs;
 
@@ -82,6 +85,24 @@ mod switched_off {
     }
 }
 
+/// Has a thread started before `main`, as libraries do that keep one of their own.
+const EARLY_THREAD: &str = "GPU_LEAK_TESTS_EARLY_THREAD";
+
+#[cfg(target_os = "linux")]
+extern "C" fn start_early_thread() {
+    if std::env::var_os(EARLY_THREAD).is_some() {
+        let thread = std::thread::spawn(|| ());
+        thread.join().expect("it does nothing");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[used]
+// SAFETY: the C library calls each function of this section once, before `main`; this one needs
+// nothing of `main`'s.
+#[unsafe(link_section = ".init_array")]
+static START_EARLY_THREAD: extern "C" fn() = start_early_thread;
+
 /// CUPTI is not so much as loaded, nor is the driver.
 fn assert_no_tracer() {
     let maps = fs::read_to_string("/proc/self/maps").expect("the files in this process");
@@ -106,6 +127,14 @@ fn run(module: &str, variables: &[(&str, &str)]) -> Checked {
 #[test]
 fn the_tracer_sees_what_unchecked_tests_take_before_the_first_check() {
     let checked = run("suite", &[]);
+    checked.assert_clean();
+    assert_eq!(checked.reports.len(), 1, "{}", checked.story());
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn a_thread_that_starts_before_main_changes_nothing_of_that() {
+    let checked = run("suite", &[(EARLY_THREAD, "1")]);
     checked.assert_clean();
     assert_eq!(checked.reports.len(), 1, "{}", checked.story());
 }

@@ -28,25 +28,19 @@ pub(crate) fn styled(report: &Report, style: Style) -> String {
 
 pub(crate) fn report(verdict: Verdict) -> Report {
     Report {
-        test: "training_frees_everything".to_owned(),
-        file: "tests/train.rs".to_owned(),
-        line: 28,
-        column: 1,
-        verdict,
-        reason: None,
-        findings: Vec::new(),
-        devices: Vec::new(),
-        notes: Vec::new(),
         again: Some("cargo test --test train training_frees_everything -- --exact".to_owned()),
-        primaries: Vec::new(),
-        waited_ms: 0,
         overhead_ms: 1.5,
-        timeline: None,
-        outcome: None,
+        ..Report::new(
+            "training_frees_everything",
+            "tests/train.rs",
+            28,
+            1,
+            verdict,
+        )
     }
 }
 
-/// A report of one finding, as DESIGN's reader meets it first.
+/// A report of one finding, as most readers meet it first.
 pub(crate) fn with(finding: Finding) -> Report {
     Report {
         findings: vec![finding.clone()],
@@ -66,25 +60,12 @@ pub(crate) fn reason(code: &str, what: &str, remedy: &str) -> Reason {
 /// `count` of `kind`, `each` bytes large, taken in the fixture's line.
 pub(crate) fn finding(verdict: Verdict, kind: Kind, count: u64, each: u64) -> Finding {
     Finding {
-        verdict,
-        layer: Layer::DRIVER,
         kind: Some(kind),
-        holder: None,
-        place: Place::cuda(0),
         count,
         bytes: count * each,
         each: Some(each),
-        site: site(),
         taken: count,
-        given_back: 0,
-        when: None,
-        confirmed: None,
-        failed: None,
-        rounds: Vec::new(),
-        budget: None,
-        foreign_thread: None,
-        referrers: None,
-        notes: Vec::new(),
+        ..Finding::new(verdict, Layer::DRIVER, Place::cuda(0), site())
     }
 }
 

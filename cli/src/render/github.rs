@@ -11,7 +11,8 @@ use gpu_leak_check::report::model::Outcome;
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::quantity;
 
-use super::{names, position, verdict};
+use super::{position, verdict};
+use crate::names;
 use crate::overview::{Group, Overview};
 
 /// So many of a level are shown in a step.
@@ -76,7 +77,11 @@ fn annotation(level: &str, group: &Group<'_>) -> String {
     }
     let title = format!("gpu leak check: {}", verdict(group));
     properties.push(format!("title={}", property(&title)));
-    let text = format!("{}, in {}", what(finding), names(&group.tests, NAMED));
+    let text = format!(
+        "{}, in {}",
+        what(finding),
+        names::some_of(&group.tests, NAMED)
+    );
     format!("::{level} {}::{}", properties.join(","), message(&text))
 }
 

@@ -6,7 +6,8 @@ use gpu_leak_check::report::model::Finding;
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::{count, size};
 
-use super::{names, verdict};
+use super::verdict;
+use crate::names;
 use crate::overview::Overview;
 
 /// The largest summary of a step that GitHub takes is [1 MiB][1]; room is left for the last line.
@@ -36,7 +37,7 @@ pub(super) fn render(overview: &Overview<'_>) -> String {
             literal(&what(finding)),
             size(finding.bytes),
             code(&place(finding)),
-            literal(&names(&group.tests, NAMED)),
+            literal(&names::some_of(&group.tests, NAMED)),
         );
         if out.len() + row.len() > LARGEST {
             let more = count((overview.groups.len() - at) as u64);

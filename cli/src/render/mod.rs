@@ -13,8 +13,7 @@ mod text;
 use std::path::PathBuf;
 
 use gpu_leak_check::report::model::{Finding, Outcome as Weight};
-use gpu_leak_check::report::{escape, what};
-use gpu_leak_check::units::quantity;
+use gpu_leak_check::report::what;
 
 use crate::arguments::Format;
 use crate::exit::Outcome;
@@ -61,20 +60,6 @@ pub(crate) fn render(
         Format::Html => html::render(run, overview, &how.root)?,
     };
     Ok(text.into_bytes())
-}
-
-/// `train::a, train::b and 3 more`, at most so many by name.
-pub(crate) fn names(tests: &[&str], most: usize) -> String {
-    let shown: Vec<_> = tests
-        .iter()
-        .take(most)
-        .map(|test| escape::name(test))
-        .collect();
-    let mut text = shown.join(", ");
-    if let more @ 1.. = tests.len().saturating_sub(most) {
-        text += &format!(" and {}", quantity(more as u64, "more test"));
-    }
-    text
 }
 
 /// Who called the line that is told: with an allocating function of one's own that line is the same

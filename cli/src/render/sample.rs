@@ -96,21 +96,8 @@ pub(crate) fn retried() -> Run {
 
 pub(crate) fn report(test: &str, verdict: Verdict) -> Report {
     Report {
-        test: test.to_owned(),
-        file: "tests/train.rs".to_owned(),
-        line: 28,
-        column: 1,
-        verdict,
-        outcome: None,
-        reason: None,
-        findings: Vec::new(),
-        devices: Vec::new(),
-        notes: Vec::new(),
-        again: None,
-        primaries: Vec::new(),
-        waited_ms: 0,
         overhead_ms: 1.5,
-        timeline: None,
+        ..Report::new(test, "tests/train.rs", 28, 1, verdict)
     }
 }
 
@@ -123,34 +110,22 @@ pub(crate) fn with(test: &str, findings: &[Finding]) -> Report {
 }
 
 pub(crate) fn finding(verdict: Verdict, function: &str, count: u64, each: u64) -> Finding {
+    let site = Site {
+        fingerprint: format!("1-{function}"),
+        frames: vec![
+            frame(function, "src/optim.rs", 88),
+            frame("train::epoch", "src/train.rs", 61),
+        ],
+        user: Some(0),
+        library: None,
+    };
     Finding {
-        verdict,
-        layer: Layer::DRIVER,
         kind: Some(Kind::StreamOrdered),
-        holder: None,
-        place: Place::cuda(0),
         count,
         bytes: count * each,
         each: Some(each),
-        site: Site {
-            fingerprint: format!("1-{function}"),
-            frames: vec![
-                frame(function, "src/optim.rs", 88),
-                frame("train::epoch", "src/train.rs", 61),
-            ],
-            user: Some(0),
-            library: None,
-        },
         taken: count,
-        given_back: 0,
-        when: None,
-        confirmed: None,
-        failed: None,
-        rounds: Vec::new(),
-        budget: None,
-        foreign_thread: None,
-        referrers: None,
-        notes: Vec::new(),
+        ..Finding::new(verdict, Layer::DRIVER, Place::cuda(0), site)
     }
 }
 

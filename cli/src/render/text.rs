@@ -4,7 +4,8 @@ use gpu_leak_check::report::model::{Figure, Finding};
 use gpu_leak_check::report::{escape, referrers};
 use gpu_leak_check::units::{count, quantity, size};
 
-use super::{callers, names, title, wrapped};
+use super::{callers, title, wrapped};
+use crate::names;
 use crate::overview::{Group, Overview, figure_name};
 
 /// How many findings are told one by one.
@@ -69,7 +70,7 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
     if let Some(callers) = callers(group) {
         detail("called by", &callers);
     }
-    detail("in", &names(&group.tests, NAMED));
+    detail("in", &names::some_of(&group.tests, NAMED));
     if let Some(library) = &finding.site.library {
         detail("held by", &escape::name(&library.name));
     }

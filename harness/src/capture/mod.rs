@@ -12,6 +12,7 @@ pub(crate) mod replay;
 pub(crate) mod thread;
 mod unwind;
 
+pub(crate) use unwind::trace;
 pub use unwind::{Reader, install};
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,12 +5,12 @@ use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::body::End;
 use super::conclude::Subject;
-use super::open::is_inside_a_check;
+use super::measure::body::End;
 use super::outcome::{self, Outcome};
 use super::run::{Caller, Judged, Task, judge, take_turn};
-use super::token::Token;
+use super::scopes::open::is_inside_a_check;
+use super::scopes::token::Token;
 use crate::config::{self, Mode, Policy};
 use crate::options::{Options, Size};
 use crate::report::headline;
@@ -128,14 +128,7 @@ impl Check {
             }
         };
         let mut task = Task {
-            subject: Subject {
-                test: &self.name,
-                file: self.at.file(),
-                line: self.at.line(),
-                column: self.at.column(),
-                again: None,
-                allowed: Vec::new(),
-            },
+            subject: Subject::at(&self.name, self.at),
             manifest_dir: None,
             should_panic: None,
         };

@@ -1,10 +1,10 @@
 //! What is held right now, for assertions of a test's own.
 
 use super::blind;
-use super::finding::finding;
+use super::conclude::finding::finding;
+use super::conclude::tables::tables;
+use super::measure::sources;
 use super::names::Live;
-use super::sources;
-use super::tables::tables;
 use crate::judge::{self, Confirmed, LevelName, What};
 use crate::ledger::{self, Layer, Place, Record};
 use crate::probe;

@@ -2,12 +2,12 @@
 //! turn at the gate, a thread for the body, a confirming run and the run file.
 
 use super::blind;
-use super::body::End;
-use super::company::Company;
 use super::conclude::{Subject, conclude};
+use super::measure::body::End;
 use super::measure::{Earlier, measure};
 use super::recording::{self, Runs};
-use super::token::Token;
+use super::scopes::token::Token;
+use super::turn::company::Company;
 use crate::config::Policy;
 use crate::options::Options;
 use crate::report::model::Report;

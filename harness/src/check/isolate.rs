@@ -16,7 +16,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{body, outcome, summary};
+use super::measure::body;
+use super::outcome;
+use super::process::summary;
+use super::turn::company::ISOLATED;
 use crate::__inject;
 use crate::capture::record;
 use crate::case::Case;
@@ -25,8 +28,6 @@ use crate::device::exit;
 use crate::report::model::{Outcome, Reason, Report, Verdict};
 use crate::report::{Sink, Summary, again, headline};
 
-/// The child's variable, with the word. Not one of those that users set.
-const VARIABLE: &str = "__GPU_LEAK_CHECK_ISOLATED";
 /// libtest's code for tests that failed.
 const FAILED: i32 = 101;
 /// How long to wait for errors that are in the pipe when the process has ended.
@@ -47,11 +48,6 @@ enum How {
     Failed,
     /// It panicked with these words, or its report says that it fails.
     Panicked(String),
-}
-
-/// Whether this process runs nothing but one test.
-pub(crate) fn is_there() -> bool {
-    env::var_os(VARIABLE).is_some() || env::var_os("NEXTEST").is_some()
 }
 
 /// Runs `case` in a process of its own, and ends as the test ended there.
@@ -99,7 +95,7 @@ fn command(case: &Case, word: &str) -> io::Result<Command> {
     command
         .args(["--exact", case.name(), "--include-ignored", "--nocapture"])
         .arg("--test-threads=1")
-        .env(VARIABLE, word)
+        .env(ISOLATED, word)
         .env("GPU_LEAK_CHECK_RUN", Sink::run())
         .env_remove("CUDA_INJECTION64_PATH")
         .env_remove(__inject::VARIABLE)
@@ -261,7 +257,7 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
 /// The parent's word, for the first check of this process.
 fn word() -> Option<String> {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
-    let word = env::var(VARIABLE).ok()?;
+    let word = env::var(ISOLATED).ok()?;
     (TAKEN.fetch_add(1, Ordering::Relaxed) == 0).then_some(word)
 }
 
@@ -275,26 +271,22 @@ fn say(line: &str) {
 
 fn aborted(case: &Case, status: ExitStatus) -> Report {
     let how = ending(status);
+    let origin = &case.origin;
     Report {
-        test: case.name().to_owned(),
-        file: case.origin.file.to_owned(),
-        line: case.origin.line,
-        column: case.origin.column,
-        verdict: Verdict::Aborted,
         reason: Some(Reason::new(
             Code::ProcessEnded,
             format!("the process ended inside the test: {how}"),
             "look at the test's own output above; a debugger shows where, run by the command below",
         )),
-        findings: Vec::new(),
-        devices: Vec::new(),
-        notes: Vec::new(),
         again: again::command(case),
-        primaries: Vec::new(),
-        waited_ms: 0,
-        overhead_ms: 0.0,
-        timeline: None,
         outcome: Some(Outcome::Fail),
+        ..Report::new(
+            case.name(),
+            origin.file,
+            origin.line,
+            origin.column,
+            Verdict::Aborted,
+        )
     }
 }
 

@@ -1,53 +1,27 @@
 //! One check, from its beginning to its outcome.
 
-mod aborted;
-mod ahead;
 mod attached;
 mod blind;
 mod block;
-mod body;
-mod company;
 mod conclude;
-mod entry;
-mod expect;
 mod family;
 mod figures;
-mod finding;
-#[cfg(any(test, fuzzing))]
-pub(crate) mod fuzz;
-mod gate;
 mod here;
-mod hooks;
 mod isolate;
-mod late;
-mod libtest;
 mod measure;
-pub(crate) mod movements;
 mod names;
-mod open;
 mod outcome;
-mod over;
 mod poison;
+mod process;
 mod program;
 mod recording;
-mod referrers;
-mod refused;
-mod remarks;
-mod replay;
-mod rounds;
+pub(crate) mod replay;
 mod run;
 #[cfg(feature = "main")]
 mod runner;
 mod scope;
-mod sites;
-mod sources;
-mod stretch;
-mod summary;
-mod tables;
-mod timeline;
-mod token;
-mod uncovered;
-mod warmup;
+mod scopes;
+mod turn;
 
 pub use attached::{Attached, Cause, attach};
 pub use block::{Check, assert_no_growth};

@@ -4,8 +4,8 @@ use std::panic::resume_unwind;
 use std::process::ExitCode;
 
 use super::blind::Blindness;
-use super::body::{self, End};
 use super::conclude::Subject;
+use super::measure::body::{self, End};
 use crate::case::Case;
 use crate::config::{FirstUse, Mode, Policy};
 use crate::options::OnLeak;

@@ -3,10 +3,10 @@
 use std::panic::resume_unwind;
 use std::process::ExitCode;
 
-use super::body::{self, End};
-use super::company;
+use super::measure::body::{self, End};
 use super::outcome::{self, Outcome};
 use super::run::{Task, is_left_out, is_unchecked, judge};
+use super::turn::company;
 use crate::case::Case;
 use crate::config::{Mode, Policy};
 

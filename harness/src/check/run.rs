@@ -5,24 +5,26 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::blind::{self, Blindness};
-use super::company::Company;
 use super::conclude::{Subject, conclude, conclude_rounds};
-use super::gate::{Gate, Manner, Turn};
+use super::conclude::{expect, referrers, rounds};
+use super::measure::body;
 use super::measure::{Earlier, Measured, measure, run_unmeasured};
-use super::open::is_inside_a_check;
 use super::outcome::{self, Outcome};
+use super::process::listen::{listen, record_from_here};
+use super::process::summary::{self, UnderWay};
+use super::process::{late, warmup};
 use super::recording::{self, Runs};
-use super::summary::{self, UnderWay};
-use super::{body, entry, expect, hooks, isolate, late, poison, referrers, rounds, warmup};
+use super::scopes::open::is_inside_a_check;
+use super::turn::company::{self, Company};
+use super::turn::entry;
+use super::turn::gate::{Gate, Manner, Turn};
+use super::{isolate, poison};
 use crate::__inject;
-use crate::capture::{cupti, record};
 use crate::case::{Case, ShouldPanic};
 use crate::config::{self, Mode, Policy, WithoutGpu};
 use crate::ledger::ScopeId;
-use crate::observe;
 use crate::report::Sink;
 use crate::report::model::Report;
-use crate::report::workspace::Workspace;
 
 static GATE: Gate = Gate::new();
 
@@ -68,7 +70,7 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
         }
         // The library that a command has had loaded holds the one subscription to CUPTI.
         let is_crowded = __inject::is_here();
-        if !nested && (is_crowded || (policy.isolate && !isolate::is_there())) {
+        if !nested && (is_crowded || (policy.isolate && !company::is_isolated())) {
             return isolate::run(case);
         }
         if policy.mode == Mode::Off || is_unchecked(case) {
@@ -233,8 +235,8 @@ fn once(
         let (subject, second) = (task.subject.clone(), second.as_ref());
         conclude(subject, &first, second, blindness.as_ref(), names)
     });
-    referrers::tell(&mut report, &first, &earlier.scopes);
     late::await_release(&report, &first, second.as_ref(), &earlier.scopes);
+    referrers::tell(&mut report, &first, &earlier.scopes, policy.held_by);
     let again = second.map_or(Duration::ZERO, |second| second.body_time);
     Seen {
         report,
@@ -251,7 +253,7 @@ fn by_rounds(task: &Task<'_>, policy: &Policy, rounds: rounds::Rounds) -> Seen {
     let mut report = recording::concluded(runs, blindness.as_ref(), policy.expect, |names| {
         conclude_rounds(task.subject.clone(), &rounds, blindness.as_ref(), names)
     });
-    referrers::tell(&mut report, &rounds.first, &rounds.scopes);
+    referrers::tell(&mut report, &rounds.first, &rounds.scopes, policy.held_by);
     let ended = match rounds.last {
         Some(last) if !last.as_expected => last,
         _ => rounds.first,
@@ -275,23 +277,6 @@ fn begin(task: &Task<'_>) -> UnderWay {
     Sink::global().began(subject.test, subject.file, subject.line);
     warmup::run_hooks(subject);
     under_way
-}
-
-/// The driver's tracer, and ears for other sources.
-pub(super) fn listen(manifest_dir: Option<&str>, file: &str) {
-    Workspace::init(manifest_dir, file);
-    observe::listen();
-    hooks::install();
-    // Its absence is judged after the body, when it is known whether there was anything to see.
-    let _ = cupti::start();
-    record::identify();
-}
-
-/// Begins the recording, where one is asked for, before anything is watched: it has all events, or
-/// none.
-pub(super) fn record_from_here(manifest_dir: Option<&str>, file: &str) {
-    let workspace = Workspace::init(manifest_dir, file);
-    record::begin(workspace.root());
 }
 
 /// Whether the body runs a second time: only what repeats is a leak.

@@ -7,15 +7,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::blind;
-use super::company::Company;
+use super::conclude::referrers;
 use super::conclude::{Subject, conclude};
-use super::family;
-use super::open::current;
+use super::measure::stretch::Stretch;
+use super::process::listen::{listen, record_from_here};
 use super::recording::{self, Runs};
-use super::referrers;
-use super::run::{listen, record_from_here};
-use super::stretch::Stretch;
-use super::token::Token;
+use super::scopes::members;
+use super::scopes::open::current;
+use super::scopes::token::Token;
+use super::turn::company::Company;
 use crate::config::{Mode, Policy};
 use crate::ledger::ScopeId;
 use crate::options::Options;
@@ -153,20 +153,14 @@ impl OpenScope {
             measured.over.clear();
             blindness = Some(blind::switched_off());
         }
-        let subject = Subject {
-            test: &self.name,
-            file: self.at.file(),
-            line: self.at.line(),
-            column: self.at.column(),
-            again: None,
-            allowed: Vec::new(),
-        };
-        family::forget(measured.scope);
+        let subject = Subject::at(&self.name, self.at);
+        members::forget(measured.scope);
         let runs = Runs::Once(measured.scope, None);
         let mut report = recording::concluded(runs, blindness.as_ref(), None, |names| {
             conclude(subject, &measured, None, blindness.as_ref(), names)
         });
-        referrers::tell(&mut report, &measured, &[measured.scope]);
+        let scopes = [measured.scope];
+        referrers::tell(&mut report, &measured, &scopes, self.policy.held_by);
         report
     }
 }

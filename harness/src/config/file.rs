@@ -41,6 +41,8 @@ pub(super) struct Run {
     pub(super) without_gpu: Option<WithoutGpu>,
     #[serde(deserialize_with = "duration")]
     pub(super) settle: Option<Duration>,
+    #[serde(deserialize_with = "duration")]
+    pub(super) held_by: Option<Duration>,
 }
 
 /// `[check]`: facts about every test; `[[override]]`: about those whose name `test` matches.
@@ -315,6 +317,7 @@ mod tests {
             "[run]\non_leak = true",
             "[run]\nwithout_gpu = 'fail'",
             "[run]\nsettle = 'soon'",
+            "[run]\nheld_by = false",
             "[run]\nrounds = 5",
             "[check]\nmax_allocated = '1 GB'",
             "[check]\nmax_reserved = '64'",

@@ -31,6 +31,8 @@ pub(crate) struct Policy {
     pub(crate) first_use: FirstUse,
     pub(crate) without_gpu: WithoutGpu,
     pub(crate) settle: Duration,
+    /// How long to look for what still holds a leak.
+    pub(crate) held_by: Duration,
     pub(crate) confirm: bool,
     pub(crate) tolerance: u64,
     pub(crate) reserved_tolerance: u64,
@@ -99,6 +101,10 @@ impl Policy {
                 .or(options.settle)
                 .or(run.settle)
                 .unwrap_or(Duration::from_millis(250)),
+            held_by: variables
+                .held_by
+                .or(run.held_by)
+                .unwrap_or(Duration::from_millis(200)),
             // What is to leak is known: a second run says nothing of it.
             confirm: facts.confirm.unwrap_or(true) && facts.expect.is_none(),
             rounds: match facts.expect {
@@ -217,6 +223,7 @@ mod tests {
         assert_eq!(policy.on_leak, OnLeak::Fail);
         assert_eq!(policy.first_use, FirstUse::Warn);
         assert_eq!(policy.settle, Duration::from_millis(250));
+        assert_eq!(policy.held_by, Duration::from_millis(200));
         assert!(policy.confirm && !policy.ci);
     }
 

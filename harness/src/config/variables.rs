@@ -12,11 +12,12 @@ use crate::options::OnLeak;
 const PREFIX: &str = "GPU_LEAK_CHECK";
 
 /// Every variable, without the prefix.
-const KNOWN: [&str; 11] = [
+const KNOWN: [&str; 12] = [
     "",
     "_CONFIG",
     "_CUPTI",
     "_FIRST_USE",
+    "_HELD_BY",
     "_ON_LEAK",
     "_OUTPUT",
     "_RECORD",
@@ -34,6 +35,7 @@ pub(super) struct Variables {
     pub(super) on_leak: Option<OnLeak>,
     pub(super) first_use: Option<FirstUse>,
     pub(super) settle: Option<Duration>,
+    pub(super) held_by: Option<Duration>,
     pub(super) rounds: Option<u32>,
     pub(super) without_gpu: Option<WithoutGpu>,
     pub(super) config: Option<PathBuf>,
@@ -81,10 +83,8 @@ impl Variables {
             "_ON_LEAK" => self.on_leak = Some(choose(name, value)?),
             "_FIRST_USE" => self.first_use = Some(choose(name, value)?),
             "_WITHOUT_GPU" => self.without_gpu = Some(choose(name, value)?),
-            "_SETTLE" => {
-                let settle = word::duration(value).map_err(|why| format!("{name}: {why}"))?;
-                self.settle = Some(settle);
-            }
+            "_SETTLE" => self.settle = Some(duration(name, value)?),
+            "_HELD_BY" => self.held_by = Some(duration(name, value)?),
             "_ROUNDS" => self.rounds = Some(rounds(name, value)?),
             "_CONFIG" => self.config = Some(PathBuf::from(raw)),
             // Read where they are used.
@@ -97,6 +97,10 @@ impl Variables {
 
 fn choose<T: Word>(name: &str, value: &str) -> Result<T, String> {
     T::read(value).map_err(|words| format!("{name}={value:?} is not one of {words}"))
+}
+
+fn duration(name: &str, value: &str) -> Result<Duration, String> {
+    word::duration(value).map_err(|why| format!("{name}: {why}"))
 }
 
 fn rounds(name: &str, value: &str) -> Result<u32, String> {
@@ -141,11 +145,13 @@ mod tests {
         let read = read(&[
             ("GPU_LEAK_CHECK", "require"),
             ("GPU_LEAK_CHECK_SETTLE", "0.5s"),
+            ("GPU_LEAK_CHECK_HELD_BY", "0s"),
             ("GPU_LEAK_CHECK_CONFIG", "ci/gpu.toml"),
         ])
         .unwrap();
         assert_eq!(read.mode, Some(Mode::Require));
         assert_eq!(read.settle, Some(Duration::from_millis(500)));
+        assert_eq!(read.held_by, Some(Duration::ZERO));
         assert_eq!(read.config.as_deref(), Some(Path::new("ci/gpu.toml")));
     }
 
@@ -160,6 +166,7 @@ mod tests {
             ("GPU_LEAK_CHECK_SETTLE", "5"),
             ("GPU_LEAK_CHECK_SETTLE", "-5ms"),
             ("GPU_LEAK_CHECK_SETTLE", "5 minutes"),
+            ("GPU_LEAK_CHECK_HELD_BY", "off"),
             ("GPU_LEAK_CHECK_ROUNDS", "0"),
             ("GPU_LEAK_CHECK_ROUNDS", "many"),
             ("GPU_LEAK_CHECK_TOLERANCE", "1"),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::driver::{self, Driver};
 use super::quiet::quiet;
 use crate::ledger::{self, Place};
+use crate::order;
 
 /// Whether it was the harness that initialised the driver (CUPTI does so when it is subscribed to).
 static INITIALISED_BY_HARNESS: AtomicBool = AtomicBool::new(false);
@@ -55,7 +56,7 @@ pub(crate) fn devices_in_use() -> Vec<usize> {
     if let Some(driver) = driver::get() {
         devices.extend(active_primaries(driver));
     }
-    devices.sort_unstable();
+    order::natural(&mut devices);
     devices.dedup();
     devices
 }

@@ -5,7 +5,6 @@
 //! so that the harness neither needs a toolkit nor changes what other crates link.
 
 pub(crate) mod captures;
-pub(crate) mod clock;
 pub(crate) mod contexts;
 #[cfg_attr(not(target_os = "linux"), path = "dl_elsewhere.rs")]
 pub(crate) mod dl;
@@ -13,6 +12,11 @@ pub(crate) mod driver;
 pub(crate) mod errors;
 pub(crate) mod exclusion;
 pub(crate) mod exit;
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+pub(crate) mod mapped;
 pub(crate) mod memory;
 pub(crate) mod neighbours;
 pub(crate) mod pools;

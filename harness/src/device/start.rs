@@ -23,8 +23,9 @@ inventory::collect!(BeforeFirstThread);
 #[cfg(target_os = "linux")]
 #[used]
 // SAFETY: the section holds pointers to functions of this type, which the C library calls once
-// each; this one stores an atomic.
-#[unsafe(link_section = ".init_array")]
+// each; this one stores an atomic. The number puts it before those without one, in whatever order
+// the linker comes to them.
+#[unsafe(link_section = ".init_array.50000")]
 static LEAVE_WORD: extern "C" fn() = leave_word;
 
 #[cfg_attr(
@@ -40,10 +41,12 @@ extern "C" fn leave_word() {
 
 fn run_all() {
     // Only std knows that `main` has begun, and on which thread.
-    if thread::current().name() == Some("main") {
-        for entry in inventory::iter::<BeforeFirstThread> {
-            // Into the C library, through which it runs, nothing may unwind.
-            let _ = panic::catch_unwind(entry.0);
-        }
+    if thread::current().name() != Some("main") {
+        // Something that is loaded with the program starts a thread of its own: not yet.
+        return leave_word();
+    }
+    for entry in inventory::iter::<BeforeFirstThread> {
+        // Into the C library, through which it runs, nothing may unwind.
+        let _ = panic::catch_unwind(entry.0);
     }
 }

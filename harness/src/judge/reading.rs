@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::event::ContextUid;
 use crate::ledger::{Counted, Layer, Place};
+use crate::order;
 
 /// What each layer holds at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,7 +117,7 @@ impl Reading {
             .map(|level| level.place)
             .chain(handles.map(|(place, _)| *place))
             .collect();
-        places.sort_unstable_by_key(|place| (*place == Place::HOST, *place));
+        order::by_key(&mut places, |place| (*place == Place::HOST, *place));
         places.dedup();
         places
     }

@@ -1,7 +1,7 @@
 //! From events to records: the one door of the ledger.
 
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use crate::sync::{Mutex, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -12,7 +12,7 @@ use super::counters::Peaks;
 use super::event::{
     Caller, Creation, CuResult, Event, Key, ScopeId, SourceLoss, Space, StackId, Ticket,
 };
-use super::flights::{Flight, moment};
+use super::flights::Flight;
 use super::kind::Kind;
 use super::meter::Meters;
 use super::name::Place;
@@ -66,15 +66,6 @@ pub struct Returned {
     pub count: u64,
     /// How many bytes.
     pub bytes: u64,
-}
-
-/// A release, or several, of an address that the ledger did not know when it began.
-#[derive(Clone, Copy, Debug)]
-struct FreedUnknown {
-    /// When the last of them began: what was made later is not what it freed.
-    began: u64,
-    /// When the last of them ended.
-    ended: u64,
 }
 
 /// What an open scope has freed of what was there before it.
@@ -350,69 +341,6 @@ impl Ledger {
         }
     }
 
-    /// Puts a record back whose release failed: the driver still owns it, so no other thread can
-    /// have got its address.
-    ///
-    /// One exception: two threads free the same address at once. One takes the record out and
-    /// fails; the other finds nothing and succeeds. The record is then gone, whichever of the two
-    /// ends first: see [`Self::freed_unknown`]. Nor does it come back where the address has been
-    /// handed out anew before either of them ends.
-    fn put_back(&self, ticket: Ticket, record: Record) -> Option<Record> {
-        let freed = self.lock_freed_unknown();
-        if was_freed_since(&freed, ticket, &record.key(), record.sequence) {
-            return None;
-        }
-        (self.insert_again(record) && !self.end_if_too_late(&record)).then_some(record)
-    }
-
-    /// Whether its place was free.
-    fn insert_again(&self, record: Record) -> bool {
-        // Counted first, as in `created`.
-        self.count_again(&record);
-        self.meters.took_back(&record);
-        let is_there = self.table.insert_where_free(record);
-        if !is_there {
-            self.forget(&record);
-        }
-        is_there
-    }
-
-    /// A release of an address that the ledger did not know when it began has succeeded.
-    fn freed_unknown(&self, ticket: Ticket, key: Key) {
-        self.unknown_releases.fetch_add(1, Ordering::Relaxed);
-        let mut freed = self.lock_freed_unknown();
-        if self.take_stale(ticket, key) {
-            return;
-        }
-        // Told apart from what is made at this address later, by whatever thread.
-        let now = self
-            .table
-            .pass(&key, |latest| self.stripes.first().tick(latest));
-        // Only those of the last moments can matter.
-        if freed.len() == 64 {
-            freed.clear();
-        }
-        let known = freed.get(&key).map_or(0, |known| known.began);
-        let began = known.max(moment(ticket));
-        freed.insert(key, FreedUnknown { began, ended: now });
-    }
-
-    fn lock_freed_unknown(&self) -> MutexGuard<'_, FxHashMap<Key, FreedUnknown>> {
-        self.freed_unknown
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes out what is older than this release: it was put back meanwhile by one that failed.
-    fn take_stale(&self, ticket: Ticket, key: Key) -> bool {
-        if key.space.is_shared() {
-            return self.give_back_stale(ticket, key);
-        }
-        let stale = |record: &Record| record.sequence < moment(ticket);
-        let record = self.table.take_if(&key, stale);
-        record.inspect(|record| self.forget(record)).is_some()
-    }
-
     fn returned(&self, record: &Record, caller: Caller) {
         self.awaited.returned(record);
         if caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope {
@@ -428,18 +356,6 @@ impl Ledger {
     }
 }
 
-/// Whether what was made at the moment `made` was freed under `key`, by a call that did not find
-/// it, after the release with this ticket began.
-fn was_freed_since(
-    freed: &FxHashMap<Key, FreedUnknown>,
-    ticket: Ticket,
-    key: &Key,
-    made: u64,
-) -> bool {
-    let freed = freed.get(key);
-    freed.is_some_and(|freed| freed.ended > moment(ticket) && made < freed.began)
-}
-
 impl Default for Ledger {
     fn default() -> Self {
         Self::new()
@@ -451,10 +367,12 @@ mod contexts;
 mod figures;
 mod graphs;
 mod handover;
+mod put_back;
 mod reading;
 mod shared;
 
 pub use handover::HandedOver;
+use put_back::FreedUnknown;
 
 #[cfg(test)]
 mod model;

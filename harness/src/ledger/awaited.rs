@@ -1,44 +1,53 @@
-//! Records that a verdict has told of: when they were given back after all.
+//! What the scopes of a verdict leave: when it was given back after all.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::FxHashSet;
 
+use super::event::ScopeId;
 use super::record::Record;
 
-/// The awaited records, by their moment, each with the time at which it was given back.
+/// The releases of records of awaited scopes.
 #[derive(Debug, Default)]
 pub(super) struct Awaited {
     /// Whether there are any: most processes have none, and releases are frequent.
     any: AtomicBool,
-    released: Mutex<FxHashMap<u64, Option<Instant>>>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    scopes: FxHashSet<ScopeId>,
+    released: Vec<(Record, Instant)>,
 }
 
 impl Awaited {
-    fn lock(&self) -> MutexGuard<'_, FxHashMap<u64, Option<Instant>>> {
-        self.released.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes the time at which each of these will be given back.
-    pub(super) fn begin(&self, records: &[Record]) {
-        let awaited = records.iter().map(|record| (record.sequence, None));
-        self.lock().extend(awaited);
+    /// From now on, notes each release of what was made in these scopes.
+    pub(super) fn begin(&self, scopes: &[ScopeId]) {
+        self.lock().scopes.extend(scopes);
         self.any.store(true, Ordering::Release);
     }
 
     /// A record has been given back.
     pub(super) fn returned(&self, record: &Record) {
-        if self.any.load(Ordering::Acquire)
-            && let Some(at) = self.lock().get_mut(&record.sequence)
-        {
-            *at = Some(Instant::now());
+        if self.any.load(Ordering::Acquire) {
+            let mut seen = self.lock();
+            if seen.scopes.contains(&record.made.caller.scope) {
+                seen.released.push((*record, Instant::now()));
+            }
         }
     }
 
-    /// When an awaited record was given back.
-    pub(super) fn at(&self, record: &Record) -> Option<Instant> {
-        self.lock().get(&record.sequence).copied().flatten()
+    /// The noted releases of records that `wanted` likes, each with its time, the first one first.
+    pub(super) fn released(&self, wanted: impl Fn(&Record) -> bool) -> Vec<(Record, Instant)> {
+        let seen = self.lock();
+        let released = seen.released.iter().filter(|(record, _)| wanted(record));
+        released.copied().collect()
     }
 }

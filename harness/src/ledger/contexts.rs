@@ -1,5 +1,6 @@
 //! The CUDA contexts seen so far.
 
+use crate::order;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -79,7 +80,7 @@ impl Contexts {
 
     pub(super) fn all(&self) -> Vec<ContextEntry> {
         let mut all: Vec<_> = self.lock().live.values().copied().collect();
-        all.sort_unstable_by_key(|entry| entry.uid);
+        order::by_key(&mut all, |entry| entry.uid);
         all
     }
 }

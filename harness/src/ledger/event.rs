@@ -356,3 +356,37 @@ pub enum SourceLoss {
     /// The subscription no longer answers: another tool took it down.
     SubscriptionGone,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Caller, Event, Key, Space};
+
+    #[test]
+    fn events_survive_json() {
+        let caller = Caller::default();
+        for event in [
+            Event::Mapped {
+                address: 1,
+                bytes: 2,
+                handle: 3,
+            },
+            Event::UnmapBegan {
+                address: 1,
+                bytes: 2,
+                caller,
+            },
+            Event::GiveBackBegan {
+                key: Key {
+                    space: Space::PhysicalHandle,
+                    value: 1,
+                },
+                count: u64::MAX,
+                graph: None,
+                caller,
+            },
+        ] {
+            let text = serde_json::to_string(&event).unwrap();
+            assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);
+        }
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! Only such scopes are metered; all others pay for one load.
 
+use crate::order;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -119,7 +120,7 @@ impl Meters {
             .into_iter()
             .map(|(place, flow)| flow.taken(place))
             .collect();
-        taken.sort_unstable_by_key(|taken| taken.place);
+        order::by_key(&mut taken, |taken| taken.place);
         taken
     }
 
@@ -211,8 +212,12 @@ impl Flow {
                 bytes,
             });
         }
-        at_peak.sort_unstable_by_key(|site| (std::cmp::Reverse(site.bytes), site.stack));
-        by_site.sort_unstable_by_key(|site| (std::cmp::Reverse(site.count), site.stack));
+        order::by_key(&mut at_peak, |site| {
+            (std::cmp::Reverse(site.bytes), site.stack)
+        });
+        order::by_key(&mut by_site, |site| {
+            (std::cmp::Reverse(site.count), site.stack)
+        });
         Taken {
             place,
             made: self.made,

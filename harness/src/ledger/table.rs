@@ -1,5 +1,6 @@
 //! The live records, in shards so that threads seldom meet.
 
+use crate::order;
 use crate::sync::{Lock, LockGuard};
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
@@ -141,7 +142,7 @@ impl Table {
             let shard = shard.lock();
             found.extend(shard.records.values().filter(|record| wanted(record)));
         }
-        found.sort_unstable_by_key(|record| record.sequence);
+        order::by_key(&mut found, |record| record.sequence);
         found
     }
 
@@ -157,7 +158,7 @@ impl Table {
                     .map(|(_, r)| r),
             );
         }
-        taken.sort_unstable_by_key(|record| record.sequence);
+        order::by_key(&mut taken, |record| record.sequence);
         taken
     }
 }

@@ -5,6 +5,7 @@
 //! under the lock that their event has anyway: as long as a bucket lasts, an event compares three
 //! numbers. A curve with too many buckets makes them twice as wide. Who reads adds the stripes up.
 
+use crate::order;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
 use super::stripes::Stripes;
@@ -165,7 +166,7 @@ impl<'ledger> Watch<'ledger> {
             let of_stripe = own.moves.0.iter();
             moves.extend(of_stripe.map(|it| (it.counter, it.buckets.clone())));
         }
-        moves.sort_by_key(|(counter, _)| *counter);
+        order::by_key(&mut moves, |(counter, _)| *counter);
         let of_one = moves.chunk_by(|one, other| one.0 == other.0);
         of_one
             .filter_map(|same| {
@@ -189,7 +190,7 @@ fn sum(parts: &[&[Bucket<i64>]], since: u64, live: u64) -> Option<Curve> {
         .iter()
         .flat_map(|part| part.iter().map(|it| it.at))
         .collect();
-    times.sort_unstable();
+    order::natural(&mut times);
     times.dedup();
     let ended: i64 = parts
         .iter()

@@ -5,8 +5,8 @@
 //! the place that comes nearest to a leaked address or handle is named. Advice for whoever mends
 //! the leak, and no verdict: a copy of an address need not be one in use.
 //!
-//! Memory is read through the kernel and never by dereferencing, for a bounded time. Only where
-//! glibc lays out heap and stacks; elsewhere nothing is found.
+//! Memory is read through the kernel and never by dereferencing, for a bounded time and up to a
+//! bounded size. Only where glibc lays out heap and stacks; elsewhere nothing is found.
 
 #[cfg_attr(
     not(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64")),
@@ -15,6 +15,7 @@
 mod glibc;
 
 use std::ops::Range;
+use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 
@@ -37,11 +38,12 @@ pub(crate) struct Handles {
 }
 
 /// For each of `groups` findings the nearest places that lead to one of its targets; none where the
-/// search did not see everything and found nothing.
+/// search, which ends after `time`, did not see everything and found nothing.
 pub(crate) fn find(
     targets: Vec<Target>,
     groups: usize,
     handles: Handles,
+    time: Duration,
 ) -> Vec<Option<Vec<Referrer>>> {
-    glibc::find(targets, groups, handles).unwrap_or_else(|| vec![None; groups])
+    glibc::find(targets, groups, handles, time).unwrap_or_else(|| vec![None; groups])
 }

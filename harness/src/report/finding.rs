@@ -3,9 +3,10 @@
 use std::fmt::{self, Write};
 
 use super::model::{Budget, FailedRelease, Finding, Library, Report, Share, Site, Verdict, When};
-use super::text::Rendering;
+use super::rendering::Rendering;
 use super::{escape, excerpt, referrer};
 use crate::ledger::{Kind, Layer, Place};
+use crate::order;
 use crate::units::{count, exact_size, noun, quantity};
 
 /// Writes `finding` of `report`.
@@ -292,7 +293,7 @@ fn devices(report: &Report) -> usize {
         .chain(findings)
         .filter(|place| *place != Place::HOST)
         .collect();
-    devices.sort();
+    order::natural(&mut devices);
     devices.dedup();
     devices.len()
 }

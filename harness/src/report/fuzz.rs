@@ -11,26 +11,14 @@ use crate::ledger::{Kind, Layer, Place};
 /// A leak whose stack has frames of these names, innermost first.
 pub(crate) fn leak(names: &[&str]) -> Finding {
     let frames = names.iter().map(|name| frame(name)).collect();
+    let site = site_of(frames, Kind::Linear);
     Finding {
-        verdict: Verdict::Leaked,
-        layer: Layer::DRIVER,
         kind: Some(Kind::Linear),
-        holder: None,
-        place: Place::cuda(0),
         count: 1,
         bytes: 64,
         each: Some(64),
-        site: site_of(frames, Kind::Linear),
         taken: 1,
-        given_back: 0,
-        when: None,
-        confirmed: None,
-        failed: None,
-        rounds: Vec::new(),
-        budget: None,
-        foreign_thread: None,
-        referrers: None,
-        notes: Vec::new(),
+        ..Finding::new(Verdict::Leaked, Layer::DRIVER, Place::cuda(0), site)
     }
 }
 

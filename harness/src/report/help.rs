@@ -3,6 +3,7 @@
 use super::escape;
 use super::model::{Finding, Report, Verdict};
 use crate::judge::total;
+use crate::order;
 use crate::units::count;
 
 /// One sentence or two for each sort of finding in `report`, worst first.
@@ -20,7 +21,7 @@ pub fn help(report: &Report) -> Vec<String> {
         .iter()
         .map(|finding| finding.verdict)
         .collect();
-    verdicts.sort();
+    order::natural(&mut verdicts);
     verdicts.dedup();
     verdicts
         .into_iter()

@@ -5,9 +5,12 @@
 
 pub(crate) mod again;
 pub(crate) mod allocators;
+mod assertion;
+mod debug_info;
 pub mod escape;
 mod excerpt;
 mod finding;
+mod function;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod headline;
@@ -22,12 +25,12 @@ pub mod model;
 mod modules;
 mod owner;
 mod referrer;
+mod rendering;
 mod run_folder;
 mod sink;
 mod site;
 mod style;
 mod summary;
-mod symbol_table;
 pub(crate) mod symbols;
 mod table;
 pub mod text;
@@ -38,8 +41,8 @@ pub use excerpt::Sources;
 pub use finding::what;
 pub use headline::headline;
 pub use help::help;
-pub use referrer::referrers;
 pub(crate) use libraries::keeps_what_it_takes;
+pub use referrer::referrers;
 pub use sink::Sink;
 pub use site::site;
 pub(crate) use site::{is_cudas_own, is_cudas_own_frames, renewed_fingerprint, site_of};
@@ -51,6 +54,7 @@ pub use table::{device_title, whole_device};
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 pub(crate) use self::{
     libraries::is_known_library,
+    modules::is_in_a_system_folder,
     owner::{is_cuda_function, is_cuda_library},
     site::as_written,
 };

@@ -13,7 +13,6 @@ pub use self::finding::{
 };
 pub use self::site::{Frame, Known, Language, Library, Owner, Site};
 pub use self::timeline::{Course, Point, RunPurpose, Timeline, TimelineRun};
-use super::{headline, text};
 use crate::code::Code;
 pub use crate::judge::{Confirmation, Part, Purpose};
 use crate::ledger::Place;
@@ -59,6 +58,34 @@ pub struct Report {
 }
 
 impl Report {
+    /// A report of a check that stands there, and says nothing but its verdict.
+    #[must_use]
+    pub fn new(
+        test: impl Into<String>,
+        file: impl Into<String>,
+        line: u32,
+        column: u32,
+        verdict: Verdict,
+    ) -> Self {
+        Self {
+            test: test.into(),
+            file: file.into(),
+            line,
+            column,
+            verdict,
+            outcome: None,
+            reason: None,
+            findings: Vec::new(),
+            devices: Vec::new(),
+            notes: Vec::new(),
+            primaries: Vec::new(),
+            again: None,
+            waited_ms: 0,
+            overhead_ms: 0.0,
+            timeline: None,
+        }
+    }
+
     /// Whether it is of a program as a whole, which was watched from outside: there is no line where
     /// an attribute could stand.
     #[must_use]
@@ -72,24 +99,6 @@ impl Report {
     pub fn is_only_warned(&self) -> bool {
         self.verdict.is_failure() && self.outcome == Some(Outcome::Warn)
     }
-
-    /// Fails the test if something was left. What could not be measured fails nothing here: see
-    /// [`Report::verdict`].
-    ///
-    /// # Panics
-    ///
-    /// With the whole report, when it has a finding other than first use.
-    #[track_caller]
-    pub fn assert_clean(&self) {
-        let is_told_only =
-            |finding: &Finding| matches!(finding.verdict, Verdict::FirstUse | Verdict::Allowed);
-        assert!(
-            self.findings.iter().all(is_told_only),
-            "{}\n\n{}",
-            headline(self),
-            text::to_string(self, &text::Rendering::for_stderr())
-        );
-    }
 }
 
 #[cfg(test)]
@@ -97,21 +106,8 @@ impl Report {
     /// A report of the test `a` that says nothing but its verdict.
     pub(super) fn bare(verdict: Verdict) -> Self {
         Self {
-            test: "a".to_owned(),
-            file: "tests/train.rs".to_owned(),
-            line: 3,
-            column: 1,
-            verdict,
-            outcome: None,
-            reason: None,
-            findings: Vec::new(),
-            devices: Vec::new(),
-            notes: Vec::new(),
-            primaries: Vec::new(),
-            again: None,
-            waited_ms: 0,
             overhead_ms: 0.25,
-            timeline: None,
+            ..Self::new("a", "tests/train.rs", 3, 1, verdict)
         }
     }
 }

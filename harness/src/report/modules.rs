@@ -1,7 +1,7 @@
 //! Which library or program an address lies in.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::mappings;
 
@@ -31,18 +31,21 @@ impl Module {
     pub(super) fn is_installed(&self) -> bool {
         let path = self.path.to_str().unwrap_or_default();
         let of_python = ["/site-packages/", "/dist-packages/", "/lib-dynload/"];
-        of_python.iter().any(|folder| path.contains(folder))
-            || [
-                "/lib",
-                "/lib32",
-                "/lib64",
-                "/usr/lib",
-                "/usr/lib32",
-                "/usr/lib64",
-            ]
-            .iter()
-            .any(|folder| self.path.starts_with(folder))
+        of_python.iter().any(|folder| path.contains(folder)) || is_in_a_system_folder(&self.path)
     }
+}
+
+/// Whether a library lies where the system keeps its own.
+pub(crate) fn is_in_a_system_folder(library: &Path) -> bool {
+    let folders = [
+        "/lib",
+        "/lib32",
+        "/lib64",
+        "/usr/lib",
+        "/usr/lib32",
+        "/usr/lib64",
+    ];
+    folders.iter().any(|folder| library.starts_with(folder))
 }
 
 /// What is loaded, by address.
@@ -67,7 +70,10 @@ impl Modules {
         for mapping in mappings::parse(maps) {
             let Some(path) = mapping.file() else { continue };
             let addresses = mapping.addresses();
-            match modules.last_mut().filter(|module| module.path == path) {
+            // A copy that somebody reads as a file may lie right beside it.
+            let begins = mapping.offset == 0 && !mapping.executable;
+            let last = modules.last_mut().filter(|_| !begins);
+            match last.filter(|module| module.path == path) {
                 Some(module) if mapping.executable => module.addresses.end = addresses.end,
                 Some(_) => {}
                 None => modules.push(Module {
@@ -132,6 +138,19 @@ b000-c000 r-xp 00000000 00:00 0 [vdso]
         for address in [0x0, 0x5800, 0x6800, 0xb000] {
             assert_eq!(modules.find(address), None, "{address:x}");
         }
+    }
+
+    #[test]
+    fn a_copy_that_is_read_as_a_file_is_no_part_of_the_module_beside_it() {
+        const COPY_BELOW: &str = "\
+1000-3000 r--p 00000000 08:01 11 /w/libtrain.so
+3000-4000 r--p 00000000 08:01 11 /w/libtrain.so
+4000-5000 r-xp 00001000 08:01 11 /w/libtrain.so
+5000-7000 r--p 00000000 08:01 11 /w/libtrain.so
+";
+        let modules = Modules::parse(COPY_BELOW);
+        assert_eq!(modules.find(0x4010).unwrap().offset(0x4010), 0x1010);
+        assert_eq!(modules.find(0x1010), None);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::json::{
 use super::model::Report;
 use super::run_folder::{RunFolder, UNFINISHED, run_name};
 use super::workspace::Workspace;
+use crate::order;
 
 /// The file of this process, made with the first check. Failing to write it fails no test.
 #[derive(Debug)]
@@ -136,7 +137,7 @@ impl Sink {
             // A pipe would keep its reader waiting.
             .filter(|path| path.is_file())
             .collect();
-        others.sort();
+        order::natural(&mut others);
         others
     }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::function::bare_name;
 use super::model::{Frame, Language, Owner, Site};
 use super::{holder, symbols};
 use crate::ledger::Kind;
@@ -197,31 +198,6 @@ fn python_name<'a>(frame: &Frame, function: &str) -> Cow<'a, str> {
     let module = module.strip_suffix("/__init__").unwrap_or(module);
     let stem = module.rsplit('/').next().unwrap_or(module);
     format!("{stem}:{function}").into()
-}
-
-/// `step` of `<optim::Adam<T> as optim::Optimizer>::step::<f32>`, `{` of any closure.
-///
-/// Line tables call an inlined function no more than that, and what is inlined changes with
-/// every build.
-pub(super) fn bare_name(function: &str) -> &str {
-    let (mut depth, mut before) = (0_usize, ' ');
-    let segments = function.split(|character: char| {
-        match character {
-            '<' | '(' | '[' => depth += 1,
-            // Of `fn() -> T`.
-            '>' if before == '-' => {}
-            '>' | ')' | ']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        before = character;
-        character == ':' && depth == 0
-    });
-    let named = segments.filter(|segment| !segment.is_empty() && !segment.starts_with('<'));
-    let last = named.last().unwrap_or(function);
-    if last.starts_with('{') {
-        return "{";
-    }
-    last.split('<').next().unwrap_or(last)
 }
 
 #[cfg(test)]

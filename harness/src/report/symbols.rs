@@ -3,18 +3,15 @@
 //! Reading debug information is the slow part of a report, so an address is looked up once in
 //! a process.
 
-use std::path::{Path, PathBuf};
-use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
+use super::debug_info::{DebugInfo, Symbol};
 use super::interleave::{ScriptFrame, interleaved};
 use super::model::{Frame, Language, Owner};
 use super::modules::{Module, Modules};
 use super::owner::{self, Evidence};
-use super::site::bare_name;
-use super::symbol_table::SymbolTable;
 use super::workspace::Workspace;
 use crate::device::dl;
 use crate::ledger::script::{self, ScriptLine};
@@ -24,7 +21,7 @@ use crate::ledger::script::{self, ScriptLine};
 ///
 /// To the user, a file with one of `own_sources` in its path belongs to a
 /// [dependency](Owner::Dependency).
-pub(super) fn frames(raw: &[usize], own_sources: &[&str]) -> Vec<Frame> {
+pub(crate) fn frames(raw: &[usize], own_sources: &[&str]) -> Vec<Frame> {
     assembled(by_word(raw, own_sources, |_| true))
 }
 
@@ -118,8 +115,7 @@ static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 struct Known {
     modules: Modules,
     frames: FxHashMap<usize, Vec<Frame>>,
-    /// By file; none for one without.
-    tables: FxHashMap<PathBuf, Option<SymbolTable>>,
+    debug_info: DebugInfo,
 }
 
 impl Known {
@@ -132,41 +128,14 @@ impl Known {
                 // The first look, or something was loaded since.
                 self.modules = Modules::of_this_process();
             }
-            let module = self.modules.find(call);
-            let mut frames = look_up(address, call, module);
-            if let (Some(outermost), Some(module)) = (frames.last_mut(), module) {
-                name_in_full(outermost, module, call, &mut self.tables);
-            }
+            let frames = look_up(call, self.modules.find(call), &mut self.debug_info);
             self.frames.insert(address, frames);
         }
         &self.frames[&address]
     }
 }
 
-/// Gives a function its path where line tables have its bare name. Those inlined into it are in no
-/// symbol table.
-fn name_in_full(
-    frame: &mut Frame,
-    module: &Module,
-    call: usize,
-    tables: &mut FxHashMap<PathBuf, Option<SymbolTable>>,
-) {
-    let Some(function) = frame.function.as_mut().filter(|name| !name.contains("::")) else {
-        return;
-    };
-    if !tables.contains_key(&module.path) {
-        tables.insert(module.path.clone(), SymbolTable::read(&module.path));
-    }
-    let Some(Some(table)) = tables.get_mut(&module.path) else {
-        return;
-    };
-    let is_same = |name: &str| bare_name(name) == bare_name(function);
-    if let Some(name) = table.name(module.offset(call) as u64, is_same) {
-        *function = name;
-    }
-}
-
-fn look_up(address: usize, call: usize, module: Option<&Module>) -> Vec<Frame> {
+fn look_up(call: usize, module: Option<&Module>, debug_info: &mut DebugInfo) -> Vec<Frame> {
     let nameless = Frame {
         module: module.map(|module| module.name().to_owned()),
         offset: module.map(|module| module.offset(call) as u64),
@@ -185,28 +154,23 @@ fn look_up(address: usize, call: usize, module: Option<&Module>) -> Vec<Frame> {
             ..nameless
         }];
     }
-    let mut frames = Vec::new();
-    // Takes a return address and goes back to the call by itself.
-    backtrace::resolve(ptr::without_provenance_mut(address), |symbol| {
-        let function = symbol.name().map(|name| format!("{name:#}"));
-        let file = symbol.filename().and_then(Path::to_str).map(str::to_owned);
-        frames.push(Frame {
-            owner: owner::owner(Evidence {
-                module,
-                file: file.as_deref(),
-                function: function.as_deref(),
-            }),
-            offset: nameless.offset.filter(|_| function.is_none()),
-            module: nameless.module.clone(),
-            function,
-            file,
-            line: symbol.lineno(),
-            column: symbol.colno(),
-            language: Language::Compiled,
-        });
-    });
-    if frames.is_empty() {
-        frames.push(nameless);
+    let symbols = debug_info.at(call, module);
+    if symbols.is_empty() {
+        return vec![nameless];
     }
-    frames
+    let frame = |symbol: Symbol| Frame {
+        owner: owner::owner(Evidence {
+            module,
+            file: symbol.file.as_deref(),
+            function: symbol.function.as_deref(),
+        }),
+        offset: nameless.offset.filter(|_| symbol.function.is_none()),
+        module: nameless.module.clone(),
+        function: symbol.function,
+        file: symbol.file,
+        line: symbol.line,
+        column: symbol.column,
+        language: Language::Compiled,
+    };
+    symbols.into_iter().map(frame).collect()
 }

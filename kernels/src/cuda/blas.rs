@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use cudarc::cublas::{result, sys};
 use cudarc::driver::CudaStream;
+use cudarc::driver::sys::CUstream;
 
 use crate::device::Device;
 use crate::error::{Error, Result};
+use crate::graph;
 use crate::memory::Buffer;
 
 use super::Cuda;
@@ -21,13 +23,20 @@ use super::Cuda;
 pub(super) struct Blas {
     handle: sys::cublasHandle_t,
     stream: Arc<CudaStream>,
-    /// The address of the workspace lent to it; 0 for none.
-    workspace: u64,
+    workspace: Workspace,
 }
 
 // SAFETY: cuBLAS lets any thread use a handle as long as only one does at a time; the slot that it
 // stands in is a mutex.
 unsafe impl Send for Blas {}
+
+/// Device memory that is lent to a handle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Workspace {
+    /// 0 for none.
+    address: u64,
+    bytes: usize,
+}
 
 /// A matrix as cuBLAS sees it: by columns, with the distance between them.
 #[derive(Clone, Copy, Debug)]
@@ -52,29 +61,57 @@ impl Blas {
         let mut blas = Self {
             handle: result::create_handle()?,
             stream: Arc::clone(stream),
-            workspace: 0,
+            workspace: Workspace::default(),
         };
-        // SAFETY: the handle is alive, and holds the stream alive.
-        unsafe { result::set_stream(blas.handle, stream.cu_stream().cast()) }?;
+        blas.work_on(stream.cu_stream())?;
         // Full f32 arithmetic: the default mode uses no TF32.
         // SAFETY: the handle is alive.
         unsafe { sys::cublasSetMathMode(blas.handle, sys::cublasMath_t::CUBLAS_DEFAULT_MATH) }
             .result()?;
-        blas.lend(0, 0)?;
+        blas.lend(Workspace::default())?;
         Ok(blas)
+    }
+
+    /// Lets all work from now on go to a stream. This takes the workspace away.
+    ///
+    /// <https://docs.nvidia.com/cuda/cublas/index.html#cublassetstream>
+    fn work_on(&mut self, stream: CUstream) -> Result<()> {
+        self.stream.context().bind_to_thread()?;
+        // SAFETY: the handle is alive; the stream is its own, or a capture's that outlives the call
+        // of `captured`.
+        Ok(unsafe { result::set_stream(self.handle, stream.cast()) }?)
+    }
+
+    /// Lets the work that `act` asks for go into a capture. Without the workspace, which may be
+    /// taken back before a replay.
+    fn captured<R>(
+        &mut self,
+        stream: CUstream,
+        act: impl FnOnce(&mut Self) -> Result<R>,
+    ) -> Result<R> {
+        let lent = self.workspace;
+        let begun = self.work_on(stream);
+        let begun = begun.and_then(|()| self.lend(Workspace::default()));
+        let outcome = begun.and_then(|()| act(self));
+        let restored = self.work_on(self.stream.cu_stream());
+        let restored = restored.and_then(|()| self.lend(lent));
+        outcome.and_then(|made| restored.map(|()| made))
     }
 
     /// Lends the handle a workspace instead of the one it has.
     ///
     /// <https://docs.nvidia.com/cuda/cublas/index.html#cublassetworkspace>
-    fn lend(&mut self, address: u64, bytes: usize) -> Result<()> {
+    fn lend(&mut self, workspace: Workspace) -> Result<()> {
         self.stream.context().bind_to_thread()?;
         // SAFETY: the handle is alive. A workspace of 0 bytes is never touched; any other belongs
         // to a `BlasWorkspace`, which takes it back before its memory goes, and work under way
         // with it is ahead in the stream of whatever gets that memory next.
-        unsafe { sys::cublasSetWorkspace_v2(self.handle, pointer(address).cast(), bytes) }
-            .result()?;
-        self.workspace = address;
+        unsafe {
+            let start = pointer(workspace.address).cast();
+            sys::cublasSetWorkspace_v2(self.handle, start, workspace.bytes)
+        }
+        .result()?;
+        self.workspace = workspace;
         Ok(())
     }
 
@@ -156,14 +193,17 @@ impl BlasWorkspace {
     ///
     /// # Errors
     ///
-    /// When the device is no CUDA device, has no room, or cuBLAS cannot be used.
+    /// When the device is no CUDA device, has no room, cuBLAS cannot be used, or this thread is in
+    /// a capture of the device.
     pub fn new(device: &Device, bytes: usize) -> Result<Self> {
         let cuda = device.as_cuda().ok_or_else(|| Error::Unavailable {
             device: device.to_string(),
             detail: "it has no cuBLAS; a workspace is for CUDA devices".into(),
         })?;
+        graph::forbid(device, "lending a workspace", "captured products use none")?;
         let buffer = Buffer::new(device, bytes)?;
-        cuda.with_blas(|blas| blas.lend(buffer.address(), bytes))?;
+        let address = buffer.address();
+        cuda.with_blas(|blas| blas.lend(Workspace { address, bytes }))?;
         Ok(Self { buffer })
     }
 
@@ -178,8 +218,8 @@ impl Drop for BlasWorkspace {
     fn drop(&mut self) {
         if let Some(cuda) = self.buffer.device().as_cuda() {
             let taken_back = cuda.with_blas(|blas| {
-                if blas.workspace == self.buffer.address() {
-                    blas.lend(0, 0)?;
+                if blas.workspace.address == self.buffer.address() {
+                    blas.lend(Workspace::default())?;
                 }
                 Ok(())
             });
@@ -192,6 +232,16 @@ impl Drop for BlasWorkspace {
 
 impl Cuda {
     pub(super) fn with_blas<R>(&self, act: impl FnOnce(&mut Blas) -> Result<R>) -> Result<R> {
-        self.engines().blas.with(|| Blas::new(self.stream()), act)
+        let make = || {
+            self.expect_warm("a cuBLAS handle, made at the first large product,")?;
+            Blas::new(self.stream())
+        };
+        self.engines().blas.with(make, |blas| {
+            if self.is_redirected() {
+                blas.captured(self.queue(), act)
+            } else {
+                act(blas)
+            }
+        })
     }
 }

@@ -65,7 +65,7 @@ impl Cuda {
         if grid.blocks == 0 {
             return Ok(());
         }
-        let function = self.engines().modules.function(self.context(), kernel)?;
+        let function = self.function(kernel)?;
         self.context().bind_to_thread()?;
         let mut pointers = arguments.map(|argument| argument.0);
         // SAFETY: the function is loaded as long as this device lives, the context is current, and
@@ -77,7 +77,7 @@ impl Cuda {
                 (grid.blocks, 1, 1),
                 (grid.threads.0, grid.threads.1, 1),
                 0,
-                self.stream().cu_stream(),
+                self.queue(),
                 &mut pointers,
             )
         };

@@ -7,7 +7,10 @@ use cudarc::driver::sys::CUresult;
 use cudarc::driver::{CudaContext, CudaEvent, DriverError, result};
 
 use crate::error::{Error, Result};
+use crate::graph::is_capturing;
 use crate::memory::{DeviceMemory, Event, Storage, StorageError, Stream};
+
+use super::graph::RelaxedMode;
 
 /// `cuMemAlloc` and `cuMemFree` in one context.
 #[derive(Debug)]
@@ -23,6 +26,7 @@ impl DriverMemory {
 
 impl Storage for DriverMemory {
     fn allocate(&self, bytes: usize) -> Result<u64, StorageError> {
+        let _relaxed = relaxed();
         let taken = self
             .context
             .bind_to_thread()
@@ -58,9 +62,16 @@ impl Storage for DriverMemory {
     }
 
     fn memory(&self) -> Result<DeviceMemory> {
+        let _relaxed = relaxed();
         let (free, total) = self.context.mem_get_info()?;
         Ok(DeviceMemory { free, total })
     }
+}
+
+/// In a capture, what is asked for the allocator's own sake is no part of the graph. If the mode
+/// cannot be changed, the call that follows fails, and says so.
+fn relaxed() -> Option<Result<RelaxedMode, DriverError>> {
+    is_capturing().then(RelaxedMode::enter)
 }
 
 impl Event for CudaEvent {

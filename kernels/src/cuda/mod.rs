@@ -2,6 +2,7 @@
 
 mod blas;
 mod engines;
+mod graph;
 mod launch;
 mod memory;
 mod module;
@@ -14,6 +15,7 @@ use cudarc::driver::{CudaContext, CudaStream};
 
 pub use blas::BlasWorkspace;
 use engines::Engines;
+pub(crate) use graph::{CapturedGraph, ExecutableGraph, StreamCapture};
 pub(crate) use memory::DriverMemory;
 
 use crate::error::{Error, Result};
@@ -62,7 +64,8 @@ impl Cuda {
         &self.context
     }
 
-    /// The stream of all work: the legacy default stream, as PyTorch's.
+    /// The stream of all work: the legacy default stream, as PyTorch's. Captured work, which is not
+    /// done, goes to one of the capture.
     #[must_use]
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.stream

@@ -14,6 +14,8 @@ use cudarc::nvrtc::{Ptx, result, sys};
 
 use crate::error::{Error, Result};
 
+use super::Cuda;
+
 /// A source file in `kernels/cuda`.
 #[derive(Debug)]
 struct Family {
@@ -95,23 +97,23 @@ impl Default for Modules {
     }
 }
 
-impl Modules {
+impl Cuda {
     /// The kernel, loaded if this is its first use.
-    pub(super) fn function(
-        &self,
-        context: &Arc<CudaContext>,
-        kernel: Kernel,
-    ) -> Result<&CudaFunction> {
-        let place = &self.functions[kernel as usize];
+    pub(super) fn function(&self, kernel: Kernel) -> Result<&CudaFunction> {
+        let modules = &self.engines().modules;
+        let place = &modules.functions[kernel as usize];
         if let Some(function) = place.get() {
             return Ok(function);
         }
         let (file, name) = KERNELS[kernel as usize];
-        let module = self.module(context, file)?;
+        self.expect_warm("a kernel, loaded at its first launch,")?;
+        let module = modules.module(self.context(), file)?;
         let function = module.load_function(name)?;
         Ok(place.get_or_init(|| function))
     }
+}
 
+impl Modules {
     fn module(&self, context: &Arc<CudaContext>, file: &'static str) -> Result<Arc<CudaModule>> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(module) = modules.get(file) {

@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::caching::{Allocation, Caching};
+use super::pools::PoolId;
 use super::size::Policy;
 use super::storage::{Storage, StorageError};
 use super::stream::{Stream, StreamId};
@@ -50,10 +51,37 @@ impl Allocator {
             .allocate(bytes, stream)
             .map_err(|error| self.explain(&caching, error, bytes))?;
         drop(caching);
+        self.report(&allocation);
+        Ok(allocation)
+    }
+
+    /// As [`Self::allocate`], for the graph that this thread captures.
+    ///
+    /// # Errors
+    ///
+    /// Also where emptying the cache would have made room.
+    pub(crate) fn allocate_captured(&self, pool: PoolId, bytes: usize) -> Result<Allocation> {
+        let mut caching = self.lock();
+        let allocation = caching.allocate_captured(pool, bytes).map_err(|error| {
+            match self.explain(&caching, error, bytes) {
+                Error::OutOfMemory(figures) => Error::Capture {
+                    detail: format!(
+                        "{figures}. A capture cannot empty the cache: call \
+                         `memory::empty_cache` before it"
+                    ),
+                },
+                other => other,
+            }
+        })?;
+        drop(caching);
+        self.report(&allocation);
+        Ok(allocation)
+    }
+
+    fn report(&self, allocation: &Allocation) {
         if let Some(reporter) = &self.reporter {
             reporter.allocated(allocation.address, allocation.size);
         }
-        Ok(allocation)
     }
 
     pub(crate) fn free(&self, allocation: Allocation) {
@@ -77,12 +105,12 @@ impl Allocator {
             }
         };
         let bytes = |stat: u64| usize::try_from(stat).expect("bytes in address space");
-        let stats = caching.stats();
+        let tallies = caching.tallies();
         Error::OutOfMemory(Box::new(OutOfMemory {
             device: self.device.clone(),
             requested,
-            allocated: bytes(stats.allocated_bytes.all.current),
-            reserved: bytes(stats.reserved_bytes.all.current),
+            allocated: bytes(tallies.allocated_bytes.current()),
+            reserved: bytes(tallies.reserved_bytes.current()),
             capacity: memory.total,
             free: memory.free,
             limit: caching.limit(),

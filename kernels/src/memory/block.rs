@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
+use super::pools::PoolId;
 use super::size::PoolKind;
 use super::stream::{Stream, StreamId};
 
@@ -44,29 +45,45 @@ pub(crate) struct Block {
     pub(crate) requested: usize,
     pub(crate) stream: StreamId,
     pub(crate) pool: PoolKind,
+    /// The private pool that it belongs to; none for the shared one.
+    pub(crate) private: Option<PoolId>,
     pub(crate) state: BlockState,
     /// The neighbours in the segment.
     pub(crate) previous: Option<BlockId>,
     pub(crate) next: Option<BlockId>,
-    /// Other streams that use it while it is handed out.
-    pub(crate) users: Vec<Stream>,
+    /// Other streams that use it while it is handed out. Few blocks have any: the others stay
+    /// within a line of the processor's cache.
+    pub(crate) users: Option<Box<Users>>,
     /// Marks in those streams that it waits for.
-    pub(crate) marks: usize,
+    pub(crate) marks: u32,
 }
+
+/// The streams that use a block beside its own.
+#[derive(Debug, Default)]
+pub(crate) struct Users(pub(crate) Vec<Stream>);
+
+const _: () = assert!(size_of::<Option<Block>>() <= 64);
 
 impl Block {
     /// A whole new segment.
-    pub(crate) fn segment(address: u64, size: usize, stream: StreamId, pool: PoolKind) -> Self {
+    pub(crate) fn segment(
+        address: u64,
+        size: usize,
+        stream: StreamId,
+        pool: PoolKind,
+        private: Option<PoolId>,
+    ) -> Self {
         Self {
             address,
             size,
             requested: 0,
             stream,
             pool,
+            private,
             state: BlockState::Inactive,
             previous: None,
             next: None,
-            users: Vec::new(),
+            users: None,
             marks: 0,
         }
     }
@@ -91,6 +108,11 @@ impl Blocks {
             self.slots[id.index()] = Some(block);
             return id;
         }
+        self.grow(block)
+    }
+
+    #[cold]
+    fn grow(&mut self, block: Block) -> BlockId {
         self.slots.push(Some(block));
         BlockId::at(self.slots.len() - 1)
     }

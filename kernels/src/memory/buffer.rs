@@ -7,19 +7,33 @@
 use std::ptr;
 
 use super::caching::Allocation;
+use super::pools::PoolId;
 use super::stream::{Stream, StreamId};
 use crate::device::{Backend, Device};
 use crate::error::{Error, Result};
+use crate::graph;
+
+/// Why a capture takes no part in the streams' affairs.
+const ONE_STREAM: &str = "a graph is replayed on the device's own stream alone";
 
 /// Bytes on a device, given back to its allocator when dropped.
 ///
 /// Their first content is whatever the memory held before. It keeps its device alive.
 #[derive(Debug)]
 pub struct Buffer {
-    /// None for a buffer of no bytes, and in `drop`.
-    allocation: Option<Allocation>,
+    memory: Memory,
     bytes: usize,
     device: Device,
+}
+
+/// What is behind a buffer.
+#[derive(Debug)]
+enum Memory {
+    /// No bytes.
+    None,
+    Owned(Allocation),
+    /// Somebody else's: at this address, in this pool.
+    Alias(u64, Option<PoolId>),
 }
 
 impl Buffer {
@@ -37,22 +51,54 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// When the device has no room for them, or the stream is another device's.
+    /// When the device has no room for them, the stream is another device's, or this thread is in
+    /// a capture of the device.
     pub fn new_on(device: &Device, bytes: usize, stream: &Stream) -> Result<Self> {
         require_same_device("Buffer::new_on", device, stream)?;
+        graph::forbid(device, "memory for another stream", ONE_STREAM)?;
         Self::on(device, bytes, stream.id())
     }
 
     fn on(device: &Device, bytes: usize, stream: StreamId) -> Result<Self> {
-        let allocation = match bytes {
-            0 => None,
-            bytes => Some(device.allocator().allocate(bytes, stream)?),
+        let memory = match (bytes, graph::pool_for(device)) {
+            (0, _) => Memory::None,
+            (_, None) => Memory::Owned(device.allocator().allocate(bytes, stream)?),
+            (_, Some(pool)) => {
+                let taken = device.allocator().allocate_captured(pool, bytes);
+                Memory::Owned(graph::note(taken)?)
+            }
         };
         Ok(Self {
-            allocation,
+            memory,
             bytes,
             device: device.clone(),
         })
+    }
+
+    /// The same bytes, which stay whose they are.
+    ///
+    /// # Safety
+    ///
+    /// They must stay where they are for as long as the alias lives, and nobody may look at them
+    /// through the one while somebody writes through the other.
+    pub(crate) unsafe fn alias(&self) -> Self {
+        Self {
+            memory: match self.bytes {
+                0 => Memory::None,
+                _ => Memory::Alias(self.address(), self.pool()),
+            },
+            bytes: self.bytes,
+            device: self.device.clone(),
+        }
+    }
+
+    /// The private pool that they come from, if a capture took them.
+    pub(crate) fn pool(&self) -> Option<PoolId> {
+        match &self.memory {
+            Memory::None => None,
+            Memory::Owned(allocation) => allocation.private,
+            Memory::Alias(_, pool) => *pool,
+        }
     }
 
     /// Says that work on `stream` uses the buffer. When the buffer is dropped, its memory is not
@@ -60,10 +106,11 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// When the stream is another device's.
+    /// When the stream is another device's, or this thread is in a capture of the device.
     pub fn record_stream(&self, stream: &Stream) -> Result<()> {
         require_same_device("Buffer::record_stream", &self.device, stream)?;
-        if let Some(allocation) = &self.allocation {
+        graph::forbid(&self.device, "a use by another stream", ONE_STREAM)?;
+        if let Memory::Owned(allocation) = &self.memory {
             self.device.allocator().record_stream(allocation, stream);
         }
         Ok(())
@@ -72,7 +119,11 @@ impl Buffer {
     /// Where they are: a device pointer, or on an embedded device an address of this process.
     #[must_use]
     pub fn address(&self) -> u64 {
-        self.allocation.as_ref().map_or(0, |it| it.address)
+        match &self.memory {
+            Memory::None => 0,
+            Memory::Owned(allocation) => allocation.address,
+            Memory::Alias(address, _) => *address,
+        }
     }
 
     /// How many were asked for. The block behind them may be larger.
@@ -87,30 +138,42 @@ impl Buffer {
         &self.device
     }
 
-    /// The bytes themselves; none on CUDA, where the host cannot reach them.
+    /// The bytes themselves; none on CUDA, where the host cannot reach them, nor of a buffer that a
+    /// capture took: a replay may write to it at any time.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
+        self.pool().is_none().then(|| self.host_bytes()).flatten()
+    }
+
+    /// The bytes themselves, to write; none where [`Self::as_bytes`] gives none.
+    #[must_use]
+    pub fn as_bytes_mut(&mut self) -> Option<&mut [u8]> {
+        let own = self.pool().is_none();
+        own.then(|| self.host_bytes_mut()).flatten()
+    }
+
+    /// The bytes as operations see them, which on an embedded device take turns.
+    pub(crate) fn host_bytes(&self) -> Option<&[u8]> {
         let host = self.host_pointer()?;
-        // SAFETY: the range belongs to this buffer alone until it is dropped, is initialised
-        // (fresh memory of an embedded device is zeroed), and nobody can write to it while the
-        // buffer is borrowed shared.
+        // SAFETY: the range belongs to this buffer alone until it is dropped (of an alias, its maker
+        // has promised as much), is initialised (fresh memory of an embedded device is zeroed),
+        // and nobody can write to it while the buffer is borrowed shared.
         Some(unsafe { std::slice::from_raw_parts(host, self.bytes) })
     }
 
-    /// The bytes themselves, to write; none on CUDA.
-    #[must_use]
-    pub fn as_bytes_mut(&mut self) -> Option<&mut [u8]> {
+    /// The bytes as operations see them, to write.
+    pub(crate) fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
         let host = self.host_pointer()?;
-        // SAFETY: as in `as_bytes`, and the buffer is borrowed alone.
+        // SAFETY: as in `host_bytes`, and the buffer is borrowed alone.
         Some(unsafe { std::slice::from_raw_parts_mut(host, self.bytes) })
     }
 
     fn host_pointer(&self) -> Option<*mut u8> {
-        match (self.device.backend(), &self.allocation) {
+        match (self.device.backend(), self.address()) {
             (Backend::Cuda(_), _) => None,
-            (Backend::Embedded(_), None) => Some(ptr::NonNull::dangling().as_ptr()),
-            (Backend::Embedded(_), Some(allocation)) => {
-                let address = usize::try_from(allocation.address).expect("an address of this host");
+            (Backend::Embedded(_), 0) => Some(ptr::NonNull::dangling().as_ptr()),
+            (Backend::Embedded(_), address) => {
+                let address = usize::try_from(address).expect("an address of this host");
                 Some(ptr::with_exposed_provenance_mut(address))
             }
         }
@@ -134,7 +197,7 @@ fn require_same_device(operation: &'static str, device: &Device, stream: &Stream
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Some(allocation) = self.allocation.take() {
+        if let Memory::Owned(allocation) = std::mem::replace(&mut self.memory, Memory::None) {
             self.device.allocator().free(allocation);
         }
     }

@@ -6,11 +6,12 @@
 
 use super::block::{Block, BlockId, BlockState, Blocks};
 use super::pending::Pending;
-use super::pool::Pool;
+use super::pools::{PoolId, Pools};
 use super::size::{Policy, PoolKind, REQUEST_LIMIT};
-use super::stats::Stats;
+
 use super::storage::{Storage, StorageError};
 use super::stream::{Stream, StreamId};
+use super::tally::Tallies;
 use crate::error::{Error, Result};
 
 /// One allocator's state, for one thread at a time.
@@ -21,25 +22,10 @@ pub(crate) struct Caching {
     blocks: Blocks,
     pools: Pools,
     pending: Pending,
-    stats: Stats,
+    tallies: Tallies,
     limit: Option<usize>,
     /// An error of a free, which has nobody to return it to.
     parked: Option<Error>,
-}
-
-#[derive(Debug, Default)]
-struct Pools {
-    small: Pool,
-    large: Pool,
-}
-
-impl Pools {
-    fn of(&mut self, kind: PoolKind) -> &mut Pool {
-        match kind {
-            PoolKind::Small => &mut self.small,
-            PoolKind::Large => &mut self.large,
-        }
-    }
 }
 
 /// A block that was handed out. Whoever has it owns the block.
@@ -48,6 +34,8 @@ pub(crate) struct Allocation {
     pub(crate) block: BlockId,
     pub(crate) address: u64,
     pub(crate) size: usize,
+    /// The private pool that it comes from.
+    pub(crate) private: Option<PoolId>,
 }
 
 impl Caching {
@@ -58,7 +46,7 @@ impl Caching {
             blocks: Blocks::default(),
             pools: Pools::default(),
             pending: Pending::default(),
-            stats: Stats::default(),
+            tallies: Tallies::default(),
             limit: None,
             parked: None,
         }
@@ -70,20 +58,39 @@ impl Caching {
         bytes: usize,
         stream: StreamId,
     ) -> Result<Allocation, StorageError> {
+        self.reclaim().map_err(StorageError::Other)?;
+        self.allocate_from(None, bytes, stream)
+    }
+
+    /// As [`Self::allocate`], from a private pool, while work for its graph is captured. Until that
+    /// ends the driver may be asked neither how far other streams are nor to take a segment back.
+    pub(crate) fn allocate_captured(
+        &mut self,
+        pool: PoolId,
+        bytes: usize,
+    ) -> Result<Allocation, StorageError> {
+        self.allocate_from(Some(pool), bytes, StreamId::default())
+    }
+
+    fn allocate_from(
+        &mut self,
+        private: Option<PoolId>,
+        bytes: usize,
+        stream: StreamId,
+    ) -> Result<Allocation, StorageError> {
         if bytes > REQUEST_LIMIT {
-            self.stats.num_ooms += 1;
+            self.tallies.num_ooms += 1;
             return Err(StorageError::OutOfMemory);
         }
-        self.reclaim().map_err(StorageError::Other)?;
         let size = self.policy.block(bytes);
         let kind = PoolKind::of(size);
         let cached = match self.policy {
-            Policy::Caching => self.pools.of(kind).take_best_fit(stream, size),
+            Policy::Caching => self.pools.of(private, kind).take_best_fit(stream, size),
             Policy::Direct => None,
         };
         let block = match cached {
             Some(block) => block,
-            None => self.grow(size, stream, kind)?,
+            None => self.grow(size, stream, kind, private)?,
         };
         Ok(self.hand_out(block, size, bytes))
     }
@@ -95,24 +102,26 @@ impl Caching {
         size: usize,
         stream: StreamId,
         kind: PoolKind,
+        private: Option<PoolId>,
     ) -> Result<BlockId, StorageError> {
         let bytes = self.policy.segment(size);
         let address = match self.take_segment(bytes) {
-            Err(StorageError::OutOfMemory) => {
+            Err(StorageError::OutOfMemory) if private.is_none() => {
                 self.empty().map_err(StorageError::Other)?;
-                self.stats.num_alloc_retries += 1;
-                let retried = self.take_segment(bytes);
-                if matches!(retried, Err(StorageError::OutOfMemory)) {
-                    self.stats.num_ooms += 1;
-                }
-                retried?
+                self.tallies.num_alloc_retries += 1;
+                self.take_segment(bytes)
             }
-            taken => taken?,
+            taken => taken,
         };
-        self.stats.segment.increase(kind, 1);
-        self.stats.reserved_bytes.increase(kind, bytes);
-        self.stats.num_device_alloc += 1;
-        let segment = Block::segment(address, bytes, stream, kind);
+        if matches!(address, Err(StorageError::OutOfMemory)) {
+            self.tallies.num_ooms += 1;
+        }
+        let address = address?;
+        self.pools.segment_taken(private);
+        self.tallies.segment.increase(kind, 1);
+        self.tallies.reserved_bytes.increase(kind, bytes);
+        self.tallies.num_device_alloc += 1;
+        let segment = Block::segment(address, bytes, stream, kind, private);
         Ok(self.blocks.insert(segment))
     }
 
@@ -127,17 +136,19 @@ impl Caching {
     /// Marks a block as handed out, after cutting off what is not needed of it.
     fn hand_out(&mut self, id: BlockId, size: usize, requested: usize) -> Allocation {
         let block = &self.blocks[id];
-        let kind = block.pool;
+        let (kind, private) = (block.pool, block.private);
         let was_piece = if block.is_split() { block.size } else { 0 };
         let mut left = 0;
         if self.policy == Policy::Caching && kind.splits_off(block.size - size) {
             let rest = self.blocks.split(id, size);
             left = self.blocks[rest].size;
-            self.pools.of(kind).insert(rest, &self.blocks[rest]);
+            self.pools
+                .of(private, kind)
+                .insert(rest, &self.blocks[rest]);
         }
         let pieces = (usize::from(was_piece > 0), usize::from(left > 0));
-        self.stats.inactive_split.change(kind, pieces.0, pieces.1);
-        self.stats
+        self.tallies.inactive_split.change(kind, pieces.0, pieces.1);
+        self.tallies
             .inactive_split_bytes
             .change(kind, was_piece, left);
 
@@ -145,15 +156,16 @@ impl Caching {
         block.state = BlockState::Allocated;
         block.requested = requested;
         let size = block.size;
-        self.stats.allocation.increase(kind, 1);
-        self.stats.allocated_bytes.increase(kind, size);
-        self.stats.active.increase(kind, 1);
-        self.stats.active_bytes.increase(kind, size);
-        self.stats.requested_bytes.increase(kind, requested);
+        self.tallies.allocation.increase(kind, 1);
+        self.tallies.allocated_bytes.increase(kind, size);
+        self.tallies.active.increase(kind, 1);
+        self.tallies.active_bytes.increase(kind, size);
+        self.tallies.requested_bytes.increase(kind, requested);
         Allocation {
             block: id,
             address: block.address,
             size,
+            private,
         }
     }
 
@@ -161,8 +173,12 @@ impl Caching {
     pub(crate) fn record_stream(&mut self, allocation: &Allocation, stream: &Stream) {
         let block = &mut self.blocks[allocation.block];
         let id = stream.id();
-        if id != block.stream && block.users.iter().all(|user| user.id() != id) {
-            block.users.push(stream.clone());
+        if id == block.stream {
+            return;
+        }
+        let users = &mut block.users.get_or_insert_default().0;
+        if users.iter().all(|user| user.id() != id) {
+            users.push(stream.clone());
         }
     }
 
@@ -172,10 +188,10 @@ impl Caching {
         let block = &mut self.blocks[id];
         debug_assert_eq!(block.state, BlockState::Allocated);
         let (kind, size) = (block.pool, block.size);
-        let users = std::mem::take(&mut block.users);
-        self.stats.allocation.decrease(kind, 1);
-        self.stats.allocated_bytes.decrease(kind, size);
-        if self.marked(id, &users) {
+        let users = block.users.take();
+        self.tallies.allocation.decrease(kind, 1);
+        self.tallies.allocated_bytes.decrease(kind, size);
+        if users.is_some_and(|users| self.marked(id, &users.0)) {
             self.blocks[id].state = BlockState::AwaitingFree;
         } else {
             self.retire(id);
@@ -183,6 +199,7 @@ impl Caching {
     }
 
     /// Marks the end of the users' work so far. Whether there is anything to wait for.
+    #[cold]
     fn marked(&mut self, id: BlockId, users: &[Stream]) -> bool {
         for stream in users {
             match self.storage.record(stream) {
@@ -224,14 +241,14 @@ impl Caching {
     fn retire(&mut self, mut id: BlockId) {
         let block = &mut self.blocks[id];
         block.state = BlockState::Inactive;
-        let kind = block.pool;
+        let (kind, private) = (block.pool, block.private);
         let (size, requested) = (block.size, std::mem::take(&mut block.requested));
         let (previous, next) = (block.previous, block.next);
-        self.stats.active.decrease(kind, 1);
-        self.stats.active_bytes.decrease(kind, size);
-        self.stats.requested_bytes.decrease(kind, requested);
+        self.tallies.active.decrease(kind, 1);
+        self.tallies.active_bytes.decrease(kind, size);
+        self.tallies.requested_bytes.decrease(kind, requested);
 
-        let pool = self.pools.of(kind);
+        let pool = self.pools.of(private, kind);
         let (mut joined, mut joined_bytes) = (0, 0);
         if let Some(next) = self.blocks.inactive(next) {
             let neighbour = &self.blocks[next];
@@ -253,8 +270,8 @@ impl Caching {
         } else {
             (0, 0)
         };
-        self.stats.inactive_split.change(kind, joined, pieces);
-        self.stats
+        self.tallies.inactive_split.change(kind, joined, pieces);
+        self.tallies
             .inactive_split_bytes
             .change(kind, joined_bytes, piece_bytes);
         if self.policy == Policy::Direct {
@@ -264,17 +281,15 @@ impl Caching {
     }
 
     /// Gives all cached segments back to the layer below, after waiting for the blocks that other
-    /// streams still use. A segment with a block in use stays.
+    /// streams still use. A segment with a block in use stays, and so does one of a graph's.
     pub(crate) fn empty(&mut self) -> Result<()> {
         while let Some(id) = self.pending.wait_next()? {
             self.pass_mark(id);
         }
         let mut outcome = self.parked.take().map_or(Ok(()), Err);
-        for kind in [PoolKind::Large, PoolKind::Small] {
-            for id in self.pools.of(kind).ids() {
-                if !self.blocks[id].is_split() {
-                    outcome = outcome.and(self.release(id));
-                }
+        for id in self.pools.releasable() {
+            if !self.blocks[id].is_split() {
+                outcome = outcome.and(self.release(id));
             }
         }
         outcome
@@ -283,26 +298,37 @@ impl Caching {
     /// Gives one whole inactive segment back.
     fn release(&mut self, id: BlockId) -> Result<()> {
         let block = &self.blocks[id];
-        let (kind, size) = (block.pool, block.size);
+        let (kind, private, size) = (block.pool, block.private, block.size);
         self.storage.free(block.address, size)?;
-        self.pools.of(kind).remove(id, block);
+        self.pools.of(private, kind).remove(id, block);
         self.blocks.remove(id);
-        self.stats.segment.decrease(kind, 1);
-        self.stats.reserved_bytes.decrease(kind, size);
-        self.stats.num_device_free += 1;
+        self.pools.segment_returned(private);
+        self.tallies.segment.decrease(kind, 1);
+        self.tallies.reserved_bytes.decrease(kind, size);
+        self.tallies.num_device_free += 1;
         Ok(())
     }
 
     fn reserved(&self) -> usize {
-        usize::try_from(self.stats.reserved_bytes.all.current).expect("bytes in address space")
+        usize::try_from(self.tallies.reserved_bytes.current()).expect("bytes in address space")
     }
 
-    pub(crate) fn stats(&self) -> &Stats {
-        &self.stats
+    /// A pool for the graph that is about to be captured.
+    pub(crate) fn open_pool(&mut self) -> PoolId {
+        self.pools.open()
     }
 
-    pub(crate) fn stats_mut(&mut self) -> &mut Stats {
-        &mut self.stats
+    /// The graph is gone: its memory is the cache's, except for what is still handed out of it.
+    pub(crate) fn close_pool(&mut self, id: PoolId) {
+        self.pools.close(id);
+    }
+
+    pub(crate) fn tallies(&self) -> &Tallies {
+        &self.tallies
+    }
+
+    pub(crate) fn tallies_mut(&mut self) -> &mut Tallies {
+        &mut self.tallies
     }
 
     pub(crate) fn blocks(&self) -> &Blocks {

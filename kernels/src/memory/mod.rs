@@ -12,6 +12,7 @@ mod caching;
 mod limit;
 mod pending;
 mod pool;
+mod pools;
 mod print;
 mod release;
 mod size;
@@ -21,12 +22,14 @@ mod stats;
 mod storage;
 mod stream;
 mod summary;
+mod tally;
 
 pub(crate) use allocator::Allocator;
 pub use block::BlockState;
 pub use buffer::Buffer;
 pub(crate) use bytes::Bytes;
 pub use limit::{set_memory_fraction, set_memory_limit};
+pub use pools::PoolId;
 pub use print::print_memory;
 pub use release::{Held, Released, release};
 pub use size::{Policy, PoolKind};
@@ -39,6 +42,7 @@ pub use summary::Summary;
 
 use crate::device::Device;
 use crate::error::Result;
+use crate::graph;
 
 /// Bytes handed out and not got back, in whole blocks.
 #[must_use]
@@ -46,34 +50,33 @@ pub fn allocated(device: &Device) -> u64 {
     device
         .allocator()
         .lock()
-        .stats()
+        .tallies()
         .allocated_bytes
-        .all
-        .current
+        .current()
 }
 
 /// Bytes held from the driver, handed out or cached.
 #[must_use]
 pub fn reserved(device: &Device) -> u64 {
-    device.allocator().lock().stats().reserved_bytes.all.current
+    device.allocator().lock().tallies().reserved_bytes.current()
 }
 
 /// The most bytes handed out at a time since the device was made or [`reset_peak`].
 #[must_use]
 pub fn max_allocated(device: &Device) -> u64 {
-    device.allocator().lock().stats().allocated_bytes.all.peak
+    stats(device).allocated_bytes.all.peak
 }
 
 /// The most bytes held from the driver at a time since the device was made or [`reset_peak`].
 #[must_use]
 pub fn max_reserved(device: &Device) -> u64 {
-    device.allocator().lock().stats().reserved_bytes.all.peak
+    stats(device).reserved_bytes.all.peak
 }
 
 /// Every figure of the device's allocator.
 #[must_use]
 pub fn stats(device: &Device) -> Stats {
-    *device.allocator().lock().stats()
+    device.allocator().lock().tallies().stats()
 }
 
 /// Every figure, as a table to print.
@@ -91,25 +94,26 @@ pub fn snapshot(device: &Device) -> Snapshot {
     device.allocator().lock().blocks().snapshot()
 }
 
-/// Gives every cached segment back to the driver. Segments with a block in use stay. Waits for
-/// blocks that were freed while another stream used them.
+/// Gives every cached segment back to the driver. Segments with a block in use stay, and those that
+/// a [graph] may still write to. Waits for blocks that were freed while another stream used them.
 ///
 /// # Errors
 ///
 /// When the driver did not take a segment back, now or at an earlier free; the others have been
-/// given back all the same.
+/// given back all the same. In a capture of the device, where nothing is given back.
 pub fn empty_cache(device: &Device) -> Result<()> {
+    graph::forbid(device, "emptying the cache", "do it before or after")?;
     device.allocator().lock().empty()
 }
 
 /// Lets every peak begin anew at what there is now.
 pub fn reset_peak(device: &Device) {
-    device.allocator().lock().stats_mut().reset_peak();
+    device.allocator().lock().tallies_mut().reset_peak();
 }
 
 /// Lets every total, and the counts of retries and failures, begin anew at 0.
 pub fn reset_accumulated(device: &Device) {
-    device.allocator().lock().stats_mut().reset_accumulated();
+    device.allocator().lock().tallies_mut().reset_accumulated();
 }
 
 /// The memory of the whole device, whoever holds it: the context and other processes too.

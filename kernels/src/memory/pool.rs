@@ -38,9 +38,9 @@ impl Pool {
     }
 
     /// All of them.
-    pub(crate) fn ids(&self) -> Vec<BlockId> {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = BlockId> {
         let bins = self.0.iter().flat_map(|(_, bins)| &bins.bins);
-        bins.flatten().map(|entry| entry.block).collect()
+        bins.flatten().map(|entry| entry.block)
     }
 }
 

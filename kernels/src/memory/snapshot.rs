@@ -1,6 +1,7 @@
 //! An allocator's segments and the blocks in them, at one instant.
 
 use super::block::{Block, BlockId, BlockState, Blocks};
+use super::pools::PoolId;
 use super::size::PoolKind;
 use super::stream::StreamId;
 
@@ -23,6 +24,8 @@ pub struct SegmentInfo {
     pub stream: StreamId,
     /// The pool that its blocks serve.
     pub pool: PoolKind,
+    /// The private pool that it belongs to, if it is a graph's.
+    pub private_pool: Option<PoolId>,
     /// Bytes of blocks handed out.
     pub allocated_size: u64,
     /// The same, and those that another stream still uses.
@@ -69,6 +72,7 @@ impl Blocks {
             total_size: sum(|block| block.size),
             stream: first.stream,
             pool: first.pool,
+            private_pool: first.private,
             allocated_size: sum(|block| match block.state {
                 BlockState::Allocated => block.size,
                 BlockState::AwaitingFree | BlockState::Inactive => 0,

@@ -13,6 +13,7 @@ impl Blocks {
             whole.size - size,
             whole.stream,
             whole.pool,
+            whole.private,
         );
         rest.previous = Some(front);
         rest.next = whole.next;

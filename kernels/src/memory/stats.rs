@@ -1,8 +1,6 @@
 //! What an allocator has done and holds, in the families of PyTorch's
 //! [`memory_stats`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.memory_stats.html).
 
-use super::size::PoolKind;
-
 /// One figure over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
@@ -16,29 +14,6 @@ pub struct Stat {
     pub freed: u64,
 }
 
-impl Stat {
-    pub(crate) fn increase(&mut self, amount: u64) {
-        self.current += amount;
-        self.peak = self.peak.max(self.current);
-        self.allocated += amount;
-    }
-
-    pub(crate) fn decrease(&mut self, amount: u64) {
-        debug_assert!(self.current >= amount, "a figure fell below zero");
-        self.current -= amount;
-        self.freed += amount;
-    }
-
-    /// Goes from `before` to `after` in one step, without a peak in between.
-    pub(crate) fn change(&mut self, before: u64, after: u64) {
-        if after >= before {
-            self.increase(after - before);
-        } else {
-            self.decrease(before - after);
-        }
-    }
-}
-
 /// One figure of each pool and of both together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatByPool {
@@ -48,36 +23,6 @@ pub struct StatByPool {
     pub small: Stat,
     /// Larger blocks.
     pub large: Stat,
-}
-
-impl StatByPool {
-    fn pool(&mut self, kind: PoolKind) -> &mut Stat {
-        match kind {
-            PoolKind::Small => &mut self.small,
-            PoolKind::Large => &mut self.large,
-        }
-    }
-
-    pub(crate) fn increase(&mut self, kind: PoolKind, amount: usize) {
-        self.all.increase(amount as u64);
-        self.pool(kind).increase(amount as u64);
-    }
-
-    pub(crate) fn decrease(&mut self, kind: PoolKind, amount: usize) {
-        self.all.decrease(amount as u64);
-        self.pool(kind).decrease(amount as u64);
-    }
-
-    pub(crate) fn change(&mut self, kind: PoolKind, before: usize, after: usize) {
-        self.all.change(before as u64, after as u64);
-        self.pool(kind).change(before as u64, after as u64);
-    }
-
-    fn each(&mut self, act: impl Fn(&mut Stat)) {
-        act(&mut self.all);
-        act(&mut self.small);
-        act(&mut self.large);
-    }
 }
 
 /// Everything an allocator counts. Byte figures count whole blocks, except `requested_bytes`.
@@ -126,35 +71,5 @@ impl Stats {
             ("segment", &self.segment),
             ("inactive_split", &self.inactive_split),
         ]
-    }
-
-    fn families_mut(&mut self) -> [&mut StatByPool; 9] {
-        [
-            &mut self.allocated_bytes,
-            &mut self.active_bytes,
-            &mut self.requested_bytes,
-            &mut self.reserved_bytes,
-            &mut self.inactive_split_bytes,
-            &mut self.allocation,
-            &mut self.active,
-            &mut self.segment,
-            &mut self.inactive_split,
-        ]
-    }
-
-    pub(crate) fn reset_peak(&mut self) {
-        for family in self.families_mut() {
-            family.each(|stat| stat.peak = stat.current);
-        }
-    }
-
-    pub(crate) fn reset_accumulated(&mut self) {
-        for family in self.families_mut() {
-            family.each(|stat| (stat.allocated, stat.freed) = (0, 0));
-        }
-        self.num_alloc_retries = 0;
-        self.num_ooms = 0;
-        self.num_device_alloc = 0;
-        self.num_device_free = 0;
     }
 }

@@ -8,6 +8,7 @@ mod batch_kept_by_loader;
 mod closure_cycle;
 mod early_return;
 mod forgotten_handle;
+mod graph_output;
 mod growing_static;
 mod kept_gradient;
 mod loss_history;
@@ -70,6 +71,7 @@ pub const CATALOGUE: &[Planted] = &[
     kept_gradient::PLANTED,
     loss_history::PLANTED,
     retained_graph::PLANTED,
+    graph_output::PLANTED,
     batch_kept_by_loader::PLANTED,
     pinned_segment::PLANTED,
     pinned_host_buffer::PLANTED,

@@ -4,8 +4,11 @@
 //! implementation may rely on: every operand is on this device, shapes are as each method says, and
 //! an output shares its storage with no input.
 
+use std::sync::Arc;
+
 use crate::device::{Backend, Device};
 use crate::error::Result;
+use crate::graph::{Recorder, is_capturing};
 
 use super::dtype::DType;
 use super::layout::{Around, Layout};
@@ -14,7 +17,7 @@ use super::storage::Storage;
 /// Elements somewhere in a storage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operand<'a> {
-    pub(crate) storage: &'a Storage,
+    pub(crate) storage: &'a Arc<Storage>,
     pub(crate) layout: Layout,
 }
 
@@ -118,7 +121,7 @@ pub(crate) trait Kernels {
     fn download(&self, from: &Storage, offset: usize, into: &mut [u8]) -> Result<()>;
 
     /// All bytes become 0.
-    fn zero(&self, storage: &Storage) -> Result<()>;
+    fn zero(&self, storage: &Arc<Storage>) -> Result<()>;
 
     /// Every element of a contiguous `f32` output.
     fn fill(&self, value: f32, out: Operand<'_>) -> Result<()>;
@@ -177,7 +180,7 @@ pub(crate) trait Kernels {
 
     /// The mean of the squared differences of two contiguous inputs to the first element of a
     /// storage of their size, whose rest may be used as scratch space.
-    fn mse(&self, input: Operand<'_>, target: Operand<'_>, out: &Storage) -> Result<()>;
+    fn mse(&self, input: Operand<'_>, target: Operand<'_>, out: &Arc<Storage>) -> Result<()>;
 
     /// `gradient · 2 (input − target) / count`, with a gradient of one element.
     fn mse_backward(
@@ -218,6 +221,9 @@ pub(crate) trait Kernels {
 
 impl Device {
     pub(crate) fn kernels(&self) -> &dyn Kernels {
+        if is_capturing() {
+            return &Recorder;
+        }
         match self.backend() {
             Backend::Embedded(embedded) => embedded,
             Backend::Cuda(cuda) => cuda,

@@ -1,11 +1,12 @@
 //! The bytes behind one or more tensors.
+#![expect(unsafe_code, reason = "a graph reaches memory that no tensor holds")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::device::Device;
 use crate::error::Result;
-use crate::memory::Buffer;
+use crate::memory::{Buffer, PoolId};
 
 /// One buffer, shared by every view of it.
 ///
@@ -17,23 +18,43 @@ pub(crate) struct Storage {
     address: u64,
     bytes: usize,
     device: Device,
+    pool: Option<PoolId>,
     version: AtomicU64,
 }
 
 impl Storage {
     pub(crate) fn new(device: &Device, bytes: usize) -> Result<Self> {
-        let buffer = Buffer::new(device, bytes)?;
-        Ok(Self {
+        Ok(Self::over(Buffer::new(device, bytes)?))
+    }
+
+    fn over(buffer: Buffer) -> Self {
+        Self {
             address: buffer.address(),
-            bytes,
+            bytes: buffer.bytes(),
+            device: buffer.device().clone(),
+            pool: buffer.pool(),
             buffer: RwLock::new(buffer),
-            device: device.clone(),
             version: AtomicU64::new(0),
-        })
+        }
+    }
+
+    /// The same bytes as a storage that does not own them.
+    ///
+    /// # Safety
+    ///
+    /// As [`Buffer::alias`].
+    pub(crate) unsafe fn alias(&self) -> Self {
+        // SAFETY: the caller's promise.
+        Self::over(unsafe { self.read().alias() })
     }
 
     pub(crate) fn device(&self) -> &Device {
         &self.device
+    }
+
+    /// The private pool that it comes from, if a capture took it.
+    pub(crate) fn pool(&self) -> Option<PoolId> {
+        self.pool
     }
 
     pub(crate) fn address(&self) -> u64 {

@@ -44,6 +44,58 @@ macro_rules! clean_on_cuda {
     };
 }
 
+/// What a step leaves once everything is dropped, however often it was captured and replayed.
+mod replayed {
+    use gpu_leak_kernels::nn::Module;
+    use gpu_leak_kernels::optim::Sgd;
+    use gpu_leak_kernels::{Tensor, TinyModel, TrainingStep};
+
+    use super::*;
+
+    fn train(device: &Device, replays: u32) -> Result<()> {
+        let model = TinyModel::new(device)?;
+        let inputs = Tensor::rand([64, TinyModel::INPUTS], device)?;
+        let targets = Tensor::rand([64, TinyModel::OUTPUTS], device)?;
+        let mut optimizer = Sgd::new(model.parameters(), 0.01)?.momentum(0.9);
+        let mut step = TrainingStep::capture(&mut optimizer, &inputs, &targets, |x, y| {
+            model.forward(x)?.mse_loss(y)
+        })?;
+        (0..replays).try_for_each(|_| step.replay())
+    }
+
+    #[gpu_leak_check]
+    #[test]
+    fn a_hundred_times_on_the_embedded_device() -> Result<()> {
+        train(&Device::embedded()?, 100)
+    }
+
+    #[gpu_leak_check]
+    #[test]
+    fn a_hundred_times_on_cuda() -> Result<()> {
+        let Ok(device) = Device::cuda(0) else {
+            return Ok(());
+        };
+        train(&device, 100)
+    }
+
+    /// Whose cache is emptied after each round.
+    #[gpu_leak_check(rounds = 5)]
+    #[test]
+    fn captured_anew_in_each_round_on_the_embedded_device() -> Result<()> {
+        let device = Device::embedded()?;
+        (0..20).try_for_each(|_| train(&device, 2))
+    }
+
+    #[gpu_leak_check]
+    #[test]
+    fn captured_a_hundred_times_on_cuda() -> Result<()> {
+        let Ok(device) = Device::cuda(0) else {
+            return Ok(());
+        };
+        (0..100).try_for_each(|_| train(&device, 10))
+    }
+}
+
 // Without those that only a GPU has the room and the patience for.
 clean!(
     tiny_model_inference,

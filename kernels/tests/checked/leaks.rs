@@ -67,6 +67,7 @@ leaks!(
     kept_gradient,
     loss_history,
     retained_graph,
+    graph_output,
     batch_kept_by_loader,
     pinned_segment,
     pinned_host_buffer,

@@ -10,6 +10,7 @@ mod graph;
 mod large;
 mod operations;
 mod optimizers;
+mod replay;
 mod training;
 
 use gpu_leak_kernels::Device;

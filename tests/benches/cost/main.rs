@@ -10,6 +10,7 @@
 mod calls;
 mod empty;
 mod orders;
+mod pair;
 mod processor;
 mod samples;
 mod table;

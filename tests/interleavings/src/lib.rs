@@ -12,11 +12,13 @@
 #[path = "../../../harness/src/device/exclusion.rs"]
 mod exclusion;
 #[expect(dead_code, reason = "as above")]
-#[path = "../../../harness/src/check/gate.rs"]
+#[path = "../../../harness/src/check/turn/gate.rs"]
 mod gate;
 #[expect(dead_code, unreachable_pub, unused_imports, reason = "as above")]
 #[path = "../../../harness/src/ledger/mod.rs"]
 mod ledger;
+#[path = "../../../harness/src/order.rs"]
+mod order;
 mod sync;
 
 pub mod explore;

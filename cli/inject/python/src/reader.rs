@@ -42,11 +42,11 @@ fn read(words: &mut [usize]) -> usize {
     };
     let types = &interpreter.types;
     let layout = interpreter.layout;
-    if is_main_thread() {
+    if interpreter.is_the_program && is_main_thread() {
         // SAFETY: the thread's state is the calling thread's own, so its frames do not change
         // meanwhile, and what they refer to lives as long as they do; their layout is the one of
         // this very release. Python ends its other threads' states when it shuts down, but not that
-        // of the main thread, on which it does so.
+        // of the thread that does so, which here is the main one: the program is Python itself.
         let memory = unsafe { Own::new() };
         frames::read(&memory, layout, types, thread, words)
     } else {

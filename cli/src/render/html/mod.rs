@@ -23,8 +23,9 @@ use sha2::{Digest, Sha256};
 use self::checks::Test;
 use self::rest::{Long, unwritten};
 use self::sources::{Line, Sources};
-use super::{callers, names, position};
+use super::{callers, position};
 use crate::exit::Outcome;
+use crate::names;
 use crate::overview::{Group, Overview, figure_name};
 use crate::run::Run;
 
@@ -209,7 +210,7 @@ fn entry(group: &Group<'_>, sources: &mut Sources) -> Entry {
         what: what(finding),
         at: site.location(),
         place: escape::name(&finding.place.to_string()),
-        tests: names(&group.tests, NAMED),
+        tests: names::some_of(&group.tests, NAMED),
         details: details(group),
         excerpt,
         stack: frames.join("\n"),

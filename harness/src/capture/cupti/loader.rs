@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use super::unavailable::Unavailable;
 use super::version::CudaVersion;
 use crate::device::dl;
+use crate::order;
 
 /// Names under which the loader may find it by itself.
 const SONAMES: [&str; 4] = [
@@ -143,7 +144,7 @@ impl Surroundings {
     /// then newer ones, which it probably refuses; the newest of each first.
     fn best_first(&self, mut files: Vec<PathBuf>) -> Vec<PathBuf> {
         let driver = self.driver.major();
-        files.sort_by_cached_key(|file| {
+        order::by_key(&mut files, |file| {
             let misfit = match major(file) {
                 Some(major) if major == driver => 0,
                 Some(major) if major < driver => 1,
@@ -198,7 +199,7 @@ fn beside(folder: &Path) -> Vec<PathBuf> {
 /// `libcupti.so` and `libcupti.so.12` both lead to `libcupti.so.2024.1.1`.
 fn cuptis_in(folder: &Path) -> Vec<PathBuf> {
     let mut files = children(folder, |name| name.starts_with("libcupti.so"));
-    files.sort_by_cached_key(|file| (major(file).is_none(), file.clone()));
+    order::by_key(&mut files, |file| (major(file).is_none(), file.clone()));
     let mut seen = Vec::new();
     files.retain(|file| match file.canonicalize() {
         Ok(real) if !seen.contains(&real) => {
@@ -235,7 +236,7 @@ fn children(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
 
 /// `/usr/local/cuda` (a link to the one in use) first, then `cuda-13.0`, `cuda-12.8`, …
 fn newest_first(mut toolkits: Vec<PathBuf>) -> Vec<PathBuf> {
-    toolkits.sort_by_cached_key(|path| {
+    order::by_key(&mut toolkits, |path| {
         let name = file_name(path);
         let version: Vec<u32> = name
             .trim_start_matches("cuda-")

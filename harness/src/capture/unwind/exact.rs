@@ -1,25 +1,49 @@
-//! The engine of the `backtrace` crate: what panics use, for every platform.
+//! The exact engine: the unwinder that panics use. Every program has it, for std links it.
+//!
+//! Declared by hand as the [C++ ABI] has it, whose level I is not about C++.
+//!
+//! [C++ ABI]: https://itanium-cxx-abi.github.io/cxx-abi/abi-eh.html#base-abi
 
-use super::Frames;
+use std::ffi::{c_int, c_void};
 
-/// Writes the calling thread's return addresses into `frames`, beginning with the innermost frame
-/// whose stack pointer is at least `from`.
-pub(super) fn walk(from: usize, frames: &mut Frames) {
-    let visit = |frame: &backtrace::Frame| {
-        // `ip` and `sp` only: a frame's other properties look symbols up.
-        (frame.sp() as usize) < from || frames.push(frame.ip() as usize)
-    };
-    if cfg!(unix) {
-        // SAFETY: the locked variant exists for engines with shared state, such as Windows'
-        // dbghelp. On Unix the engine is `_Unwind_Backtrace`, which walks the calling thread's own
-        // stack and takes the loader's lock by itself where it looks for unwind tables, so any
-        // number of threads may be in it at once. The closure does not panic.
-        unsafe { backtrace::trace_unsynchronized(visit) };
-    } else {
-        backtrace::trace(visit);
+const CONTINUE: c_int = 0;
+const STOP: c_int = 9;
+
+/// The unwinder's own.
+#[repr(C)]
+struct Context {
+    _private: [u8; 0],
+}
+
+type Visit = unsafe extern "C" fn(*mut Context, *mut c_void) -> c_int;
+
+unsafe extern "C" {
+    fn _Unwind_Backtrace(visit: Visit, argument: *mut c_void) -> c_int;
+    fn _Unwind_GetIP(frame: *mut Context) -> usize;
+    fn _Unwind_GetCFA(frame: *mut Context) -> usize;
+}
+
+/// Calls `visit` with the stack pointer and the return address of each frame of the calling thread,
+/// innermost first, as long as it says so. It must not panic.
+///
+/// Any number of threads may be here at once: the loader's lock is taken where unwind tables are
+/// looked for, and nothing else is shared.
+pub(crate) fn trace<F: FnMut(usize, usize) -> bool>(mut visit: F) {
+    unsafe extern "C" fn each<F: FnMut(usize, usize) -> bool>(
+        frame: *mut Context,
+        visit: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the closure below, which outlives the walk and is not used elsewhere meanwhile.
+        let visit = unsafe { &mut *visit.cast::<F>() };
+        // SAFETY: the unwinder passes a frame that is valid during this call.
+        let (stack, address) = unsafe { (_Unwind_GetCFA(frame), _Unwind_GetIP(frame)) };
+        if visit(stack, address) {
+            CONTINUE
+        } else {
+            STOP
+        }
     }
-    // The outermost frame of a thread can have no return address.
-    while frames.as_slice().last() == Some(&0) {
-        frames.count -= 1;
-    }
+    // SAFETY: `each` has the callback's signature and is told which closure it gets; what panics in
+    // it ends the process.
+    unsafe { _Unwind_Backtrace(each::<F>, (&raw mut visit).cast()) };
 }

@@ -5,7 +5,7 @@
 //! the unwind tables say something it does not know. So its answer is only a key: a stack that was
 //! not seen before is walked by both, and what `exact` says is kept. Where they differ, the key
 //! finds nothing the next time either, and that stack stays with `exact`. So do all stacks where
-//! the quick engine cannot walk, and in unoptimised builds.
+//! the quick engine cannot walk, in unoptimised builds, and under Miri, which has no registers.
 //!
 //! Nothing is symbolised here, and frames of CUPTI and the driver stay in: a report trims them by
 //! module and function, which no fixed count could.
@@ -18,17 +18,26 @@
     reason = "a stack is read through raw addresses, and the loader's interface is C"
 )]
 
-mod exact;
 #[cfg_attr(
     not(all(
         target_os = "linux",
         any(target_arch = "x86_64", target_arch = "aarch64")
+    )),
+    path = "exact_elsewhere.rs"
+)]
+mod exact;
+#[cfg_attr(
+    not(all(
+        target_os = "linux",
+        any(target_arch = "x86_64", target_arch = "aarch64"),
+        not(miri)
     )),
     path = "none.rs"
 )]
 mod framehop;
 mod script;
 
+pub(crate) use self::exact::trace;
 pub use self::script::{Reader, install};
 
 use self::framehop as quick;
@@ -96,8 +105,7 @@ pub(super) fn stack(stacks: &Stacks) -> StackId {
 
 /// The same from the exact engine alone.
 pub(super) fn exact_stack(stacks: &Stacks) -> StackId {
-    let mut frames = Frames::new();
-    exact::walk(0, &mut frames);
+    let frames = exact_walk(0);
     match script::reader() {
         Some(reader) => stacks.intern(Joined::new(&frames, reader).as_slice()),
         None => stacks.intern(frames.as_slice()),
@@ -108,10 +116,22 @@ pub(super) fn exact_stack(stacks: &Stacks) -> StackId {
 #[cold]
 #[inline(never)]
 fn first_sight(key: &Frames, caller: usize) -> Frames {
-    let mut frames = Frames::new();
-    exact::walk(caller, &mut frames);
+    let frames = exact_walk(caller);
     if frames.as_slice() != key.as_slice() {
         quick::differed();
+    }
+    frames
+}
+
+/// The calling thread's return addresses, beginning with the innermost frame whose stack pointer is at
+/// least `from`.
+#[inline(never)]
+fn exact_walk(from: usize) -> Frames {
+    let mut frames = Frames::new();
+    trace(|stack, address| stack < from || frames.push(address));
+    // The outermost frame of a thread can have no return address.
+    while frames.as_slice().last() == Some(&0) {
+        frames.count -= 1;
     }
     frames
 }

@@ -3,10 +3,10 @@
 use rustc_hash::FxHashSet;
 
 use super::NAMES;
+use crate::check::conclude::sites::Sites;
+use crate::check::measure::sources;
+use crate::check::measure::stretch::is_the_runtime_s_code;
 use crate::check::names::Names;
-use crate::check::sites::Sites;
-use crate::check::sources;
-use crate::check::stretch::is_the_runtime_s_code;
 use crate::judge::{self, Held, Reading, What};
 use crate::ledger::{self, Anomaly, Layer, Mark, Record};
 use crate::report::keeps_what_it_takes;

@@ -20,10 +20,11 @@ use std::time::{Duration, Instant};
 
 use self::living::{AtExit, Living};
 use self::trend::{ENOUGH, Trend};
+use super::blind;
 use super::conclude;
+use super::conclude::sites::{Met, Sites};
+use super::conclude::tables;
 use super::names::Live;
-use super::sites::{Met, Sites};
-use super::{blind, tables};
 use crate::__inject::Settings;
 use crate::allow::{self, Date, Entry};
 use crate::capture::cupti;
@@ -274,24 +275,19 @@ impl Attached {
     ) -> Report {
         notes.extend(allow::settle(&self.allowed, Date::today(), &mut findings));
         conclude::sort(&mut findings);
+        let verdict = findings.first().map(|finding| finding.verdict);
         Report {
-            test: self.name.clone(),
-            file: self.file.clone(),
-            line: 0,
-            column: 0,
-            verdict: findings
-                .first()
-                .map_or(Verdict::Clean, |finding| finding.verdict),
-            reason: None,
             findings,
             devices: tables::tables(&Reading::default(), reading, &NAMES),
-            timeline: None,
-            primaries: Vec::new(),
-            outcome: None,
             notes,
             again: self.again.clone(),
-            waited_ms: 0,
-            overhead_ms: 0.0,
+            ..Report::new(
+                &self.name,
+                &self.file,
+                0,
+                0,
+                verdict.unwrap_or(Verdict::Clean),
+            )
         }
     }
 
@@ -309,7 +305,7 @@ fn shown(duration: Duration) -> String {
 }
 
 fn finding(held: &Held) -> Finding {
-    super::finding::finding(&Confirmed::unconfirmed(held.clone()), None, &NAMES)
+    conclude::finding::finding(&Confirmed::unconfirmed(held.clone()), None, &NAMES)
 }
 
 /// `python3 train.py --epochs 3`

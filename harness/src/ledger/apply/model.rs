@@ -1,11 +1,14 @@
 //! Random programs, and a model that keeps what the driver itself would know: each object once,
 //! gone from the moment its release took effect, whatever the callbacks still have to tell.
 
+mod program;
+
 use std::collections::BTreeMap;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use self::program::{CONTEXTS, Fate, KINDS, Step, Who, step};
 use super::super::event::{
     Caller, ContextEnd, ContextUid, Creation, Event, Key, ScopeId, Space, StackId, ThreadNumber,
     Ticket,
@@ -13,88 +16,11 @@ use super::super::event::{
 use super::super::lifetime::dies_with_context;
 use super::super::{Kind, Layer, Ledger, Place};
 
-/// Few enough that addresses are issued again and calls meet on one object.
-const ADDRESSES: u64 = 5;
-const CONTEXTS: u32 = 3;
-/// Scopes have their numbers once; every second shares its slot with one before.
-const SCOPES: u32 = 4;
+/// How many scopes have a slot of their own.
 const SLOTS: u32 = 4096;
-/// More than any machine has, and still countable when all that a program makes is as large: a
-/// figure of 2⁶³ or more is taken for one that is below nothing while threads are at work.
-const HUGE: u64 = 1 << 56;
-
-/// What is made: of each manner of ending with a context, with and without bytes, shared or not.
-const KINDS: [(Kind, Space); 7] = [
-    (Kind::Linear, Space::DevicePointer),
-    (Kind::StreamOrdered, Space::DevicePointer),
-    (Kind::Pinned, Space::HostPointer),
-    (Kind::Stream, Space::Handle(Kind::Stream)),
-    (Kind::Pool, Space::Handle(Kind::Pool)),
-    (Kind::UserObject, Space::Handle(Kind::UserObject)),
-    (Kind::Block, Space::Observed(Layer::DRIVER)),
-];
 
 const FAILED: u32 = 1;
 const DEINITIALIZED: u32 = 4;
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    /// Address, kind, bytes, context; who.
-    Create(u64, usize, u64, u32, Who),
-    CreationFails(usize, u64, Who),
-    Retain(u64, u64),
-    /// Begins a release of what is there, or of nothing: its fate, how many references.
-    Begin(u64, usize, Fate, u64, Who),
-    /// Ends one that began.
-    End(usize),
-    EndContext(u32),
-    Open(u32),
-    Close(u32),
-    RestartPeaks,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Who {
-    thread: u32,
-    scope: u32,
-}
-
-/// How a release ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    Succeeds,
-    ShutsDown,
-    Fails,
-    IsCaptured,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let address = 0..ADDRESSES;
-    let kind = 0..KINDS.len();
-    let bytes = prop_oneof![8 => 1..5000_u64, 1 => Just(0), 1 => Just(HUGE)];
-    let context = 0..CONTEXTS;
-    let who = (0..20_u32, 0..=SCOPES).prop_map(|(thread, scope)| Who { thread, scope });
-    let fate = prop_oneof![
-        5 => Just(Fate::Succeeds),
-        1 => Just(Fate::ShutsDown),
-        3 => Just(Fate::Fails),
-        1 => Just(Fate::IsCaptured),
-    ];
-    prop_oneof![
-        8 => (address.clone(), kind.clone(), bytes.clone(), context.clone(), who.clone())
-            .prop_map(|(at, kind, bytes, context, who)| Step::Create(at, kind, bytes, context, who)),
-        1 => (kind.clone(), bytes, who.clone())
-            .prop_map(|(kind, bytes, who)| Step::CreationFails(kind, bytes, who)),
-        2 => (address.clone(), 1..4_u64).prop_map(|(at, count)| Step::Retain(at, count)),
-        8 => (address, kind, fate, 1..4_u64, who)
-            .prop_map(|(at, kind, fate, count, who)| Step::Begin(at, kind, fate, count, who)),
-        7 => any::<usize>().prop_map(Step::End),
-        1 => context.prop_map(Step::EndContext),
-        2 => (1..=SCOPES).prop_map(Step::Open),
-        1 => (1..=SCOPES).prop_map(Step::Close),
-        1 => Just(Step::RestartPeaks),
-    ]
-}
 
 /// What the driver has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

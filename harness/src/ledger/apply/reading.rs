@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::order;
 use crate::sync::atomic::Ordering;
 use crate::sync::{LockGuard, MutexGuard, PoisonError};
 
@@ -157,19 +158,19 @@ impl Ledger {
         let mut found = self.table.select(&mut wanted);
         let shared = self.shared.lock();
         found.extend(shared.counted.earlier().filter(|record| wanted(record)));
-        found.sort_unstable_by_key(|record| record.sequence);
+        order::by_key(&mut found, |record| record.sequence);
         found
     }
 
-    /// From now on, notes when these records are given back.
-    pub fn await_release(&self, records: &[Record]) {
-        self.awaited.begin(records);
+    /// From now on, notes when what was made in these scopes is given back.
+    pub fn await_release(&self, scopes: &[ScopeId]) {
+        self.awaited.begin(scopes);
     }
 
-    /// When an awaited record was given back.
+    /// What was given back of awaited scopes, as far as `wanted` likes it, and when.
     #[must_use]
-    pub fn released_at(&self, record: &Record) -> Option<Instant> {
-        self.awaited.at(record)
+    pub fn released(&self, wanted: impl Fn(&Record) -> bool) -> Vec<(Record, Instant)> {
+        self.awaited.released(wanted)
     }
 
     /// The live record under `key`.

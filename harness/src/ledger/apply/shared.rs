@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Caller, CuResult, DEINITIALIZED, Flight, Ledger, Record, Ticket, was_freed_since};
+use super::put_back::was_freed_since;
+use super::{Caller, CuResult, DEINITIALIZED, Flight, Ledger, Record, Ticket};
 use crate::ledger::Anomaly;
 use crate::ledger::event::{Key, Space};
 use crate::ledger::holds::Change;

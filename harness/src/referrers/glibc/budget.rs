@@ -1,31 +1,38 @@
 //! How long a search may go on.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::device::clock::thread_time;
-
-/// How many times as long as it may compute it may take, on a machine that is busy with other
-/// things.
-const WAITING: u32 = 5;
-
-/// A time that ends.
+/// A time that ends: by the clock, for whoever waits for a report waits on a busy machine too. Once
+/// it is over it stays over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
-    computed: Duration,
-    at: Instant,
+    end: Duration,
+    now: fn() -> Duration,
 }
 
 impl Budget {
-    /// So much computing time of this thread, from now on.
+    /// So much time from now on.
     pub(super) fn new(time: Duration) -> Self {
+        Self::by(clock, time)
+    }
+
+    /// So much by this clock, from what it says now.
+    pub(super) fn by(now: fn() -> Duration, time: Duration) -> Self {
         Self {
-            computed: thread_time() + time,
-            at: Instant::now() + time * WAITING,
+            end: now().saturating_add(time),
+            now,
         }
     }
 
-    /// Whether this thread has used it up.
+    /// Whether it is over.
     pub(super) fn is_spent(&self) -> bool {
-        thread_time() >= self.computed || Instant::now() >= self.at
+        (self.now)() >= self.end
     }
+}
+
+/// Since this process asked first.
+fn clock() -> Duration {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
 }

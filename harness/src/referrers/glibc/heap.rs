@@ -7,7 +7,10 @@
 
 use std::ops::Range;
 
+use rustc_hash::FxHashSet;
+
 use super::memory::{Memory, PAGE, Pages};
+use crate::order;
 
 /// The block before is in use.
 const PREVIOUS_IN_USE: u64 = 1;
@@ -18,6 +21,10 @@ const FLAGS: u64 = 7;
 /// What blocks are multiples of, and begin at.
 const GRAIN: u64 = 16;
 const SMALLEST: u64 = 32;
+/// What an allocator maps is at least so large: smaller regions are the loader's and the threads'.
+const ALLOCATORS: u64 = 256 << 10;
+/// What stacks and variables seldom exceed.
+const OTHERS: u64 = 16 << 20;
 /// How many headers must fit together.
 const ROW: u32 = 3;
 
@@ -26,13 +33,30 @@ const ROW: u32 = 3;
 pub(super) struct Heap {
     /// By address.
     regions: Vec<Range<u64>>,
+    /// Where those begin that need not be an allocator's.
+    others: FxHashSet<u64>,
 }
 
 impl Heap {
     /// Blocks in one of these places.
     pub(super) fn new(mut regions: Vec<Range<u64>>) -> Self {
-        regions.sort_by_key(|region| region.start);
-        Self { regions }
+        order::by_key(&mut regions, |region| region.start);
+        Self {
+            regions,
+            others: FxHashSet::default(),
+        }
+    }
+
+    /// The same; the regions that begin at `others` are the stacks of threads that have ended or
+    /// continue a library's variables, or they are an allocator's: the kernel joins neighbours.
+    pub(super) fn with_others(self, others: FxHashSet<u64>) -> Self {
+        Self { others, ..self }
+    }
+
+    /// Whether the region that begins at `start` is an allocator's, by its size and its place.
+    pub(super) fn is_an_allocator_s(&self, start: u64) -> bool {
+        let bytes = self.region(start).map_or(0, |it| it.end - it.start);
+        bytes >= ALLOCATORS && (bytes > OTHERS || !self.others.contains(&start))
     }
 
     /// The place in which an address lies.

@@ -18,9 +18,12 @@ use rustc_hash::FxHashMap;
 use super::budget::Budget;
 use super::memory::PAGE;
 use super::names::{self, Whose};
+use crate::order;
 
 /// The longest name of a symbol that is read.
 const LONGEST: usize = 16 << 10;
+/// How many symbols are read at once.
+const SYMBOLS: usize = 1024;
 
 /// What addresses in its file begin at, and all behind it.
 #[derive(Debug)]
@@ -102,13 +105,19 @@ impl Image {
         if bytes > image.names.file.metadata().ok()?.len() {
             return None;
         }
-        let mut table = vec![0; usize::try_from(bytes).ok()?];
-        image.names.file.read_exact_at(&mut table, at).ok()?;
-        for (number, symbol) in slice_from_all_bytes(&table).ok()?.iter().enumerate() {
-            if number.is_multiple_of(4096) && budget.is_spent() {
+        let mut table = vec![0; SYMBOLS * size_of::<Sym64<Endianness>>()];
+        let mut read = 0;
+        while read < bytes {
+            if budget.is_spent() {
                 return None;
             }
-            image.symbol(symbol, endian, &written);
+            let part = usize::try_from(bytes - read).unwrap_or(usize::MAX);
+            let part = &mut table[..part.min(SYMBOLS * size_of::<Sym64<Endianness>>())];
+            image.names.file.read_exact_at(part, at + read).ok()?;
+            for symbol in slice_from_all_bytes(part).ok()? {
+                image.symbol(symbol, endian, &written);
+            }
+            read += part.len() as u64;
         }
         Some(image)
     }
@@ -127,17 +136,23 @@ impl Image {
 
     /// Finds the functions around `addresses`, behind their beginnings. All at once: there are too
     /// many functions to put them in order for the few that are on stacks.
-    pub(super) fn look_up(&self, addresses: impl Iterator<Item = u64>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = addresses.filter(|address| !known.contains_key(address));
-        let mut new: Vec<u64> = new.collect();
-        new.sort_unstable();
+    pub(super) fn look_up(&self, addresses: impl Iterator<Item = u64>, budget: Budget) {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut new: Vec<u64> = addresses.collect();
+        order::natural(&mut new);
         new.dedup();
+        {
+            let known = known();
+            new.retain(|address| !known.contains_key(address));
+        }
         let (Some(&first), Some(&last)) = (new.first(), new.last()) else {
             return;
         };
-        known.extend(new.iter().map(|&address| (address, None)));
-        for function in &self.functions {
+        let mut found: FxHashMap<_, _> = new.iter().map(|&address| (address, None)).collect();
+        for (number, function) in self.functions.iter().enumerate() {
+            if number.is_multiple_of(SYMBOLS) && budget.is_spent() {
+                return;
+            }
             // A call at the very end of a function that never returns has its address behind it.
             let (start, end) = (
                 function.start,
@@ -149,9 +164,10 @@ impl Image {
             let inside = new.partition_point(|address| *address <= start);
             for &address in new[inside..].iter().take_while(|address| **address <= end) {
                 let name = self.names.get(function.name);
-                known.insert(address, name.map(|name| names::whose(&name)));
+                found.insert(address, name.map(|name| names::whose(&name)));
             }
         }
+        known().extend(found);
     }
 
     /// Whose the function is around an address that was looked up; none where there is no function.

@@ -8,10 +8,14 @@ use std::os::unix::fs::FileExt;
 
 use rustc_hash::FxHashMap;
 
+use super::budget::Budget;
+
 /// The unit in which memory is there or not.
 pub(super) const PAGE: u64 = 4096;
 /// How many pages are kept: 32 MiB.
 const KEPT: usize = 8192;
+/// How many bytes are read in one search, whatever time it has.
+pub(super) const MOST: u64 = 512 << 20;
 
 /// Something with addresses.
 pub(super) trait Memory {
@@ -41,18 +45,31 @@ impl Memory for OwnMemory {
 }
 
 /// Memory of which the pages read last are kept, for a search reads many words of few pages.
+///
+/// Everything that a search reads comes through here. So it ends where this does, at most one read
+/// late: from then on there is nothing to be seen, and what is only half known leads nowhere.
 #[derive(Debug)]
 pub(super) struct Pages<M> {
     memory: M,
     kept: FxHashMap<u64, Box<[u8]>>,
+    budget: Budget,
+    /// How many bytes may still be read.
+    left: u64,
 }
 
 impl<M: Memory> Pages<M> {
-    pub(super) fn new(memory: M) -> Self {
+    pub(super) fn new(memory: M, budget: Budget) -> Self {
         Self {
             memory,
             kept: FxHashMap::default(),
+            budget,
+            left: MOST,
         }
+    }
+
+    /// Whether as much was read, or for as long, as may be.
+    pub(super) fn is_spent(&self) -> bool {
+        self.left < PAGE || self.budget.is_spent()
     }
 
     /// The eight bytes at an address that is a multiple of eight.
@@ -78,6 +95,9 @@ impl<M: Memory> Pages<M> {
         let mut at = start.next_multiple_of(8);
         let mut seen = Seen::All;
         while at + 8 <= end {
+            if self.is_spent() {
+                return Seen::Part;
+            }
             let stop = end.min((at / PAGE + 1) * PAGE);
             let page = self.page(at / PAGE);
             if page.is_empty() {
@@ -96,19 +116,28 @@ impl<M: Memory> Pages<M> {
         seen
     }
 
-    /// A page; nothing where there is none.
+    /// A page; nothing where there is none, or none that may still be read.
     fn page(&mut self, number: u64) -> &[u8] {
-        if self.kept.len() >= KEPT && !self.kept.contains_key(&number) {
-            self.kept.clear();
-        }
-        let memory = &self.memory;
-        self.kept.entry(number).or_insert_with(|| {
-            let mut page = vec![0; PAGE as usize];
-            match memory.read(number.saturating_mul(PAGE), &mut page) {
-                read if read == page.len() => page.into(),
-                _ => Box::default(),
+        if !self.kept.contains_key(&number) {
+            if self.is_spent() {
+                return &[];
             }
-        })
+            if self.kept.len() >= KEPT {
+                self.kept.clear();
+            }
+            let page = self.read(number);
+            self.kept.insert(number, page);
+        }
+        &self.kept[&number]
+    }
+
+    fn read(&mut self, number: u64) -> Box<[u8]> {
+        self.left -= PAGE;
+        let mut page = vec![0; PAGE as usize];
+        match self.memory.read(number.saturating_mul(PAGE), &mut page) {
+            read if read == page.len() => page.into(),
+            _ => Box::default(),
+        }
     }
 }
 
@@ -121,8 +150,11 @@ pub(super) enum Seen {
 
 #[cfg(test)]
 pub(super) mod synthetic {
+    use std::cell::Cell;
     use std::collections::BTreeMap;
+    use std::time::Duration;
 
+    use super::super::budget::Budget;
     use super::{Memory, PAGE};
 
     /// Memory of a test's own.
@@ -142,6 +174,7 @@ pub(super) mod synthetic {
     impl Memory for Synthetic {
         fn read(&self, address: u64, into: &mut [u8]) -> usize {
             assert_eq!((address % PAGE, into.len() as u64), (0, PAGE));
+            READS.set(READS.get() + 1);
             let Some(page) = self.0.get(&(address / PAGE)) else {
                 return 0;
             };
@@ -149,12 +182,28 @@ pub(super) mod synthetic {
             into.len()
         }
     }
+
+    thread_local! {
+        /// How many reads of synthetic memory there were in this test.
+        pub(in super::super) static READS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// The time of so many reads, each of which takes a microsecond.
+    pub(in super::super) fn reads(reads: u64) -> Budget {
+        let clock = || Duration::from_micros(READS.get());
+        Budget::by(clock, Duration::from_micros(reads))
+    }
+
+    /// Time without an end.
+    pub(in super::super) fn unlimited() -> Budget {
+        reads(u64::MAX)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::synthetic::Synthetic;
-    use super::{Memory, OwnMemory, PAGE, Pages, Seen};
+    use super::synthetic::{READS, Synthetic, reads, unlimited};
+    use super::{KEPT, MOST, Memory, OwnMemory, PAGE, Pages, Seen};
 
     #[test]
     fn this_process_reads_itself_and_nothing_else() {
@@ -173,7 +222,7 @@ mod tests {
         let mut memory = Synthetic::default();
         memory.put(PAGE - 8, 1);
         memory.put(2 * PAGE, 2);
-        let mut pages = Pages::new(memory);
+        let mut pages = Pages::new(memory, unlimited());
         let mut seen = Vec::new();
         let all = pages.words(PAGE - 12, 2 * PAGE + 12, |at, word| {
             seen.push((at, word));
@@ -183,5 +232,37 @@ mod tests {
         assert_eq!(all, Seen::Part);
         assert_eq!(pages.word(2 * PAGE), Some(2));
         assert_eq!(pages.word(PAGE), None);
+    }
+
+    #[test]
+    fn when_the_time_is_over_nothing_more_is_read_and_nothing_more_is_seen() {
+        let mut memory = Synthetic::default();
+        for page in 0..10 {
+            memory.put(page * PAGE, page);
+        }
+        let mut pages = Pages::new(memory, reads(3));
+        let mut seen = Vec::new();
+        let all = pages.words(0, 10 * PAGE, |at, word| {
+            if at.is_multiple_of(PAGE) {
+                seen.push(word);
+            }
+            true
+        });
+        assert_eq!((seen, all), (vec![0, 1, 2], Seen::Part));
+        // Also not what was read before: what is only half known must lead nowhere.
+        assert_eq!(pages.words(0, PAGE, |_, _| true), Seen::Part);
+        assert_eq!(pages.word(3 * PAGE), None);
+        assert_eq!(READS.get(), 3);
+    }
+
+    #[test]
+    fn no_more_is_read_and_no_more_is_kept_than_may_be_whatever_time_there_is() {
+        let mut pages = Pages::new(Synthetic::default(), unlimited());
+        for page in 0..MOST / PAGE + 10 {
+            pages.word(page * PAGE);
+            assert!(pages.kept.len() <= KEPT);
+        }
+        assert!(pages.is_spent());
+        assert_eq!(READS.get() * PAGE, MOST);
     }
 }

@@ -18,10 +18,9 @@ use self::roots::Roots;
 use self::search::{Driver, Region, Search};
 use self::targets::Targets;
 use super::{Handles, Target};
+use crate::order;
 use crate::report::model::Referrer;
 
-/// How long it takes at most.
-const TIME: Duration = Duration::from_millis(200);
 /// How many places are told of one finding.
 const TOLD: usize = 2;
 
@@ -30,9 +29,10 @@ pub(super) fn find(
     targets: Vec<Target>,
     groups: usize,
     handles: Handles,
+    time: Duration,
 ) -> Option<Vec<Option<Vec<Referrer>>>> {
-    let budget = Budget::new(TIME);
-    let mut pages = Pages::new(OwnMemory::open()?);
+    let budget = Budget::new(time);
+    let mut pages = Pages::new(OwnMemory::open()?, budget);
     let roots = Roots::of_this_process(&mut pages, budget);
     let mut unknown = Targets::groups_without(&targets, groups);
     let targets = Targets::new(targets);
@@ -47,7 +47,6 @@ pub(super) fn find(
             heap: &roots.heap,
             driver: &driver,
             targets: &targets,
-            budget,
         };
         search.run(regions)
     };
@@ -94,7 +93,7 @@ pub(super) fn find(
 
 /// The nearest places, each once.
 fn nearest(mut found: Vec<Referrer>) -> Vec<Referrer> {
-    found.sort_by_key(|referrer| referrer.blocks);
+    order::by_key(&mut found, |referrer| referrer.blocks);
     let mut told: Vec<Referrer> = Vec::new();
     for referrer in found {
         if told.len() < TOLD && told.iter().all(|known| known.root != referrer.root) {

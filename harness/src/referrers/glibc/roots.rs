@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::budget::Budget;
 use super::heap::Heap;
@@ -19,7 +19,7 @@ use super::targets::LOWEST;
 use super::threads::{self, Thread};
 use crate::report::mappings::{self, Mapping};
 use crate::report::model::{Root, RootKind};
-use crate::report::{is_cuda_library, is_known_library};
+use crate::report::{is_cuda_library, is_in_a_system_folder, is_known_library};
 
 /// Below a stack at most so much is forbidden; behind an allocator's memory it is more.
 const LARGEST_GUARD: u64 = 64 << 10;
@@ -78,8 +78,8 @@ impl Roots {
                 roots.thread_locals(module, thread);
             }
         }
-        roots.stacks(&threads, &modules, &maps, pages);
-        roots.heap = Heap::new(heap(&maps, &threads));
+        roots.stacks(&threads, &modules, &maps, pages, budget);
+        roots.heap = heap(&maps, &threads);
         roots
     }
 
@@ -173,12 +173,13 @@ impl Roots {
         modules: &[Module],
         maps: &[Mapping<'_>],
         pages: &mut Pages<M>,
+        budget: Budget,
     ) {
         let code = maps.iter().filter(|map| map.executable);
         let code = Heap::new(code.map(addresses).collect());
         let returns = threads.iter().map(|thread| {
             if thread.is_this {
-                return threads::own_returns();
+                return threads::own_returns(|| !pages.is_spent());
             }
             let mut returns = Vec::new();
             pages.words(thread.stack.start, thread.stack.end, |at, word| {
@@ -193,11 +194,15 @@ impl Roots {
         for module in modules {
             let addresses = returns.iter().flatten().map(|&(_, address)| address);
             let inside = addresses.filter(|address| module.has(*address));
-            module
-                .image
-                .look_up(inside.map(|address| address.wrapping_sub(module.bias)));
+            module.image.look_up(
+                inside.map(|address| address.wrapping_sub(module.bias)),
+                budget,
+            );
         }
         for (thread, returns) in threads.iter().zip(returns) {
+            if budget.is_spent() {
+                return;
+            }
             let returns = returns
                 .into_iter()
                 .filter_map(|(at, address)| Some((at, self.returns_to(address, modules)?)));
@@ -315,30 +320,26 @@ fn module(
     })
 }
 
-/// What the file at `path` says, read once in a process.
+/// What the file at `path` says, read once in a process: unless there was no time for all of it.
 fn image(path: &Path, budget: Budget) -> Option<Arc<Image>> {
     static READ: Mutex<Option<FxHashMap<PathBuf, Option<Arc<Image>>>>> = Mutex::new(None);
-    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
-    let read = read.get_or_insert_default();
-    let known = read.entry(path.to_owned());
-    known
-        .or_insert_with(|| Image::read(path, budget).map(Arc::new))
-        .clone()
+    let read = || READ.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = read().get_or_insert_default().get(path).cloned();
+    known.unwrap_or_else(|| {
+        // Nobody waits for the one who reads: whoever comes meanwhile reads it too.
+        let image = Image::read(path, budget).map(Arc::new);
+        if image.is_some() || !budget.is_spent() {
+            let mut read = read();
+            read.get_or_insert_default()
+                .insert(path.to_owned(), image.clone());
+        }
+        image
+    })
 }
 
 /// Whether the system brought a library, or another than the program's author knows what is in it.
 fn is_of_the_system(file: &Path, name: &str) -> bool {
-    let folders = [
-        "/lib",
-        "/lib32",
-        "/lib64",
-        "/usr/lib",
-        "/usr/lib32",
-        "/usr/lib64",
-    ];
-    folders.iter().any(|folder| file.starts_with(folder))
-        || is_known_library(name)
-        || name.starts_with("libstd-")
+    is_in_a_system_folder(file) || is_known_library(name) || name.starts_with("libstd-")
 }
 
 fn without_deleted(program: &Path) -> &Path {
@@ -346,43 +347,47 @@ fn without_deleted(program: &Path) -> &Path {
     Path::new(text.strip_suffix(" (deleted)").unwrap_or(text))
 }
 
-/// Where allocators take their blocks from: memory of no file, but for the stacks of threads and
-/// what continues a library's variables.
-fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Vec<Range<u64>> {
+/// Where allocators may take their blocks from: memory of no file, but for the stacks of threads.
+fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Heap {
     let mut regions = Vec::new();
+    let mut others = FxHashSet::default();
     let mut before: Option<&Mapping<'_>> = None;
     for mapping in maps {
         let Range { start, end } = addresses(mapping);
-        let continues = before.is_some_and(|before| {
-            before.file().is_some() && addresses(before).end == start && mapping.name.is_empty()
-        });
-        // The stack of a thread, also of one that has ended and whose stack the next one gets.
-        let is_stack = before.is_some_and(|before| {
-            let guard = addresses(before);
-            is_forbidden(before) && guard.end == start && guard.end - guard.start <= LARGEST_GUARD
-        });
-        before = Some(mapping);
+        let before = before
+            .replace(mapping)
+            .filter(|it| addresses(it).end == start);
         let is_memory = mapping.name.is_empty()
             || mapping.name == "[heap]"
             || mapping.name.starts_with("[anon:");
-        if !mapping.writable || mapping.executable || continues || !is_memory {
+        if !mapping.writable || mapping.executable || !is_memory {
             continue;
         }
         let inside = |thread: &&Thread| (start..end).contains(&thread.stack.start);
-        let thread = threads.iter().find(inside);
-        if !is_stack && thread.is_none() {
-            regions.push(start..end);
-        } else if let Some(pointer) = thread.and_then(|thread| thread.pointer) {
+        match threads.iter().find(inside).map(|thread| thread.pointer) {
             // What lies behind a stack may have been joined to it.
-            regions.push((pointer + PAGE).min(end)..end);
+            Some(Some(pointer)) => regions.push((pointer + PAGE).min(end)..end),
+            Some(None) => {}
+            None => {
+                regions.push(start..end);
+                // What continues a library's variables, or the stack of a thread that has ended,
+                // which the next one gets. Or blocks: their place may happen to be beside these.
+                let is_beside = |it: &Mapping<'_>| it.file().is_some() || is_guard(it);
+                if mapping.name.is_empty() && before.is_some_and(is_beside) {
+                    others.insert(start);
+                }
+            }
         }
     }
-    regions
+    Heap::new(regions).with_others(others)
 }
 
-/// Whether nothing may be done there: what guards a stack.
-fn is_forbidden(mapping: &Mapping<'_>) -> bool {
-    !(mapping.readable || mapping.writable || mapping.executable) && mapping.name.is_empty()
+/// Whether nothing may be done there, and it is as large as what guards a stack.
+fn is_guard(mapping: &Mapping<'_>) -> bool {
+    let Range { start, end } = addresses(mapping);
+    !(mapping.readable || mapping.writable || mapping.executable)
+        && mapping.name.is_empty()
+        && end - start <= LARGEST_GUARD
 }
 
 fn addresses(mapping: &Mapping<'_>) -> Range<u64> {

@@ -8,10 +8,10 @@ use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::budget::Budget;
 use super::heap::Heap;
 use super::memory::{Memory, Pages, Seen};
 use super::targets::{END, LOWEST, Targets};
+use crate::order;
 
 /// From how far away a place may be named.
 const DEEPEST: u32 = 6;
@@ -22,8 +22,6 @@ const MOST_BLOCKS: usize = 1 << 20;
 const FAR: u64 = 64 << 10;
 /// After so many addresses in a region without a block, none is expected there.
 const ENOUGH: u32 = 32;
-/// What an allocator maps is at least so large: smaller regions are the loader's and the threads'.
-const ALLOCATORS: u64 = 256 << 10;
 
 /// Memory of a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +75,6 @@ pub(super) struct Search<'a, M> {
     pub(super) heap: &'a Heap,
     pub(super) driver: &'a Driver,
     pub(super) targets: &'a Targets,
-    /// When it ends, whatever was found.
-    pub(super) budget: Budget,
 }
 
 /// What has been followed so far.
@@ -127,11 +123,13 @@ impl<M: Memory> Search<'_, M> {
             self.follow(found.pointers, region.place, &mut known, &mut level);
         }
         for blocks in 1.. {
-            if level.is_empty() || self.is_settled(&outcome) || self.budget.is_spent() {
+            if level.is_empty() || self.is_settled(&outcome) || self.pages.is_spent() {
                 break;
             }
             // What is large takes long, and seldom is what leads on.
-            level.sort_by_key(|block: &Block| block.addresses.end - block.addresses.start);
+            order::by_key(&mut level, |block: &Block| {
+                block.addresses.end - block.addresses.start
+            });
             let mut next = Vec::new();
             for block in level {
                 let found = self.look(&block.addresses, &mut outcome.complete);
@@ -145,8 +143,10 @@ impl<M: Memory> Search<'_, M> {
             }
             level = next;
         }
-        outcome.complete &=
-            level.is_empty() && known.addresses.len() < MOST_BLOCKS && !self.is_foreign(&known);
+        outcome.complete &= level.is_empty()
+            && known.addresses.len() < MOST_BLOCKS
+            && !self.pages.is_spent()
+            && !self.is_foreign(&known);
         outcome
     }
 
@@ -167,29 +167,29 @@ impl<M: Memory> Search<'_, M> {
     /// The targets and what may be pointers in a stretch of memory.
     fn look(&mut self, addresses: &Range<u64>, complete: &mut bool) -> Found {
         let mut found = Found::default();
-        let (heap, driver, targets, budget) = (self.heap, self.driver, self.targets, self.budget);
-        let mut seen = 0_u32;
+        let mut is_cut = false;
+        let (heap, driver, targets) = (self.heap, self.driver, self.targets);
         let all = self.pages.words(addresses.start, addresses.end, |_, word| {
-            // A clock costs as much as a few words.
-            if seen.is_multiple_of(256) && budget.is_spent() {
-                return false;
-            }
-            seen = seen.wrapping_add(1);
             // Most words are numbers and text.
             if !(LOWEST..END).contains(&word) {
                 return true;
             }
             if let Some(target) = targets.find(word) {
                 found.targets.push(target);
+                return true;
             }
             found.names_a_context |= driver.contexts.contains(&word);
             found.is_the_driver_s |= driver.libraries.region(word).is_some();
             if heap.region(word).is_some() && !driver.handles.contains(&word) {
-                found.pointers.push(word);
+                // More than can be followed need not be remembered.
+                match found.pointers.len() {
+                    ..MOST_BLOCKS => found.pointers.push(word),
+                    _ => is_cut = true,
+                }
             }
             true
         });
-        *complete &= all == Seen::All;
+        *complete &= all == Seen::All && !is_cut;
         found
     }
 
@@ -202,7 +202,7 @@ impl<M: Memory> Search<'_, M> {
         next: &mut Vec<Block>,
     ) {
         for pointer in pointers {
-            if known.addresses.len() >= MOST_BLOCKS || self.budget.is_spent() {
+            if known.addresses.len() >= MOST_BLOCKS || self.pages.is_spent() {
                 return;
             }
             let Some(region) = self.heap.region(pointer).map(|region| region.start) else {
@@ -231,8 +231,7 @@ impl<M: Memory> Search<'_, M> {
     /// Whether an allocator was met that lays its blocks out in another way.
     fn is_foreign(&self, known: &Known) -> bool {
         known.regions.iter().any(|(&region, met)| {
-            let bytes = self.heap.region(region).map_or(0, |it| it.end - it.start);
-            met.blocks == 0 && met.others != 0 && bytes >= ALLOCATORS
+            met.blocks == 0 && met.others != 0 && self.heap.is_an_allocator_s(region)
         })
     }
 }

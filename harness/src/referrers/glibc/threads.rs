@@ -4,6 +4,7 @@ use std::fs;
 use std::ops::Range;
 
 use super::memory::{Memory, Pages};
+use crate::capture;
 
 /// How large a stack is looked through at most.
 const LARGEST: u64 = 64 << 20;
@@ -20,13 +21,13 @@ pub(super) struct Thread {
     pub(super) is_this: bool,
 }
 
-/// Where this thread's frames have the addresses that they return to, and these, innermost first.
-pub(super) fn own_returns() -> Vec<(u64, u64)> {
+/// Where this thread's frames have the addresses that they return to, and these, innermost first, as
+/// far as `wanted`.
+pub(super) fn own_returns(mut wanted: impl FnMut() -> bool) -> Vec<(u64, u64)> {
     let mut returns = Vec::new();
-    backtrace::trace(|frame| {
-        let stack = frame.sp().addr() as u64;
-        returns.push((stack.saturating_sub(8), frame.ip().addr() as u64));
-        true
+    capture::trace(|stack, address| {
+        returns.push(((stack as u64).saturating_sub(8), address as u64));
+        wanted()
     });
     // An unwinder that does not know where it is gives none.
     returns.retain(|(at, _)| *at != 0);
@@ -46,6 +47,9 @@ pub(super) fn of_this_process<M: Memory>(
     let this = fs::read_link("/proc/thread-self").unwrap_or_default();
     let mut complete = true;
     for entry in entries.flatten() {
+        if pages.is_spent() {
+            return (threads, false);
+        }
         let task = entry.path();
         let read = |file: &str| fs::read_to_string(task.join(file));
         // One that has ended meanwhile has no stack.
@@ -60,6 +64,8 @@ pub(super) fn of_this_process<M: Memory>(
             entry.file_name().to_str().and_then(|id| id.parse().ok()) == Some(std::process::id());
         let end = mapping.end.min(top.saturating_add(LARGEST));
         let pointer = thread_pointer(top, end, pages);
+        // What is behind it of a deeper one is not looked at.
+        complete &= pointer.is_some() || end == mapping.end;
         threads.push(Thread {
             name: if is_first {
                 "main".to_owned()

@@ -56,6 +56,35 @@ pub struct Finding {
     pub notes: Vec<String>,
 }
 
+impl Finding {
+    /// A finding of which nothing is known yet but what sort it is, whose and where: no object, no
+    /// byte.
+    #[must_use]
+    pub fn new(verdict: Verdict, layer: Layer, place: Place, site: Site) -> Self {
+        Self {
+            verdict,
+            layer,
+            kind: None,
+            holder: None,
+            place,
+            count: 0,
+            bytes: 0,
+            each: None,
+            site,
+            taken: 0,
+            given_back: 0,
+            when: None,
+            confirmed: None,
+            failed: None,
+            rounds: Vec::new(),
+            budget: None,
+            foreign_thread: None,
+            referrers: None,
+            notes: Vec::new(),
+        }
+    }
+}
+
 /// A place of the program that leads to what a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "hands addresses to cuBLAS")]
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use cudarc::driver::DeviceRepr;
 
@@ -149,7 +150,11 @@ impl Cuda {
     }
 
     /// The matrix as it lies, if one of its strides is 1; else a copy, which `room` keeps.
-    fn for_blas(&self, operand: Operand<'_>, room: &mut Option<Storage>) -> Result<blas::Matrix> {
+    fn for_blas(
+        &self,
+        operand: Operand<'_>,
+        room: &mut Option<Arc<Storage>>,
+    ) -> Result<blas::Matrix> {
         let layout = operand.layout;
         let (rows, columns) = (layout.shape[0], layout.shape[1]);
         let by_rows = columns == 1 || layout.strides[1] == 1;
@@ -178,10 +183,8 @@ impl Cuda {
                 leading: blas_size(leading)?,
             });
         }
-        let copy = room.insert(Storage::new(
-            operand.storage.device(),
-            layout.count() * DType::F32.bytes(),
-        )?);
+        let bytes = layout.count() * DType::F32.bytes();
+        let copy = room.insert(Arc::new(Storage::new(operand.storage.device(), bytes)?));
         let packed = Operand {
             storage: copy,
             layout: Layout::dense(layout.shape),

@@ -15,6 +15,8 @@ mod softmax;
 mod strided;
 mod transfer;
 
+use std::sync::Arc;
+
 use crate::error::Result;
 use crate::tensor::{
     AdamParameter, AdamStep, Around, Binary, DType, Distribution, Epilogue, Kernels, Operand,
@@ -46,7 +48,7 @@ impl Kernels for Cuda {
         self.copy_to_host(from, offset, into)
     }
 
-    fn zero(&self, storage: &Storage) -> Result<()> {
+    fn zero(&self, storage: &Arc<Storage>) -> Result<()> {
         self.set_bytes_to_zero(storage)
     }
 
@@ -115,7 +117,7 @@ impl Kernels for Cuda {
         self.launch_softmax_backward(kind, gradient, result, around, out)
     }
 
-    fn mse(&self, input: Operand<'_>, target: Operand<'_>, out: &Storage) -> Result<()> {
+    fn mse(&self, input: Operand<'_>, target: Operand<'_>, out: &Arc<Storage>) -> Result<()> {
         self.launch_mse(input, target, out)
     }
 

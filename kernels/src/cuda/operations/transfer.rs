@@ -54,14 +54,8 @@ impl Cuda {
         }
         self.context().bind_to_thread()?;
         // SAFETY: the range is the storage.
-        let set = unsafe {
-            result::memset_d8_async(
-                storage.address(),
-                0,
-                storage.bytes(),
-                self.stream().cu_stream(),
-            )
-        };
+        let set =
+            unsafe { result::memset_d8_async(storage.address(), 0, storage.bytes(), self.queue()) };
         Ok(set?)
     }
 
@@ -71,14 +65,8 @@ impl Cuda {
         }
         self.context().bind_to_thread()?;
         // SAFETY: the range is the operand, which is contiguous and of four-byte elements.
-        let set = unsafe {
-            sys::cuMemsetD32Async(
-                floats(out),
-                word,
-                out.layout.count(),
-                self.stream().cu_stream(),
-            )
-        };
+        let set =
+            unsafe { sys::cuMemsetD32Async(floats(out), word, out.layout.count(), self.queue()) };
         Ok(set.result()?)
     }
 
@@ -89,8 +77,7 @@ impl Cuda {
         self.context().bind_to_thread()?;
         // SAFETY: both ranges are operands of that many bytes in different storages, or parts of
         // one that do not overlap, as the one caller in each of `copy` and `random` has them.
-        let copied =
-            unsafe { result::memcpy_dtod_async(to, from, bytes, self.stream().cu_stream()) };
+        let copied = unsafe { result::memcpy_dtod_async(to, from, bytes, self.queue()) };
         Ok(copied?)
     }
 }

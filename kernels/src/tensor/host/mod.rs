@@ -11,7 +11,7 @@ mod pointwise;
 mod reduce;
 mod softmax;
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use crate::embedded::Embedded;
 use crate::error::Result;
@@ -30,7 +30,7 @@ pub(super) use parallel::share_out;
 
 /// The numbers of a buffer in host memory.
 fn numbers<T: Element>(buffer: &Buffer) -> &[T] {
-    match buffer.as_bytes().expect("an embedded device's memory") {
+    match buffer.host_bytes().expect("an embedded device's memory") {
         // No bytes have no address, so no alignment either.
         [] => &[],
         bytes => bytemuck::cast_slice(bytes),
@@ -39,7 +39,10 @@ fn numbers<T: Element>(buffer: &Buffer) -> &[T] {
 
 /// The numbers of a buffer in host memory, to write.
 fn numbers_mut<T: Element>(buffer: &mut Buffer) -> &mut [T] {
-    match buffer.as_bytes_mut().expect("an embedded device's memory") {
+    match buffer
+        .host_bytes_mut()
+        .expect("an embedded device's memory")
+    {
         [] => &mut [],
         bytes => bytemuck::cast_slice_mut(bytes),
     }
@@ -67,7 +70,9 @@ impl Kernels for Embedded {
     fn upload(&self, bytes: &[u8], to: &Storage) -> Result<()> {
         let _turn = self.turn();
         let mut buffer = to.write();
-        let out = buffer.as_bytes_mut().expect("an embedded device's memory");
+        let out = buffer
+            .host_bytes_mut()
+            .expect("an embedded device's memory");
         out[..bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
@@ -75,16 +80,16 @@ impl Kernels for Embedded {
     fn download(&self, from: &Storage, offset: usize, into: &mut [u8]) -> Result<()> {
         let _turn = self.turn();
         let buffer = from.read();
-        let bytes = buffer.as_bytes().expect("an embedded device's memory");
+        let bytes = buffer.host_bytes().expect("an embedded device's memory");
         into.copy_from_slice(&bytes[offset..][..into.len()]);
         Ok(())
     }
 
-    fn zero(&self, storage: &Storage) -> Result<()> {
+    fn zero(&self, storage: &Arc<Storage>) -> Result<()> {
         let _turn = self.turn();
         let mut buffer = storage.write();
         buffer
-            .as_bytes_mut()
+            .host_bytes_mut()
             .expect("an embedded device's memory")
             .fill(0);
         Ok(())
@@ -182,7 +187,7 @@ impl Kernels for Embedded {
         Ok(())
     }
 
-    fn mse(&self, input: Operand<'_>, target: Operand<'_>, out: &Storage) -> Result<()> {
+    fn mse(&self, input: Operand<'_>, target: Operand<'_>, out: &Arc<Storage>) -> Result<()> {
         let _turn = self.turn();
         loss::mse(&input, &target, out);
         Ok(())

@@ -42,6 +42,38 @@ impl Tensor {
         Ok(())
     }
 
+    /// Every element becomes that of another tensor of the same shape and type, which may be a view.
+    ///
+    /// # Errors
+    ///
+    /// When shapes, types or devices do not fit, or a graph is being recorded through this tensor.
+    pub fn copy_(&self, other: &Self) -> Result<()> {
+        let operation = "copy_";
+        self.expect_dtype(operation, other.dtype())?;
+        self.expect_same_device(operation, other)?;
+        self.expect_writable(operation, other.requires_grad())?;
+        if self.shape() != other.shape() {
+            return Err(Error::Shape {
+                operation,
+                detail: format!(
+                    "a tensor of shape {:?} does not take the elements of one of shape {:?}",
+                    self.shape(),
+                    other.shape()
+                ),
+            });
+        }
+        // A device reads one storage while it writes another.
+        let apart = self.shares_storage(other).then(|| other.copied());
+        let source = apart.transpose()?;
+        self.device().kernels().copy(
+            self.dtype(),
+            source.as_ref().unwrap_or(other).operand(),
+            self.operand(),
+        )?;
+        self.storage().bump_version();
+        Ok(())
+    }
+
     /// Every element becomes 0.
     ///
     /// # Errors

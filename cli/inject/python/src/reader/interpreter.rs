@@ -5,6 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::transmute_copy;
+use std::path::Path;
 
 use super::frames::Types;
 use super::layout::{self, Layout, Told};
@@ -17,6 +18,9 @@ pub(super) struct Interpreter {
     pub(super) version: Version,
     pub(super) layout: &'static Layout,
     pub(super) types: Types,
+    /// Whether the program is Python itself, which ends on the thread that it began with. One that
+    /// has Python in it may end it on any.
+    pub(super) is_the_program: bool,
     /// `PyGILState_GetThisThreadState`
     this_thread: extern "C" fn() -> *mut c_void,
     /// `Py_IsFinalizing`
@@ -74,6 +78,7 @@ impl Interpreter {
             version: version.clone(),
             layout,
             types,
+            is_the_program: std::env::current_exe().is_ok_and(|program| is_python(&program)),
             this_thread,
             is_finalizing,
         })
@@ -90,6 +95,13 @@ impl Interpreter {
         let state = (self.this_thread)();
         (!state.is_null()).then(|| state.expose_provenance())
     }
+}
+
+/// Whether a program is Python: `python`, `python3.12`, `python3.12-dbg`.
+fn is_python(program: &Path) -> bool {
+    let name = program.file_name().unwrap_or_default().as_encoded_bytes();
+    let rest = name.strip_prefix(b"python");
+    rest.is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_digit))
 }
 
 /// Whether what the interpreter tells of itself in `_Py_DebugOffsets`, with which its `_PyRuntime`
@@ -167,8 +179,17 @@ fn address(name: &CStr) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Interpreter, Version};
+    use std::path::Path;
+
+    use super::{Interpreter, Version, is_python};
     use crate::Unsupported;
+
+    #[test]
+    fn a_program_that_has_python_in_it_is_not_python() {
+        let is = |program| is_python(Path::new(program));
+        assert!(is("/usr/bin/python3.11") && is("/opt/venv/bin/python") && is("python3.13-dbg"));
+        assert!(!is("/opt/renderer/bin/renderer") && !is("/usr/bin/pythonnet-host") && !is("/"));
+    }
 
     #[test]
     fn releases_that_are_not_known_are_refused_with_a_sentence() {

@@ -5,6 +5,7 @@ use super::{allocate, anomalies, free, live, stream, summary, watched_context, w
 use crate::capture::thread::thread_name;
 use crate::device::{pools, quiesce};
 use crate::ledger::{self, Anomaly, Kind, Place};
+use crate::report::symbols;
 
 #[test]
 fn every_way_of_taking_memory_is_seen_with_its_bytes_and_its_place() {
@@ -92,13 +93,12 @@ fn a_record_knows_its_thread_its_scope_and_its_line() {
         let caller = live()[0].made.caller;
         assert_eq!(caller.scope, ledger::ScopeId(7));
         assert_eq!(thread_name(caller.thread), "data-loader");
-        let mut names = Vec::new();
-        for frame in ledger::live().stacks().frames(caller.stack) {
-            backtrace::resolve(*frame as *mut _, |symbol| {
-                names.extend(symbol.name().map(|name| name.to_string()));
-            });
-        }
-        let line = |name: &String| name.contains("the_line_that_takes_it");
+        let frames = symbols::frames(ledger::live().stacks().frames(caller.stack), &[]);
+        let names: Vec<_> = frames
+            .iter()
+            .filter_map(|it| it.function.as_ref())
+            .collect();
+        let line = |name: &&String| name.contains("the_line_that_takes_it");
         assert!(names.iter().any(line), "{names:#?}");
     });
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use super::super::exact;
+use super::super::exact_walk;
 use super::{Frames, Here, walk};
 
 /// Fails unless both engines agree on the stack of the caller; answers with its depth.
@@ -14,8 +14,7 @@ fn compare() -> usize {
     let here = Here::new();
     let mut quick = Frames::new();
     let caller = walk(&here, &mut quick).expect("this thread's stack is known");
-    let mut exact = Frames::new();
-    exact::walk(caller, &mut exact);
+    let exact = exact_walk(caller);
     assert_eq!(quick.as_slice(), exact.as_slice());
     black_box(quick.count)
 }

@@ -1,9 +1,10 @@
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::super::memory::synthetic::Synthetic;
+use super::super::budget::Budget;
+use super::super::memory::synthetic::{READS, Synthetic, reads, unlimited};
+use super::super::memory::{MOST, Memory, PAGE};
 use super::*;
 use crate::referrers::Target;
 
@@ -90,6 +91,11 @@ impl Program {
     }
 
     fn search(&self, targets: usize, driver: &Driver) -> Outcome {
+        self.search_for(targets, driver, unlimited())
+    }
+
+    fn search_for(&self, targets: usize, driver: &Driver, time: Budget) -> Outcome {
+        READS.set(0);
         let (memory, end) = self.memory();
         let regions: Vec<_> = (0..self.statics.len())
             .map(|place| {
@@ -108,11 +114,10 @@ impl Program {
             }
         });
         let search = Search {
-            pages: &mut Pages::new(memory),
+            pages: &mut Pages::new(memory, time),
             heap: &heap(HEAP..end),
             driver,
             targets: &Targets::new(all.collect()),
-            budget: Budget::new(Duration::from_secs(60)),
         };
         search.run(&regions)
     }
@@ -249,25 +254,95 @@ fn the_driver_s_own_blocks_lead_nowhere() {
     assert!(program.search(1, &of_a_context).hits[0].is_some());
 }
 
+/// A program with two gigabytes of heap: a tree of blocks, to all of which its one static leads.
+struct Large;
+
+impl Large {
+    const BLOCK: u64 = 64 << 10;
+    const BLOCKS: u64 = (2 << 30) / Self::BLOCK;
+    const END: u64 = HEAP + Self::BLOCKS * Self::BLOCK;
+
+    fn block(number: u64) -> u64 {
+        match number {
+            0..Self::BLOCKS => HEAP + number * Self::BLOCK + 16,
+            _ => 0,
+        }
+    }
+
+    /// Looks for what nothing leads to, with so much time for `blocks` of its blocks.
+    fn search(budget: Budget, blocks: u64) -> Outcome {
+        READS.set(0);
+        let target = Target {
+            values: DEVICE..DEVICE + 256,
+            group: 0,
+        };
+        let search = Search {
+            pages: &mut Pages::new(Self, budget),
+            heap: &heap(HEAP..HEAP + blocks * Self::BLOCK),
+            driver: &Driver::default(),
+            targets: &Targets::new(vec![target]),
+        };
+        let region = Region {
+            addresses: STATICS..STATICS + 8,
+            place: 0,
+        };
+        search.run(&[region])
+    }
+}
+
+impl Memory for Large {
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        READS.set(READS.get() + 1);
+        let mut put = |at: usize, word: u64| into[at..at + 8].copy_from_slice(&word.to_ne_bytes());
+        if address == STATICS {
+            put(0, Self::block(0));
+        } else if !(HEAP..Self::END).contains(&address) {
+            return 0;
+        } else if (address - HEAP).is_multiple_of(Self::BLOCK) {
+            let number = (address - HEAP) / Self::BLOCK;
+            put(8, Self::BLOCK | 1);
+            put(16, Self::block(2 * number + 1));
+            put(24, Self::block(2 * number + 2));
+        }
+        into.len()
+    }
+}
+
 #[test]
-fn a_search_whose_time_is_up_ends_and_claims_nothing() {
-    let program = chain(3);
-    let (memory, end) = program.memory();
-    let target = Target {
-        values: DEVICE..DEVICE + 256,
-        group: 0,
-    };
-    let search = Search {
-        pages: &mut Pages::new(memory),
-        heap: &heap(HEAP..end),
-        driver: &Driver::default(),
-        targets: &Targets::new(vec![target]),
-        budget: Budget::new(Duration::ZERO),
-    };
-    let region = Region {
-        addresses: STATICS..STATICS + 8192,
-        place: 0,
-    };
-    let outcome = search.run(&[region]);
+fn a_search_through_two_gigabytes_ends_within_one_read_of_its_time_and_claims_nothing() {
+    let outcome = Large::search(reads(2000), Large::BLOCKS);
     assert_eq!((&*outcome.hits, outcome.complete), (&[None][..], false));
+    assert_eq!(READS.get(), 2000);
+    // What can be looked through in that time, is.
+    let outcome = Large::search(reads(2000), 100);
+    assert_eq!((&*outcome.hits, outcome.complete), (&[None][..], true));
+    assert!((1500..2000).contains(&READS.get()), "{}", READS.get());
+}
+
+#[test]
+fn a_search_that_has_all_the_time_there_is_reads_no_more_than_it_may() {
+    let outcome = Large::search(unlimited(), Large::BLOCKS);
+    assert_eq!((&*outcome.hits, outcome.complete), (&[None][..], false));
+    assert_eq!(READS.get() * PAGE, MOST);
+}
+
+/// After any number of reads: what is found is right, and nothing is called complete that is not.
+#[test]
+fn whenever_a_search_ends_it_says_nothing_wrong() {
+    let mut program = chain(5);
+    program.statics.push(vec![Word::Number(7)]);
+    for blocks in &mut program.blocks {
+        // Pages of its own.
+        blocks.1.resize(1000, Word::Number(3));
+    }
+    let whole = program.search_for(1, &Driver::default(), unlimited());
+    assert!(whole.hits[0].is_some());
+    let needed = READS.get();
+    for most in 0..=needed {
+        let cut = program.search_for(1, &Driver::default(), reads(most));
+        match cut.hits[0] {
+            Some(_) => assert_eq!(cut.hits, whole.hits),
+            None => assert!(!cut.complete, "after {most} of {needed} reads"),
+        }
+    }
 }

@@ -1,0 +1,156 @@
+//! What CI systems read.
+
+use gpu_leak_check::report::model::{Outcome, Report, Verdict};
+
+use super::shown;
+use crate::arguments::Format;
+use crate::render::sample;
+
+#[test]
+fn junit_has_a_case_a_check_and_tells_each_sort_apart() {
+    let text = shown(&sample::mixed(), Format::Junit, 0);
+    let junit = roxmltree::Document::parse(&text).expect("XML");
+    let outcome = |test: &str| {
+        let mut cases = junit.descendants().filter(|it| it.has_tag_name("testcase"));
+        let case = cases
+            .find(|it| it.attribute("name") == Some(test))
+            .expect(test);
+        let child = case.children().find(roxmltree::Node::is_element);
+        child.map(|child| {
+            (
+                child.tag_name().name().to_owned(),
+                child.attribute("type").map(str::to_owned),
+            )
+        })
+    };
+    let told = |tag: &str, kind: &str| Some((tag.to_owned(), Some(kind.to_owned())));
+    assert_eq!(outcome("trains"), told("failure", "leaked"));
+    assert_eq!(outcome("crashes"), told("error", "aborted"));
+    assert_eq!(outcome("reads_the_device"), told("skipped", "not-measured"));
+    assert_eq!(outcome("is_clean"), None);
+    let failure = junit
+        .descendants()
+        .find(|it| it.has_tag_name("failure"))
+        .expect("a failure");
+    let message = failure.attribute("message").unwrap_or_default();
+    assert_eq!(
+        message,
+        "gpu leak: 2 allocations, 1.00 MiB on cuda:0, taken at src/optim.rs:88"
+    );
+    assert!(
+        failure
+            .text()
+            .is_some_and(|text| text.contains("called by")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_check_that_failed_its_test_unseen_is_an_error_and_not_skipped() {
+    let blind = Report {
+        outcome: Some(Outcome::Fail),
+        ..sample::report("reads", Verdict::NotMeasured)
+    };
+    let junit = shown(&sample::run(vec![blind]), Format::Junit, 0);
+    assert!(junit.contains("<error "), "{junit}");
+    assert!(!junit.contains("<skipped"), "{junit}");
+}
+
+/// What [Jenkins' schema][1] lets an element have: attributes that it must have, others, elements.
+///
+/// [1]: https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
+type Rule = (
+    &'static str,
+    &'static [&'static str],
+    &'static [&'static str],
+    &'static [&'static str],
+);
+const JENKINS: &[Rule] = &[
+    (
+        "testsuites",
+        &[],
+        &["name", "time", "tests", "failures", "errors"],
+        &["testsuite"],
+    ),
+    (
+        "testsuite",
+        &["name", "tests", "failures", "errors"],
+        &["group", "time", "skipped", "timestamp", "hostname", "id"],
+        &[
+            "testsuite",
+            "properties",
+            "testcase",
+            "system-out",
+            "system-err",
+        ],
+    ),
+    (
+        "testcase",
+        &["name"],
+        &["time", "classname", "group"],
+        &[
+            "skipped",
+            "error",
+            "failure",
+            "rerunFailure",
+            "rerunError",
+            "flakyFailure",
+            "flakyError",
+            "system-out",
+            "system-err",
+        ],
+    ),
+    ("failure", &[], &["type", "message"], &[]),
+    ("error", &[], &["type", "message"], &[]),
+    ("skipped", &[], &["type", "message"], &[]),
+    ("system-out", &[], &[], &[]),
+    (
+        "flakyFailure",
+        &["type"],
+        &["message"],
+        &["stackTrace", "system-out", "system-err"],
+    ),
+    (
+        "flakyError",
+        &["type"],
+        &["message"],
+        &["stackTrace", "system-out", "system-err"],
+    ),
+    (
+        "rerunFailure",
+        &["type"],
+        &["message"],
+        &["stackTrace", "system-out", "system-err"],
+    ),
+    (
+        "rerunError",
+        &["type"],
+        &["message"],
+        &["stackTrace", "system-out", "system-err"],
+    ),
+];
+
+#[test]
+fn junit_is_what_ci_systems_take() {
+    for run in [sample::mixed(), sample::hostile(), sample::retried()] {
+        let text = shown(&run, Format::Junit, 0);
+        let junit = roxmltree::Document::parse(&text).expect("XML");
+        for element in junit.descendants().filter(roxmltree::Node::is_element) {
+            let name = element.tag_name().name();
+            let rule = JENKINS.iter().find(|(of, ..)| *of == name);
+            let (_, required, optional, inside) = rule.expect(name);
+            for attribute in *required {
+                assert!(element.has_attribute(*attribute), "{name}: {attribute}");
+            }
+            for attribute in element.attributes() {
+                let attribute = attribute.name();
+                let is_known = required.contains(&attribute) || optional.contains(&attribute);
+                assert!(is_known, "{name}: {attribute}");
+            }
+            for child in element.children().filter(roxmltree::Node::is_element) {
+                let child = child.tag_name().name();
+                assert!(inside.contains(&child), "{name}: {child}");
+            }
+        }
+    }
+}

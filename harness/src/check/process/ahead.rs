@@ -1,0 +1,46 @@
+//! Bringing the tracer up ahead of the first test.
+//!
+//! CUPTI may crash where it is subscribed to while another thread makes a context. Where libtest
+//! runs several tests at once, one that is not checked may do so while the first check begins. So
+//! where a check is to run, the tracer is brought up before libtest starts its first thread. A run
+//! without checks is left alone, and so is one whose tests take turns.
+
+use std::env;
+
+use super::listen::record_from_here;
+use crate::capture::cupti;
+use crate::case::Case;
+use crate::check::turn::company::one_test_at_a_time;
+use crate::check::turn::libtest::Arguments;
+use crate::config::{Mode, Policy};
+use crate::device::start::BeforeFirstThread;
+use crate::registry;
+
+inventory::submit!(BeforeFirstThread(bring_the_tracer_up));
+
+fn bring_the_tracer_up() {
+    let cases = registry::cases();
+    // The check of a whole program begins with it, and its arguments are its own: whether it runs
+    // one test at a time must not be asked.
+    if cases.is_empty() || cases.iter().any(|case| case.is_program()) || one_test_at_a_time() {
+        return;
+    }
+    let arguments = env::args_os().skip(1);
+    let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
+    let threads = env::var("RUST_TEST_THREADS").ok();
+    let arguments = Arguments::of(arguments, threads);
+    let mut cases = cases.into_iter();
+    if let Some(case) = cases.find(|case| arguments.select(case) && needs_the_tracer(case)) {
+        record_from_here(case.origin.manifest_dir, case.origin.file);
+        // Why it cannot is told by the check.
+        let _ = cupti::start();
+    }
+}
+
+/// Whether the check of this test begins in this process, as far as is known before.
+fn needs_the_tracer(case: &Case) -> bool {
+    let policy = Policy::of(case.name(), case.origin.manifest_dir, &case.options);
+    // What is wrong with the settings is told by the check too.
+    policy.is_ok_and(|policy| policy.mode != Mode::Off && !policy.isolate)
+        && case.options.unchecked_if.is_none()
+}

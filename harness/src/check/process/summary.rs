@@ -1,0 +1,170 @@
+//! What all checks of this process came to, told as the process ends.
+
+use std::env;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+use super::aborted;
+use crate::capture::cupti;
+use crate::capture::record::{Recorder, recorder_of_this_process};
+use crate::check::measure::Unknown;
+use crate::check::turn::company;
+use crate::device::exit;
+use crate::report::json::Aborted;
+use crate::report::model::Report;
+use crate::report::{Sink, Summary};
+
+static SUMMARY: Mutex<Option<Summary>> = Mutex::new(None);
+
+/// The checks that have begun and not ended.
+static UNDER_WAY: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+fn under_way() -> MutexGuard<'static, Vec<String>> {
+    UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A check that is under way: as long as this lives, the end of the process aborts it.
+#[derive(Debug)]
+pub(crate) struct UnderWay(String);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut under_way = under_way();
+        let this = under_way.iter().rposition(|test| *test == self.0);
+        this.map(|at| under_way.remove(at));
+    }
+}
+
+/// A check begins.
+#[must_use = "the check is over when this is dropped"]
+pub(crate) fn began(test: &str) -> UnderWay {
+    under_way().push(test.to_owned());
+    tell_at_exit();
+    UnderWay(test.to_owned())
+}
+
+fn lock() -> MutexGuard<'static, Option<Summary>> {
+    SUMMARY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Adds a finished check.
+pub(crate) fn add(report: &Report, unknown: Unknown) {
+    let mut summary = lock();
+    let summary = summary.get_or_insert_default();
+    summary.add(report);
+    summary.add_unowned(unknown.count, unknown.bytes);
+}
+
+/// Adds a check of which nothing but its report is known.
+pub(crate) fn add_report(report: &Report) {
+    lock().get_or_insert_default().add(report);
+    tell_at_exit();
+}
+
+/// Adds what another process came to.
+pub(crate) fn merge(other: &Summary) {
+    lock().get_or_insert_default().merge(other);
+    tell_at_exit();
+}
+
+/// Takes everything, for another process to tell.
+pub(crate) fn take() -> Summary {
+    let mut summary = lock().take().unwrap_or_default();
+    note_what_is_missing(&mut summary);
+    summary
+}
+
+/// Adds a sentence about the run.
+pub(crate) fn note(sentence: &str) {
+    lock().get_or_insert_default().note(sentence);
+}
+
+/// Adds a test that is not judged here.
+pub(crate) fn unchecked(test: &str, reason: &str) {
+    lock()
+        .get_or_insert_default()
+        .note(&format!("{test} is unchecked: {reason}"));
+    tell_at_exit();
+}
+
+/// Adds a test whose body does not run on this machine.
+pub(crate) fn skipped(test: &str) {
+    lock().get_or_insert_default().note(&format!(
+        "{test} did not run: there is no GPU, and `without_gpu` says skip"
+    ));
+    tell_at_exit();
+}
+
+/// Has the summary told as the process ends. Not under nextest: it runs each test in a process of
+/// its own and sums up by itself.
+pub(crate) fn tell_at_exit() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if env::var_os("NEXTEST").is_none() {
+            exit::at_exit(tell);
+        }
+    });
+}
+
+#[expect(
+    clippy::print_stderr,
+    reason = "the process's last lines; no test captures them"
+)]
+fn tell() {
+    let all = lock().take();
+    // The parent of an isolated test tells of it.
+    let aborted = match company::is_isolated() {
+        true => Vec::new(),
+        false => std::mem::take(&mut *under_way()),
+    };
+    if all.is_none() && aborted.is_empty() {
+        return;
+    }
+    let mut summary = all.unwrap_or_default();
+    for test in aborted {
+        summary.add_aborted(&test);
+        let pid = std::process::id();
+        Sink::global().told(Aborted { pid, test });
+    }
+    if !company::is_isolated() {
+        add_those_of_other_processes(&mut summary);
+    }
+    note_what_is_missing(&mut summary);
+    if let Some(text) = summary.text() {
+        eprintln!("\n{text}");
+    }
+}
+
+/// Those that ended inside a check and could not tell.
+fn add_those_of_other_processes(summary: &mut Summary) {
+    for aborted in aborted::untold() {
+        // An isolated test's end has been told by its parent.
+        if !summary.has_aborted(&aborted.test) {
+            summary.add_aborted(&aborted.test);
+        }
+        Sink::global().told(aborted);
+    }
+}
+
+/// Results that are not kept, and calls that are not seen.
+fn note_what_is_missing(summary: &mut Summary) {
+    if let Some(note) = Sink::global().note() {
+        summary.note(&note);
+    }
+    if let Some(note) = recorder_of_this_process().and_then(Recorder::note) {
+        summary.note(&note);
+    }
+    if let Some(note) = unseen() {
+        summary.note(&note);
+    }
+}
+
+/// What an old CUPTI cannot show.
+fn unseen() -> Option<String> {
+    let tracer = cupti::started().filter(|tracer| !tracer.unseen().is_empty())?;
+    Some(format!(
+        "CUPTI {} at {} is too old to show: {}",
+        tracer.version(),
+        tracer.path().display(),
+        tracer.unseen().join(", ")
+    ))
+}

@@ -1,0 +1,94 @@
+//! A scope that is open, and the one that a thread works for.
+
+use gpu_leak_check_threads as threads;
+
+use super::{members, numbers};
+use crate::ledger::{Returned, ScopeId};
+
+/// Whether this thread works for a check that is under way. A thread of a pool may still have the
+/// token of one that is over.
+pub(crate) fn is_inside_a_check() -> bool {
+    current().is_some()
+}
+
+/// The open scope that this thread works for.
+pub(crate) fn current() -> Option<ScopeId> {
+    let scope = u32::try_from(threads::token()).map(ScopeId);
+    members::open_scope(scope.ok()?)
+}
+
+/// A scope that is counted for, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Open {
+    scope: ScopeId,
+    told: bool,
+}
+
+impl Open {
+    /// A new one, inside the one of this thread if there is one.
+    pub(crate) fn new() -> Self {
+        let outer = current();
+        let scope = numbers::open();
+        if let Some(outer) = outer {
+            members::join(scope, outer);
+        }
+        Self { scope, told: false }
+    }
+
+    /// Its number.
+    pub(crate) fn scope(&self) -> ScopeId {
+        self.scope
+    }
+
+    /// Ends the count of a scope that has been judged.
+    pub(crate) fn close(mut self) -> Returned {
+        self.told = true;
+        members::judged(self.scope);
+        let mut returned = numbers::close(self.scope);
+        let by_parts = members::close_parts(self.scope);
+        returned.count += by_parts.count;
+        returned.bytes += by_parts.bytes;
+        returned
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if !self.told {
+            members::abandoned(self.scope);
+            numbers::close(self.scope);
+            members::close_parts(self.scope);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::{Open, is_inside_a_check, threads};
+    use crate::ledger;
+
+    #[test]
+    fn the_token_of_a_check_that_is_over_counts_for_nothing() {
+        let open = Open::new();
+        let outer = threads::set_token(u64::from(open.scope().0));
+        let while_open = is_inside_a_check();
+        open.close();
+        let afterwards = is_inside_a_check();
+        threads::set_token(outer);
+        assert_eq!((while_open, afterwards), (true, false));
+    }
+
+    #[test]
+    fn a_panic_inside_leaves_no_scope_open() {
+        let mut scope = None;
+        let end = catch_unwind(AssertUnwindSafe(|| {
+            let open = Open::new();
+            scope = Some(open.scope());
+            panic!("on purpose");
+        }));
+        assert!(end.is_err());
+        assert!(!ledger::live().is_open(scope.unwrap()));
+    }
+}

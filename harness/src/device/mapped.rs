@@ -1,0 +1,53 @@
+//! A whole file as bytes, of which only those are read that somebody looks at.
+
+#![expect(unsafe_code, reason = "the system's interface is C")]
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::ptr;
+
+/// The bytes of the file at `path`, for the rest of the process's life; none where it cannot be
+/// read or is empty.
+pub(crate) fn file(path: &Path) -> Option<&'static [u8]> {
+    let file = File::open(path).ok()?;
+    let length = usize::try_from(file.metadata().ok()?.len()).ok()?;
+    // SAFETY: a new mapping, which takes nobody's place.
+    let start = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            length,
+            libc::PROT_READ,
+            libc::MAP_PRIVATE,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if start == libc::MAP_FAILED {
+        return None;
+    }
+    // SAFETY: `length` bytes that may be read and are never unmapped. They stay what they are as
+    // long as nobody writes to the file. It is one that programs run from or its debug information,
+    // which linkers replace and do not write to; std's own panics rely on the same.
+    Some(unsafe { std::slice::from_raw_parts(start.cast(), length) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::file;
+
+    #[test]
+    fn a_file_is_seen_as_a_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        assert_eq!(file(&path), None, "not there");
+        fs::write(&path, "").unwrap();
+        assert_eq!(file(&path), None, "empty");
+        let text = "0123456789".repeat(1000);
+        fs::write(&path, &text).unwrap();
+        assert_eq!(file(&path), Some(text.as_bytes()));
+        assert_eq!(file(folder.path()), None, "a folder");
+    }
+}

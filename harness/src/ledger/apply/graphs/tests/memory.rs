@@ -1,0 +1,261 @@
+//! The memory that graphs allocate and free.
+
+use super::super::super::tests::{FAILED, SCOPE, World, caller, creation};
+use super::{EXEC, GRAPH, exec, graph, handle};
+use crate::ledger::event::{
+    Caller, ContextEnd, ContextUid, Creation, Event, Key, ScopeId, Space, StackId, Ticket,
+};
+use crate::ledger::{Kind, Place, Record};
+
+const ADDRESS: u64 = 0x7f00_0000_0000;
+const SIZE: u64 = 512;
+/// The line that added the node.
+const NODE: StackId = StackId(7);
+const STREAM: Key = handle(Kind::Stream, 0x57);
+
+const fn pointer(value: u64) -> Key {
+    let space = Space::DevicePointer;
+    Key { space, value }
+}
+
+impl World {
+    fn allocates(&self, graph: Key, address: u64) {
+        let made = Creation {
+            key: pointer(address),
+            caller: Caller {
+                stack: NODE,
+                ..Caller::default()
+            },
+            ..creation(Kind::StreamOrdered, address, SIZE)
+        };
+        self.0.apply(&Event::GraphAllocates { graph, made });
+    }
+
+    fn frees(&self, graph: Key, address: u64) {
+        self.0.apply(&Event::GraphFrees { graph, address });
+    }
+
+    /// A graph with the memory of one node, and what is executable of it.
+    fn with_memory(auto_free: bool) -> Self {
+        let world = Self::with_graph();
+        world.allocates(GRAPH, ADDRESS);
+        world.copy(GRAPH, EXEC, auto_free);
+        world
+    }
+
+    /// As [`with_memory`](Self::with_memory), with a second graph that frees it.
+    fn with_another_that_frees() -> Self {
+        let world = Self::with_memory(false);
+        world.make(graph(2));
+        world.frees(graph(2), ADDRESS);
+        world.copy(graph(2), exec(2), false);
+        world
+    }
+
+    fn begin_launch(&self, exec: Key) -> Option<Ticket> {
+        let caller = caller(SCOPE);
+        self.0.apply(&Event::LaunchBegan { exec, caller })
+    }
+
+    fn end_launch(&self, ticket: Option<Ticket>, error: u32) {
+        let ticket = ticket.expect("a launch that has to do with memory has a ticket");
+        self.0.apply(&Event::LaunchEnded { ticket, error });
+    }
+
+    fn launch(&self, exec: Key) {
+        self.end_launch(self.begin_launch(exec), 0);
+    }
+
+    fn free(&self, address: u64) {
+        self.destroy(pointer(address));
+    }
+
+    fn memory(&self) -> Vec<Key> {
+        let records = self.0.select(|record| record.made.kind == Kind::Graph);
+        records.iter().map(Record::key).collect()
+    }
+}
+
+#[test]
+fn a_launch_takes_what_the_nodes_allocate_and_nothing_before_it_does() {
+    let world = World::with_memory(false);
+    assert_eq!(world.memory(), []);
+    assert!(world.0.knows_graph_memory());
+    let launch = world.begin_launch(EXEC);
+    assert_eq!(world.memory(), [], "told when it has succeeded");
+    world.end_launch(launch, FAILED);
+    assert_eq!(world.memory(), [], "a launch that failed takes none");
+    world.launch(EXEC);
+    let [record] = world.0.select(|record| record.made.kind == Kind::Graph)[..] else {
+        panic!("one record")
+    };
+    assert_eq!((record.key(), record.made.bytes), (pointer(ADDRESS), SIZE));
+    let taker = (record.made.caller.scope, record.made.caller.stack);
+    assert_eq!(taker, (SCOPE, NODE), "the node's line, for who launches");
+    assert_eq!(world.bytes().live, SIZE);
+}
+
+#[test]
+fn neither_the_graph_nor_the_executable_nor_a_context_takes_the_memory_along() {
+    let world = World::with_memory(false);
+    world.launch(EXEC);
+    world.destroy(EXEC);
+    world.destroy(GRAPH);
+    world.0.apply(&Event::ContextDestroyed {
+        context: ContextUid(1),
+        cause: ContextEnd::Reset,
+        caller: caller(SCOPE),
+    });
+    assert_eq!(world.memory(), [pointer(ADDRESS)]);
+    assert_eq!(world.anomalies(), []);
+    world.free(ADDRESS);
+    assert!(world.is_empty(), "freed as any memory is");
+}
+
+#[test]
+fn memory_that_its_own_graph_frees_is_never_left() {
+    let world = World::with_graph();
+    // The driver may give one address to one node after another.
+    for _ in 0..2 {
+        world.allocates(GRAPH, ADDRESS);
+        world.frees(GRAPH, ADDRESS);
+    }
+    world.copy(GRAPH, EXEC, false);
+    assert_eq!(world.begin_launch(EXEC), None);
+    assert_eq!(world.memory(), []);
+}
+
+#[test]
+fn another_graph_may_free_the_memory() {
+    let world = World::with_another_that_frees();
+    world.launch(EXEC);
+    let failing = world.begin_launch(exec(2));
+    assert_eq!(world.memory(), [], "freed from the beginning on");
+    assert!(world.0.releases_in_flight());
+    world.end_launch(failing, FAILED);
+    assert_eq!(world.memory(), [pointer(ADDRESS)]);
+    world.launch(exec(2));
+    assert_eq!(world.memory(), []);
+    assert_eq!(world.bytes().live, 0);
+    assert_eq!(world.anomalies(), []);
+}
+
+#[test]
+fn memory_launched_anew_before_the_launch_that_frees_it_returns_stays() {
+    let world = World::with_another_that_frees();
+    world.launch(EXEC);
+    let freeing = world.begin_launch(exec(2));
+    world.launch(EXEC);
+    world.end_launch(freeing, 0);
+    assert_eq!(world.memory(), [pointer(ADDRESS)]);
+    assert_eq!(world.bytes().live, SIZE);
+}
+
+#[test]
+fn a_launch_that_frees_what_the_one_before_left_holds_no_more_than_before() {
+    let world = World::with_memory(true);
+    world.launch(EXEC);
+    let first = world.0.get(&pointer(ADDRESS));
+    let inner = ScopeId(2);
+    world.0.open_scope(inner);
+    let caller = caller(inner);
+    let again = world.0.apply(&Event::LaunchBegan { exec: EXEC, caller });
+    world.end_launch(again, 0);
+    assert_eq!(
+        world.0.get(&pointer(ADDRESS)),
+        first,
+        "it is its owner's still"
+    );
+    assert_eq!(world.0.live_in(inner), 0);
+    assert_eq!(world.anomalies(), []);
+    world.free(ADDRESS);
+    world.launch(EXEC);
+    assert_eq!(world.memory(), [pointer(ADDRESS)]);
+}
+
+#[test]
+fn memory_freed_between_two_launches_is_new_with_the_second() {
+    let world = World::with_memory(false);
+    world.launch(EXEC);
+    world.free(ADDRESS);
+    world.launch(EXEC);
+    assert_eq!(world.memory(), [pointer(ADDRESS)]);
+    assert_eq!(world.anomalies(), []);
+}
+
+#[test]
+fn memory_of_a_capture_without_a_name_is_its_graph_s_when_the_capture_ends() {
+    let world = World::new();
+    world.allocates(STREAM, ADDRESS);
+    world.frees(STREAM, ADDRESS + SIZE);
+    world.0.apply(&Event::CaptureEnded {
+        stream: STREAM,
+        graph: Some(GRAPH),
+        is_last: true,
+    });
+    world.make(GRAPH);
+    world.copy(GRAPH, EXEC, false);
+    world.launch(EXEC);
+    assert_eq!(world.memory(), [pointer(ADDRESS)]);
+}
+
+#[test]
+fn nothing_of_a_capture_that_came_to_nothing_is_left_to_a_later_graph() {
+    for captured in [GRAPH, STREAM] {
+        let world = World::new();
+        world.allocates(captured, ADDRESS);
+        world.0.apply(&Event::CaptureEnded {
+            stream: STREAM,
+            graph: None,
+            is_last: true,
+        });
+        world.0.apply(&Event::CaptureEnded {
+            stream: STREAM,
+            graph: Some(GRAPH),
+            is_last: true,
+        });
+        world.make(GRAPH);
+        world.copy(GRAPH, EXEC, false);
+        assert_eq!(world.begin_launch(EXEC), None, "{captured:?}");
+    }
+}
+
+#[test]
+fn what_is_known_of_other_graphs_outlives_a_capture_that_came_to_nothing() {
+    let world = World::with_memory(false);
+    let in_progress = graph(2);
+    world.allocates(in_progress, ADDRESS + SIZE);
+    world.0.apply(&Event::CaptureEnded {
+        stream: STREAM,
+        graph: None,
+        is_last: false,
+    });
+    world.make(in_progress);
+    world.copy(in_progress, exec(2), false);
+    world.launch(EXEC);
+    world.launch(exec(2));
+    assert_eq!(world.memory(), [ADDRESS, ADDRESS + SIZE].map(pointer));
+}
+
+#[test]
+fn a_node_of_an_explicit_pool_is_where_the_pool_is() {
+    let world = World::with_graph();
+    let place = Place::cuda(1);
+    let pool = Creation {
+        place,
+        ..creation(Kind::Pool, 0x70, 0)
+    };
+    world.0.apply(&Event::Created(pool));
+    let made = Creation {
+        key: pointer(ADDRESS),
+        place: Place::UNKNOWN,
+        pool: 0x70,
+        ..creation(Kind::StreamOrdered, ADDRESS, SIZE)
+    };
+    let graph = GRAPH;
+    world.0.apply(&Event::GraphAllocates { graph, made });
+    world.copy(GRAPH, EXEC, false);
+    world.launch(EXEC);
+    let made = world.0.get(&pointer(ADDRESS)).unwrap().made;
+    assert_eq!((made.kind, made.place, made.pool), (Kind::Graph, place, 0));
+}

@@ -1,0 +1,66 @@
+//! One file in the form of ELF.
+
+use std::path::Path;
+
+use miniz_oxide::inflate::decompress_slice_iter_to_slice;
+use object::read::elf::{NativeElfFile, ProgramHeader};
+use object::{CompressionFormat, Object, ObjectSection, elf};
+
+use crate::device::mapped;
+
+/// A page, as every linker pads a program's parts to it at least.
+const PAGE: u64 = 4096;
+
+/// As much as deflating can gain.
+const LARGEST_GAIN: u64 = 1032;
+
+/// A file that is mapped, with its headers read.
+pub(super) struct ElfFile(pub(super) NativeElfFile<'static>);
+
+impl ElfFile {
+    /// That at `path`; none where there is none of this machine's form.
+    pub(super) fn open(path: &Path) -> Option<Self> {
+        NativeElfFile::parse(mapped::file(path)?).ok().map(Self)
+    }
+
+    /// The address that its first loaded page has in the file's own count.
+    pub(super) fn base(&self) -> Option<u64> {
+        let endian = self.0.endian();
+        let segments = self.0.elf_program_headers().iter();
+        let loaded = segments.filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
+        let first = loaded.map(|segment| segment.p_vaddr(endian)).min()?;
+        Some(first & !(PAGE - 1))
+    }
+
+    /// The number that its linker gave it and what is separated from it.
+    pub(super) fn build_id(&self) -> Option<&'static [u8]> {
+        self.0.build_id().ok()?
+    }
+
+    /// The bytes of the section called `name`; none where there is none or it cannot be read.
+    pub(super) fn section(&self, name: &str) -> &'static [u8] {
+        self.section_data(name).unwrap_or_default()
+    }
+
+    fn section_data(&self, name: &str) -> Option<&'static [u8]> {
+        let section = self.0.section_by_name(name)?;
+        let stored = section.compressed_data().ok()?;
+        match stored.format {
+            CompressionFormat::None => Some(stored.data),
+            CompressionFormat::Zlib => inflated(stored.data, stored.uncompressed_size),
+            _ => None,
+        }
+    }
+}
+
+/// What `stored` holds, if that is `size` bytes. Kept for good, like the file.
+fn inflated(stored: &[u8], size: u64) -> Option<&'static [u8]> {
+    if size / LARGEST_GAIN > stored.len() as u64 {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(size).ok()?];
+    let (with_header, unverified) = (true, false);
+    let stored = std::iter::once(stored);
+    let count = decompress_slice_iter_to_slice(&mut bytes, stored, with_header, unverified).ok()?;
+    (count == bytes.len()).then(|| &*bytes.leak())
+}

@@ -1,0 +1,91 @@
+//! What DWARF says of an address: its line, and the functions that are inlined there.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use addr2line::gimli::{Dwarf, DwarfPackage, EndianSlice, NativeEndian, SectionId};
+use addr2line::{Context, Frame, LookupContinuation, LookupResult, SplitDwarfLoad};
+
+use super::file::ElfFile;
+use super::{Symbol, demangled};
+
+type Bytes = EndianSlice<'static, NativeEndian>;
+
+/// The debug information of one program or library.
+pub(super) struct Lines {
+    context: Context<Bytes>,
+    /// What `split-debuginfo = "packed"` took out of it.
+    package: Option<DwarfPackage<Bytes>>,
+}
+
+impl Lines {
+    /// That of `file`, of which parts may lie in two others; none where it is not understood.
+    pub(super) fn read(
+        file: &ElfFile,
+        supplement: Option<&ElfFile>,
+        package: Option<&ElfFile>,
+    ) -> Option<Self> {
+        let mut dwarf = Dwarf::load(|id| section(file, Some(id.name()))).ok()?;
+        if let Some(supplement) = supplement {
+            dwarf
+                .load_sup(|id| section(supplement, Some(id.name())))
+                .ok()?;
+        }
+        let package = package.and_then(|package| {
+            let load = |id: SectionId| section(package, id.dwo_name());
+            DwarfPackage::load(load, EndianSlice::default()).ok()
+        });
+        Some(Self {
+            context: Context::from_dwarf(dwarf).ok()?,
+            package,
+        })
+    }
+
+    /// Tells of the functions around `address`, inlined ones first.
+    pub(super) fn at(&self, address: u64, mut found: impl FnMut(Symbol)) {
+        let mut looked_up = self.context.find_frames(address);
+        let frames = loop {
+            looked_up = match looked_up {
+                LookupResult::Output(frames) => break frames,
+                LookupResult::Load { load, continuation } => continuation.resume(self.split(load)),
+            };
+        };
+        let Ok(mut frames) = frames else { return };
+        while let Ok(Some(frame)) = frames.next() {
+            found(symbol(&frame));
+        }
+    }
+
+    /// The debug information of a unit that lies in the package or in a file of its own.
+    fn split(&self, load: SplitDwarfLoad<Bytes>) -> Option<Arc<Dwarf<Bytes>>> {
+        let package = self.package.as_ref();
+        if let Some(packed) = package.and_then(|it| it.find_cu(load.dwo_id, &load.parent).ok()?) {
+            return Some(Arc::new(packed));
+        }
+        let mut path = PathBuf::new();
+        path.extend(load.comp_dir.as_ref().map(|it| OsStr::from_bytes(it)));
+        path.push(OsStr::from_bytes(&load.path?));
+        let file = ElfFile::open(&path)?;
+        let mut unit = Dwarf::load(|id| section(&file, id.dwo_name())).ok()?;
+        unit.make_dwo(&load.parent);
+        Some(Arc::new(unit))
+    }
+}
+
+fn section(file: &ElfFile, name: Option<&str>) -> addr2line::gimli::Result<Bytes> {
+    let bytes = name.map(|name| file.section(name)).unwrap_or_default();
+    Ok(EndianSlice::new(bytes, NativeEndian))
+}
+
+fn symbol(frame: &Frame<'_, Bytes>) -> Symbol {
+    let name = frame.function.as_ref().and_then(|it| it.raw_name().ok());
+    let location = frame.location.as_ref();
+    Symbol {
+        function: name.map(|name| demangled(&name)),
+        file: location.and_then(|it| it.file.map(str::to_owned)),
+        line: location.and_then(|it| it.line),
+        column: location.and_then(|it| it.column),
+    }
+}

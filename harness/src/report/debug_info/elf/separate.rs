@@ -1,0 +1,79 @@
+//! Debug information that lies in a file of its own, where [gdb] looks for it.
+//!
+//! [gdb]: https://sourceware.org/gdb/current/onlinedocs/gdb.html/Separate-Debug-Files.html
+
+use std::ffi::OsStr;
+use std::fmt::Write;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use object::Object;
+
+use super::file::ElfFile;
+
+/// Where distributions put it.
+const SYSTEM: &str = "/usr/lib/debug";
+
+/// The file with what was stripped off `loaded`, which is the one at `path`; and its own path.
+pub(super) fn debug_file(path: &Path, loaded: &ElfFile) -> Option<(PathBuf, ElfFile)> {
+    let id = loaded.build_id();
+    let by_id = id.and_then(by_build_id);
+    let places = by_id.into_iter().chain(linked(path, loaded));
+    places.into_iter().find_map(|place| {
+        let file = ElfFile::open(&place)?;
+        // One of another build has other lines.
+        let is_of_it = id.is_none() || file.build_id().is_none_or(|other| Some(other) == id);
+        is_of_it.then_some((place, file))
+    })
+}
+
+/// The file with what several debug files share, for the one at `path`.
+pub(super) fn supplement(path: &Path, file: &ElfFile) -> Option<ElfFile> {
+    let (name, id) = file.0.gnu_debugaltlink().ok()??;
+    let beside = folder(path)?.join(OsStr::from_bytes(name));
+    let places = [Some(beside), by_build_id(id)];
+    let mut files = places
+        .into_iter()
+        .flatten()
+        .filter_map(|it| ElfFile::open(&it));
+    files.find(|file| file.build_id() == Some(id))
+}
+
+/// Where the package with the split debug information of the file at `path` is, if it has one.
+pub(super) fn package(path: &Path) -> PathBuf {
+    let mut package = path.as_os_str().to_owned();
+    package.push(".dwp");
+    package.into()
+}
+
+fn by_build_id(id: &[u8]) -> Option<PathBuf> {
+    let (first, rest) = id.split_first()?;
+    let mut path = format!("{SYSTEM}/.build-id/{first:02x}/");
+    for byte in rest {
+        write!(path, "{byte:02x}").ok()?;
+    }
+    path.push_str(".debug");
+    Some(path.into())
+}
+
+/// The places for the debug file that the one at `path` names.
+fn linked(path: &Path, loaded: &ElfFile) -> Vec<PathBuf> {
+    let link = loaded.0.gnu_debuglink().ok().flatten();
+    let (Some((name, _)), Some(folder)) = (link, folder(path)) else {
+        return Vec::new();
+    };
+    let name = Path::new(OsStr::from_bytes(name));
+    let below_system = Path::new(SYSTEM).join(folder.strip_prefix("/").unwrap_or(&folder));
+    let places = [
+        folder.join(name),
+        folder.join(".debug").join(name),
+        below_system.join(name),
+    ];
+    places.into_iter().filter(|place| place != path).collect()
+}
+
+/// The folder that the file at `path` is really in.
+fn folder(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok()?.parent().map(Path::to_owned)
+}

@@ -1,0 +1,191 @@
+//! A library is compiled in each of the forms that users have, loaded, and asked about a stack
+//! through it.
+
+#![expect(unsafe_code, reason = "the library's function is found by its name")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::super::Symbol;
+use super::DebugInfo;
+use crate::capture;
+use crate::device::dl::Library;
+use crate::report::modules::Modules;
+
+/// What is compiled. The call is on line 3, the call of what it is inlined into on line 7.
+const SOURCE: &str = "#[inline(always)]
+fn inlined(back: extern \"C\" fn()) {
+    back();
+}
+#[inline(never)]
+fn around(back: extern \"C\" fn()) {
+    inlined(back);
+    std::hint::black_box(());
+}
+#[unsafe(no_mangle)]
+pub extern \"C\" fn enter(back: extern \"C\" fn()) {
+    around(back);
+    std::hint::black_box(());
+}
+";
+
+thread_local! {
+    static STACK: std::cell::RefCell<Vec<usize>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+extern "C" fn back() {
+    STACK.with_borrow_mut(|stack| {
+        capture::trace(|_, address| {
+            stack.push(address);
+            true
+        });
+    });
+}
+
+/// The folder of a library called `libform.so`, compiled with `options` and then treated by
+/// `commands` there.
+fn compiled(options: &[&str], commands: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("form.rs"), SOURCE).unwrap();
+    let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let compile = format!(
+        "'{compiler}' --edition 2024 --crate-type cdylib {} form.rs",
+        options.join(" ")
+    );
+    for command in [&*compile].iter().chain(commands) {
+        let shell = Command::new("sh")
+            .args(["-c", command])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&shell.stderr);
+        assert!(shell.status.success(), "{command}: {said}");
+    }
+    folder
+}
+
+/// The symbols of the library's frames on a stack that goes through it.
+fn symbols(folder: &Path) -> Vec<Symbol> {
+    let path: PathBuf = folder.join("libform.so").canonicalize().unwrap();
+    let library = Library::open(&path).unwrap();
+    // SAFETY: as the source above has it.
+    let enter = unsafe { library.function::<extern "C" fn(extern "C" fn())>(c"enter") };
+    STACK.take();
+    enter.unwrap()(back);
+    let modules = Modules::of_this_process();
+    let mut info = DebugInfo::default();
+    let mut found = Vec::new();
+    for address in STACK.take() {
+        let call = address.saturating_sub(1);
+        let module = modules.find(call);
+        if module.is_some_and(|module| module.path == path) {
+            found.extend(info.at(call, module));
+        }
+    }
+    found
+}
+
+fn names(symbols: &[Symbol]) -> Vec<&str> {
+    let name = |symbol: &Symbol| symbol.function.is_some();
+    let named = symbols.iter().filter(|symbol| name(symbol));
+    named.filter_map(|it| it.function.as_deref()).collect()
+}
+
+fn lines(symbols: &[Symbol]) -> Vec<(bool, Option<u32>)> {
+    let of_source = |file: &str| file.ends_with("form.rs");
+    let line = |it: &Symbol| (it.file.as_deref().is_some_and(of_source), it.line);
+    symbols.iter().map(line).collect()
+}
+
+/// Asserts that nothing is lost in a library of this form.
+fn assert_told_in_full(options: &[&str], commands: &[&str]) {
+    let folder = compiled(options, commands);
+    let symbols = symbols(folder.path());
+    let expected = [(true, Some(3)), (true, Some(7)), (true, Some(12))];
+    assert_eq!(lines(&symbols), expected, "{symbols:#?}");
+    let names = names(&symbols);
+    assert!(names[0].ends_with("inlined"), "{names:?}");
+    assert_eq!(names[1..], ["form::around", "enter"]);
+}
+
+#[test]
+fn full_debug_information_is_read() {
+    assert_told_in_full(&["-Cdebuginfo=2"], &[]);
+}
+
+#[test]
+fn line_tables_are_enough_for_lines_inlined_functions_and_paths() {
+    assert_told_in_full(&["-Cdebuginfo=line-tables-only"], &[]);
+    assert_told_in_full(&["-Cdebuginfo=line-tables-only", "-Copt-level=3"], &[]);
+}
+
+#[test]
+fn debug_information_that_is_left_in_the_objects_is_read() {
+    let are_there = ["ls *.dwo"];
+    assert_told_in_full(&["-Cdebuginfo=2", "-Csplit-debuginfo=unpacked"], &are_there);
+}
+
+#[test]
+fn debug_information_in_a_package_is_read() {
+    assert_told_in_full(
+        &["-Cdebuginfo=2", "-Csplit-debuginfo=packed"],
+        &["rm -f *.dwo"],
+    );
+}
+
+#[test]
+fn compressed_debug_information_is_read() {
+    let compressed = "-Clink-arg=-Wl,--compress-debug-sections=zlib";
+    assert_told_in_full(&["-Cdebuginfo=2", compressed], &[]);
+}
+
+#[test]
+fn debug_information_in_a_file_beside_it_is_read() {
+    let separated = [
+        "objcopy --only-keep-debug libform.so libform.debug",
+        "objcopy --strip-all --add-gnu-debuglink=libform.debug libform.so",
+    ];
+    assert_told_in_full(&["-Cdebuginfo=2"], &separated);
+}
+
+#[test]
+fn debug_information_of_another_build_is_not_believed() {
+    let other = "printf 'fn other() {}\\n' > other.rs && cat other.rs form.rs > both.rs \
+         && rustc --edition 2024 --crate-type cdylib -Clink-arg=-Wl,--build-id both.rs -Cdebuginfo=2 \
+         && objcopy --only-keep-debug libboth.so libform.debug";
+    let linked = "objcopy --strip-all --add-gnu-debuglink=libform.debug libform.so";
+    let folder = compiled(&["-Clink-arg=-Wl,--build-id"], &[other, linked]);
+    let symbols = symbols(folder.path());
+    assert_eq!(names(&symbols), ["enter"], "{symbols:#?}");
+    assert_eq!(symbols[0].line, None);
+}
+
+#[test]
+fn without_debug_information_functions_are_named_by_the_symbol_table() {
+    let folder = compiled(&["-Cdebuginfo=0"], &[]);
+    let symbols = symbols(folder.path());
+    let names = names(&symbols);
+    assert_eq!(names.last(), Some(&"enter"), "{names:?}");
+    assert!(names.contains(&"form::around"), "{names:?}");
+    assert!(symbols.iter().all(|symbol| symbol.line.is_none()));
+}
+
+#[test]
+fn of_a_stripped_library_what_it_exports_is_named() {
+    let folder = compiled(&["-Cstrip=symbols"], &[]);
+    let symbols = symbols(folder.path());
+    assert_eq!(names(&symbols), ["enter"], "{symbols:#?}");
+}
+
+#[test]
+fn what_is_no_library_says_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    assert!(super::Image::open(&file).is_none(), "not there");
+    for length in [0, 4, 63, 64, 200] {
+        std::fs::write(&file, &program[..length]).unwrap();
+        let image = super::Image::open(&file);
+        assert!(image.is_none_or(|it| it.at(0x1000).is_empty()), "{length}");
+    }
+}

@@ -1,0 +1,232 @@
+//! Graphs of the CUDA driver, captured from a stream.
+#![expect(unsafe_code, reason = "calls the driver with handles")]
+
+use std::cell::Cell;
+use std::ptr;
+use std::sync::Arc;
+
+use cudarc::driver::result::stream::StreamKind;
+use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
+use cudarc::driver::{CudaContext, DriverError, result};
+
+use crate::error::{Error, Result};
+
+use super::Cuda;
+
+/// A thread's potentially unsafe calls fail in a capture of its own, and only there: another
+/// thread's request for memory does no harm
+/// (<https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html>).
+const MODE: CUstreamCaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+
+thread_local! {
+    /// Where this thread's work goes: null is the legacy default stream.
+    static QUEUE: Cell<sys::CUstream> = const { Cell::new(ptr::null_mut()) };
+}
+
+impl Cuda {
+    /// The stream that this thread's work goes to: the device's own, or that of a capture, for the
+    /// own one cannot capture.
+    pub(super) fn queue(&self) -> sys::CUstream {
+        let redirected = QUEUE.get();
+        if redirected.is_null() {
+            self.stream().cu_stream()
+        } else {
+            redirected
+        }
+    }
+
+    /// Whether this thread's work is captured and not done.
+    pub(super) fn is_redirected(&self) -> bool {
+        !QUEUE.get().is_null()
+    }
+
+    /// What is made at its first use cannot be made in a capture.
+    ///
+    /// # Errors
+    ///
+    /// In a capture.
+    pub(super) fn expect_warm(&self, what: &str) -> Result<()> {
+        if !self.is_redirected() {
+            return Ok(());
+        }
+        Err(Error::Capture {
+            detail: format!("{what} cannot be captured; do the same work once before the capture"),
+        })
+    }
+}
+
+/// A capture under way, on a stream that is made for it and goes with the last handle.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamCapture(Arc<CaptureStream>);
+
+impl StreamCapture {
+    pub(crate) fn begin(cuda: &Cuda) -> Result<Self> {
+        let stream = CaptureStream::new(cuda.context())?;
+        // SAFETY: the stream is alive.
+        unsafe { result::stream::begin_capture(stream.handle, MODE) }?;
+        Ok(Self(Arc::new(stream)))
+    }
+
+    /// Lets the work that `act` asks for go into the graph.
+    pub(crate) fn redirect<T>(&self, act: impl FnOnce() -> T) -> T {
+        /// Also on the way out of a panic.
+        struct Restore(sys::CUstream);
+
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                QUEUE.set(self.0);
+            }
+        }
+
+        let _restore = Restore(QUEUE.replace(self.0.handle));
+        act()
+    }
+
+    /// Ends the capture with what it recorded, on the thread that began it.
+    pub(crate) fn end(self) -> Result<CapturedGraph> {
+        let context = &self.0.context;
+        context.bind_to_thread()?;
+        // SAFETY: the stream is alive.
+        let handle = unsafe { result::stream::end_capture(self.0.handle) };
+        let handle = handle.map_err(|error| match error.0 {
+            CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED => Error::Capture {
+                detail: "the driver gave it up: something in it called the driver itself, or \
+                         another thread waited for the whole context"
+                    .into(),
+            },
+            _ => error.into(),
+        })?;
+        Ok(CapturedGraph {
+            handle,
+            context: Arc::clone(context),
+        })
+    }
+}
+
+/// A stream that the default stream's work does not wait for, nor its own for that.
+///
+/// Not cudarc's, which waits for the context before the first stream of several: in the middle of
+/// another thread's capture that would end the capture.
+#[derive(Debug)]
+struct CaptureStream {
+    handle: sys::CUstream,
+    context: Arc<CudaContext>,
+}
+
+// SAFETY: any thread may use a stream.
+unsafe impl Send for CaptureStream {}
+
+// SAFETY: as above, at any time.
+unsafe impl Sync for CaptureStream {}
+
+impl CaptureStream {
+    fn new(context: &Arc<CudaContext>) -> Result<Self> {
+        context.bind_to_thread()?;
+        Ok(Self {
+            handle: result::stream::create(StreamKind::NonBlocking)?,
+            context: Arc::clone(context),
+        })
+    }
+}
+
+impl Drop for CaptureStream {
+    fn drop(&mut self) {
+        self.context.record_err(self.context.bind_to_thread());
+        // SAFETY: made in `new` and destroyed only here.
+        let destroyed = unsafe { result::stream::destroy(self.handle) };
+        self.context.record_err(destroyed);
+    }
+}
+
+/// A captured graph, destroyed when dropped.
+#[derive(Debug)]
+pub(crate) struct CapturedGraph {
+    handle: sys::CUgraph,
+    context: Arc<CudaContext>,
+}
+
+// SAFETY: any thread may use a graph as long as only one does at a time; nothing here uses it by a
+// shared reference.
+unsafe impl Send for CapturedGraph {}
+
+// SAFETY: as above.
+unsafe impl Sync for CapturedGraph {}
+
+impl CapturedGraph {
+    pub(crate) fn instantiate(self) -> Result<ExecutableGraph> {
+        self.context.bind_to_thread()?;
+        // SAFETY: the graph is alive.
+        let handle =
+            unsafe { result::graph::instantiate(self.handle, sys::CUgraphInstantiate_flags(0)) }?;
+        Ok(ExecutableGraph {
+            handle,
+            context: Arc::clone(&self.context),
+        })
+    }
+}
+
+impl Drop for CapturedGraph {
+    fn drop(&mut self) {
+        self.context.record_err(self.context.bind_to_thread());
+        // SAFETY: destroyed only here; an executable graph does not need it.
+        let destroyed = unsafe { result::graph::destroy(self.handle) };
+        self.context.record_err(destroyed);
+    }
+}
+
+/// An instantiated graph, destroyed when dropped.
+#[derive(Debug)]
+pub(crate) struct ExecutableGraph {
+    handle: sys::CUgraphExec,
+    context: Arc<CudaContext>,
+}
+
+// SAFETY: as for `CapturedGraph`: a launch takes it by an exclusive reference.
+unsafe impl Send for ExecutableGraph {}
+
+// SAFETY: as above.
+unsafe impl Sync for ExecutableGraph {}
+
+impl ExecutableGraph {
+    /// Runs it on the device's own stream.
+    pub(crate) fn launch(&mut self, cuda: &Cuda) -> Result<()> {
+        self.context.bind_to_thread()?;
+        // SAFETY: graph and stream are alive, and whoever owns this keeps the memory that the graph
+        // uses in place and its kernels loaded.
+        Ok(unsafe { result::graph::launch(self.handle, cuda.stream().cu_stream()) }?)
+    }
+}
+
+impl Drop for ExecutableGraph {
+    fn drop(&mut self) {
+        self.context.record_err(self.context.bind_to_thread());
+        // SAFETY: destroyed only here. A launch under way ends all the same: then the driver
+        // destroys it.
+        let destroyed = unsafe { result::graph::exec_destroy(self.handle) };
+        self.context.record_err(destroyed);
+    }
+}
+
+/// While it lives, this thread may ask the driver for memory in the middle of a capture: that is
+/// not part of the graph, and stays.
+#[derive(Debug)]
+pub(super) struct RelaxedMode(CUstreamCaptureMode);
+
+impl RelaxedMode {
+    pub(super) fn enter() -> Result<Self, DriverError> {
+        exchange(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED).map(Self)
+    }
+}
+
+impl Drop for RelaxedMode {
+    fn drop(&mut self) {
+        // It took the mode before; it takes this one.
+        let _ = exchange(self.0);
+    }
+}
+
+fn exchange(mut mode: CUstreamCaptureMode) -> Result<CUstreamCaptureMode, DriverError> {
+    // SAFETY: `mode` lives through the call, and the driver puts a mode into it.
+    unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.result()?;
+    Ok(mode)
+}

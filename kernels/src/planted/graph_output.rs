@@ -1,0 +1,35 @@
+//! What a replayed step computed, kept as the tensor that the capture took.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::device::Device;
+use crate::error::Result;
+use crate::graph::Graph;
+use crate::tensor::Tensor;
+
+super::planted! {
+    "graph_output",
+    "a graph's output is kept when the graph is gone, and with it a segment of its private pool",
+    Caching, "block", ["output": 1 of 4096], super::SMALL_SEGMENT
+}
+
+static RESULTS: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());
+
+fn run(device: &Device) -> Result<()> {
+    let input = Tensor::full([32, 32], 0.5, device)?;
+    // Loads the kernel.
+    input.sin()?;
+    let (graph, output) = Graph::capture(device, || {
+        let scaled = input.sin()?;
+        scaled.sin() // leak: output
+    })?;
+    let mut graph = graph.instantiate()?;
+    for _ in 0..10 {
+        graph.replay()?;
+    }
+    RESULTS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(output);
+    Ok(())
+}
