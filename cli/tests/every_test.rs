@@ -130,6 +130,29 @@ fn one_that_gives_back_passes_and_a_failing_one_says_its_own_words() {
     );
 }
 
+#[expect(clippy::print_stdout, reason = "what libtest captures")]
+#[ignore = "planted"]
+#[test]
+fn says_its_words() {
+    println!("words of a test that passes");
+}
+
+#[test]
+fn the_user_s_words_about_output_reach_each_test() {
+    let words = "words of a test that passes";
+    let run = |more: &[&str]| {
+        let told = runner(&[&["every_test::says_its_words", "--ignored"], more].concat());
+        assert_eq!(told.code, Some(0), "{told:?}");
+        assert!(told.stdout.contains("1 passed; 0 failed"), "{told:?}");
+        told.stdout
+    };
+    assert!(!run(&[]).contains(words));
+    assert!(run(&["--nocapture"]).contains(words));
+    assert!(run(&["--show-output"]).contains(words));
+    // What the list has another of is no reason to watch nothing.
+    assert!(!run(&["--format", "pretty"]).contains(words));
+}
+
 #[test]
 fn ignored_tests_stay_ignored() {
     let told = runner(&["every_test::leaks_unseen"]);
@@ -143,6 +166,19 @@ fn ignored_tests_stay_ignored() {
         told.stdout.contains("0 passed; 0 failed; 1 ignored"),
         "{told:?}"
     );
+}
+
+#[gpu_leak_check(on_leak = "warn")]
+#[ignore = "planted"]
+#[test]
+fn leaks_and_is_only_warned() {
+    take(512, false);
+}
+
+#[test]
+fn what_the_attribute_only_warns_of_fails_nothing() {
+    let told = runner(&["every_test::leaks_and_is_only_warned", "--ignored"]);
+    assert_eq!(told.code, Some(0), "{told:?}");
 }
 
 #[test]
@@ -173,4 +209,5 @@ fn a_program_that_lists_no_tests_runs_as_it_is() {
     );
     assert_eq!(told.code, Some(4), "{told:?}");
     assert!(told.stdout.ends_with("training \n"), "{told:?}");
+    assert!(told.stderr.contains("nobody watches it"), "{told:?}");
 }
