@@ -1,5 +1,6 @@
 //! `cargo gpu-leak allow`: entries of the configuration file for what a run has left.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -31,11 +32,8 @@ pub(crate) fn allow(asked: &Allow) -> Outcome<Exit> {
         .iter()
         .filter(|group| group.finding.verdict.is_failure())
         .partition(|group| can_be_allowed(group));
-    if !may_not.is_empty() {
-        say(format_args!(
-            "note: {} cannot be allowed by fingerprint: failed-free, retained and over-budget",
-            quantity(may_not.len() as u64, "finding")
-        ));
+    for sentence in refused(&may_not) {
+        say(format_args!("note: {sentence}"));
     }
     if asked.write {
         append(&may)?;
@@ -51,6 +49,27 @@ fn can_be_allowed(group: &Group<'_>) -> bool {
     let finding = &group.finding;
     matches!(finding.verdict, Verdict::Leaked | Verdict::Grew)
         && !finding.site.fingerprint.is_empty()
+}
+
+/// Why there is no entry for these, and what there is instead.
+fn refused(groups: &[&Group<'_>]) -> Vec<String> {
+    let mut by_verdict: BTreeMap<Verdict, u64> = BTreeMap::new();
+    for group in groups {
+        *by_verdict.entry(group.finding.verdict).or_default() += 1;
+    }
+    let told = by_verdict.into_iter().map(|(verdict, count)| {
+        let why = match verdict {
+            Verdict::FailedFree => "a free that fails is a mistake whoever makes it: mend the call",
+            Verdict::Retained => {
+                "a reserve has no stack: `reserved_tolerance` says how much may stay"
+            }
+            Verdict::OverBudget => "a limit has its own figure: raise it, or take less at once",
+            _ => "only a probe counts it, so it has no stack: `tolerance` says how much may stay",
+        };
+        let findings = quantity(count, "finding");
+        format!("no entry for {findings} ({}): {why}", verdict.name())
+    });
+    told.collect()
 }
 
 /// Appends entries to the workspace's file; there may be none yet.
@@ -156,9 +175,11 @@ fn comment(group: &Group<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use gpu_leak_check::ledger::{Kind, Layer, Place};
+    use gpu_leak_check::report::model::{Finding, Site, Verdict};
     use toml_edit::DocumentMut;
 
-    use super::add;
+    use super::{add, can_be_allowed, refused};
     use crate::overview::Overview;
     use crate::render::sample;
 
@@ -175,6 +196,23 @@ mod tests {
             Ok(0),
             "it is there"
         );
+    }
+
+    #[test]
+    fn what_has_no_stack_is_refused_with_what_there_is_instead() {
+        let layer = Layer::allocator("pool");
+        let probed = Finding {
+            kind: Some(Kind::Linear),
+            ..Finding::new(Verdict::Leaked, layer, Place::cuda(0), Site::default())
+        };
+        let reserve = Finding::new(Verdict::Retained, layer, Place::cuda(0), Site::default());
+        let run = sample::run(vec![sample::with("a", &[probed, reserve])]);
+        let overview = Overview::of(&run);
+        assert!(!overview.groups.iter().any(can_be_allowed));
+        let told = refused(&overview.groups.iter().collect::<Vec<_>>());
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("(leaked)") && told[0].contains("`tolerance`"));
+        assert!(told[1].contains("(retained)") && told[1].contains("`reserved_tolerance`"));
     }
 
     #[test]
