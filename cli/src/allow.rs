@@ -1,7 +1,8 @@
 //! `cargo gpu-leak allow`: entries of the configuration file for what a run has left.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::Path;
 
 use gpu_leak_check::report::model::Verdict;
 use gpu_leak_check::report::{escape, what};
@@ -15,7 +16,7 @@ use crate::output::{print, say};
 use crate::overview::{Group, Overview};
 use crate::report::chosen_or_newest;
 use crate::run::Run;
-use crate::workspace::{CONFIG, Workspace, configuration};
+use crate::workspace::{self, CONFIG};
 
 /// The reason to be filled in.
 const REASON: &str = "…";
@@ -31,11 +32,8 @@ pub(crate) fn allow(asked: &Allow) -> Outcome<Exit> {
         .iter()
         .filter(|group| group.finding.verdict.is_failure())
         .partition(|group| can_be_allowed(group));
-    if !may_not.is_empty() {
-        say(format_args!(
-            "note: {} cannot be allowed by fingerprint: failed-free, retained and over-budget",
-            quantity(may_not.len() as u64, "finding")
-        ));
+    for sentence in refused(&may_not) {
+        say(format_args!("note: {sentence}"));
     }
     if asked.write {
         append(&may)?;
@@ -53,12 +51,31 @@ fn can_be_allowed(group: &Group<'_>) -> bool {
         && !finding.site.fingerprint.is_empty()
 }
 
+/// Why there is no entry for these, and what there is instead.
+fn refused(groups: &[&Group<'_>]) -> Vec<String> {
+    let mut by_verdict: BTreeMap<Verdict, u64> = BTreeMap::new();
+    for group in groups {
+        *by_verdict.entry(group.finding.verdict).or_default() += 1;
+    }
+    let told = by_verdict.into_iter().map(|(verdict, count)| {
+        let why = match verdict {
+            Verdict::FailedFree => "a free that fails is a mistake whoever makes it: mend the call",
+            Verdict::Retained => {
+                "a reserve has no stack: `reserved_tolerance` says how much may stay"
+            }
+            Verdict::OverBudget => "a limit has its own figure: raise it, or take less at once",
+            _ => "only a probe counts it, so it has no stack: `tolerance` says how much may stay",
+        };
+        let findings = quantity(count, "finding");
+        format!("no entry for {findings} ({}): {why}", verdict.name())
+    });
+    told.collect()
+}
+
 /// Appends entries to the workspace's file; there may be none yet.
 fn append(groups: &[&Group<'_>]) -> Outcome<()> {
-    let path = match configuration()? {
-        Some((path, _)) => path,
-        None => Workspace::here()?.root().join(CONFIG),
-    };
+    let path =
+        workspace::configuration().map_or_else(|| workspace::root().join(CONFIG), |(path, _)| path);
     let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
     let text = if path.exists() {
         fs::read_to_string(&path).map_err(|why| wrong(why.to_string()))?
@@ -68,19 +85,35 @@ fn append(groups: &[&Group<'_>]) -> Outcome<()> {
     let mut document: DocumentMut = text.parse().map_err(|why| wrong(format!("{why}")))?;
     let added = add(&mut document, groups).map_err(&wrong)?;
     if added > 0 {
-        replace(&path, &document.to_string()).map_err(|why| wrong(why.to_string()))?;
+        let written = document.to_string();
+        // The empty line in front of an entry parts it from what stands there already.
+        let written = if text.is_empty() {
+            written.trim_start()
+        } else {
+            &written
+        };
+        replace(&path, written).map_err(|why| wrong(why.to_string()))?;
     }
-    say(format_args!(
-        "{}: {} added, {} there before; fill in their reasons",
-        path.display(),
-        quantity(added as u64, "entry"),
-        groups.len() - added
-    ));
+    say(appended(&path, added, groups.len() - added));
     Ok(())
 }
 
+fn appended(path: &Path, added: usize, before: usize) -> String {
+    let path = path.display();
+    match (added, before) {
+        (0, 0) => format!(
+            "{path}: nothing to add, for nothing in that run fails that an entry could allow"
+        ),
+        (0, before) => format!("{path}: nothing to add, {before} there before"),
+        (added, before) => format!(
+            "{path}: {} added, {before} there before; fill in their reasons",
+            quantity(added as u64, "entry")
+        ),
+    }
+}
+
 /// Writes beside the file and renames: whatever happens, one of both is whole.
-fn replace(path: &PathBuf, text: &str) -> std::io::Result<()> {
+fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let beside = path.with_extension("toml.new");
     fs::write(&beside, text)?;
     fs::rename(beside, path)
@@ -142,9 +175,11 @@ fn comment(group: &Group<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use gpu_leak_check::ledger::{Kind, Layer, Place};
+    use gpu_leak_check::report::model::{Finding, Site, Verdict};
     use toml_edit::DocumentMut;
 
-    use super::add;
+    use super::{add, can_be_allowed, refused};
     use crate::overview::Overview;
     use crate::render::sample;
 
@@ -161,6 +196,23 @@ mod tests {
             Ok(0),
             "it is there"
         );
+    }
+
+    #[test]
+    fn what_has_no_stack_is_refused_with_what_there_is_instead() {
+        let layer = Layer::allocator("pool");
+        let probed = Finding {
+            kind: Some(Kind::Linear),
+            ..Finding::new(Verdict::Leaked, layer, Place::cuda(0), Site::default())
+        };
+        let reserve = Finding::new(Verdict::Retained, layer, Place::cuda(0), Site::default());
+        let run = sample::run(vec![sample::with("a", &[probed, reserve])]);
+        let overview = Overview::of(&run);
+        assert!(!overview.groups.iter().any(can_be_allowed));
+        let told = refused(&overview.groups.iter().collect::<Vec<_>>());
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("(leaked)") && told[0].contains("`tolerance`"));
+        assert!(told[1].contains("(retained)") && told[1].contains("`reserved_tolerance`"));
     }
 
     #[test]

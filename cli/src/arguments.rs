@@ -65,11 +65,12 @@ pub(crate) enum Command {
 
 const PASSING_HELP: &str = "\
 The command's own options come first; from the first other word on, everything is cargo's.
-The exit code is cargo's, unless that is 0 and something was denied or not measured.
+The exit code is cargo's, unless that is 0 and a test ended its process, or something was denied
+or not measured.
 
 Examples:
   cargo gpu-leak test -p optim -- --nocapture
-  cargo gpu-leak nextest --report junit=leaks.xml --report markdown=leaks.md run --profile ci
+  cargo gpu-leak nextest --report junit=leaks.xml --report markdown=leaks.md run --no-fail-fast
   cargo gpu-leak test --require-measured --release
   cargo gpu-leak test --no-fail-fast     otherwise cargo stops at the first program that fails";
 
@@ -127,10 +128,17 @@ impl Output {
             .filter(|(_, file)| !file.is_empty())
             .ok_or("a format and a file are meant: junit=leaks.xml")?;
         Ok(Self {
-            format: Format::from_str(format, false)?,
+            format: Format::from_str(format, false).map_err(|_| no_format(format))?,
             file: file.into(),
         })
     }
+}
+
+fn no_format(word: &str) -> String {
+    let known = Format::value_variants().iter();
+    let names = known.filter_map(|format| Some(format.to_possible_value()?.get_name().to_owned()));
+    let names: Vec<_> = names.collect();
+    format!("{word} is no format; there are {}", names.join(", "))
 }
 
 /// Runs a program, of any language and as it is, and tells what GPU memory and objects it leaves

@@ -1,5 +1,6 @@
 //! What `--deny` is about: findings that fail no test, and entries that allow nothing.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -10,9 +11,9 @@ use gpu_leak_check::report::model::Verdict;
 use crate::arguments::{Deny, Judging};
 use crate::exit::{Failure, Outcome};
 use crate::output::say;
-use crate::overview::Overview;
+use crate::overview::{Overview, identity};
 use crate::run::{self, Run};
-use crate::workspace::{CONFIG, Workspace, configuration};
+use crate::workspace::{self, CONFIG};
 
 /// What `--deny` finds, a sentence each.
 pub(crate) fn denied(
@@ -54,7 +55,7 @@ fn expired(run: &Run) -> Vec<String> {
     expired
 }
 
-/// The findings whose fingerprint the older run has not, whatever their verdict.
+/// The findings that the older run has not, whatever their verdict.
 fn new(
     overview: &Overview<'_>,
     against: Option<&Path>,
@@ -65,13 +66,15 @@ fn new(
         None => run_before(folders)?,
     };
     let older = Run::read(&[older])?;
-    let known = Overview::of(&older);
-    let is_known = |fingerprint: &str| {
-        let mut groups = known.groups.iter();
-        groups.any(|group| group.finding.site.fingerprint == fingerprint)
-    };
-    let new = overview.groups.iter().map(|group| &group.finding);
-    let new = new.filter(|finding| !is_known(&finding.site.fingerprint));
+    Ok(unknown(overview, &Overview::of(&older)))
+}
+
+/// A sentence for each finding that is not among the known ones.
+fn unknown(overview: &Overview<'_>, known: &Overview<'_>) -> Vec<String> {
+    let identities = known.groups.iter().map(|group| identity(&group.finding));
+    let known: HashSet<_> = identities.collect();
+    let findings = overview.groups.iter().map(|group| &group.finding);
+    let new = findings.filter(|finding| !known.contains(&identity(finding)));
     let told = new.map(|finding| {
         format!(
             "new: {}: {} at {}",
@@ -80,14 +83,14 @@ fn new(
             finding.site.location()
         )
     });
-    Ok(told.collect())
+    told.collect()
 }
 
 /// The newest run of the workspace that is none of `folders`.
 fn run_before(folders: &[PathBuf]) -> Outcome<PathBuf> {
     let absolute = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let these: Vec<_> = folders.iter().map(absolute).collect();
-    let runs = run::newest_first(&Workspace::here()?.runs());
+    let runs = run::newest_first(&workspace::runs()?);
     let mut others = runs
         .into_iter()
         .filter(|run| !these.contains(&absolute(run)));
@@ -113,7 +116,7 @@ fn warned(run: &Run) -> Vec<String> {
 /// The entries of the configuration file that no finding of the run is allowed by. Nobody knows of a
 /// run that has not seen everything.
 fn unused(run: &Run, overview: &Overview<'_>) -> Outcome<Vec<String>> {
-    let Some((path, shown)) = configuration()? else {
+    let Some((path, shown)) = workspace::configuration() else {
         return Err(Failure::usage(format!(
             "there is no {CONFIG} from here up to the workspace, so nothing in it can be unused"
         )));
@@ -136,4 +139,42 @@ fn unused(run: &Run, overview: &Overview<'_>) -> Outcome<Vec<String>> {
             format!("{} allowed nothing in this run ({reason})", entry.stands_in)
         })
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_leak_check::ledger::{Kind, Layer, Place};
+    use gpu_leak_check::report::model::{Finding, Site, Verdict};
+
+    use super::unknown;
+    use crate::overview::Overview;
+    use crate::render::sample;
+
+    #[test]
+    fn of_what_has_no_stack_only_the_same_is_known() {
+        let stackless = |verdict, layer: &str, kind| Finding {
+            kind,
+            ..Finding::new(
+                verdict,
+                Layer::allocator(layer),
+                Place::cuda(0),
+                Site::default(),
+            )
+        };
+        let old = stackless(Verdict::Retained, "pool", None);
+        let new = [
+            old.clone(),
+            stackless(Verdict::Retained, "arena", None),
+            stackless(Verdict::Leaked, "pool", Some(Kind::Linear)),
+        ];
+        let old = sample::run(vec![sample::with("a", &[old])]);
+        let new = sample::run(vec![sample::with("a", &new)]);
+        let told = unknown(&Overview::of(&new), &Overview::of(&old));
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(
+            told.iter().any(|new| new.contains("new: leaked")),
+            "{told:?}"
+        );
+        assert!(told.iter().any(|new| new.contains("arena")), "{told:?}");
+    }
 }

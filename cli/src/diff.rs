@@ -9,7 +9,7 @@ use gpu_leak_check::units::{count_change, size_change};
 use crate::arguments::Diff;
 use crate::exit::{Exit, Outcome};
 use crate::output::{print, say};
-use crate::overview::{Group, Overview};
+use crate::overview::{Group, Identity, Overview, identity};
 use crate::render::{width_of_stdout, wrapped};
 use crate::run::Run;
 use crate::{names, verdicts};
@@ -105,17 +105,11 @@ fn compare(old: &Run, new: &Run) -> Vec<(Fate, String)> {
     fates
 }
 
-/// By fingerprint; what has no stack, by whose reserve it is.
-fn by_identity<'a>(overview: &'a Overview<'a>) -> BTreeMap<String, &'a Group<'a>> {
-    let named = overview.groups.iter().map(|group| {
-        let finding = &group.finding;
-        let identity = match &*finding.site.fingerprint {
-            "" => format!("{} {} {:?}", finding.layer, finding.place, finding.holder),
-            fingerprint => format!("{fingerprint} {}", finding.place),
-        };
-        (identity, group)
-    });
-    // Of two verdicts about one place the worst counts: groups are sorted by it.
+/// By what they are about, whatever their verdict.
+fn by_identity<'a>(overview: &'a Overview<'a>) -> BTreeMap<Identity<'a>, &'a Group<'a>> {
+    let groups = overview.groups.iter();
+    // Of two verdicts about one thing the worst counts: groups are sorted by it.
+    let named = groups.map(|group| (identity(&group.finding), group));
     named.rev().collect()
 }
 

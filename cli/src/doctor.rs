@@ -100,9 +100,8 @@ fn seen(machine: &Machine) -> Vec<(&'static str, String)> {
 /// The configuration file in use, and whether it can be read.
 fn configured() -> (String, bool) {
     match configuration() {
-        Err(failure) => (format!("none: {}", failure.what), true),
-        Ok(None) => ("none".to_owned(), true),
-        Ok(Some((path, shown))) => match allow_entries(&path, &shown) {
+        None => ("none".to_owned(), true),
+        Some((path, shown)) => match allow_entries(&path, &shown) {
             Ok(entries) => {
                 let entries = quantity(entries.len() as u64, "entry");
                 (format!("{shown}, with {entries} of what may stay"), true)

@@ -5,28 +5,31 @@
 //! for its tests and runs each one alone, and a test that leaves something fails. One under
 //! `#[gpu_leak_check]` takes the library out of its own way and checks itself.
 
+mod folder;
+mod libtest;
+
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use gpu_leak_check::__inject::Settings;
-use gpu_leak_check::report::headline;
-use gpu_leak_check::report::json;
 use gpu_leak_check::report::model::{Report, Verdict};
 use gpu_leak_check::report::text::{self, Rendering};
+use gpu_leak_check::report::{Sources, headline};
+use gpu_leak_check::units::quantity;
 
+use self::folder::Folder;
 use crate::arguments::{EveryTest, RUNNER};
 use crate::exec::watching;
 use crate::exit::{Failure, Outcome, code_of};
-use crate::output::print;
-use crate::{progress, verdicts};
+use crate::output::{print, say};
+use crate::{progress, verdicts, workspace};
 
 /// How many tests run at once, for the runner.
 const JOBS: &str = "GPU_LEAK_EVERY_TEST";
@@ -60,8 +63,14 @@ pub(crate) fn run(asked: &EveryTest) -> Outcome<u8> {
         return program.as_it_is();
     }
     let Some(tests) = program.list(&[])? else {
+        say(format_args!(
+            "note: {} gives no list of tests as libtest does, so it runs as it is and nobody \
+             watches it; `cargo gpu-leak exec` watches a whole program",
+            program.path.display()
+        ));
         return program.as_it_is();
     };
+    let folder = Folder::of_this_run()?;
     let has = |word: &str| program.arguments.iter().any(|argument| argument == word);
     let ignored = if has("--ignored") || has("--include-ignored") {
         BTreeSet::new()
@@ -70,8 +79,8 @@ pub(crate) fn run(asked: &EveryTest) -> Outcome<u8> {
     };
     let to_run: Vec<_> = tests.difference(&ignored).collect();
     print(&format!(
-        "\nrunning {} tests, each in a process of its own\n",
-        tests.len()
+        "\nrunning {}, each in a process of its own\n",
+        quantity(tests.len() as u64, "test")
     ));
     for test in &ignored {
         print(&format!("test {test} ... ignored\n"));
@@ -80,11 +89,11 @@ pub(crate) fn run(asked: &EveryTest) -> Outcome<u8> {
     let progress = progress::Tests::new(to_run.len());
     let ran = in_turn(&to_run, jobs.unwrap_or(1), |test| {
         progress.begins(test);
-        let ran = program.run(test);
+        let ran = program.run(test, &folder);
         progress.ends(test, &format!("test {test} ... {}\n", ran.told()));
         ran
     });
-    Ok(conclude(&ran, ignored.len()))
+    Ok(conclude(&ran, ignored.len(), has("--show-output")))
 }
 
 /// Has `jobs` threads do `run` with each of `tests`; the outcomes in the order of the tests.
@@ -123,7 +132,7 @@ impl<'a> Program<'a> {
     /// The names of its tests; none where it does not list them as libtest does.
     fn list(&self, more: &[&str]) -> Outcome<Option<BTreeSet<String>>> {
         let output = Command::new(self.path)
-            .args(self.arguments)
+            .args(libtest::without_format(self.arguments))
             .args(more)
             .args(["--list", "--format", "terse"])
             .stdin(Stdio::null())
@@ -144,8 +153,8 @@ impl<'a> Program<'a> {
         Failure::usage(format!("{} cannot be started: {why}", self.path.display()))
     }
 
-    fn run(&self, test: &str) -> Ran {
-        let outcome = self.watched(test);
+    fn run(&self, test: &str, folder: &Folder) -> Ran {
+        let outcome = self.watched(test, folder);
         match outcome {
             Ok((output, report)) => Ran {
                 test: test.to_owned(),
@@ -162,7 +171,7 @@ impl<'a> Program<'a> {
         }
     }
 
-    fn watched(&self, test: &str) -> Result<(Output, Option<Report>), String> {
+    fn watched(&self, test: &str, folder: &Folder) -> Result<(Output, Option<Report>), String> {
         let settings = Settings {
             name: Some(test.to_owned()),
             again: Some(format!(
@@ -170,18 +179,25 @@ impl<'a> Program<'a> {
             )),
             ..Settings::default()
         };
-        let folder = Folder::of_this_run()?;
         let words: Vec<OsString> = [self.path.as_os_str()]
             .into_iter()
             .chain(["--exact", test, "--include-ignored", "--test-threads=1"].map(OsStr::new))
+            .chain(libtest::showing(self.arguments))
             .map(OsStr::to_owned)
             .collect();
+        let captured = || {
+            if libtest::is_captured(&words) {
+                Stdio::piped()
+            } else {
+                Stdio::inherit()
+            }
+        };
         let command = watching(&words, &settings, &folder.runs, &folder.run);
         let mut command = command.map_err(|failure| failure.what)?;
         let child = command
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stdout(captured())
+            .stderr(captured())
             .spawn();
         let child = child.map_err(|why| self.not_started(&why).what)?;
         let number = child.id();
@@ -201,40 +217,6 @@ fn names(listed: &str) -> Option<BTreeSet<String>> {
         };
     }
     Some(names)
-}
-
-/// Where the processes of this run leave their files: the command in front of cargo has said so.
-struct Folder {
-    runs: PathBuf,
-    run: String,
-}
-
-impl Folder {
-    fn of_this_run() -> Result<Self, String> {
-        let told = |name: &str| {
-            env::var_os(name).ok_or_else(|| format!("{name} is not set: this is for cargo to call"))
-        };
-        Ok(Self {
-            runs: told("GPU_LEAK_CHECK_OUTPUT")?.into(),
-            run: told("GPU_LEAK_CHECK_RUN")?.to_string_lossy().into_owned(),
-        })
-    }
-
-    /// What the library in the process of this number said of `test`; none where it uses no CUDA,
-    /// or checks itself.
-    fn report_of(&self, process: u32, test: &str) -> Option<Report> {
-        let files = fs::read_dir(self.runs.join(&self.run)).ok()?;
-        let files = files
-            .flatten()
-            .filter_map(|file| json::read(&file.path()).ok());
-        let mut own = files.filter(|file| {
-            file.header
-                .as_ref()
-                .is_some_and(|header| header.pid == process)
-        });
-        let reports = own.find_map(|file| (!file.reports.is_empty()).then_some(file.reports))?;
-        reports.into_iter().find(|report| report.test == test)
-    }
 }
 
 /// A test that ran.
@@ -268,21 +250,31 @@ impl Ran {
 }
 
 /// Prints what failed, and the last line; libtest's exit code.
-fn conclude(ran: &[Ran], ignored: usize) -> u8 {
-    let failed: Vec<_> = ran
-        .iter()
-        .filter(|ran| !ran.passed || ran.leaks())
-        .collect();
+fn conclude(ran: &[Ran], ignored: usize, shows_all: bool) -> u8 {
+    let is_failed = |ran: &&Ran| !ran.passed || ran.leaks();
+    if shows_all {
+        print("\nsuccesses:\n");
+        for ran in ran.iter().filter(|ran| !is_failed(ran)) {
+            print(&format!("\n---- {} ----\n", ran.test));
+            print(&String::from_utf8_lossy(&ran.output));
+        }
+    }
+    let failed: Vec<_> = ran.iter().filter(is_failed).collect();
     if !failed.is_empty() {
         print("\nfailures:\n");
     }
+    // Not this program's, which is older than what cargo has just built.
+    let how = Rendering {
+        sources: Sources::below(workspace::root()),
+        ..Rendering::for_stderr()
+    };
     for ran in &failed {
         print(&format!("\n---- {} ----\n", ran.test));
         if !ran.passed {
             print(&String::from_utf8_lossy(&ran.output));
         }
         if let Some(report) = ran.report.as_ref().filter(|_| ran.leaks()) {
-            print(&text::to_string(report, &Rendering::for_stderr()));
+            print(&text::to_string(report, &how));
         }
     }
     if !failed.is_empty() {

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{self, Command, ExitStatus};
 use std::thread;
 
+use gpu_leak_check::__command::{allow_entries, variables};
 use gpu_leak_check::__inject::{Settings, VARIABLE};
 use gpu_leak_check::report::model::{Report, Verdict};
 use gpu_leak_check::report::{escape, help};
@@ -21,8 +22,7 @@ use crate::exit::{Exit, Failure, Outcome, code_of};
 use crate::output::say;
 use crate::overview::Overview;
 use crate::run::Run;
-use crate::workspace::{self, Workspace};
-use crate::{library, progress, report};
+use crate::{library, progress, report, workspace};
 
 mod started;
 
@@ -31,7 +31,8 @@ const INJECTION: &str = "CUDA_INJECTION64_PATH";
 
 /// The whole of `exec`; the exit code is the program's, unless that is a success.
 pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {
-    let runs = runs()?;
+    refuse_wrong_settings()?;
+    let runs = workspace::runs()?;
     let name = workspace::fresh_run("exec");
     let settings = Settings {
         again: Some(again(asked)),
@@ -63,7 +64,9 @@ pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {
     let overview = Overview::of(&run);
     say("");
     report::write(Format::Text, None, &run, &overview)?;
-    for note in run.reports().flat_map(|report| &report.notes) {
+    let mut told = BTreeSet::new();
+    let notes = run.reports().flat_map(|report| &report.notes);
+    for note in notes.filter(|note| told.insert(*note)) {
         say(format_args!("note: {}", escape::sentence(note)));
     }
     for help in advice(&run) {
@@ -76,6 +79,14 @@ pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {
         0 => weigh(&run, &overview, asked.error_exitcode),
         code => code,
     })
+}
+
+/// A wrong file or variable is told before the program runs: what it allows may be what matters.
+fn refuse_wrong_settings() -> Outcome<()> {
+    if let Some((path, shown)) = workspace::configuration() {
+        allow_entries(&path, &shown).map_err(Failure::usage)?;
+    }
+    variables().map_err(Failure::usage)
 }
 
 /// Runs `program` with the library in it, and waits for its end.
@@ -132,17 +143,6 @@ pub(crate) fn watching(
     Ok(command)
 }
 
-/// Where the runs of programs started here are: in the workspace, where there is one.
-fn runs() -> Outcome<PathBuf> {
-    if let Ok(workspace) = Workspace::here() {
-        return Ok(workspace.runs());
-    }
-    let here = env::current_dir()
-        .map_err(|why| Failure::usage(format!("the working folder is gone: {why}")))?;
-    let chosen = env::var_os("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty());
-    Ok(here.join(chosen.unwrap_or_else(|| "gpu-leak-check".into())))
-}
-
 fn signal(asked: AskingSignal) -> Option<i32> {
     match asked {
         AskingSignal::Usr1 => Some(SIGUSR1),
@@ -170,6 +170,10 @@ fn again(asked: &Exec) -> String {
 fn not_started(program: &OsStr, why: &io::Error) -> String {
     let program = escape::name(&program.to_string_lossy());
     match why.kind() {
+        io::ErrorKind::NotFound if program.starts_with('-') => format!(
+            "there is no option {program}: `cargo gpu-leak exec --help` lists them, and the program \
+             comes behind a `--`"
+        ),
         io::ErrorKind::NotFound => format!("there is no program {program}"),
         _ => format!("{program} cannot be started: {why}"),
     }

@@ -260,7 +260,7 @@ fn unknown(code: &str) -> String {
     if near.is_empty() {
         return format!("no report says `{code}`; `cargo gpu-leak explain` lists what they say");
     }
-    format!("no report says `{code}`; near it are {}", near.join(", "))
+    format!("no report says `{code}`; near it: {}", near.join(", "))
 }
 
 fn all() -> String {
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn an_unknown_word_gets_its_nearest() {
         let told = one("no-cupty", 80).expect_err("unknown");
-        assert!(told.contains("near it are no-cupti"), "{told}");
+        assert!(told.contains("near it: no-cupti"), "{told}");
         let told = one("xyzzy", 80).expect_err("unknown");
         assert!(told.contains("lists what they say"), "{told}");
     }

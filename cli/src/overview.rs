@@ -1,7 +1,9 @@
 //! A run summed up: findings merged over all tests.
 
 use std::collections::BTreeMap;
+use std::iter;
 
+use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::Summary;
 use gpu_leak_check::report::model::{Figure, Finding, Outcome, Report, Verdict};
 
@@ -29,7 +31,7 @@ pub(crate) struct Overview<'run> {
     pub(crate) problems: &'run [String],
 }
 
-/// Findings that are one: the same verdict, fingerprint and device, in whatever tests.
+/// Findings that are one: of the same verdict and [`identity`], in whatever tests.
 #[derive(Debug)]
 pub(crate) struct Group<'run> {
     /// All of them as one finding; its site and its details are those of the largest.
@@ -115,14 +117,30 @@ impl<'run> Overview<'run> {
     }
 }
 
-/// By what findings are the same. One without a stack is known by whose reserve it is.
-pub(crate) fn identity(finding: &Finding) -> (Verdict, &str, String, String, Option<&str>) {
+/// What a finding is about, whatever became of it. Two with the same are one that was found twice.
+pub(crate) type Identity<'a> = (
+    &'a str,
+    String,
+    String,
+    Option<&'a str>,
+    Option<Kind>,
+    Option<&'a str>,
+);
+
+/// Its stack, where it has one, the device and the allocator. A reserve, a limit that was passed and
+/// what only a probe counts have no stack: whose it is, its kind and the option tell them apart.
+pub(crate) fn identity(finding: &Finding) -> Identity<'_> {
+    // What nobody took has no stack but that of the free that failed.
+    let failed = finding.failed.as_ref().map(|failed| &failed.site);
+    let sites = iter::once(&finding.site).chain(failed);
+    let mut stacks = sites.map(|site| &*site.fingerprint);
     (
-        finding.verdict,
-        &finding.site.fingerprint,
+        stacks.find(|stack| !stack.is_empty()).unwrap_or_default(),
         finding.place.to_string(),
         finding.layer.to_string(),
         finding.holder.as_deref(),
+        finding.kind,
+        finding.budget.as_ref().map(|budget| &*budget.option),
     )
 }
 
@@ -131,7 +149,7 @@ fn groups(run: &Run) -> Vec<Group<'_>> {
     for report in run.reports() {
         for finding in &report.findings {
             found
-                .entry(identity(finding))
+                .entry((finding.verdict, identity(finding)))
                 .or_default()
                 .push((report, finding));
         }

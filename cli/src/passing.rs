@@ -10,6 +10,7 @@ use crate::output::say;
 use crate::overview::Overview;
 use crate::report;
 use crate::run::Run;
+use crate::words;
 use crate::workspace::{self, Workspace};
 
 /// Runs `cargo NAME` with the arguments asked for; the exit code is cargo's, unless that is a
@@ -37,7 +38,15 @@ pub(crate) fn pass_through(name: &str, asked: &Passing, jobs: Option<usize>) -> 
         .map_err(|why| Failure::usage(format!("cargo does not run: {why}")))?;
     let cargos = code_of(status);
     if !folder.is_dir() {
-        say("gpu-leak-check: no check ran");
+        say(format_args!("gpu-leak-check: {}", none_ran(name, cargos)));
+        // Where cargo is content, they reached the program that it ran.
+        let misplaced = words::misplaced(name, &asked.cargo);
+        for option in misplaced.iter().filter(|_| cargos != 0) {
+            say(format_args!(
+                "help: {option} is no option of cargo's but of `cargo gpu-leak {name}`, whose own come \
+                 first: cargo gpu-leak {name} {option} …"
+            ));
+        }
         let blind = asked.judging.require_measured && cargos == 0;
         return Ok(if blind {
             Exit::Unmeasured.code()
@@ -59,8 +68,25 @@ pub(crate) fn pass_through(name: &str, asked: &Passing, jobs: Option<usize>) -> 
         say(format_args!("denied: {sentence}"));
     }
     Ok(match cargos {
-        0 if !denied.is_empty() => Exit::Findings.code(),
+        // A test that ends its process with 0 takes all that failed beside it along.
+        0 if !denied.is_empty() || !overview.aborted.is_empty() => Exit::Findings.code(),
         0 if asked.judging.require_measured && overview.is_blind() => Exit::Unmeasured.code(),
         cargos => cargos,
     })
+}
+
+/// Why there is nothing to sum up, and what to do if cargo is content.
+fn none_ran(name: &str, cargos: u8) -> &'static str {
+    match (cargos, name) {
+        (0, "test" | "nextest") => {
+            "no check ran: no test under #[gpu_leak_check] was among those that ran. Put it on tests, \
+             or look at the filters; a target with `harness = false` needs gpu_leak_check::main!(), and \
+             `cargo gpu-leak test --every-test` watches tests without the attribute"
+        }
+        (0, _) => {
+            "no check ran: the program has no #[gpu_leak_check]. `cargo gpu-leak exec -- PROGRAM` \
+             watches one as it is"
+        }
+        _ => "no check ran",
+    }
 }

@@ -31,13 +31,19 @@ pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     if !chosen.is_empty() {
         return Ok(chosen.to_vec());
     }
-    let runs = Workspace::here()?.runs();
+    let runs = workspace::runs()?;
     let newest = run::newest_first(&runs).into_iter().next();
     newest.map(|folder| vec![folder]).ok_or_else(|| {
-        Failure::unmeasured(format!(
-            "there is no run in {}: run checked tests first, such as `cargo gpu-leak test`",
-            runs.display()
-        ))
+        let runs = runs.display();
+        match Workspace::here() {
+            Ok(_) => Failure::unmeasured(format!(
+                "there is no run in {runs}: run checked tests first, such as `cargo gpu-leak test`"
+            )),
+            Err(failure) => Failure::usage(format!(
+                "there is no run in {runs}, so name the folder of one; {}",
+                failure.what
+            )),
+        }
     })
 }
 
@@ -53,7 +59,7 @@ pub(crate) fn write(
             Some(_) => render::WIDTH,
             None => render::width_of_stdout(),
         },
-        root: workspace::sources(),
+        root: workspace::root(),
     };
     let is_bytes = format == Format::Snapshot;
     if is_bytes && out.is_none() && io::stdout().is_terminal() {

@@ -27,27 +27,48 @@ pub(crate) fn words(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// How many of `words` are options of the subcommand `name`, their values included.
-fn own_options(name: &str, words: &[OsString]) -> usize {
+/// The own options of the subcommand `name` among cargo's arguments, where they mean nothing: cargo
+/// has none of these names. What stands behind a `--` is the tests'.
+pub(crate) fn misplaced(name: &str, cargos: &[OsString]) -> Vec<String> {
+    let options = options_of(name);
+    let cargos = cargos.iter().filter_map(|word| word.to_str());
+    let own = cargos
+        .take_while(|word| *word != "--")
+        .map(|word| word.split_once('=').map_or(word, |(written, _)| written))
+        .filter(|word| !matches!(*word, "-h" | "--help"))
+        .filter(|word| options.iter().any(|option| is_written(option, word)));
+    own.map(str::to_owned).collect()
+}
+
+/// The options of the subcommand `name`.
+fn options_of(name: &str) -> Vec<clap::Arg> {
     let mut command = Arguments::command();
     command.build();
-    let options: Vec<_> = command
+    command
         .find_subcommand(name)
         .into_iter()
         .flat_map(clap::Command::get_arguments)
         .filter(|option| !option.is_positional())
-        .collect();
+        .cloned()
+        .collect()
+}
+
+fn is_written(option: &clap::Arg, word: &str) -> bool {
+    let long = option.get_long().map(|long| format!("--{long}"));
+    let short = option.get_short().map(|short| format!("-{short}"));
+    [long, short].iter().flatten().any(|name| name == word)
+}
+
+/// How many of `words` are options of the subcommand `name`, their values included.
+fn own_options(name: &str, words: &[OsString]) -> usize {
+    let options = options_of(name);
     let mut own = 0;
     while let Some(word) = words.get(own).and_then(|word| word.to_str()) {
         let (written, has_value) = match word.split_once('=') {
             Some((written, _)) => (written, true),
             None => (word, false),
         };
-        let option = options.iter().find(|option| {
-            let long = option.get_long().map(|long| format!("--{long}"));
-            let short = option.get_short().map(|short| format!("-{short}"));
-            [long, short].iter().flatten().any(|name| name == written)
-        });
+        let option = options.iter().find(|option| is_written(option, written));
         match option {
             Some(option)
                 if option.get_action().takes_values()

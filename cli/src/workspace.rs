@@ -1,7 +1,7 @@
 //! The cargo workspace that the command is called in: where runs lie, and what configures them.
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{self, Command};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -29,20 +29,13 @@ impl Workspace {
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr);
             let why = why.trim().trim_start_matches("error: ");
-            return Err(Failure::usage(format!(
-                "this is no cargo workspace, so name the folder of a run: {why}"
-            )));
+            return Err(Failure::usage(format!("this is no cargo workspace: {why}")));
         }
         serde_json::from_slice(&output.stdout).map_err(|why| {
             Failure::usage(format!(
                 "cargo metadata says what nobody understands: {why}"
             ))
         })
-    }
-
-    /// Its folder.
-    pub(crate) fn root(&self) -> &Path {
-        &self.workspace_root
     }
 
     /// Where the checks of this workspace leave one folder a run.
@@ -66,35 +59,45 @@ pub(crate) fn cargo() -> PathBuf {
     env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
 }
 
-/// Where paths in reports begin: the workspace, where there is one.
-pub(crate) fn sources() -> PathBuf {
+/// Where paths in reports and the configuration file begin: the workspace, where there is one.
+pub(crate) fn root() -> PathBuf {
     let root = Workspace::here().map(|workspace| workspace.workspace_root);
     root.or_else(|_| env::current_dir()).unwrap_or_default()
 }
 
+/// Where the runs started here are: in the workspace, where there is one.
+pub(crate) fn runs() -> Outcome<PathBuf> {
+    if let Ok(workspace) = Workspace::here() {
+        return Ok(workspace.runs());
+    }
+    let here = env::current_dir()
+        .map_err(|why| Failure::usage(format!("the working folder is gone: {why}")))?;
+    let chosen = env::var_os("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty());
+    Ok(here.join(chosen.unwrap_or_else(|| "gpu-leak-check".into())))
+}
+
 /// The configuration file that checks started here would use, and how reports show it.
-pub(crate) fn configuration() -> Outcome<Option<(PathBuf, String)>> {
-    let workspace = Workspace::here()?;
-    let root = workspace.root();
+pub(crate) fn configuration() -> Option<(PathBuf, String)> {
+    let root = root();
     let chosen = env::var_os("GPU_LEAK_CHECK_CONFIG").filter(|value| !value.is_empty());
-    let here = env::current_dir().unwrap_or_else(|_| root.to_owned());
+    let here = env::current_dir().unwrap_or_else(|_| root.clone());
     let found = match chosen {
         Some(chosen) => Some(root.join(chosen)),
         None => {
             let inside = here
                 .ancestors()
-                .take_while(|folder| folder.starts_with(root));
+                .take_while(|folder| folder.starts_with(&root));
             inside
                 .map(|folder| folder.join(CONFIG))
                 .find(|path| path.is_file())
         }
     };
-    Ok(found.map(|path| {
+    found.map(|path| {
         let shown = path
-            .strip_prefix(root)
+            .strip_prefix(&root)
             .unwrap_or(&path)
             .display()
             .to_string();
         (path, shown)
-    }))
+    })
 }

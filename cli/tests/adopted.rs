@@ -67,6 +67,8 @@ fn a_suite_with_37_leaks_is_adopted_in_three_commands_and_fails_on_the_38th_only
         allowed.stderr.contains("37 entries added, 0 there before"),
         "{allowed:?}"
     );
+    let entries = fs::read_to_string(&config).expect("the file");
+    assert!(entries.starts_with("# leaked: "), "{entries}");
 
     let adopted = gpu_leak(folder, &["test"], known);
     assert_eq!(adopted.code, Some(0), "{adopted:?}");

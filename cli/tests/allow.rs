@@ -32,7 +32,7 @@ fn what_is_allowed_passes_and_only_what_is_new_fails() {
 
     let again = told(&mut write);
     assert!(
-        again.stderr.contains("0 entries added, 1 there before"),
+        again.stderr.contains("nothing to add, 1 there before"),
         "{again:?}"
     );
 }

@@ -4,8 +4,10 @@
 #![expect(unsafe_code, reason = "the planted tests call the driver")]
 
 use std::env;
-use std::fs;
+use std::fs::{self, File};
+use std::path::Path;
 use std::process::Command;
+use std::time::SystemTime;
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_tests::fake::Fake;
@@ -55,9 +57,13 @@ fn leaks_under_the_attribute() {
 
 /// The runner on this program, as cargo would call it.
 fn runner(words: &[&str]) -> Told {
+    runner_at(env!("CARGO_BIN_EXE_cargo-gpu-leak").as_ref(), words)
+}
+
+fn runner_at(program: &Path, words: &[&str]) -> Told {
     let folder = tempfile::tempdir().expect("a folder");
     // As cargo calls it: without the word by which cargo is called.
-    let mut runner = clean(Command::new(env!("CARGO_BIN_EXE_cargo-gpu-leak")));
+    let mut runner = clean(Command::new(program));
     told(
         runner
             .envs(Fake::new().env())
@@ -81,6 +87,22 @@ fn a_test_without_the_attribute_fails_by_what_its_process_leaves() {
         told.stdout.contains("0 passed; 1 failed; 0 ignored"),
         "{told:?}"
     );
+    assert!(told.stdout.contains("running 1 test, each"), "{told:?}");
+}
+
+/// The command is installed once, and what it watches is built after every change.
+#[test]
+fn sources_younger_than_the_command_are_not_called_changed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let old = folder.path().join("cargo-gpu-leak");
+    fs::copy(env!("CARGO_BIN_EXE_cargo-gpu-leak"), &old).expect("a copy");
+    let file = File::options().append(true).open(&old).expect("the copy");
+    file.set_modified(SystemTime::UNIX_EPOCH).expect("its time");
+    drop(file);
+    let told = runner_at(&old, &["every_test::leaks_unseen", "--ignored"]);
+    assert_eq!(told.code, Some(101), "{told:?}");
+    assert!(told.stdout.contains("taken here"), "{told:?}");
+    assert!(!told.stdout.contains("changed after"), "{told:?}");
 }
 
 #[test]
@@ -108,6 +130,29 @@ fn one_that_gives_back_passes_and_a_failing_one_says_its_own_words() {
     );
 }
 
+#[expect(clippy::print_stdout, reason = "what libtest captures")]
+#[ignore = "planted"]
+#[test]
+fn says_its_words() {
+    println!("words of a test that passes");
+}
+
+#[test]
+fn the_user_s_words_about_output_reach_each_test() {
+    let words = "words of a test that passes";
+    let run = |more: &[&str]| {
+        let told = runner(&[&["every_test::says_its_words", "--ignored"], more].concat());
+        assert_eq!(told.code, Some(0), "{told:?}");
+        assert!(told.stdout.contains("1 passed; 0 failed"), "{told:?}");
+        told.stdout
+    };
+    assert!(!run(&[]).contains(words));
+    assert!(run(&["--nocapture"]).contains(words));
+    assert!(run(&["--show-output"]).contains(words));
+    // What the list has another of is no reason to watch nothing.
+    assert!(!run(&["--format", "pretty"]).contains(words));
+}
+
 #[test]
 fn ignored_tests_stay_ignored() {
     let told = runner(&["every_test::leaks_unseen"]);
@@ -121,6 +166,19 @@ fn ignored_tests_stay_ignored() {
         told.stdout.contains("0 passed; 0 failed; 1 ignored"),
         "{told:?}"
     );
+}
+
+#[gpu_leak_check(on_leak = "warn")]
+#[ignore = "planted"]
+#[test]
+fn leaks_and_is_only_warned() {
+    take(512, false);
+}
+
+#[test]
+fn what_the_attribute_only_warns_of_fails_nothing() {
+    let told = runner(&["every_test::leaks_and_is_only_warned", "--ignored"]);
+    assert_eq!(told.code, Some(0), "{told:?}");
 }
 
 #[test]
@@ -151,4 +209,5 @@ fn a_program_that_lists_no_tests_runs_as_it_is() {
     );
     assert_eq!(told.code, Some(4), "{told:?}");
     assert!(told.stdout.ends_with("training \n"), "{told:?}");
+    assert!(told.stderr.contains("nobody watches it"), "{told:?}");
 }

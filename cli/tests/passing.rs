@@ -82,5 +82,46 @@ fn without_a_check_cargos_word_stands_unless_one_is_required() {
     let silent = told_of(&[]);
     assert_eq!(silent.code, Some(0), "{silent:?}");
     assert!(silent.stderr.contains("no check ran"), "{silent:?}");
+    assert!(silent.stderr.contains("gpu-leak exec"), "{silent:?}");
     assert_eq!(told_of(&["--require-measured"]).code, Some(3));
+}
+
+#[test]
+fn a_test_that_ends_its_process_is_no_success_whatever_cargo_says() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let told = told(with_cargo(folder.path(), "ends_the_process", 0).arg("test"));
+    assert_eq!(told.code, Some(1), "{told:?}");
+    assert!(told.stdout.contains("1 aborted"), "{told:?}");
+}
+
+#[test]
+fn a_suite_without_the_attribute_is_told_how_to_be_watched() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let told = told(with_cargo(folder.path(), "", 0).arg("test"));
+    assert!(told.stderr.contains("#[gpu_leak_check]"), "{told:?}");
+    assert!(told.stderr.contains("--every-test"), "{told:?}");
+}
+
+#[test]
+fn an_own_option_behind_cargos_is_told_where_to_stand() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let refused = |words: &[&str]| told(with_cargo(folder.path(), "", 1).args(words));
+    let late = refused(&["test", "-p", "optim", "--report=junit=leaks.xml"]);
+    assert!(
+        late.stderr.contains("cargo gpu-leak test --report …"),
+        "{late:?}"
+    );
+    let the_tests = refused(&["test", "--", "--report"]);
+    assert!(!the_tests.stderr.contains("help:"), "{the_tests:?}");
+}
+
+#[test]
+fn an_unknown_format_is_told_with_those_there_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let told = told(with_cargo(folder.path(), "", 0).args(["test", "--report", "hmtl=a.html"]));
+    assert_eq!(told.code, Some(2), "{told:?}");
+    assert!(
+        told.stderr.contains("hmtl is no format; there are text,"),
+        "{told:?}"
+    );
 }

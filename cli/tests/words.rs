@@ -12,7 +12,7 @@ fn a_known_word_is_explained_and_an_unknown_one_refused_with_the_nearest() {
     let unknown = gpu_leak(["explain", "tracer-taking"]);
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
     assert!(
-        unknown.stderr.contains("near it are tracer-taken"),
+        unknown.stderr.contains("near it: tracer-taken"),
         "{unknown:?}"
     );
 }

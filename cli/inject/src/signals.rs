@@ -27,9 +27,11 @@ pub(crate) const ENDING: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP
 
 /// Those that have come, a bit each.
 static CAME: AtomicU64 = AtomicU64::new(0);
-/// Those that end the process, and of these the ones that have come before.
+/// Those that end the process, a bit each.
 static ENDS: AtomicU64 = AtomicU64::new(0);
+/// Whether one of these has come.
 static ENDING_NOW: AtomicBool = AtomicBool::new(false);
+/// Those that were taken over, a bit each.
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 /// The process with the watcher: a forked child has none.
 static PROCESS: AtomicU32 = AtomicU32::new(0);

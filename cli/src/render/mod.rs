@@ -62,6 +62,15 @@ pub(crate) fn render(
     Ok(text.into_bytes())
 }
 
+/// Who called the line that is told: with an allocating function of one's own that line is the same
+/// for all findings.
+fn callers(group: &Group<'_>) -> Option<String> {
+    let finding = &group.finding;
+    let failed = finding.failed.as_ref();
+    let site = failed.map_or(&finding.site, |failed| &failed.site);
+    site.callers(group.tests.first().unwrap_or(&""))
+}
+
 /// `text` in lines of `width` columns, the first one `first` columns in, the others `rest`.
 pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Vec<String> {
     let (first, rest) = (" ".repeat(first), " ".repeat(rest));

@@ -1,10 +1,10 @@
 //! For a terminal.
 
-use gpu_leak_check::report::escape;
 use gpu_leak_check::report::model::{Figure, Finding};
+use gpu_leak_check::report::{escape, referrers};
 use gpu_leak_check::units::{count, quantity, size};
 
-use super::{title, wrapped};
+use super::{callers, title, wrapped};
 use crate::names;
 use crate::overview::{Group, Overview, figure_name};
 
@@ -67,9 +67,15 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
     };
     detail("on", &escape::name(&finding.place.to_string()));
     detail("at", &place(finding));
+    if let Some(callers) = callers(group) {
+        detail("called by", &callers);
+    }
     detail("in", &names::some_of(&group.tests, NAMED));
     if let Some(library) = &finding.site.library {
         detail("held by", &escape::name(&library.name));
+    }
+    if let Some(referrers) = referrers(finding) {
+        detail("held by", &referrers);
     }
     for note in &finding.notes {
         detail("note", &escape::sentence(note));

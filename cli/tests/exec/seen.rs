@@ -49,6 +49,85 @@ fn a_missing_program_is_wrong_usage() {
 }
 
 #[test]
+fn wrong_settings_are_told_before_the_program_runs() {
+    let wrong = |name: &str, value: &OsStr| {
+        let mut command = command();
+        command.envs(Fake::new().env()).env(name, value);
+        command.args(["exec", "--"]).arg(program()).arg("one");
+        told(&mut command)
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("gpu.toml");
+    fs::write(&file, "[[alow]]\n").expect("a file");
+    let configured = wrong("GPU_LEAK_CHECK_CONFIG", file.as_os_str());
+    assert_eq!(configured.code, Some(2), "{configured:?}");
+    assert!(
+        configured.stderr.contains("unknown field `alow`"),
+        "{configured:?}"
+    );
+    let mistyped = wrong("GPU_LEAK_CHECK_ONLEAK", "warn".as_ref());
+    assert_eq!(mistyped.code, Some(2), "{mistyped:?}");
+    assert!(mistyped.stderr.contains("ONLEAK is"), "{mistyped:?}");
+}
+
+#[test]
+fn an_option_that_there_is_not_is_told_so() {
+    let ran = ran_with(&Fake::new(), &[], Path::new("--eror-exitcode"), &[]);
+    assert_eq!(ran.told.code, Some(2), "{:?}", ran.told);
+    let said = &ran.told.stderr;
+    assert!(
+        said.contains("there is no option --eror-exitcode"),
+        "{said}"
+    );
+}
+
+/// A project in another language has no workspace.
+#[test]
+fn what_a_program_left_is_read_and_allowed_where_no_workspace_is() {
+    let fake = Fake::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = |words: &[&OsStr]| {
+        let mut command = command();
+        command.current_dir(folder.path()).args(words);
+        command.envs(fake.env()).env_remove("GPU_LEAK_CHECK_OUTPUT");
+        // By which the test's own cargo says that there is a workspace.
+        told(command.env_remove("CARGO_MANIFEST_DIR"))
+    };
+    let words = |words: &[&'static str]| {
+        words
+            .iter()
+            .map(|word| OsStr::new(*word))
+            .collect::<Vec<_>>()
+    };
+    let none = here(&words(&["report"]));
+    assert_eq!(none.code, Some(2), "{none:?}");
+    assert!(
+        none.stderr.contains("so name the folder of one"),
+        "{none:?}"
+    );
+
+    let ran = [
+        OsStr::new("exec"),
+        "--".as_ref(),
+        program().as_ref(),
+        "one".as_ref(),
+    ];
+    assert_eq!(here(&ran).code, Some(1));
+    let read = here(&words(&["report"]));
+    assert_eq!(read.code, Some(1), "{read:?}");
+    assert!(read.stdout.contains("1 leaked"), "{read:?}");
+
+    assert_eq!(here(&words(&["allow", "--write"])).code, Some(0));
+    let doctor = here(&words(&["doctor"]));
+    assert!(
+        doctor.stdout.contains("gpu-leak-check.toml, with 1 entry"),
+        "{doctor:?}"
+    );
+    let again = here(&ran);
+    assert_eq!(again.code, Some(0), "{again:?}");
+}
+
+#[test]
 fn words_that_are_no_text_reach_the_program_as_they_are() {
     let word = OsStr::from_bytes(&[0xff]);
     let ran = ran_with(&Fake::new(), &[], program(), &[OsStr::new("word"), word]);

@@ -170,18 +170,23 @@ impl Entry {
 }
 
 /// Turns every finding that an entry allows into one that is [allowed](Verdict::Allowed). The first
-/// entry that is about a finding counts. Answers what is to be told of entries that have expired.
+/// entry that is about a finding counts, also where it allows less than that is. Answers what is to
+/// be told of entries that have expired.
 pub(crate) fn settle(entries: &[Entry], today: Date, findings: &mut [Finding]) -> Vec<String> {
+    let first = |finding: &Finding| entries.iter().position(|entry| entry.is_about(finding));
+    let of_each: Vec<_> = findings.iter().map(first).collect();
     let mut expired = Vec::new();
-    for entry in entries {
-        if findings.iter().any(|finding| entry.is_about(finding)) {
-            expired.extend(entry.expired(today));
+    for (index, entry) in entries.iter().enumerate() {
+        let pairs = findings.iter_mut().zip(&of_each);
+        let own = pairs.filter(|(_, of)| **of == Some(index));
+        let own: Vec<_> = own.map(|(finding, _)| finding).collect();
+        if own.is_empty() {
+            continue;
         }
-        let about = |finding: &&mut Finding| entry.is_about(finding);
-        let bytes = findings.iter_mut().filter(about);
-        let bytes = judge::total(bytes.map(|finding| finding.bytes));
+        expired.extend(entry.expired(today));
+        let bytes = judge::total(own.iter().map(|finding| finding.bytes));
         let too_much = entry.up_to.filter(|limit| bytes > *limit);
-        for finding in findings.iter_mut().filter(about) {
+        for finding in own {
             match too_much {
                 None => {
                     finding.verdict = Verdict::Allowed;

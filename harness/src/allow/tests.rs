@@ -102,6 +102,30 @@ fn the_limit_is_inclusive_and_of_all_that_match_together() {
 }
 
 #[test]
+fn the_first_entry_about_a_finding_counts_though_a_later_one_allows_more() {
+    let first = Entry {
+        up_to: Some(5),
+        ..entry("fn", "train::optim::*")
+    };
+    let later = Entry {
+        stands_in: "gpu.toml:9".into(),
+        ..entry("fn", "*")
+    };
+    let mut findings = [leak(10)];
+    settle(&[first.clone(), later.clone()], TODAY, &mut findings);
+    assert_eq!(findings[0].verdict, Verdict::Leaked);
+    assert_eq!(
+        findings[0].notes,
+        ["gpu.toml:3 allows up to 5 B, and these are 10 B"]
+    );
+
+    let mut findings = [leak(10)];
+    settle(&[later, first], TODAY, &mut findings);
+    assert_eq!(findings[0].verdict, Verdict::Allowed);
+    assert_eq!(findings[0].notes.len(), 1, "{:?}", findings[0].notes);
+}
+
+#[test]
 fn an_expired_entry_still_allows_and_says_so() {
     let expired = Entry {
         until: Some(Date::new(2026, 5, 31)),

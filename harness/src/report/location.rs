@@ -33,7 +33,8 @@ impl Site {
 
     /// The user's frames further out than their line: `fn (file:line) ← fn (file:line)`.
     /// Frames of the test itself go without its name.
-    pub(super) fn callers(&self, test: &str) -> Option<String> {
+    #[must_use]
+    pub fn callers(&self, test: &str) -> Option<String> {
         let outer = self.frames.get(self.user? + 1..)?;
         let users = outer.iter().filter(|frame| frame.owner == Owner::User);
         let mut named: Vec<(String, usize)> = Vec::new();

@@ -42,6 +42,7 @@ pub use finding::what;
 pub use headline::headline;
 pub use help::help;
 pub(crate) use libraries::keeps_what_it_takes;
+pub use referrer::referrers;
 pub use sink::Sink;
 pub use site::site;
 pub(crate) use site::{is_cudas_own, is_cudas_own_frames, renewed_fingerprint, site_of};

@@ -6,7 +6,8 @@ use crate::units::quantity;
 
 /// `static optim::STATE, through 2 heap blocks, and the stack of thread worker-3, in train::work`;
 /// none where nobody knows.
-pub(super) fn referrers(finding: &Finding) -> Option<String> {
+#[must_use]
+pub fn referrers(finding: &Finding) -> Option<String> {
     let referrers = finding.referrers.as_ref()?;
     if referrers.is_empty() {
         let it = if finding.count == 1 { "it" } else { "them" };

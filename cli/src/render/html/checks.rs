@@ -70,7 +70,7 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
     let numbers: HashMap<_, _> = groups
         .iter()
         .enumerate()
-        .map(|(index, group)| (identity(&group.finding), index + 1))
+        .map(|(index, group)| ((group.finding.verdict, identity(&group.finding)), index + 1))
         .collect();
     let mut reports: Vec<(&str, &Report)> = Vec::new();
     for process in &run.processes {
@@ -86,7 +86,7 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
         let devices = devices.filter(|it| is_whole && !is_at_rest(it));
         let links = report.findings.iter().filter_map(|finding| {
             Some(Link {
-                to: *numbers.get(&identity(finding))?,
+                to: *numbers.get(&(finding.verdict, identity(finding)))?,
                 text: format!(
                     "{}: {} at {}",
                     finding.verdict.name(),

@@ -15,15 +15,15 @@ use std::path::Path;
 use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use gpu_leak_check::report::model::{Figure, Finding, Verdict};
-use gpu_leak_check::report::{escape, what};
+use gpu_leak_check::report::model::{Figure, Verdict};
+use gpu_leak_check::report::{escape, referrers, what};
 use gpu_leak_check::units::{count, size};
 use sha2::{Digest, Sha256};
 
 use self::checks::Test;
 use self::rest::{Long, unwritten};
 use self::sources::{Line, Sources};
-use super::position;
+use super::{callers, position};
 use crate::exit::Outcome;
 use crate::names;
 use crate::overview::{Group, Overview, figure_name};
@@ -211,14 +211,17 @@ fn entry(group: &Group<'_>, sources: &mut Sources) -> Entry {
         at: site.location(),
         place: escape::name(&finding.place.to_string()),
         tests: names::some_of(&group.tests, NAMED),
-        details: details(finding),
+        details: details(group),
         excerpt,
         stack: frames.join("\n"),
     }
 }
 
-fn details(finding: &Finding) -> Vec<(&'static str, String)> {
-    let mut details = vec![("layer", escape::name(&finding.layer.to_string()))];
+fn details(group: &Group<'_>) -> Vec<(&'static str, String)> {
+    let finding = &group.finding;
+    let callers = callers(group).map(|callers| ("called by", callers));
+    let mut details: Vec<_> = callers.into_iter().collect();
+    details.push(("layer", escape::name(&finding.layer.to_string())));
     if finding.bytes > 0 {
         details.push(("bytes", count(finding.bytes)));
     }
@@ -266,6 +269,9 @@ fn details(finding: &Finding) -> Vec<(&'static str, String)> {
             details.push(("known", escape::sentence(&known.says)));
         }
     }
+    if let Some(referrers) = referrers(finding) {
+        details.push(("held by", referrers));
+    }
     if let Some(thread) = &finding.foreign_thread {
         details.push(("thread", escape::name(thread)));
     }
@@ -299,6 +305,8 @@ mod tests {
         assert!(page.contains("<mark>88  line&#60;88&#62;</mark>"), "{page}");
         assert!(page.contains("86  line&#60;86&#62;") && page.contains("90  line&#60;90&#62;"));
         assert!(!page.contains("line&#60;91&#62;"), "{page}");
+        let callers = "<dt>called by</dt><dd>train::epoch (src/train.rs:61)</dd>";
+        assert!(page.contains(callers), "{page}");
     }
 
     #[test]

@@ -1,0 +1,116 @@
+//! The run files of tests that have a process each.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use gpu_leak_check::report::json;
+use gpu_leak_check::report::model::Report;
+
+use crate::exit::{Failure, Outcome};
+
+/// Where the processes of this run leave their files: the command in front of cargo has said so.
+pub(super) struct Folder {
+    path: PathBuf,
+    pub(super) runs: PathBuf,
+    pub(super) run: String,
+    /// The files of the programs before this one: the numbers of their processes come again, and so
+    /// may the names of their tests.
+    earlier: BTreeSet<PathBuf>,
+}
+
+impl Folder {
+    pub(super) fn of_this_run() -> Outcome<Self> {
+        let told = |name: &str| {
+            let absent = || format!("{name} is not set: this is for cargo to call");
+            env::var_os(name).ok_or_else(|| Failure::usage(absent()))
+        };
+        let runs = PathBuf::from(told("GPU_LEAK_CHECK_OUTPUT")?);
+        let run = told("GPU_LEAK_CHECK_RUN")?.to_string_lossy().into_owned();
+        let path = runs.join(&run);
+        Ok(Self {
+            earlier: files_in(&path).collect(),
+            path,
+            runs,
+            run,
+        })
+    }
+
+    /// What the library in the process of this number said of `test`; none where it uses no CUDA,
+    /// or checks itself.
+    pub(super) fn report_of(&self, process: u32, test: &str) -> Option<Report> {
+        // The name has the number, so that no test reads what all others have left.
+        let mark = format!("-{process}");
+        let is_named = |path: &PathBuf| {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            stem.contains(&mark) && !self.earlier.contains(path)
+        };
+        let files = files_in(&self.path).filter(is_named);
+        let files = files.filter_map(|path| json::read(&path).ok());
+        let own = files.filter(|file| {
+            let header = file.header.as_ref();
+            header.is_some_and(|header| header.pid == process)
+        });
+        let mut reports = own.flat_map(|file| file.reports);
+        reports.find(|report| report.test == test)
+    }
+}
+
+fn files_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use gpu_leak_check::report::json::{Header, Record, SCHEMA};
+    use gpu_leak_check::report::model::Verdict;
+
+    use super::{Folder, files_in};
+    use crate::render::sample;
+
+    #[test]
+    fn a_process_number_that_comes_again_is_known_by_its_test() {
+        let base = tempfile::tempdir().expect("a folder");
+        let leave = |name: &str, verdict| {
+            let header = Header {
+                schema: SCHEMA,
+                version: "0.1.0".to_owned(),
+                run: "every".to_owned(),
+                pid: 7,
+                executable: "/w/train".to_owned(),
+                started_ms: 1,
+                pid_space: None,
+                attempt: None,
+            };
+            let report = sample::report(name, verdict);
+            let records = [
+                serde_json::to_string(&Record::Header(header)),
+                serde_json::to_string(&Record::Verdict(Cow::Owned(report))),
+            ];
+            let lines = records.map(|line| line.expect("JSON") + "\n").concat();
+            let copy = files_in(base.path()).count() + 1;
+            fs::write(base.path().join(format!("train-7-{copy}.jsonl")), lines).expect("a file");
+        };
+        // Of a program before this one, whose test has the same name.
+        leave("b", Verdict::Clean);
+        let folder = Folder {
+            path: base.path().to_owned(),
+            runs: base.path().to_owned(),
+            run: String::new(),
+            earlier: BTreeSet::from_iter(files_in(base.path())),
+        };
+        leave("a", Verdict::Clean);
+        leave("b", Verdict::Leaked);
+        let verdict = |process, test| Some(folder.report_of(process, test)?.verdict);
+        assert_eq!(verdict(7, "b"), Some(Verdict::Leaked));
+        assert_eq!(verdict(7, "a"), Some(Verdict::Clean));
+        assert_eq!(verdict(7, "c"), None);
+        assert_eq!(verdict(77, "b"), None);
+    }
+}
