@@ -103,6 +103,32 @@ fn frees_once() {
 }
 
 #[test]
+fn a_free_that_is_repeated_with_success_hides_no_other_leak_of_the_line() {
+    let checked = run_with("fail:cuMemFree_v2=1@1", "frees_one_again_and_leaks_another");
+    let story = checked.story();
+    let findings = checked.report().findings.iter();
+    let told: Vec<_> = findings
+        .map(|finding| (finding.verdict, finding.count, finding.bytes))
+        .collect();
+    let expected = [(Verdict::Leaked, 1, 40), (Verdict::FailedFree, 1, 24)];
+    assert_eq!(told, expected, "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "run where the first free fails"]
+#[test]
+fn frees_one_again_and_leaks_another() {
+    context();
+    let mut taken = Vec::new();
+    for bytes in [24, 40] {
+        taken.push(allocate(bytes).unwrap());
+    }
+    if free(taken[0]).is_err() {
+        free(taken[0]).unwrap();
+    }
+}
+
+#[test]
 fn a_pool_that_keeps_its_reserve_is_emptied_first() {
     run("makes_the_pool_keep_memory").assert_clean();
 }
