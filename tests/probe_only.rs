@@ -203,6 +203,41 @@ fn as_much_as_before_is_clean() {
     checked::run("gives_back_what_it_takes").assert_clean();
 }
 
+#[gpu_leak_check(rounds = 3)]
+#[ignore = "run in a process of its own"]
+#[test]
+fn keeps_a_block_each_round() {
+    take(4096);
+}
+
+#[gpu_leak_check(rounds = 3)]
+#[ignore = "run in a process of its own"]
+#[test]
+fn fills_a_cache_in_rounds() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| take(4096));
+}
+
+#[test]
+fn the_same_loss_in_every_round_grows() {
+    let checked = checked::run("keeps_a_block_each_round");
+    let (report, story) = (checked.report(), checked.story());
+    assert!(!checked.child.status.success(), "{story}");
+    let [grown] = &report.findings[..] else {
+        panic!("{} findings\n{story}", report.findings.len());
+    };
+    assert_eq!((grown.verdict, grown.bytes), (Verdict::Grew, 3 * 4096));
+    let bytes: Vec<_> = grown.rounds.iter().map(|left| left.bytes).collect();
+    assert_eq!(bytes, [4096, 2 * 4096, 3 * 4096], "{story}");
+    let text = "4.00 KiB, 8.00 KiB, 12.0 KiB left after each: 4.00 KiB more a round";
+    assert!(checked.child.stderr.contains(text), "{story}");
+}
+
+#[test]
+fn what_is_kept_once_does_not_grow_in_rounds() {
+    checked::run("fills_a_cache_in_rounds").assert_clean();
+}
+
 #[gpu_leak_check]
 #[ignore = "run in a process of its own"]
 #[test]

@@ -1,5 +1,7 @@
 //! Calls that fail inside a test.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::model::Verdict;
@@ -100,6 +102,69 @@ fn frees_once() {
     context();
     // The body does not look; the check does.
     let _ = free(allocate(24).unwrap());
+}
+
+#[test]
+fn a_free_that_is_repeated_with_success_hides_no_other_leak_of_the_line() {
+    let checked = run_with("fail:cuMemFree_v2=1@1", "frees_one_again_and_leaks_another");
+    let story = checked.story();
+    let findings = checked.report().findings.iter();
+    let told: Vec<_> = findings
+        .map(|finding| (finding.verdict, finding.count, finding.bytes))
+        .collect();
+    let expected = [(Verdict::Leaked, 1, 40), (Verdict::FailedFree, 1, 24)];
+    assert_eq!(told, expected, "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "run where the first free fails"]
+#[test]
+fn frees_one_again_and_leaks_another() {
+    context();
+    let mut taken = Vec::new();
+    for bytes in [24, 40] {
+        taken.push(allocate(bytes).unwrap());
+    }
+    if free(taken[0]).is_err() {
+        free(taken[0]).unwrap();
+    }
+}
+
+#[test]
+fn what_goes_wrong_in_one_of_the_rounds_is_told() {
+    let checked = run_with("fail:cuMemFree_v2=1@2", "goes_wrong_in_its_second_round");
+    let (report, story) = (checked.report(), checked.story());
+    let told: Vec<_> = report
+        .findings
+        .iter()
+        .map(|finding| (finding.verdict, finding.count, finding.bytes))
+        .collect();
+    let expected = [
+        (Verdict::FailedFree, 1, 24),
+        (Verdict::Grew, 3, 120),
+        (Verdict::OverBudget, 1, 40 + 24 + 4096),
+    ];
+    assert_eq!(told, expected, "{story}");
+    let refused = "1 × CUDA_ERROR_OUT_OF_MEMORY: 64.0 TiB of linear memory";
+    assert!(
+        report.notes.iter().any(|note| note.contains(refused)),
+        "{story}"
+    );
+}
+
+#[gpu_leak_check(rounds = 3, max_allocated = "1 KiB")]
+#[ignore = "run where the second free fails"]
+#[test]
+fn goes_wrong_in_its_second_round() {
+    static ROUND: AtomicU32 = AtomicU32::new(1);
+    context();
+    allocate(40).unwrap();
+    // The body does not look; the check does.
+    let _ = free(allocate(24).unwrap());
+    if ROUND.fetch_add(1, Ordering::Relaxed) == 2 {
+        free(allocate(4096).unwrap()).unwrap();
+        allocate(1 << 46).unwrap_err();
+    }
 }
 
 #[test]

@@ -172,9 +172,20 @@ impl Over {
     }
 }
 
+/// Adds the limits that a further run passed: of each, the run that came furthest counts.
+pub(crate) fn add_over(all: &mut Vec<Over>, more: &[Over]) {
+    for new in more {
+        match all.iter_mut().find(|known| known.is_like(new)) {
+            Some(known) if known.reached < new.reached => *known = new.clone(),
+            Some(_) => {}
+            None => all.push(new.clone()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Budget, Limit, Place, Taken};
+    use super::{Budget, Limit, Place, Taken, add_over};
     use crate::judge::{Level, LevelName, Reading};
 
     fn taken(place: Place, made: u64, peak: u64) -> Taken {
@@ -217,6 +228,21 @@ mod tests {
             [],
             "no device"
         );
+    }
+
+    #[test]
+    fn of_several_runs_the_one_that_came_furthest_counts() {
+        let budget = Budget {
+            allocated: Some(100),
+            ..Budget::default()
+        };
+        let run = |peak| budget.passed_by(vec![taken(Place::cuda(0), 1, peak)]);
+        let mut all = run(100);
+        for peak in [150, 300, 200] {
+            add_over(&mut all, &run(peak));
+        }
+        let reached: Vec<_> = all.iter().map(|over| over.reached).collect();
+        assert_eq!(reached, [300]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which records belong to an allocator that is judged by itself.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -16,8 +17,9 @@ use crate::probe::Segment;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(into = "Vec<Claim>", from = "Vec<Claim>")]
 pub(crate) struct Claims {
-    /// By place and first address: the end, and the layer that claims.
-    ranges: BTreeMap<(Place, u64), (u64, Layer)>,
+    /// Of each layer that claims: the first address and the end of what it holds at a place. An
+    /// allocator may hold its segments from another one, so those of two layers may overlap.
+    ranges: BTreeMap<(Layer, Place), BTreeMap<u64, u64>>,
 }
 
 /// One such range, as data.
@@ -32,22 +34,25 @@ struct Claim {
 impl From<Claims> for Vec<Claim> {
     fn from(claims: Claims) -> Self {
         let ranges = claims.ranges.into_iter();
-        let claim = |((place, address), (end, layer))| Claim {
-            layer,
-            place,
-            address,
-            end,
-        };
-        ranges.map(claim).collect()
+        let claims = ranges.flat_map(|((layer, place), ranges)| {
+            ranges.into_iter().map(move |(address, end)| Claim {
+                layer,
+                place,
+                address,
+                end,
+            })
+        });
+        claims.collect()
     }
 }
 
 impl From<Vec<Claim>> for Claims {
-    fn from(claims: Vec<Claim>) -> Self {
-        let range = |claim: Claim| ((claim.place, claim.address), (claim.end, claim.layer));
-        Self {
-            ranges: claims.into_iter().map(range).collect(),
+    fn from(all: Vec<Claim>) -> Self {
+        let mut claims = Self::default();
+        for claim in all {
+            claims.enter(claim);
         }
+        claims
     }
 }
 
@@ -55,37 +60,66 @@ impl Claims {
     /// Enters what `layer` holds at `place`.
     pub(crate) fn add(&mut self, layer: Layer, place: Place, segments: &[Segment]) {
         for Segment { address, bytes } in segments {
-            self.ranges
-                .insert((place, *address), (address.saturating_add(*bytes), layer));
+            self.enter(Claim {
+                layer,
+                place,
+                address: *address,
+                end: address.saturating_add(*bytes),
+            });
         }
+    }
+
+    fn enter(&mut self, claim: Claim) {
+        let ranges = self.ranges.entry((claim.layer, claim.place)).or_default();
+        ranges.insert(claim.address, claim.end);
     }
 
     /// Whether `layer` holds anything at `place`.
     pub(crate) fn has_any_of(&self, layer: Layer, place: Place) -> bool {
-        let mut ranges = self.ranges.iter();
-        ranges.any(|((at, _), (_, holder))| (*at, *holder) == (place, layer))
+        self.ranges.contains_key(&(layer, place))
     }
 
-    /// The allocator whose segment `record` is, or lies in. Physical memory lies where
-    /// `holdings` say that it is mapped.
+    /// The allocator whose segment `record` is, or lies in; of several, the one with the smallest.
+    /// Physical memory lies where `holdings` say that it is mapped.
+    ///
+    /// What lies in a segment of its own layer is claimed only by who holds a part of that segment:
+    /// an allocator below claims nothing of those above it. Of two that hold exactly the same, nobody
+    /// knows which is above: neither claims, for a leak told in both layers is better than in none.
     pub(crate) fn owner(
         &self,
         record: &Record,
         holdings: &FxHashMap<Key, Holding>,
     ) -> Option<Layer> {
         let made = &record.made;
+        // The only handle that is an address.
+        if made.kind.is_handle() && made.kind != Kind::AddressRange {
+            return None;
+        }
         let address = match made.key.space {
             Space::PhysicalObject => holdings.get(&made.key)?.mapped_at?,
             _ => made.key.value,
         };
-        let from = (made.place, 0);
-        let to = (made.place, address);
-        let (_, (end, layer)) = self.ranges.range(from..=to).next_back()?;
-        // The only handle that is an address.
-        let has_address = !made.kind.is_handle() || made.kind == Kind::AddressRange;
-        let inside = address < *end && has_address && made.layer != *layer;
-        inside.then_some(*layer)
+        let own = self.ranges.get(&(made.layer, made.place));
+        let own = own.and_then(|ranges| around(ranges, address));
+        let claims = self.ranges.iter().filter_map(|((layer, place), ranges)| {
+            let range = around(ranges, address)?;
+            let is_above = own.as_ref().is_none_or(|own| is_part(&range, own));
+            let claims = *place == made.place && *layer != made.layer && is_above;
+            claims.then_some((range.end - range.start, *layer))
+        });
+        claims.min().map(|(_, layer)| layer)
     }
+}
+
+/// The one among the `ranges` of one layer in which this lies.
+fn around(ranges: &BTreeMap<u64, u64>, address: u64) -> Option<Range<u64>> {
+    let (start, end) = ranges.range(..=address).next_back()?;
+    (address < *end).then_some(*start..*end)
+}
+
+/// Whether this is a part of `whole`, and not all of it.
+fn is_part(range: &Range<u64>, whole: &Range<u64>) -> bool {
+    whole.start <= range.start && range.end <= whole.end && range != whole
 }
 
 #[cfg(test)]
@@ -166,5 +200,46 @@ mod tests {
         assert_eq!(owner(&block), None);
         let stream = record(Kind::Stream, Layer::DRIVER, Place::cuda(0), 4096);
         assert_eq!(owner(&stream), None, "a handle is no address");
+    }
+
+    #[test]
+    fn allocators_inside_one_another_each_claim_what_they_hold_from_the_one_below() {
+        let (outer, inner) = (
+            Layer::allocator("claims-outer"),
+            Layer::allocator("claims-inner"),
+        );
+        let place = Place::cuda(0);
+        let segment = |address, bytes| [Segment { address, bytes }];
+        for inner_begins in [4096, 5120] {
+            for outer_is_last in [false, true] {
+                let mut all = vec![
+                    (outer, segment(4096, 4096)),
+                    (inner, segment(inner_begins, 1024)),
+                ];
+                if outer_is_last {
+                    all.reverse();
+                }
+                let mut claims = Claims::default();
+                for (layer, segments) in all {
+                    claims.add(layer, place, &segments);
+                }
+                let claims = Claims::from(Vec::from(claims));
+                let owner = |layer, address| {
+                    let kind = match layer {
+                        Layer::DRIVER => Kind::Linear,
+                        _ => Kind::Block,
+                    };
+                    claims.owner(&record(kind, layer, place, address), &FxHashMap::default())
+                };
+                // What the inner one holds is the outer one's block, and no leak of it.
+                assert_eq!(owner(outer, inner_begins), Some(inner));
+                assert_eq!(owner(outer, 7000), None, "a block of another's");
+                assert_eq!(owner(inner, inner_begins), None, "of its own");
+                assert_eq!(owner(Layer::DRIVER, inner_begins), Some(inner));
+                // Mapped into the outer one's segment, behind the inner one's.
+                assert_eq!(owner(Layer::DRIVER, 7000), Some(outer));
+                assert!(claims.has_any_of(outer, place) && claims.has_any_of(inner, place));
+            }
+        }
     }
 }

@@ -1,16 +1,28 @@
 //! What happened during a run beside the coming and going of records.
 
-use crate::ledger::Anomaly;
+use rustc_hash::FxHashSet;
+
+use crate::ledger::{Anomaly, Record};
 
 use super::failure::explain_by_failed_frees;
 use super::held::{Held, What, group};
 
-/// Adds to what is `held` the frees that failed and what only the end of a context freed.
+/// Adds to what is `held` the frees that failed and what only the end of a context freed. The
+/// records behind what is held as live are `live`.
+///
+/// A call site that fails to free the same record twice has failed to free one.
 ///
 /// In a poisoned context every free fails from some moment on: that is one finding, with
 /// everything that could not be freed.
-pub(crate) fn happened(anomalies: &[Anomaly], poisoned: bool, held: &mut Vec<Held>) {
+pub(crate) fn happened(
+    anomalies: &[Anomaly],
+    poisoned: bool,
+    live: &[Record],
+    held: &mut Vec<Held>,
+) {
     let mut ended = Vec::new();
+    let mut not_freed = FxHashSet::default();
+    let mut met = FxHashSet::default();
     let mut failed: Vec<Held> = Vec::new();
     for anomaly in anomalies {
         match *anomaly {
@@ -21,7 +33,12 @@ pub(crate) fn happened(anomalies: &[Anomaly], poisoned: bool, held: &mut Vec<Hel
                 error,
             } => {
                 let mut new = Held::failed_free(record.as_ref(), error, caller.stack);
-                if record.is_none() {
+                if let Some(Record { sequence, .. }) = record {
+                    not_freed.insert(sequence);
+                    if !met.insert((new.key.clone(), sequence)) {
+                        continue;
+                    }
+                } else {
                     let note = format!("the address {:#x} was not live", key.value);
                     new.notes.push(note);
                 }
@@ -45,7 +62,7 @@ pub(crate) fn happened(anomalies: &[Anomaly], poisoned: bool, held: &mut Vec<Hel
     if poisoned {
         put_under_the_failure(held);
     } else {
-        explain_by_failed_frees(held);
+        explain_by_failed_frees(&not_freed, live, held);
     }
 }
 
@@ -74,10 +91,10 @@ fn put_under_the_failure(held: &mut Vec<Held>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Anomaly, Held, What, happened};
-    use crate::judge::HeldKey;
+    use super::{Anomaly, Held, Record, What, happened};
+    use crate::judge::group;
     use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space};
-    use crate::ledger::{Kind, Layer, Place, Record, StackId};
+    use crate::ledger::{Kind, Layer, Place, StackId};
 
     fn record(address: u64, bytes: u64) -> Record {
         let key = Key {
@@ -99,7 +116,10 @@ mod tests {
             pool: 0,
             caller,
         };
-        Record { sequence: 1, made }
+        Record {
+            sequence: address,
+            made,
+        }
     }
 
     fn failed(record: Record, error: u32) -> Anomaly {
@@ -114,46 +134,53 @@ mod tests {
         }
     }
 
-    fn live(records: &[Record]) -> Held {
-        let mut held = Held::new(HeldKey {
-            layer: Layer::DRIVER,
-            place: Place::cuda(0),
-            what: What::Live(Kind::Linear),
-            stack: StackId(1),
-        });
-        records
-            .iter()
-            .for_each(|record| held.add(record.made.bytes));
+    /// What there is to tell of `live`, and of these failures.
+    fn told(live: &[Record], failures: &[Anomaly], poisoned: bool) -> Vec<Held> {
+        let mut held = group(live.iter().map(|it| (*it, What::Live(Kind::Linear), None)));
+        happened(failures, poisoned, live, &mut held);
         held
     }
 
     #[test]
     fn a_record_whose_free_failed_is_told_once() {
         let records = [record(1, 24), record(2, 24)];
-        let mut held = vec![live(&records)];
-        happened(
-            &[failed(records[0], 1), failed(records[1], 1)],
-            false,
-            &mut held,
-        );
-        let [failure] = &held[..] else {
-            panic!("{held:?}")
+        let failures = [failed(records[0], 1), failed(records[1], 1)];
+        let [failure] = &told(&records, &failures, false)[..] else {
+            panic!("the failure alone")
         };
         assert_eq!((failure.count, failure.bytes), (2, 48));
         assert!(matches!(failure.key.what, What::FailedFree { .. }));
     }
 
     #[test]
+    fn a_free_that_fails_twice_fails_for_one_record() {
+        let records = [record(1, 24), record(2, 24)];
+        let failures = [failed(records[0], 1), failed(records[0], 1)];
+        let [live, failure] = &told(&records, &failures, false)[..] else {
+            panic!("the failure, and the record that nobody freed")
+        };
+        assert_eq!((failure.count, failure.bytes), (1, 24));
+        assert_eq!((live.count, live.bytes), (1, 24));
+        assert_eq!(live.key.what, What::Live(Kind::Linear));
+    }
+
+    #[test]
+    fn a_free_that_is_repeated_with_success_hides_no_other_leak() {
+        let (freed, leaked) = (record(1, 24), record(2, 8));
+        let all = told(&[leaked], &[failed(freed, 1)], false);
+        let [live, failure] = &all[..] else {
+            panic!("{all:?}")
+        };
+        assert_eq!((live.count, live.bytes), (1, 8));
+        assert_eq!(failure.bytes, 24, "the call failed, whatever came after");
+    }
+
+    #[test]
     fn a_poisoned_context_is_one_finding_with_all_that_is_live() {
         let records = [record(1, 24), record(2, 8), record(3, 8)];
-        let mut held = vec![live(&records)];
-        happened(
-            &[failed(records[0], 700), failed(records[1], 700)],
-            true,
-            &mut held,
-        );
-        let [failure] = &held[..] else {
-            panic!("{held:?}")
+        let failures = [failed(records[0], 700), failed(records[1], 700)];
+        let [failure] = &told(&records, &failures, true)[..] else {
+            panic!("the failure alone")
         };
         assert_eq!((failure.count, failure.bytes), (3, 40));
     }

@@ -16,7 +16,7 @@ mod refused;
 mod reserve;
 mod tolerance;
 
-pub(crate) use budget::{Budget, Limit, Over};
+pub(crate) use budget::{Budget, Limit, Over, add_over};
 pub(crate) use claims::Claims;
 pub use confirm::Confirmation;
 pub(crate) use confirm::{Confirmed, confirm, gained};
@@ -30,6 +30,6 @@ pub(crate) use holding::tell_what_holds;
 pub(crate) use reading::{GRAPH_POOL, Level, LevelName, Limits, Reading, Whole};
 pub(crate) use reconcile::reconcile;
 pub use reconcile::{Part, Purpose};
-pub(crate) use refused::{Refused, refused};
+pub(crate) use refused::{Refused, add_refused, refused};
 pub(crate) use reserve::{pins, risen, unexplained};
 pub(crate) use tolerance::{exceeding, tolerate};

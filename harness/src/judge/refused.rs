@@ -22,37 +22,40 @@ pub(crate) struct Refused {
 
 /// The calls among `anomalies` that failed, in the order of their first failure.
 pub(crate) fn refused(anomalies: &[Anomaly]) -> Vec<Refused> {
-    let mut all: Vec<Refused> = Vec::new();
-    for anomaly in anomalies {
-        let Anomaly::FailedCreation {
+    let failed = anomalies.iter().filter_map(|anomaly| match *anomaly {
+        Anomaly::FailedCreation {
             kind,
             bytes,
             caller,
             error,
-        } = *anomaly
-        else {
-            continue;
-        };
-        let same = |known: &&mut Refused| {
-            (known.kind, known.error, known.stack) == (kind, error, caller.stack)
-        };
-        match all.iter_mut().find(same) {
+        } => Some(Refused {
+            kind,
+            error,
+            stack: caller.stack,
+            count: 1,
+            bytes,
+            each: Some(bytes),
+        }),
+        _ => None,
+    });
+    let mut all = Vec::new();
+    add_refused(&mut all, failed);
+    all
+}
+
+/// Adds `more` calls that failed to those known.
+pub(crate) fn add_refused(all: &mut Vec<Refused>, more: impl IntoIterator<Item = Refused>) {
+    let place = |it: &Refused| (it.kind, it.error, it.stack);
+    for new in more {
+        match all.iter_mut().find(|known| place(known) == place(&new)) {
             Some(known) => {
-                known.count += 1;
-                known.bytes = known.bytes.saturating_add(bytes);
-                known.each = known.each.filter(|each| *each == bytes);
+                known.count += new.count;
+                known.bytes = known.bytes.saturating_add(new.bytes);
+                known.each = known.each.filter(|_| known.each == new.each);
             }
-            None => all.push(Refused {
-                kind,
-                error,
-                stack: caller.stack,
-                count: 1,
-                bytes,
-                each: Some(bytes),
-            }),
+            None => all.push(new),
         }
     }
-    all
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use super::model::{Budget, FailedRelease, Finding, Library, Report, Share, Site, Verdict, When};
+use super::model::{
+    Budget, FailedRelease, Finding, Left, Library, Report, Share, Site, Verdict, When,
+};
 use super::rendering::Rendering;
 use super::{escape, excerpt, referrer};
 use crate::ledger::{Kind, Layer, Place};
@@ -247,21 +249,27 @@ fn refused(failed: &FailedRelease) -> String {
     )
 }
 
-/// `1, 2, 3 left after each: 1 more and 512 KiB more a round`
+/// `1, 2, 3 left after each: 1 more a round, 512 KiB more`; of what has no number of its own, or
+/// always the same: `4.00 KiB, 8.00 KiB left after each: 4.00 KiB more a round`
 fn rounds(finding: &Finding) -> Option<String> {
     let (first, last) = (finding.rounds.first()?, finding.rounds.last()?);
-    let counts: Vec<_> = finding
-        .rounds
-        .iter()
-        .map(|left| count(left.count))
-        .collect();
     let steps = (finding.rounds.len() as u64).saturating_sub(1).max(1);
     let per_round = |first: u64, last: u64| last.saturating_sub(first) / steps;
-    let mut slope = format!("{} more a round", count(per_round(first.count, last.count)));
-    if finding.bytes != 0 {
-        slope += &format!(", {} more", exact_size(per_round(first.bytes, last.bytes)));
-    }
-    Some(format!("{} left after each: {slope}", counts.join(", ")))
+    let more_bytes = exact_size(per_round(first.bytes, last.bytes));
+    let is_same_count = |left: &Left| left.count == first.count;
+    let (levels, slope): (Vec<_>, _) = if finding.rounds.iter().all(is_same_count) {
+        let sizes = finding.rounds.iter().map(|left| exact_size(left.bytes));
+        (sizes.collect(), format!("{more_bytes} more a round"))
+    } else {
+        let counts = finding.rounds.iter().map(|left| count(left.count));
+        let more = count(per_round(first.count, last.count));
+        let slope = match finding.bytes {
+            0 => format!("{more} more a round"),
+            _ => format!("{more} more a round, {more_bytes} more"),
+        };
+        (counts.collect(), slope)
+    };
+    Some(format!("{} left after each: {slope}", levels.join(", ")))
 }
 
 /// What the second run of the body showed.

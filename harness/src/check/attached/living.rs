@@ -55,7 +55,7 @@ impl Living {
         let live = |record: &Record| (*record, What::Live(record.made.kind), None);
         let mut held = judge::group(records.iter().map(live));
         judge::tell_what_holds(&records, &ledger.holdings(), &mut held);
-        judge::happened(&before, false, &mut held);
+        judge::happened(&before, false, &records, &mut held);
         for held in &mut held {
             let scope = ledger::ScopeId::NONE;
             let taken = ledger.taken(held.key.stack, scope);

@@ -132,13 +132,11 @@ pub(crate) fn conclude_rounds(
     });
     let last = rounds.last.as_ref().unwrap_or(&rounds.first);
     let mut findings: Vec<_> = grown.collect();
-    for round in [&rounds.first].into_iter().chain(&rounds.last) {
-        let incidents = round.held.iter().filter(|held| judge::is_an_incident(held));
-        findings.extend(
-            incidents
-                .map(|held| finding(&Confirmed::unconfirmed(held.clone()), Some(round), names)),
-        );
-    }
+    let incidents = rounds.incidents.iter().cloned();
+    findings.extend(incidents.map(|held| {
+        let incident = Confirmed::unconfirmed(held);
+        finding(&incident, Some(&rounds.first), names)
+    }));
     findings.extend(over::findings(&rounds.first.over, None, names));
     findings.extend(allowed(last, lost, names));
     let notes = rounds.first.notes.clone();

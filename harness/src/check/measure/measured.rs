@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::body::End;
 use super::sources::Poisoned;
-use crate::judge::{Held, Over, Reading, Refused};
+use crate::judge::{self, Held, Over, Reading, Refused};
 use crate::ledger::{ScopeId, steps};
 use crate::report::allocators::Allocator;
 use crate::report::model::{PrimaryKept, TimelineRun, When};
@@ -59,6 +59,21 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
+    /// What happened in a further run, beside what it left, counts as of this one too: limits it
+    /// passed, calls that were refused, a context it broke, and allocators nobody can see into.
+    pub(crate) fn add_what_happened(&mut self, further: &Self) {
+        judge::add_over(&mut self.over, &further.over);
+        judge::add_refused(&mut self.refused, further.refused.iter().cloned());
+        for allocator in &further.uncovered {
+            if !self.uncovered.contains(allocator) {
+                self.uncovered.push(allocator);
+            }
+        }
+        let broken = further.poisoned_inside.or(further.poisoned_before);
+        self.poisoned_inside = self.poisoned_inside.or(broken);
+        self.saw_events |= further.saw_events;
+    }
+
     /// Which of the allocating and freeing calls came at these moments. None where several threads
     /// made some at once: nobody knows their order.
     pub(crate) fn when(&self, first: u64, last: u64) -> Option<When> {

@@ -247,9 +247,8 @@ impl<'ledger> Checks<'ledger> {
                 let mut rounds = rounds?.into_iter();
                 let first = rounds.next().ok_or("there is not one round")?;
                 let names = self.names(&concluded.told);
-                let mut growing = Growing::new(first, &names);
-                rounds.for_each(|round| growing.add(round));
-                conclude_rounds(subject, &growing.finish(), blindness, &names)
+                let rounds = rounds.fold(Growing::new(first, &names), Growing::with);
+                conclude_rounds(subject, &rounds.finish(), blindness, &names)
             }
         };
         if let Some(expect) = concluded.expect.filter(|_| blindness.is_none()) {

@@ -42,13 +42,13 @@ impl Stretch<'_> {
             notes: Vec::new(),
             primaries: Vec::new(),
         };
-        self.live_records(looked, names, &mut left);
+        let live = self.live_records(looked, names, &mut left);
         let kept = self.ledger.primaries_kept(|scope| seen.family.has(scope));
         left.primaries = kept
             .into_iter()
             .map(|(place, times)| PrimaryKept { place, times })
             .collect();
-        self.anomalies(seen, &mut left);
+        self.anomalies(seen, &live, &mut left);
         // An allocator's figures have no owner: what strangers did would be taken for the test's.
         let all_is_the_test_s = !self.strangers_may_run(seen) && left.owner_unknown.count == 0;
         let unreported = judge::handed_out(&self.before, &seen.after, limits.tolerance);
@@ -81,8 +81,8 @@ impl Stretch<'_> {
         seen.met_a_check || (self.ledger.unowned() != self.unowned && !seen.alone)
     }
 
-    /// What is live and was made inside.
-    fn live_records(&self, looked: &Looked, names: &dyn Names, left: &mut Left) {
+    /// What is live and was made inside: grouped in `left`, and the records themselves.
+    fn live_records(&self, looked: &Looked, names: &dyn Names, left: &mut Left) -> Vec<Record> {
         let Looked { limits, seen, .. } = looked;
         let (ledger, family) = (self.ledger, &seen.family);
         let mut records = Vec::new();
@@ -111,7 +111,7 @@ impl Stretch<'_> {
                 judge::total(strangers.iter().map(|record| record.made.bytes));
         }
         if records.is_empty() {
-            return;
+            return records;
         }
         let holdings = ledger.holdings();
         records.retain(|record| {
@@ -130,6 +130,7 @@ impl Stretch<'_> {
             let taken = ledger.taken(held.key.stack, self.scope);
             held.taken = taken.unwrap_or(held.count).max(held.count);
         }
+        records
     }
 
     /// Made inside, by a thread of no open scope.
@@ -138,7 +139,7 @@ impl Stretch<'_> {
     }
 
     /// What happened inside beside the coming and going of records.
-    fn anomalies(&self, seen: &Seen, left: &mut Left) {
+    fn anomalies(&self, seen: &Seen, live: &[Record], left: &mut Left) {
         let mine = |anomaly: &Anomaly| {
             let scope = anomaly.caller().scope;
             seen.family.has(scope) || (!self.ledger.is_open(scope) && seen.alone)
@@ -150,7 +151,7 @@ impl Stretch<'_> {
                 if seen.family.reason(record.made.caller.scope).is_some())
         };
         anomalies.retain(|anomaly| mine(anomaly) && !may_stay(anomaly));
-        judge::happened(&anomalies, !seen.poisoned.is_empty(), &mut left.held);
+        judge::happened(&anomalies, !seen.poisoned.is_empty(), live, &mut left.held);
         left.refused = judge::refused(&anomalies);
     }
 }
