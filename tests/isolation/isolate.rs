@@ -71,6 +71,15 @@ fn under_nextest_which_gives_each_test_a_process_it_stays() {
     assert!(child.stdout.contains("marked: true"), "{child:#?}");
 }
 
+#[test]
+fn in_what_a_test_under_nextest_starts_it_does_not() {
+    let child = of("marks_this_process")
+        .env("NEXTEST", "1")
+        .env("NEXTEST_TEST_NAME", "starts_this_program")
+        .run();
+    assert!(child.stdout.contains("marked: false"), "{child:#?}");
+}
+
 #[gpu_leak_check]
 #[ignore = "run in a process of its own"]
 #[test]
