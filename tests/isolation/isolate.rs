@@ -210,6 +210,37 @@ fn a_process_that_ends_inside_the_test_fails_it_by_name_and_says_how() {
 }
 
 #[gpu_leak_check(isolate)]
+#[ignore = "run by another one"]
+#[test]
+#[expect(clippy::print_stdout, reason = "the test looks for it")]
+fn starts_another_checked_program() {
+    let program = std::env::current_exe().expect("this program");
+    let mut other = Command::new(program);
+    let ran = other.args([
+        "isolation::isolate::looks_for_the_mark",
+        "--exact",
+        "--ignored",
+    ]);
+    let ran = ran.arg("--nocapture").output().expect("a child process");
+    let (told, status) = (String::from_utf8_lossy(&ran.stdout), ran.status);
+    println!("it ended by {status} and said {told}");
+    assert!(status.success(), "{ran:#?}");
+}
+
+#[test]
+fn another_checked_program_that_the_test_starts_isolates_on_its_own() {
+    let child = of("starts_another_checked_program").run();
+    assert!(child.status.success(), "{child:#?}");
+    assert!(child.stdout.contains("marked: false"), "{child:#?}");
+    // The other program's tests are isolated once more: the word is not theirs.
+    assert_eq!(
+        child.stdout.matches("running 1 test").count(),
+        2,
+        "{child:#?}"
+    );
+}
+
+#[gpu_leak_check(isolate)]
 #[ignore = "leaves a process behind"]
 #[test]
 #[expect(clippy::print_stdout, reason = "the test looks for it")]

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::measure::body;
 use super::outcome;
 use super::process::summary;
-use super::turn::company::ISOLATED;
+use super::turn::child;
 use crate::__inject;
 use crate::capture::record;
 use crate::case::Case;
@@ -58,7 +58,7 @@ enum How {
 pub(crate) fn run(case: &Case) -> ExitCode {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let word = format!("{}-{number}", std::process::id());
+    let word = child::new_word(number);
     let child = command(case, &word).and_then(|mut command| command.spawn());
     let ran = child.and_then(|child| follow(child, &word));
     let ran = ran.unwrap_or_else(|error| {
@@ -92,10 +92,8 @@ pub(crate) fn run(case: &Case) -> ExitCode {
 
 fn command(case: &Case, word: &str) -> io::Result<Command> {
     let mut command = Command::new(env::current_exe()?);
+    child::tell(&mut command, case.name(), word);
     command
-        .args(["--exact", case.name(), "--include-ignored", "--nocapture"])
-        .arg("--test-threads=1")
-        .env(ISOLATED, word)
         .env("GPU_LEAK_CHECK_RUN", Sink::run())
         .env_remove("CUDA_INJECTION64_PATH")
         .env_remove(__inject::VARIABLE)
@@ -231,8 +229,10 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
         return test();
     };
     // Whoever kills the parent, as a runner does after its time, means the test.
-    exit::end_with_parent(&word);
-    say(&format!("{}\n", first_line(&word)));
+    if let Some(parent) = child::parent(word) {
+        exit::end_with_parent(parent);
+    }
+    say(&format!("{}\n", first_line(word)));
     let end = catch_unwind(AssertUnwindSafe(test));
     let how = match &end {
         Ok(code) if *code == ExitCode::SUCCESS => How::Passed,
@@ -249,15 +249,15 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
         summary: summary::take(),
     };
     let carried = serde_json::to_string(&ended).unwrap_or_default();
-    say(&format!("{}{carried}\n", last_line(&word)));
+    say(&format!("{}{carried}\n", last_line(word)));
     // Nothing but this test was to run: one that is registered twice would do so again.
     std::process::exit(code)
 }
 
 /// The parent's word, for the first check of this process.
-fn word() -> Option<String> {
+fn word() -> Option<&'static str> {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
-    let word = env::var(ISOLATED).ok()?;
+    let word = child::word()?;
     (TAKEN.fetch_add(1, Ordering::Relaxed) == 0).then_some(word)
 }
 

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::{env, thread};
 
+use super::child;
 use super::gate::Turn;
 use super::libtest::Arguments;
 
@@ -32,16 +33,10 @@ impl<'a> Company<'a> {
     }
 }
 
-/// Set, with a word of its parent's, in a process that runs one test for [`isolate`]. Not one of the
-/// variables that users set.
-///
-/// [`isolate`]: crate::check::isolate
-pub(crate) const ISOLATED: &str = "__GPU_LEAK_CHECK_ISOLATED";
-
 /// Whether this process runs nothing but one test.
 pub(crate) fn is_isolated() -> bool {
     static NEXTESTS: OnceLock<bool> = OnceLock::new();
-    env::var_os(ISOLATED).is_some()
+    child::word().is_some()
         || *NEXTESTS.get_or_init(|| {
             let arguments = Arguments::of(arguments(), None);
             is_started_by_nextest(&arguments, &variable)
