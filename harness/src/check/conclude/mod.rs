@@ -346,7 +346,7 @@ fn reason(
 fn poisoned_reason(poisoned: &Poisoned, names: &dyn Names) -> Reason {
     let error = names.error(poisoned.error);
     let by = names.culprit().map_or_else(
-        || "before the first check of this process".to_owned(),
+        || "outside every check of this process so far".to_owned(),
         |test| format!("by {test}"),
     );
     Reason::new(
