@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::model::Verdict;
 use gpu_leak_tests::checked::{self, Checked};
-use gpu_leak_tests::child::Run;
+use gpu_leak_tests::child::{Child, Run};
 use rstest::rstest;
 
 use super::{give_back, take};
@@ -243,17 +243,26 @@ fn another_checked_program_that_the_test_starts_isolates_on_its_own() {
 #[gpu_leak_check(isolate)]
 #[ignore = "leaves a process behind"]
 #[test]
-#[expect(clippy::print_stdout, reason = "the test looks for it")]
 fn leaves_a_process() {
+    leave_a_process();
+}
+
+#[gpu_leak_check(isolate)]
+#[ignore = "leaves a process behind and crashes on purpose"]
+#[test]
+fn leaves_a_process_and_crashes() {
+    leave_a_process();
+    std::process::abort();
+}
+
+#[expect(clippy::print_stdout, reason = "the test looks for it")]
+fn leave_a_process() {
     let left = Command::new("sleep").arg("300").spawn();
     println!("left: {}", left.expect("a process").id());
 }
 
-#[cfg(target_os = "linux")]
-#[test]
-fn a_process_that_the_test_leaves_behind_holds_nothing_up() {
-    let child = of("leaves_a_process").run();
-    assert!(child.status.success(), "{child:#?}");
+/// Ends the process that the test left behind: it must still be there.
+fn end_what_it_left(child: &Child) {
     let mut lines = child.stdout.lines();
     let left = lines.find_map(|line| line.split_once("left: ").map(|(_, id)| id));
     let killed = Command::new("kill").arg(left.expect("a number")).status();
@@ -261,6 +270,27 @@ fn a_process_that_the_test_leaves_behind_holds_nothing_up() {
         killed.expect("`kill` runs").success(),
         "it was not waited for"
     );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_the_test_leaves_behind_holds_nothing_up() {
+    let child = of("leaves_a_process").run();
+    assert!(child.status.success(), "{child:#?}");
+    end_what_it_left(&child);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_a_crashed_test_leaves_behind_holds_nothing_up_either() {
+    let checked = run("leaves_a_process_and_crashes");
+    assert_eq!(
+        checked.aborted,
+        ["isolation::isolate::leaves_a_process_and_crashes"],
+        "{}",
+        checked.story()
+    );
+    end_what_it_left(&checked.child);
 }
 
 #[gpu_leak_check(isolate)]

@@ -10,7 +10,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -30,6 +31,9 @@ use crate::report::{Sink, Summary, again, headline};
 
 /// libtest's code for tests that failed.
 const FAILED: i32 = 101;
+/// How long to wait for the last line when the process has ended. It is in the pipe then, if it was
+/// written, and a slow machine must not lose it.
+const LAST_LINE: Duration = Duration::from_secs(10);
 /// How long to wait for errors that are in the pipe when the process has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -115,32 +119,44 @@ struct Ran {
 
 /// Prints what the test prints, until its process ends.
 fn follow(mut child: Child, word: &str) -> io::Result<Ran> {
-    let stdout = child.stdout.take();
-    let stderr = child.stderr.take();
-    let (last_word, at_end) = mpsc::channel::<()>();
-    // A thread that libtest's capture follows to.
-    thread::Builder::new().spawn(move || {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let between = Arc::new(Mutex::new(Between::new(word)));
+    let seen = Arc::clone(&between);
+    let errors_over = beside(move || {
         each_line(stderr, |line| {
             tell_error(line);
             true
         });
-        drop(last_word);
     })?;
-    let mut between = Between::new(word);
-    each_line(stdout, |line| {
-        if let Some(own) = between.own(line) {
-            tell_output(own);
-        }
-        between.ended.is_none()
-    });
+    let output_over = beside(move || {
+        each_line(stdout, |line| {
+            let mut between = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(own) = between.own(line) {
+                tell_output(own);
+            }
+            between.ended.is_none()
+        });
+    })?;
     let status = child.wait()?;
-    // What the test has started may outlive it and hold the pipe.
-    let _ = at_end.recv_timeout(LAST_WORDS);
+    // What the test has started may outlive it and hold the pipes: their end may never come.
+    let _ = output_over.recv_timeout(LAST_LINE);
+    let _ = errors_over.recv_timeout(LAST_WORDS);
+    let mut between = between.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(Ran {
         began: between.began,
-        ended: between.ended,
+        ended: between.ended.take(),
         status,
     })
+}
+
+/// Does `work` on a thread that libtest's capture follows to; the channel closes when it is done.
+fn beside(work: impl FnOnce() + Send + 'static) -> io::Result<Receiver<()>> {
+    let (done, over) = mpsc::channel();
+    thread::Builder::new().spawn(move || {
+        work();
+        drop(done);
+    })?;
+    Ok(over)
 }
 
 /// Hands on each line, until `take` has enough.
