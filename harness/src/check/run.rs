@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::blind::{self, Blindness};
 use super::conclude::{Subject, conclude, conclude_rounds};
-use super::conclude::{expect, referrers, rounds};
+use super::conclude::{expect, referrers, rounds, uncounted};
 use super::isolate;
 use super::measure::body;
 use super::measure::{Earlier, Measured, measure, run_unmeasured};
@@ -190,6 +190,7 @@ pub(super) fn judge(
         let second = needs_confirmation(&first, policy).then(|| measure(&mut earlier));
         once(task, policy, &earlier, first, second)
     };
+    uncounted::tell(&mut report);
     report.waited_ms = turn.map_or(0, |turn| turn.waited.as_millis() as u64);
     report.overhead_ms = start.elapsed().saturating_sub(body_time).as_secs_f64() * 1e3;
     if let Some(file) = config::file_in_use(task.manifest_dir) {

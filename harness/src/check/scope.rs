@@ -7,8 +7,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::blind;
-use super::conclude::referrers;
 use super::conclude::{Subject, conclude};
+use super::conclude::{referrers, uncounted};
 use super::measure::stretch::Stretch;
 use super::poison;
 use super::process::listen::{listen, record_from_here};
@@ -167,6 +167,7 @@ impl OpenScope {
         });
         let scopes = [measured.scope];
         referrers::tell(&mut report, &measured, &scopes, self.policy.held_by);
+        uncounted::tell(&mut report);
         report
     }
 }

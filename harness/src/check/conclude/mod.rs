@@ -8,6 +8,7 @@ mod refused;
 pub(crate) mod rounds;
 pub(crate) mod sites;
 pub(crate) mod tables;
+pub(crate) mod uncounted;
 
 use std::panic::Location;
 
