@@ -129,6 +129,11 @@ const WORDS: &[Word] = &[
         "Register a Probe for that allocator: the report names it, the crate's documentation shows how.",
     ),
     word(
+        "too-many-allocators",
+        "More allocators report to the process than can be told apart, and what the later ones report is not counted.",
+        "Call those that belong together by one name where their Sources are made, or run their tests in a process of their own: #[gpu_leak_check(isolate)], nextest.",
+    ),
+    word(
         "process-ended",
         "The process of an isolated test ended inside the test; the report says by which signal or exit code.",
         "Look at the test's own output, and run it alone.",

@@ -43,6 +43,8 @@ codes! {
     Poisoned = "poisoned",
     /// A caching allocator that only a probe could look into.
     NoProbe = "no-probe",
+    /// More allocators report than can be told apart.
+    TooManyAllocators = "too-many-allocators",
     /// The process ended inside the check.
     ProcessEnded = "process-ended",
     /// Checks are switched off.

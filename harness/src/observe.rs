@@ -25,7 +25,7 @@
 //! While no check has begun in the process, both cost one relaxed load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::capture;
 use crate::device::exit;
@@ -38,6 +38,10 @@ static LISTENING: AtomicBool = AtomicBool::new(false);
 
 /// The source folders of every allocator that has reported.
 static OWN_SOURCES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+
+static FIRST_NOT_COUNTED: OnceLock<&str> = OnceLock::new();
+/// The number of an allocator that is not counted: no layer has it.
+const NOT_COUNTED: u32 = u32::MAX;
 
 /// An allocator that reports what it hands out: the layer `allocator:NAME`. The same as
 /// `gpu_leak_hooks::Source`, for code that can name this crate.
@@ -61,7 +65,7 @@ impl Source {
     ///
     /// When more than 15 allocators report to one process.
     pub fn layer(&self) -> Layer {
-        layer(&self.0)
+        layer(&self.0).unwrap_or_else(|| Layer::allocator(self.0.name))
     }
 
     /// It has handed out `bytes` at `address`. Call it after the fact.
@@ -81,21 +85,34 @@ impl Source {
     }
 }
 
-/// The layer that an allocator reports for.
-fn layer(source: &gpu_leak_hooks::Source) -> Layer {
+/// The layer that an allocator reports for; none where there are too many to tell them apart. The
+/// code under test must not fail by that: checks tell of it.
+fn layer(source: &gpu_leak_hooks::Source) -> Option<Layer> {
     // Whoever reads a number can use it: what it stands for does not change.
     let number = source.number.load(Ordering::Relaxed);
+    if number == NOT_COUNTED {
+        return None;
+    }
     if let Some(known) = Layer::numbered(number) {
-        return known;
+        return Some(known);
     }
     let mut all = OWN_SOURCES.lock().unwrap_or_else(PoisonError::into_inner);
     let new = source.own_sources.iter();
     let new: Vec<_> = new.filter(|own| !all.contains(own)).collect();
     all.extend(new);
     drop(all);
-    let layer = Layer::allocator(source.name);
-    source.number.store(layer.number(), Ordering::Relaxed);
+    let layer = Layer::try_allocator(source.name);
+    if layer.is_none() {
+        FIRST_NOT_COUNTED.get_or_init(|| source.name);
+    }
+    let number = layer.map_or(NOT_COUNTED, Layer::number);
+    source.number.store(number, Ordering::Relaxed);
     layer
+}
+
+/// The first allocator that reported when there were as many as can be told apart.
+pub(crate) fn first_not_counted() -> Option<&'static str> {
+    FIRST_NOT_COUNTED.get().copied()
 }
 
 /// Where a place of the hooks is.
@@ -118,7 +135,9 @@ pub(crate) fn allocated(
     let Some(_quiet) = heard() else {
         return;
     };
-    let layer = layer(source);
+    let Some(layer) = layer(source) else {
+        return;
+    };
     ledger::live().apply(&Event::Created(Creation {
         key: key(layer, address),
         kind: Kind::Block,
@@ -138,9 +157,12 @@ pub(crate) fn freed(source: &gpu_leak_hooks::Source, address: u64) {
     let Some(_quiet) = heard() else {
         return;
     };
+    let Some(layer) = layer(source) else {
+        return;
+    };
     let ledger = ledger::live();
     if let Some(ticket) = ledger.apply(&Event::ReleaseBegan {
-        key: key(layer(source), address),
+        key: key(layer, address),
         caller: capture::caller_without_stack(),
     }) {
         ledger.apply(&Event::ReleaseEnded {

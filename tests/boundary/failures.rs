@@ -1,6 +1,6 @@
 //! Calls that fail inside a test.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
@@ -274,6 +274,82 @@ fn breaks_and_goes_on() {
     context();
     std::panic::catch_unwind(breaks_its_context).expect_err("frees fail");
     does_nothing();
+}
+
+#[test]
+fn a_context_broken_in_a_later_run_of_a_body_is_named_too() {
+    for test in [
+        "breaks_in_the_second_run",
+        "breaks_in_the_second_round",
+        "breaks_as_it_warms_up",
+    ] {
+        let checked = checked::on(&Fake::new(), &format!("{HERE}goes_on_after_{test}"));
+        let story = checked.story();
+        let report = checked.reports.last().expect("a report");
+        let reason = report.reason.as_ref().expect("a reason");
+        assert_eq!(&*reason.code, "poisoned", "{story}");
+        let culprit = format!("by boundary::failures::{test}");
+        assert!(reason.what.contains(&culprit), "{}\n{story}", reason.what);
+    }
+}
+
+#[test]
+#[ignore = "run on the stand-in"]
+fn goes_on_after_breaks_in_the_second_run() {
+    context();
+    let _ = std::panic::catch_unwind(breaks_in_the_second_run);
+    does_nothing();
+}
+
+#[test]
+#[ignore = "run on the stand-in"]
+fn goes_on_after_breaks_in_the_second_round() {
+    context();
+    let _ = std::panic::catch_unwind(breaks_in_the_second_round);
+    does_nothing();
+}
+
+#[test]
+#[ignore = "run on the stand-in"]
+fn goes_on_after_breaks_as_it_warms_up() {
+    // Brings the tracer up: it knows the contexts in which it has seen a call.
+    uses_the_context();
+    let _ = std::panic::catch_unwind(breaks_as_it_warms_up);
+    does_nothing();
+}
+
+/// Leaves a block, and in the second run a broken context.
+fn leaves_then_breaks() {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    context();
+    allocate(100).unwrap();
+    if RUNS.fetch_add(1, Ordering::Relaxed) == 1 {
+        break_context();
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn breaks_in_the_second_run() {
+    leaves_then_breaks();
+}
+
+#[gpu_leak_check(rounds = 3)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn breaks_in_the_second_round() {
+    leaves_then_breaks();
+}
+
+#[gpu_leak_check(warmup = 1)]
+#[ignore = "breaks its context on purpose"]
+#[test]
+fn breaks_as_it_warms_up() {
+    static BROKEN: AtomicBool = AtomicBool::new(false);
+    if !BROKEN.swap(true, Ordering::Relaxed) {
+        break_context();
+    }
 }
 
 /// Three frees fail after the context broke: one story.

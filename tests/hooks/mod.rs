@@ -3,6 +3,7 @@
 mod allowed;
 mod driver;
 mod handed_over;
+mod many;
 
 use gpu_leak_check::report::model::{Finding, Report, Verdict};
 use gpu_leak_tests::checked::{self, Checked};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::model::Verdict;
 use gpu_leak_tests::checked::{self, Checked};
-use gpu_leak_tests::child::Run;
+use gpu_leak_tests::child::{Child, Run};
 use rstest::rstest;
 
 use super::{give_back, take};
@@ -69,6 +69,15 @@ fn the_body_runs_elsewhere_and_its_output_is_shown_here() {
 fn under_nextest_which_gives_each_test_a_process_it_stays() {
     let child = of("marks_this_process").env("NEXTEST", "1").run();
     assert!(child.stdout.contains("marked: true"), "{child:#?}");
+}
+
+#[test]
+fn in_what_a_test_under_nextest_starts_it_does_not() {
+    let child = of("marks_this_process")
+        .env("NEXTEST", "1")
+        .env("NEXTEST_TEST_NAME", "starts_this_program")
+        .run();
+    assert!(child.stdout.contains("marked: false"), "{child:#?}");
 }
 
 #[gpu_leak_check]
@@ -201,19 +210,59 @@ fn a_process_that_ends_inside_the_test_fails_it_by_name_and_says_how() {
 }
 
 #[gpu_leak_check(isolate)]
-#[ignore = "leaves a process behind"]
+#[ignore = "run by another one"]
 #[test]
 #[expect(clippy::print_stdout, reason = "the test looks for it")]
+fn starts_another_checked_program() {
+    let program = std::env::current_exe().expect("this program");
+    let mut other = Command::new(program);
+    let ran = other.args([
+        "isolation::isolate::looks_for_the_mark",
+        "--exact",
+        "--ignored",
+    ]);
+    let ran = ran.arg("--nocapture").output().expect("a child process");
+    let (told, status) = (String::from_utf8_lossy(&ran.stdout), ran.status);
+    println!("it ended by {status} and said {told}");
+    assert!(status.success(), "{ran:#?}");
+}
+
+#[test]
+fn another_checked_program_that_the_test_starts_isolates_on_its_own() {
+    let child = of("starts_another_checked_program").run();
+    assert!(child.status.success(), "{child:#?}");
+    assert!(child.stdout.contains("marked: false"), "{child:#?}");
+    // The other program's tests are isolated once more: the word is not theirs.
+    assert_eq!(
+        child.stdout.matches("running 1 test").count(),
+        2,
+        "{child:#?}"
+    );
+}
+
+#[gpu_leak_check(isolate)]
+#[ignore = "leaves a process behind"]
+#[test]
 fn leaves_a_process() {
+    leave_a_process();
+}
+
+#[gpu_leak_check(isolate)]
+#[ignore = "leaves a process behind and crashes on purpose"]
+#[test]
+fn leaves_a_process_and_crashes() {
+    leave_a_process();
+    std::process::abort();
+}
+
+#[expect(clippy::print_stdout, reason = "the test looks for it")]
+fn leave_a_process() {
     let left = Command::new("sleep").arg("300").spawn();
     println!("left: {}", left.expect("a process").id());
 }
 
-#[cfg(target_os = "linux")]
-#[test]
-fn a_process_that_the_test_leaves_behind_holds_nothing_up() {
-    let child = of("leaves_a_process").run();
-    assert!(child.status.success(), "{child:#?}");
+/// Ends the process that the test left behind: it must still be there.
+fn end_what_it_left(child: &Child) {
     let mut lines = child.stdout.lines();
     let left = lines.find_map(|line| line.split_once("left: ").map(|(_, id)| id));
     let killed = Command::new("kill").arg(left.expect("a number")).status();
@@ -221,6 +270,27 @@ fn a_process_that_the_test_leaves_behind_holds_nothing_up() {
         killed.expect("`kill` runs").success(),
         "it was not waited for"
     );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_the_test_leaves_behind_holds_nothing_up() {
+    let child = of("leaves_a_process").run();
+    assert!(child.status.success(), "{child:#?}");
+    end_what_it_left(&child);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_a_crashed_test_leaves_behind_holds_nothing_up_either() {
+    let checked = run("leaves_a_process_and_crashes");
+    assert_eq!(
+        checked.aborted,
+        ["isolation::isolate::leaves_a_process_and_crashes"],
+        "{}",
+        checked.story()
+    );
+    end_what_it_left(&checked.child);
 }
 
 #[gpu_leak_check(isolate)]

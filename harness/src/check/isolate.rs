@@ -10,7 +10,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::measure::body;
 use super::outcome;
 use super::process::summary;
-use super::turn::company::ISOLATED;
+use super::turn::child;
 use crate::__inject;
 use crate::capture::record;
 use crate::case::Case;
@@ -30,6 +31,9 @@ use crate::report::{Sink, Summary, again, headline};
 
 /// libtest's code for tests that failed.
 const FAILED: i32 = 101;
+/// How long to wait for the last line when the process has ended. It is in the pipe then, if it was
+/// written, and a slow machine must not lose it.
+const LAST_LINE: Duration = Duration::from_secs(10);
 /// How long to wait for errors that are in the pipe when the process has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -58,7 +62,7 @@ enum How {
 pub(crate) fn run(case: &Case) -> ExitCode {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let word = format!("{}-{number}", std::process::id());
+    let word = child::new_word(number);
     let child = command(case, &word).and_then(|mut command| command.spawn());
     let ran = child.and_then(|child| follow(child, &word));
     let ran = ran.unwrap_or_else(|error| {
@@ -92,10 +96,8 @@ pub(crate) fn run(case: &Case) -> ExitCode {
 
 fn command(case: &Case, word: &str) -> io::Result<Command> {
     let mut command = Command::new(env::current_exe()?);
+    child::tell(&mut command, case.name(), word);
     command
-        .args(["--exact", case.name(), "--include-ignored", "--nocapture"])
-        .arg("--test-threads=1")
-        .env(ISOLATED, word)
         .env("GPU_LEAK_CHECK_RUN", Sink::run())
         .env_remove("CUDA_INJECTION64_PATH")
         .env_remove(__inject::VARIABLE)
@@ -117,32 +119,44 @@ struct Ran {
 
 /// Prints what the test prints, until its process ends.
 fn follow(mut child: Child, word: &str) -> io::Result<Ran> {
-    let stdout = child.stdout.take();
-    let stderr = child.stderr.take();
-    let (last_word, at_end) = mpsc::channel::<()>();
-    // A thread that libtest's capture follows to.
-    thread::Builder::new().spawn(move || {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let between = Arc::new(Mutex::new(Between::new(word)));
+    let seen = Arc::clone(&between);
+    let errors_over = beside(move || {
         each_line(stderr, |line| {
             tell_error(line);
             true
         });
-        drop(last_word);
     })?;
-    let mut between = Between::new(word);
-    each_line(stdout, |line| {
-        if let Some(own) = between.own(line) {
-            tell_output(own);
-        }
-        between.ended.is_none()
-    });
+    let output_over = beside(move || {
+        each_line(stdout, |line| {
+            let mut between = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(own) = between.own(line) {
+                tell_output(own);
+            }
+            between.ended.is_none()
+        });
+    })?;
     let status = child.wait()?;
-    // What the test has started may outlive it and hold the pipe.
-    let _ = at_end.recv_timeout(LAST_WORDS);
+    // What the test has started may outlive it and hold the pipes: their end may never come.
+    let _ = output_over.recv_timeout(LAST_LINE);
+    let _ = errors_over.recv_timeout(LAST_WORDS);
+    let mut between = between.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(Ran {
         began: between.began,
-        ended: between.ended,
+        ended: between.ended.take(),
         status,
     })
+}
+
+/// Does `work` on a thread that libtest's capture follows to; the channel closes when it is done.
+fn beside(work: impl FnOnce() + Send + 'static) -> io::Result<Receiver<()>> {
+    let (done, over) = mpsc::channel();
+    thread::Builder::new().spawn(move || {
+        work();
+        drop(done);
+    })?;
+    Ok(over)
 }
 
 /// Hands on each line, until `take` has enough.
@@ -231,8 +245,10 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
         return test();
     };
     // Whoever kills the parent, as a runner does after its time, means the test.
-    exit::end_with_parent(&word);
-    say(&format!("{}\n", first_line(&word)));
+    if let Some(parent) = child::parent(word) {
+        exit::end_with_parent(parent);
+    }
+    say(&format!("{}\n", first_line(word)));
     let end = catch_unwind(AssertUnwindSafe(test));
     let how = match &end {
         Ok(code) if *code == ExitCode::SUCCESS => How::Passed,
@@ -249,15 +265,15 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
         summary: summary::take(),
     };
     let carried = serde_json::to_string(&ended).unwrap_or_default();
-    say(&format!("{}{carried}\n", last_line(&word)));
+    say(&format!("{}{carried}\n", last_line(word)));
     // Nothing but this test was to run: one that is registered twice would do so again.
     std::process::exit(code)
 }
 
 /// The parent's word, for the first check of this process.
-fn word() -> Option<String> {
+fn word() -> Option<&'static str> {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
-    let word = env::var(ISOLATED).ok()?;
+    let word = child::word()?;
     (TAKEN.fetch_add(1, Ordering::Relaxed) == 0).then_some(word)
 }
 

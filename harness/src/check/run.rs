@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use super::blind::{self, Blindness};
 use super::conclude::{Subject, conclude, conclude_rounds};
-use super::conclude::{expect, referrers, rounds};
+use super::conclude::{expect, referrers, rounds, uncounted};
+use super::isolate;
 use super::measure::body;
 use super::measure::{Earlier, Measured, measure, run_unmeasured};
 use super::outcome::{self, Outcome};
@@ -18,7 +19,6 @@ use super::scopes::open::is_inside_a_check;
 use super::turn::company::{self, Company};
 use super::turn::entry;
 use super::turn::gate::{Gate, Manner, Turn};
-use super::{isolate, poison};
 use crate::__inject;
 use crate::case::{Case, ShouldPanic};
 use crate::config::{self, Mode, Policy, WithoutGpu};
@@ -163,7 +163,7 @@ pub(super) fn judge(
     let _under_way = begin(task);
     let mut earlier = Earlier::default();
     for _ in 0..policy.warmup {
-        let (scope, end) = run_unmeasured(&run);
+        let (scope, end) = run_unmeasured(task.subject.test, company, &run);
         if !end.as_expected(task.should_panic) {
             return Err(end);
         }
@@ -190,6 +190,7 @@ pub(super) fn judge(
         let second = needs_confirmation(&first, policy).then(|| measure(&mut earlier));
         once(task, policy, &earlier, first, second)
     };
+    uncounted::tell(&mut report);
     report.waited_ms = turn.map_or(0, |turn| turn.waited.as_millis() as u64);
     report.overhead_ms = start.elapsed().saturating_sub(body_time).as_secs_f64() * 1e3;
     if let Some(file) = config::file_in_use(task.manifest_dir) {
@@ -203,7 +204,7 @@ pub(super) fn judge(
     let outcome = outcome::weigh(&report, policy, blindness.as_ref());
     // A test that is to leave something fails where it does not.
     report.outcome = Some(missed.as_ref().map_or(outcome, |_| Outcome::Fail));
-    file(task, company, &report, &ended);
+    file(task, &report, &ended);
     Ok(Judged {
         end: ended.end,
         report,
@@ -288,13 +289,8 @@ fn needs_confirmation(first: &Measured, policy: &Policy) -> bool {
 }
 
 /// Writes the report down where the run's summary and other programs find it.
-fn file(task: &Task<'_>, company: Company<'_>, report: &Report, first: &Measured) {
+fn file(task: &Task<'_>, report: &Report, first: &Measured) {
     let test = task.subject.test;
-    if first.poisoned_inside.is_some() && company.met_a_check() {
-        poison::blame(&format!("{test} or a check that ran beside it"));
-    } else if first.poisoned_inside.is_some() {
-        poison::blame(test);
-    }
     let unowned = first.owner_unknown;
     summary::add(report, unowned);
     Sink::global().finished(report);

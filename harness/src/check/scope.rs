@@ -7,9 +7,10 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::blind;
-use super::conclude::referrers;
 use super::conclude::{Subject, conclude};
+use super::conclude::{referrers, uncounted};
 use super::measure::stretch::Stretch;
+use super::poison;
 use super::process::listen::{listen, record_from_here};
 use super::recording::{self, Runs};
 use super::scopes::members;
@@ -147,6 +148,11 @@ impl OpenScope {
         let ended = self.stretch.end_body();
         let left = self.stretch.settle(&self.policy, company);
         let mut measured = self.stretch.finish(true, ended, left);
+        if measured.poisoned_inside.is_some() {
+            let (file, line) = (self.at.file(), self.at.line());
+            let name = format!("{} ({file}:{line})", self.name);
+            poison::blame(&name, company.met_a_check());
+        }
         let mut blindness = blind::blindness(measured.saw_events);
         if self.policy.mode == Mode::Off {
             measured.held.clear();
@@ -161,6 +167,7 @@ impl OpenScope {
         });
         let scopes = [measured.scope];
         referrers::tell(&mut report, &measured, &scopes, self.policy.held_by);
+        uncounted::tell(&mut report);
         report
     }
 }

@@ -26,15 +26,14 @@ pub(crate) fn at_exit(last: fn()) {
     install();
 }
 
-/// Has this process, which the process in front of the hyphen of `parent` started, end with it.
-pub(crate) fn end_with_parent(parent: &str) {
+/// Has this process, a child of `parent`, end with it.
+pub(crate) fn end_with_parent(parent: u32) {
     #[cfg(target_os = "linux")]
     {
         // SAFETY: takes a number and reads no memory of ours; what it asks for concerns no other
         // process.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        let number = parent.split('-').next().and_then(|pid| pid.parse().ok());
-        if number.is_some_and(|pid: u32| pid != std::os::unix::process::parent_id()) {
+        if parent != std::os::unix::process::parent_id() {
             // It has ended before it could be asked for.
             std::process::abort();
         }

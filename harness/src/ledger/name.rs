@@ -54,11 +54,17 @@ impl Layer {
     /// When the process has more than 15 named allocators.
     #[must_use]
     pub fn allocator(name: &str) -> Self {
-        Self::try_allocator(name)
-            .expect("gpu-leak-check: more than 15 allocators report to one process")
+        Self::try_allocator(name).unwrap_or_else(|| {
+            panic!(
+                "gpu-leak-check: {name:?} is one allocator more than the {} that can be told apart \
+                 in one process; call those that belong together by one name",
+                Self::LIMIT - 1
+            )
+        })
     }
 
-    fn try_allocator(name: &str) -> Option<Self> {
+    /// As [`Self::allocator`]; none when there are too many.
+    pub(crate) fn try_allocator(name: &str) -> Option<Self> {
         let number = LAYERS.number(name, Self::LIMIT - 1)?;
         u8::try_from(number + 1).ok().map(Self)
     }
@@ -127,14 +133,11 @@ impl Place {
         }
     }
 
-    /// A device that is no CUDA device, such as `embedded:0`.
-    ///
-    /// # Panics
-    ///
-    /// When the process names more than 30 of them.
+    /// A device that is no CUDA device, such as `embedded:0`. [`Self::UNKNOWN`] beyond 30 of them
+    /// in one process.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        Self::try_named(name).expect("gpu-leak-check: more than 30 named devices in one process")
+        Self::try_named(name).unwrap_or(Self::UNKNOWN)
     }
 
     fn try_named(name: &str) -> Option<Self> {

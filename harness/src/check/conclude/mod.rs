@@ -8,6 +8,7 @@ mod refused;
 pub(crate) mod rounds;
 pub(crate) mod sites;
 pub(crate) mod tables;
+pub(crate) mod uncounted;
 
 use std::panic::Location;
 
@@ -344,7 +345,7 @@ fn reason(
 fn poisoned_reason(poisoned: &Poisoned, names: &dyn Names) -> Reason {
     let error = names.error(poisoned.error);
     let by = names.culprit().map_or_else(
-        || "before the first check of this process".to_owned(),
+        || "outside every check of this process so far".to_owned(),
         |test| format!("by {test}"),
     );
     Reason::new(

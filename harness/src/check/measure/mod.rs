@@ -13,6 +13,7 @@ use std::time::Instant;
 use self::body::End;
 pub(crate) use self::measured::{Measured, Unknown};
 use self::stretch::Stretch;
+use super::poison;
 use super::scopes::members;
 use super::scopes::open::Open;
 use super::turn::company::Company;
@@ -61,16 +62,29 @@ pub(crate) fn measure(
     let ended = stretch.end_body();
     let left = stretch.settle(policy, company);
     let as_expected = end.as_expected(should_panic);
-    Measured {
+    let measured = Measured {
         end,
         body_time,
         ..stretch.finish(as_expected, ended, left)
+    };
+    if measured.poisoned_inside.is_some() {
+        poison::blame(name, company.met_a_check());
     }
+    measured
 }
 
-/// Runs a body in a scope of its own and judges nothing.
-pub(crate) fn run_unmeasured(run: impl FnOnce(ScopeId) -> End) -> (ScopeId, End) {
+/// Runs a body in a scope of its own, for the test called `name`, and judges nothing.
+pub(crate) fn run_unmeasured(
+    name: &str,
+    company: Company<'_>,
+    run: impl FnOnce(ScopeId) -> End,
+) -> (ScopeId, End) {
+    let is_well = |scope| sources::synchronise(scope).is_empty();
+    let was_well = is_well(ScopeId::NONE);
     let open = Open::new();
     let end = run(open.scope());
+    if was_well && !is_well(open.scope()) {
+        poison::blame(name, company.met_a_check());
+    }
     (open.scope(), end)
 }

@@ -2,12 +2,21 @@
 
 use crate::capture::{cupti, record};
 use crate::check::scopes::hooks;
-use crate::observe;
+use crate::ledger::Layer;
 use crate::report::workspace::Workspace;
+use crate::{observe, probe};
 
 /// The driver's tracer, and ears for other sources.
+///
+/// # Panics
+///
+/// When more allocators have a probe than can be told apart.
 pub(crate) fn listen(manifest_dir: Option<&str>, file: &str) {
     Workspace::init(manifest_dir, file);
+    // Before anybody reports: an allocator with a probe is always counted.
+    for probe in probe::all() {
+        let _ = Layer::allocator(probe.name());
+    }
     observe::listen();
     hooks::install();
     // Its absence is judged after the body, when it is known whether there was anything to see.

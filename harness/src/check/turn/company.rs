@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::{env, thread};
 
+use super::child;
 use super::gate::Turn;
 use super::libtest::Arguments;
 
@@ -32,15 +33,40 @@ impl<'a> Company<'a> {
     }
 }
 
-/// Set, with a word of its parent's, in a process that runs one test for [`isolate`]. Not one of the
-/// variables that users set.
-///
-/// [`isolate`]: crate::check::isolate
-pub(crate) const ISOLATED: &str = "__GPU_LEAK_CHECK_ISOLATED";
-
 /// Whether this process runs nothing but one test.
 pub(crate) fn is_isolated() -> bool {
-    env::var_os(ISOLATED).is_some() || env::var_os("NEXTEST").is_some()
+    static NEXTESTS: OnceLock<bool> = OnceLock::new();
+    child::word().is_some()
+        || *NEXTESTS.get_or_init(|| {
+            let arguments = Arguments::of(arguments(), None);
+            is_started_by_nextest(&arguments, &variable)
+        })
+}
+
+/// Whether nextest started this process for one test. Its variables alone say little: whatever the
+/// test starts inherits them.
+fn is_started_by_nextest(
+    arguments: &Arguments,
+    variable: &impl Fn(&str) -> Option<String>,
+) -> bool {
+    let [test] = &arguments.filters[..] else {
+        return false;
+    };
+    let named = variable("NEXTEST_TEST_NAME");
+    variable("NEXTEST").is_some()
+        && arguments.exact
+        // Older versions do not say the name.
+        && named.is_none_or(|named| named == *test)
+}
+
+fn arguments() -> impl Iterator<Item = String> {
+    // One that is no text is no option of libtest's.
+    let arguments = env::args_os().skip(1);
+    arguments.map(|argument| argument.to_string_lossy().into_owned())
+}
+
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok()
 }
 
 /// Notes that this process is a program with one check, whatever its arguments mean.
@@ -53,22 +79,25 @@ pub(crate) fn is_one_program() {
 pub(crate) fn one_test_at_a_time() -> bool {
     *ONE_AT_A_TIME.get_or_init(|| {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        decide(env::args().skip(1), |name| env::var(name).ok(), cores)
+        decide(arguments(), variable, cores)
     })
 }
 
-/// What libtest makes of its arguments and variables; nextest starts a process a test.
+/// What libtest makes of its arguments and variables; nextest starts a process a test, whatever the
+/// variable for threads says.
 fn decide(
     arguments: impl Iterator<Item = String>,
     variable: impl Fn(&str) -> Option<String>,
     cores: usize,
 ) -> bool {
-    if variable("NEXTEST").is_some() {
+    let arguments = Arguments::of(arguments, None);
+    let said = arguments.threads;
+    if said.is_none() && is_started_by_nextest(&arguments, &variable) {
         return true;
     }
-    let arguments = Arguments::of(arguments, variable("RUST_TEST_THREADS"));
-    match arguments.threads {
-        Some(threads) => threads == 1,
+    let by_variable = || variable("RUST_TEST_THREADS")?.parse().ok();
+    match said.or_else(by_variable) {
+        Some(threads) => threads == 1_usize,
         None => cores == 1 || (arguments.exact && arguments.filters.len() == 1),
     }
 }
@@ -94,6 +123,27 @@ mod tests {
         assert!(alone("", &[("RUST_TEST_THREADS", "1")]));
         assert!(alone("optim::adam --exact --nocapture", &[]));
         assert!(alone("optim::adam --exact", &[("NEXTEST", "1")]));
+        let nextest = [("NEXTEST", "1"), ("RUST_TEST_THREADS", "8")];
+        assert!(alone("--exact optim::adam --nocapture", &nextest));
+        let named = [nextest[0], nextest[1], ("NEXTEST_TEST_NAME", "optim::adam")];
+        assert!(alone("--exact optim::adam --nocapture", &named));
+    }
+
+    #[test]
+    fn what_a_test_under_nextest_starts_is_not_nextest_s() {
+        let inherited = [
+            ("NEXTEST", "1"),
+            ("NEXTEST_TEST_NAME", "runs_the_suite"),
+            ("RUST_TEST_THREADS", "8"),
+        ];
+        assert!(!alone("", &inherited));
+        assert!(!alone("optim::adam", &inherited));
+        assert!(!alone("--exact optim::adam", &inherited));
+        assert!(!alone("--exact one two", &inherited[..1]));
+        assert!(!alone(
+            "--test-threads=8 --exact runs_the_suite",
+            &inherited
+        ));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Who may run now, and who else may be at work meanwhile.
 
+pub(crate) mod child;
 pub(crate) mod company;
 pub(crate) mod entry;
 pub(crate) mod gate;
