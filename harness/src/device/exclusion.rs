@@ -3,8 +3,13 @@
 //! The harness reads pools, contexts and streams that the program owns; the program may destroy
 //! them at any moment, and the driver does not say what a call on a destroyed handle does. So a
 //! destroy call waits, in its callback, for readings in progress, and a reading waits for destroy
-//! calls in progress. It is the one wait that a callback may do, and a short one: a reading calls
-//! the driver and nothing else.
+//! calls in progress.
+//!
+//! It is the one wait of a callback for more than a table. A reading calls the driver and nothing
+//! else, but such a call may last: [`quiesce`](super::quiesce) has every context do the work that it
+//! was given, and whoever destroys a context or a pool meanwhile waits for that work. Work on a
+//! device that itself waits for the thread that destroys (a host function in a stream) holds both
+//! up.
 
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

@@ -5,8 +5,16 @@
 //! before the end another thread may have been given the same address: the ledger's ticket travels
 //! from one side to the other in the slot that CUPTI keeps for each call.
 //!
-//! Nothing here calls CUDA, panics into C, or waits for anything but a shard of the ledger; a
-//! destroy call may also wait for a [reading](crate::device::exclusion) of what it destroys.
+//! Nothing here calls CUDA or panics into C. It may wait for
+//!
+//! - the locks of the harness's own tables: contexts, captures, stacks, names of threads, a shard of
+//!   the ledger and the lists beside the shards. Each is held for a look-up or a change;
+//! - while a recording is made, the order of its events, which comes before the ledger's own locks:
+//!   whoever judges holds it for one look at what is left;
+//! - CUPTI, which is asked for the device of a context whose creation was not seen, with no lock of
+//!   [`CONTEXTS`] held;
+//! - in a destroy call, with no lock held, a [reading](crate::device::exclusion) of what it
+//!   destroys: as long as the work that the reading itself waits for.
 
 #![expect(
     unsafe_code,
