@@ -10,16 +10,19 @@ mod deny;
 mod diff;
 mod doctor;
 mod every_test;
+#[cfg_attr(not(unix), path = "exec/elsewhere.rs")]
 mod exec;
 mod exit;
 mod explain;
 #[cfg(test)]
 mod fuzz;
+#[cfg(unix)]
 mod library;
 mod names;
 mod output;
 mod overview;
 mod passing;
+#[cfg_attr(not(unix), allow(dead_code, reason = "no program is watched there"))]
 mod progress;
 mod render;
 mod report;

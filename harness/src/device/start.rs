@@ -30,7 +30,7 @@ static LEAVE_WORD: extern "C" fn() = leave_word;
 
 #[cfg_attr(
     not(target_os = "linux"),
-    expect(
+    allow(
         dead_code,
         reason = "threads inherit nothing elsewhere, and are not seen to begin"
     )

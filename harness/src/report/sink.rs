@@ -224,6 +224,7 @@ fn attempt(variable: impl Fn(&str) -> Option<String>) -> Option<Attempt> {
 
 /// Opens no link: in a folder that others may write to, it could lead to any file.
 fn through_no_link() -> OpenOptions {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "there is no such option"))]
     let mut options = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW);
