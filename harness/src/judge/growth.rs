@@ -4,7 +4,7 @@ use super::held::{Held, What};
 
 /// What one place of the program held after a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Level {
+pub(crate) struct Amount {
     /// How many.
     pub(crate) count: u64,
     /// How many bytes.
@@ -17,7 +17,7 @@ pub(crate) struct Grown {
     /// As it was after the last round.
     pub(crate) held: Held,
     /// After each round.
-    pub(crate) levels: Vec<Level>,
+    pub(crate) levels: Vec<Amount>,
 }
 
 /// What has grown in every one of these rounds. Each level is what all rounds up to it have left:
@@ -29,7 +29,7 @@ pub(crate) fn growth(rounds: &[Vec<Held>]) -> Vec<Grown> {
     let candidates = last.iter().filter(|held| !is_an_incident(held));
     let grown = candidates.filter_map(|held| {
         let levels = levels(rounds, held);
-        let mut before = Level::default();
+        let mut before = Amount::default();
         let gains_always = levels.iter().all(|level| {
             let gains = level.count > before.count || level.bytes > before.bytes;
             before = *level;
@@ -53,8 +53,8 @@ pub(crate) fn is_an_incident(held: &Held) -> bool {
 ///
 /// What is live in a round is what was left since the first one began. All else is the round's own,
 /// between two readings, and adds up.
-fn levels(rounds: &[Vec<Held>], held: &Held) -> Vec<Level> {
-    let mut sum = Level::default();
+fn levels(rounds: &[Vec<Held>], held: &Held) -> Vec<Amount> {
+    let mut sum = Amount::default();
     let after = |round: &Vec<Held>| {
         let own = level(round, held);
         sum.count = sum.count.saturating_add(own.count);
@@ -63,7 +63,7 @@ fn levels(rounds: &[Vec<Held>], held: &Held) -> Vec<Level> {
             What::Live(_) | What::FailedFree { .. } => own,
             What::EndedWithContext(..) => sum,
             // One figure, however many blocks it is of.
-            What::HandedOut | What::Reserve(_) => Level {
+            What::HandedOut | What::Reserve(_) => Amount {
                 bytes: sum.bytes,
                 ..own
             },
@@ -72,9 +72,9 @@ fn levels(rounds: &[Vec<Held>], held: &Held) -> Vec<Level> {
     rounds.iter().map(after).collect()
 }
 
-fn level(round: &[Held], held: &Held) -> Level {
+fn level(round: &[Held], held: &Held) -> Amount {
     let same = round.iter().find(|other| other.key == held.key);
-    same.map_or(Level::default(), |held| Level {
+    same.map_or(Amount::default(), |held| Amount {
         count: held.count,
         bytes: held.bytes,
     })

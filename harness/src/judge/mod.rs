@@ -20,7 +20,7 @@ pub(crate) use budget::{Budget, Limit, Over, add_over};
 pub(crate) use claims::Claims;
 pub use confirm::Confirmation;
 pub(crate) use confirm::{Confirmed, confirm, gained};
-pub(crate) use growth::{Grown, growth, is_an_incident};
+pub(crate) use growth::{Amount, Grown, growth, is_an_incident};
 pub(crate) use handed_out::handed_out;
 pub(crate) use happened::happened;
 #[cfg(test)]

@@ -22,6 +22,7 @@ use self::living::{AtExit, Living};
 use self::trend::{ENOUGH, Trend};
 use super::blind;
 use super::conclude;
+use super::conclude::finding::left_after;
 use super::conclude::sites::{Met, Sites};
 use super::conclude::tables;
 use super::names::Live;
@@ -35,7 +36,7 @@ use crate::judge::{Confirmed, Held, Reading};
 use crate::ledger;
 use crate::options::Options;
 use crate::report::json::Snapshot;
-use crate::report::model::{Finding, Left, Report, Verdict};
+use crate::report::model::{Finding, Report, Verdict};
 use crate::report::{Sink, headline};
 use crate::units::quantity;
 
@@ -227,14 +228,7 @@ impl Attached {
         let plain = plain.map(|held| living::tell(finding(held), held));
         let grown = growing.iter().map(|grown| Finding {
             verdict: Verdict::Grew,
-            rounds: grown
-                .levels
-                .iter()
-                .map(|level| Left {
-                    count: level.count,
-                    bytes: level.bytes,
-                })
-                .collect(),
+            rounds: left_after(&grown.levels),
             ..finding(&grown.held)
         });
         let findings = grown.chain(plain).collect();

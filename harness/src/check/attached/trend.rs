@@ -3,19 +3,12 @@
 use std::collections::VecDeque;
 
 use super::living::{self, Living};
-use crate::judge::{Held, HeldKey};
+use crate::judge::{Amount, Held, HeldKey};
 use crate::ledger::Place;
 
 /// How many snapshots in a row something must gain in. Three or four a program passes by chance
 /// while it sets itself up.
 pub(super) const ENOUGH: usize = 5;
-
-/// What was held at one snapshot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Level {
-    pub(super) count: u64,
-    pub(super) bytes: u64,
-}
 
 /// What is followed: a site, or the segments of a caching allocator, which takes the next one
 /// wherever it happens to need it.
@@ -29,7 +22,7 @@ enum Followed {
 struct Line {
     what: Followed,
     /// The last ones, the oldest first.
-    levels: VecDeque<Level>,
+    levels: VecDeque<Amount>,
     /// As of the last snapshot at which there was any.
     held: Held,
 }
@@ -39,7 +32,7 @@ struct Line {
 pub(super) struct Grown<'a> {
     what: &'a Followed,
     pub(super) held: Held,
-    pub(super) levels: Vec<Level>,
+    pub(super) levels: Vec<Amount>,
 }
 
 impl Grown<'_> {
@@ -107,7 +100,7 @@ impl Trend {
 
 impl Line {
     fn push(&mut self, held: Option<Held>) {
-        let level = held.as_ref().map_or(Level::default(), |held| Level {
+        let level = held.as_ref().map_or(Amount::default(), |held| Amount {
             count: held.count,
             bytes: held.bytes,
         });
@@ -122,7 +115,7 @@ impl Line {
 
     fn grows(&self) -> bool {
         let pairs = || self.levels.iter().zip(self.levels.iter().skip(1));
-        let gains = |of: fn(&Level) -> u64| pairs().all(|(before, after)| of(after) > of(before));
+        let gains = |of: fn(&Amount) -> u64| pairs().all(|(before, after)| of(after) > of(before));
         self.levels.len() == ENOUGH && (gains(|level| level.count) || gains(|level| level.bytes))
     }
 
@@ -149,7 +142,7 @@ fn absorb(known: &mut Held, other: &Held) {
 
 #[cfg(test)]
 mod tests {
-    use super::{ENOUGH, Level, Living, Trend};
+    use super::{Amount, ENOUGH, Living, Trend};
     use crate::judge::{Held, Reading, taken_at};
 
     fn with(trend: &mut Trend, held: Vec<Held>) {
@@ -199,7 +192,7 @@ mod tests {
         }
         let growing = trend.growing();
         assert_eq!(growing.len(), 1, "{growing:?}");
-        assert_eq!(growing[0].levels[0], Level { count: 1, bytes: 8 });
+        assert_eq!(growing[0].levels[0], Amount { count: 1, bytes: 8 });
         assert_eq!(growing[0].held, taken_at(1, ENOUGH as u64));
     }
 }

@@ -3,10 +3,19 @@
 use super::sites::site;
 use crate::check::measure::Measured;
 use crate::check::names::Names;
-use crate::judge::{Confirmed, What};
+use crate::judge::{Amount, Confirmed, What};
 use crate::ledger::Kind;
 use crate::ledger::event::ContextEnd;
-use crate::report::model::{FailedRelease, Finding, Verdict};
+use crate::report::model::{FailedRelease, Finding, Left, Verdict};
+
+/// What was left after each round, or at each snapshot.
+pub(crate) fn left_after(amounts: &[Amount]) -> Vec<Left> {
+    let left = amounts.iter().map(|amount| Left {
+        count: amount.count,
+        bytes: amount.bytes,
+    });
+    left.collect()
+}
 
 /// One thing to tell, with its place in the events of `run` where there is one.
 pub(crate) fn finding(confirmed: &Confirmed, run: Option<&Measured>, names: &dyn Names) -> Finding {

@@ -12,7 +12,7 @@ pub(crate) mod uncounted;
 
 use std::panic::Location;
 
-use self::finding::finding;
+use self::finding::{finding, left_after};
 use self::rounds::Rounds;
 use self::sites::{Sites, site};
 use super::blind::Blindness;
@@ -26,7 +26,7 @@ use crate::judge::{self, Confirmed, Held, Reading, What, confirm};
 use crate::ledger::Layer;
 use crate::order;
 use crate::report::again;
-use crate::report::model::{Confirmation, Finding, Left, Reason, Report, Verdict};
+use crate::report::model::{Confirmation, Finding, Reason, Report, Verdict};
 use crate::units;
 
 /// What a check is called and where it stands.
@@ -115,14 +115,7 @@ pub(crate) fn conclude_rounds(
         .filter(|grown| !is_kept_by_broken(&grown.held, &rounds.first));
     let grown = grown.map(|grown| Finding {
         verdict: Verdict::Grew,
-        rounds: grown
-            .levels
-            .iter()
-            .map(|level| Left {
-                count: level.count,
-                bytes: level.bytes,
-            })
-            .collect(),
+        rounds: left_after(&grown.levels),
         // Its calls are those of several rounds.
         when: None,
         ..finding(
