@@ -28,6 +28,22 @@ pub(crate) fn number() -> ThreadNumber {
     ThreadNumber(new)
 }
 
+/// Whether this is the thread that the process began with.
+pub(crate) fn is_first_thread() -> bool {
+    thread_local! {
+        static IS_FIRST: Cell<Option<bool>> = const { Cell::new(None) };
+    }
+    if let Some(known) = IS_FIRST.get() {
+        return known;
+    }
+    // `PID/task/TID`: of the first thread, both are one number.
+    let this = std::fs::read_link("/proc/thread-self").unwrap_or_default();
+    let mut parts = this.iter();
+    let is_first = parts.next() == parts.next_back();
+    IS_FIRST.set(Some(is_first));
+    is_first
+}
+
 /// The name of a thread, also after its end: its own, else `thread 7`.
 pub(crate) fn thread_name(thread: ThreadNumber) -> String {
     let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::reading::{GRAPH_POOL, LevelName, Reading, Whole};
+use super::usage::{DeviceUsage, LayerName, Usage};
+use crate::report::model::PoolName;
 use crate::ledger::{Layer, Place};
 
 /// The driver hands device memory out in pages of this size: 4 bytes can take one.
@@ -80,8 +81,8 @@ pub(crate) struct Reconciled {
 /// `threads` tells how many threads the device runs at once.
 pub(crate) fn reconcile(
     place: Place,
-    before: &Reading,
-    after: &Reading,
+    before: &Usage,
+    after: &Usage,
     threads: impl FnOnce() -> u64,
 ) -> Option<Reconciled> {
     let (was, is) = (before.whole(place)?, after.whole(place)?);
@@ -128,9 +129,9 @@ pub(crate) fn reconcile(
 }
 
 /// What the driver has handed out of the device's own memory.
-fn driver_bytes(reading: &Reading, whole: &Whole) -> u64 {
-    let level = reading.level(&LevelName::Layer(Layer::DRIVER), whole.place);
-    level.map_or(0, |level| level.allocated.saturating_sub(whole.elsewhere))
+fn driver_bytes(reading: &Usage, whole: &DeviceUsage) -> u64 {
+    let level = reading.layer(&LayerName::Layer(Layer::DRIVER), whole.place);
+    layer.map_or(0, |layer| layer.allocated.saturating_sub(whole.elsewhere))
 }
 
 /// What a device's pools hold.
@@ -142,15 +143,15 @@ struct PoolReserve {
     graphs: u64,
 }
 
-fn pool_reserve(reading: &Reading, place: Place) -> PoolReserve {
+fn pool_reserve(reading: &Usage, place: Place) -> PoolReserve {
     let mut reserve = PoolReserve::default();
-    for level in reading.levels.iter().filter(|level| level.place == place) {
-        match (&level.name, level.reserved) {
-            (LevelName::Pool(name), Some(reserved)) if name == GRAPH_POOL => {
+    for layer in reading.layers.iter().filter(|layer| layer.place == place) {
+        match (&layer.name, layer.reserved) {
+            (LayerName::Pool(name), Some(reserved)) if name == GRAPH_POOL => {
                 reserve.graphs = reserve.graphs.saturating_add(reserved);
             }
-            (LevelName::Pool(_), Some(reserved)) => {
-                let cached = reserved.saturating_sub(level.allocated);
+            (LayerName::Pool(_), Some(reserved)) => {
+                let cached = reserved.saturating_sub(layer.allocated);
                 reserve.pools = reserve.pools.saturating_add(cached);
             }
             _ => {}
@@ -165,15 +166,15 @@ fn change(before: u64, after: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Part, Purpose, Reading, Reconciled, Whole, reconcile};
-    use crate::judge::{GRAPH_POOL, Level, LevelName, Limits};
+    use super::{Part, Purpose, Usage, Reconciled, DeviceUsage, reconcile};
+    use crate::judge::{GRAPH_POOL, LayerUsage, LayerName, Limits};
     use crate::ledger::event::ContextUid;
     use crate::ledger::{Layer, Place};
 
     const MIB: u64 = 1 << 20;
 
-    fn whole(used: u64) -> Whole {
-        Whole {
+    fn whole(used: u64) -> DeviceUsage {
+        DeviceUsage {
             place: Place::cuda(0),
             context: ContextUid(1),
             used,
@@ -188,27 +189,27 @@ mod tests {
         }
     }
 
-    fn reading(whole: Whole, levels: &[(LevelName, u64, Option<u64>)]) -> Reading {
-        let level = |(name, allocated, reserved): &(LevelName, u64, Option<u64>)| Level {
+    fn reading(whole: DeviceUsage, levels: &[(LayerName, u64, Option<u64>)]) -> Usage {
+        let level = |(name, allocated, reserved): &(LayerName, u64, Option<u64>)| LayerUsage {
             name: name.clone(),
             place: Place::cuda(0),
             allocated: *allocated,
             peak: None,
             reserved: *reserved,
         };
-        Reading {
+        Usage {
             levels: levels.iter().map(level).collect(),
-            wholes: vec![whole],
-            ..Reading::default()
+            whole_devices: vec![whole],
+            ..Usage::default()
         }
     }
 
-    fn between(before: &Reading, after: &Reading) -> Reconciled {
+    fn between(before: &Usage, after: &Usage) -> Reconciled {
         reconcile(Place::cuda(0), before, after, || 132 * 2048).expect("both were read")
     }
 
-    fn driver(allocated: u64) -> (LevelName, u64, Option<u64>) {
-        (LevelName::Layer(Layer::DRIVER), allocated, None)
+    fn driver(allocated: u64) -> (LayerName, u64, Option<u64>) {
+        (LayerName::Layer(Layer::DRIVER), allocated, None)
     }
 
     fn part(purpose: Purpose, bytes: u64) -> Part {
@@ -218,8 +219,8 @@ mod tests {
 
     #[test]
     fn what_the_ledger_and_the_pools_know_is_accounted_for() {
-        let pool = |used, reserved| (LevelName::Pool("pool 0".into()), used, Some(reserved));
-        let graphs = |reserved| (LevelName::Pool(GRAPH_POOL.into()), 0, Some(reserved));
+        let pool = |used, reserved| (LayerName::Pool("pool 0".into()), used, Some(reserved));
+        let graphs = |reserved| (LayerName::Pool(GRAPH_POOL.into()), 0, Some(reserved));
         let before = reading(whole(500 * MIB), &[driver(MIB)]);
         let after = reading(
             whole(566 * MIB),
@@ -291,7 +292,7 @@ mod tests {
         let read = reading(whole(0), &[]);
         let neither = || unreachable!();
         let place = Place::cuda(0);
-        assert_eq!(reconcile(place, &Reading::default(), &read, neither), None);
-        assert_eq!(reconcile(place, &read, &Reading::default(), neither), None);
+        assert_eq!(reconcile(place, &Usage::default(), &read, neither), None);
+        assert_eq!(reconcile(place, &read, &Usage::default(), neither), None);
     }
 }

@@ -3,7 +3,7 @@
 use gpu_leak_check_threads as threads;
 use gpu_leak_hooks::Hooks;
 
-use super::members;
+use super::tree;
 use super::open::current;
 use crate::device::exit;
 use crate::ledger;
@@ -34,7 +34,7 @@ fn begin_allow(reason: &'static str) -> u64 {
     if exit::forked() {
         return NOTHING_BEGUN;
     }
-    let part = current().and_then(|outer| members::part(outer, reason));
+    let part = current().and_then(|outer| tree::part(outer, reason));
     part.map_or(NOTHING_BEGUN, |part| threads::set_token(u64::from(part.0)))
 }
 

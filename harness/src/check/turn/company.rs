@@ -27,9 +27,9 @@ impl<'a> Company<'a> {
         self.turn.is_some_and(Turn::met_another)
     }
 
-    /// Whether work on a thread outside every scope can only be the work of this check.
-    pub(crate) fn is_none(self) -> bool {
-        one_test_at_a_time() && !self.met_a_check()
+    /// How many checks wait for their turn.
+    pub(crate) fn waiting(self) -> u64 {
+        self.turn.map_or(0, Turn::waiting)
     }
 }
 

@@ -1,21 +1,69 @@
-//! Every figure at one moment.
+//! What is in use at one moment, by every figure there is.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::event::ContextUid;
 use crate::ledger::{Counted, Layer, Place};
-use crate::order;
+
+/// So many, of so many bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Amount {
+    /// How many.
+    pub(crate) count: u64,
+    /// How many bytes.
+    pub(crate) bytes: u64,
+}
+
+impl Amount {
+    /// One more, of `bytes`.
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.count += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// Both together.
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self {
+            count: self.count.saturating_add(other.count),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
+    /// What is left of this without `other`.
+    pub(crate) const fn minus(self, other: Self) -> Self {
+        Self {
+            count: self.count.saturating_sub(other.count),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+
+    /// Whether it is nothing.
+    pub(crate) const fn is_zero(self) -> bool {
+        self.count == 0 && self.bytes == 0
+    }
+
+    /// Whether this is more than `other`, in number or in bytes.
+    pub(crate) const fn exceeds(self, other: Self) -> bool {
+        self.count > other.count || self.bytes > other.bytes
+    }
+}
+
+/// The sum of these sizes.
+pub(crate) fn total(sizes: impl IntoIterator<Item = u64>) -> u64 {
+    // A recording may name any size.
+    sizes.into_iter().fold(0, u64::saturating_add)
+}
 
 /// What each layer holds at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Reading {
+pub(crate) struct Usage {
     /// One for each layer at each place.
-    pub(crate) levels: Vec<Level>,
+    pub(crate) layers: Vec<LayerUsage>,
     /// Handles by place.
     pub(crate) handles: Vec<(Place, Counted)>,
     /// Whole devices, where they could be read.
     #[serde(default)]
-    pub(crate) wholes: Vec<Whole>,
+    pub(crate) whole_devices: Vec<DeviceUsage>,
 }
 
 /// What the pool of graphs' memory is called.
@@ -23,7 +71,7 @@ pub(crate) const GRAPH_POOL: &str = "graph pool";
 
 /// A whole device: what all that use it hold of its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Whole {
+pub(crate) struct DeviceUsage {
     /// The device.
     pub(crate) place: Place,
     /// The context in which it was asked for.
@@ -51,10 +99,10 @@ pub(crate) struct Limits {
     pub(crate) heap: u64,
 }
 
-/// Which figures a level shows.
+/// Whose figures they are.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum LevelName {
+pub(crate) enum LayerName {
     /// The ledger's figures of one layer.
     Layer(Layer),
     /// A stream-ordered pool or the graph pool, by its attributes.
@@ -64,7 +112,7 @@ pub(crate) enum LevelName {
 }
 
 /// `driver`, `pool 0`, `allocator:cubecl`.
-impl std::fmt::Display for LevelName {
+impl std::fmt::Display for LayerName {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Layer(layer) | Self::Probe(layer) => layer.fmt(out),
@@ -75,9 +123,9 @@ impl std::fmt::Display for LevelName {
 
 /// What one layer holds at one place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Level {
+pub(crate) struct LayerUsage {
     /// The layer.
-    pub(crate) name: LevelName,
+    pub(crate) name: LayerName,
     /// The place.
     pub(crate) place: Place,
     /// Bytes handed out.
@@ -86,19 +134,22 @@ pub(crate) struct Level {
     pub(crate) peak: Option<u64>,
     /// Bytes held from the layer below, where the layer holds any.
     pub(crate) reserved: Option<u64>,
+    /// Of a probed allocator that reports its blocks: the bytes of those that are live.
+    #[serde(default)]
+    pub(crate) reported: Option<u64>,
 }
 
-impl Reading {
+impl Usage {
     /// What `name` held at `place`; nothing, where it was not there.
-    pub(crate) fn level(&self, name: &LevelName, place: Place) -> Option<&Level> {
-        self.levels
+    pub(crate) fn layer(&self, name: &LayerName, place: Place) -> Option<&LayerUsage> {
+        self.layers
             .iter()
-            .find(|level| level.name == *name && level.place == place)
+            .find(|layer| layer.name == *name && layer.place == place)
     }
 
     /// The whole device at `place`.
-    pub(crate) fn whole(&self, place: Place) -> Option<&Whole> {
-        self.wholes.iter().find(|whole| whole.place == place)
+    pub(crate) fn whole(&self, place: Place) -> Option<&DeviceUsage> {
+        self.whole_devices.iter().find(|whole| whole.place == place)
     }
 
     /// The handles at `place`.
@@ -109,15 +160,15 @@ impl Reading {
 
     /// Every place that holds or held something, host last.
     pub(crate) fn places(&self) -> Vec<Place> {
-        let levels = self.levels.iter().filter(|level| {
-            level.allocated != 0 || level.peak.unwrap_or(0) != 0 || level.reserved.unwrap_or(0) != 0
+        let layers = self.layers.iter().filter(|layer| {
+            layer.allocated != 0 || layer.peak.unwrap_or(0) != 0 || layer.reserved.unwrap_or(0) != 0
         });
         let handles = self.handles.iter().filter(|(_, counted)| counted.peak != 0);
-        let mut places: Vec<_> = levels
-            .map(|level| level.place)
+        let mut places: Vec<_> = layers
+            .map(|layer| layer.place)
             .chain(handles.map(|(place, _)| *place))
             .collect();
-        order::by_key(&mut places, |place| (*place == Place::HOST, *place));
+        places.sort_unstable_by_key(|place| (*place == Place::HOST, *place));
         places.dedup();
         places
     }

@@ -7,43 +7,35 @@
 //! Nothing here calls the driver. Inside `cuInit` it must not be called, at the process's exit it no
 //! longer can be, and a program that is not ours should not wait for its devices because of us.
 
-mod living;
-mod trend;
-
-use std::borrow::Cow;
 use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+use std::borrow::Cow;
 
-use self::living::{AtExit, Living};
-use self::trend::{ENOUGH, Trend};
+use rustc_hash::FxHashSet;
+
 use super::blind;
-use super::conclude;
-use super::conclude::finding::left_after;
-use super::conclude::sites::{Met, Sites};
-use super::conclude::tables;
-use super::names::Live;
+use super::session::Session;
+use super::sources;
 use crate::__inject::Settings;
-use crate::allow::{self, Date, Entry};
 use crate::capture::cupti;
-use crate::config;
+use crate::config::{self, Policy};
 use crate::device::exit;
 use crate::device::quiet::quiet;
-use crate::judge::{Confirmed, Held, Reading};
-use crate::ledger;
+use crate::judge::{ENOUGH_SNAPSHOTS, LiveRecord, Ownership, RunInput, Subject};
+use crate::ledger::{self, Anomaly, Mark, Record};
 use crate::options::Options;
 use crate::report::json::Snapshot;
-use crate::report::model::{Finding, Report, Verdict};
+use crate::report::model::{CheckStatus, Report};
 use crate::report::{Sink, headline};
 use crate::units::quantity;
 
 /// Of a command line, in characters.
 const LONGEST_NAME: usize = 100;
 
-static NAMES: Live = Live;
 static ATTACHED: OnceLock<Attached> = OnceLock::new();
 
 /// Why a snapshot is taken.
@@ -70,33 +62,17 @@ impl fmt::Display for Cause {
 /// This process as a check that has begun.
 #[derive(Debug)]
 pub struct Attached {
-    name: String,
-    file: String,
-    again: Option<String>,
     every: Option<Duration>,
     began: Instant,
-    allowed: Vec<Entry>,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// The places of the program, by the stacks that the trend knows them by.
-    met: Met,
-    trend: Trend,
+    session: Option<Session<'static>>,
     notes: Vec<String>,
-    /// What was live when the process began to exit.
-    exit: Option<AtExit>,
-    told: bool,
-}
-
-impl State {
-    fn living(&mut self) -> Living {
-        let mut sites = Sites::after(&NAMES, std::mem::take(&mut self.met));
-        let living = Living::now(self.exit.as_ref(), &mut sites);
-        self.met = sites.into_met();
-        living
-    }
+    /// The moment at which the process began to exit.
+    exit: Option<Mark>,
 }
 
 /// Begins to listen to this process, inside its `cuInit`; none where it cannot be heard, which its
@@ -104,34 +80,25 @@ impl State {
 pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     let _quiet = quiet();
     let mut notes = Vec::new();
-    let allowed = config::allowed(&Options::DEFAULT, None).unwrap_or_else(|why| {
+    let suppressions = config::suppressions(&Options::DEFAULT, None).unwrap_or_else(|why| {
         notes.push(why);
         Vec::new()
     });
-    let name = settings.name.clone().unwrap_or_else(command_line);
-    let attached = Attached {
-        name,
+    let subject = Subject {
+        test: settings.name.clone().unwrap_or_else(command_line),
         file: executable(),
+        line: 0,
+        column: 0,
         again: settings.again.clone(),
-        every: settings.every_ms.map(Duration::from_millis),
-        began: Instant::now(),
-        allowed,
-        state: Mutex::new(State {
-            met: Met::new(),
-            trend: Trend::default(),
-            notes,
-            exit: None,
-            told: false,
-        }),
     };
     let sink = Sink::global();
-    sink.began(&attached.name, &attached.file, 0);
+    sink.began(&subject.test, &subject.file, 0);
     ledger::live().own_all();
     match cupti::start_inside_initialisation() {
         Ok(tracer) => {
             if let [first, ..] = tracer.unseen() {
                 let more = quantity(tracer.unseen().len() as u64, "call");
-                attached.note(format!(
+                notes.push(format!(
                     "CUPTI {} does not know {more} of this driver, such as {first}: they happen \
                      unseen",
                     tracer.version()
@@ -139,15 +106,30 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
             }
         }
         Err(unavailable) => {
-            let report = attached.report(&Reading::default(), Vec::new(), Vec::new());
+            let status = CheckStatus::NotMeasured;
             sink.finished(&Report {
-                verdict: Verdict::NotMeasured,
                 reason: Some(blind::reason(unavailable)),
-                ..report
+                again: subject.again,
+                notes,
+                ..Report::new(subject.test, subject.file, 0, 0, status)
             });
             return None;
         }
     }
+    let policy = Policy::of(&subject.test, None, &Options::DEFAULT).unwrap_or_else(|why| {
+        notes.push(why);
+        Policy::default()
+    });
+    let session = Session::new(subject, policy, suppressions, None).of_program();
+    let attached = Attached {
+        every: settings.every_ms.map(Duration::from_millis),
+        began: Instant::now(),
+        state: Mutex::new(State {
+            session: Some(session),
+            notes,
+            exit: None,
+        }),
+    };
     let attached = ATTACHED.get_or_init(|| attached);
     exit::at_exit(|| {
         if let Some(attached) = ATTACHED.get() {
@@ -170,14 +152,12 @@ impl Attached {
         }
         let _quiet = quiet();
         let mut state = self.state();
-        if state.told {
+        let run = held_now(state.exit);
+        let Some(session) = &mut state.session else {
             return;
-        }
-        let living = state.living();
-        if cause == Cause::Tick {
-            state.trend.add(&living);
-        }
-        let report = self.report_of(&living, &state);
+        };
+        let report = session.preview(run, cause == Cause::Tick);
+        let report = self.with_notes(report, &state);
         let line = match &cause {
             Cause::Signal(name) => Some(format!("at {name}: {}", headline(&report))),
             Cause::Tick | Cause::Exit => None,
@@ -201,8 +181,7 @@ impl Attached {
     fn exit_began(&self) {
         self.snapshot(Cause::Exit);
         let _quiet = quiet();
-        let mut state = self.state();
-        state.exit = Some(AtExit::now());
+        self.state().exit = Some(ledger::live().mark());
     }
 
     /// Judges the process, which ends now.
@@ -212,77 +191,39 @@ impl Attached {
         }
         let _quiet = quiet();
         let mut state = self.state();
-        if std::mem::replace(&mut state.told, true) {
+        let Some(mut session) = state.session.take() else {
             return;
-        }
-        let living = state.living();
-        let report = self.report_of(&living, &state);
+        };
+        session.preview(held_now(state.exit), false);
+        let taken = session.snapshots();
+        let mut report = session.conclude().report;
+        report.outcome = None;
+        report.notes.extend(state.notes.iter().cloned());
+        report.notes.extend(self.about_snapshots(taken));
         Sink::global().finished(&report);
         Sink::global().forget_snapshot();
     }
 
-    fn report_of(&self, living: &Living, state: &State) -> Report {
-        let growing = state.trend.growing();
-        let is_growing = |held: &Held| growing.iter().any(|grown| grown.is(held));
-        let plain = living.held.iter().filter(|held| !is_growing(held));
-        let plain = plain.map(|held| living::tell(finding(held), held));
-        let grown = growing.iter().map(|grown| Finding {
-            verdict: Verdict::Grew,
-            rounds: left_after(&grown.levels),
-            ..finding(&grown.held)
-        });
-        let findings = grown.chain(plain).collect();
-        let mut notes = state.notes.clone();
-        notes.extend(self.about_snapshots(state.trend.count()));
-        let mut report = self.report(&living.reading, findings, notes);
-        if let Some(why) = ledger::live().lost() {
-            let reason = blind::lost_reason(why);
-            report
-                .notes
-                .push(format!("{}; {}", reason.what, reason.remedy));
-            if matches!(report.verdict, Verdict::Clean | Verdict::Allowed) {
-                report.verdict = Verdict::Inconclusive;
-                report.reason = Some(reason);
-            }
-        }
+    fn with_notes(&self, mut report: Report, state: &State) -> Report {
+        let taken = state.session.as_ref().map_or(0, Session::snapshots);
+        report.notes.extend(state.notes.iter().cloned());
+        report.notes.extend(self.about_snapshots(taken));
         report
     }
 
     fn about_snapshots(&self, taken: u64) -> Option<String> {
         let every = shown(self.every?);
         let taken_so_far = quantity(taken, "snapshot");
-        Some(match taken < ENOUGH as u64 {
+        Some(match taken < ENOUGH_SNAPSHOTS as u64 {
             true => format!(
-                "{taken_so_far}, one every {every}: too few to tell what grows, which takes {ENOUGH}"
+                "{taken_so_far}, one every {every}: too few to tell what grows, which takes \
+                 {ENOUGH_SNAPSHOTS}"
             ),
             false => format!(
-                "{taken_so_far}, one every {every}: what gained in each of the last {ENOUGH} grew"
+                "{taken_so_far}, one every {every}: what gained in each of the last \
+                 {ENOUGH_SNAPSHOTS} grew"
             ),
         })
-    }
-
-    fn report(
-        &self,
-        reading: &Reading,
-        mut findings: Vec<Finding>,
-        mut notes: Vec<String>,
-    ) -> Report {
-        notes.extend(allow::settle(&self.allowed, Date::today(), &mut findings));
-        conclude::sort(&mut findings);
-        let verdict = findings.first().map(|finding| finding.verdict);
-        Report {
-            findings,
-            devices: tables::tables(&Reading::default(), reading, &NAMES),
-            notes,
-            again: self.again.clone(),
-            ..Report::new(
-                &self.name,
-                &self.file,
-                0,
-                0,
-                verdict.unwrap_or(Verdict::Clean),
-            )
-        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -298,8 +239,44 @@ fn shown(duration: Duration) -> String {
     }
 }
 
-fn finding(held: &Held) -> Finding {
-    conclude::finding::finding(&Confirmed::unconfirmed(held.clone()), None, &NAMES)
+/// Everything that is held now; once the process exits, also what has ended with its contexts since.
+fn held_now(exit: Option<Mark>) -> RunInput {
+    let ledger = ledger::live();
+    let mut records = ledger.select(|_| true);
+    let mut anomalies = ledger.anomalies_since(Mark::default());
+    if let Some(exit) = exit {
+        let since = ledger.anomalies_since(exit);
+        anomalies.truncate(anomalies.len() - since.len());
+        records.extend(since.iter().filter_map(ended_with_context));
+    }
+    // Named again and then gone, it is one all the same.
+    let mut met = FxHashSet::default();
+    records.retain(|record| met.insert(record.sequence));
+    let stacks = records.iter().map(|record| record.made.caller.stack);
+    let counted = |stack| Some((stack, ledger.taken(stack, ledger::ScopeId::NONE)?));
+    RunInput {
+        as_expected: true,
+        allocations: stacks.filter_map(counted).collect(),
+        holdings: ledger.holdings().into_iter().collect(),
+        end: sources::read_counters(&[]),
+        saw_events: true,
+        live: records
+            .into_iter()
+            .map(|record| LiveRecord {
+                record,
+                owner: Ownership::Session,
+            })
+            .collect(),
+        anomalies,
+        ..RunInput::default()
+    }
+}
+
+fn ended_with_context(anomaly: &Anomaly) -> Option<Record> {
+    match anomaly {
+        Anomaly::EndedWithContext { record, .. } => Some(*record),
+        _ => None,
+    }
 }
 
 /// `python3 train.py --epochs 3`

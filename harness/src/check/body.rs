@@ -1,11 +1,13 @@
 //! Running a test's body on a thread of its own.
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::thread;
 
 use gpu_leak_check_threads as threads;
 
+use super::scopes::token::Token;
 use crate::case::ShouldPanic;
 use crate::ledger::ScopeId;
 
@@ -59,16 +61,27 @@ pub(crate) fn run_main(scope: ScopeId, body: fn() -> ExitCode) -> End {
 }
 
 fn run_on(thread: thread::Builder, name: &str, scope: ScopeId, body: fn() -> ExitCode) -> End {
+    // The thread inherits the scope: it never works for another one, nor for none.
+    let token = Token::set(scope);
     let thread = thread.name(name.to_owned()).spawn(move || {
         threads::set_token(u64::from(scope.0));
         body()
     });
+    drop(token);
     let thread = thread.unwrap_or_else(|error| {
         panic!("gpu-leak-check: no thread for the body of {name}: {error}")
     });
     match thread.join() {
         Ok(code) if code == ExitCode::SUCCESS => End::Passed,
         Ok(code) => End::Failed(code),
+        Err(payload) => End::Panicked(payload),
+    }
+}
+
+/// Runs `body` on this thread, and catches its panic.
+pub(crate) fn caught(body: impl FnOnce()) -> End {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(()) => End::Passed,
         Err(payload) => End::Panicked(payload),
     }
 }

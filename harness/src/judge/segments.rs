@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::event::{Key, Space};
@@ -16,7 +15,7 @@ use crate::probe::Segment;
 /// layer, and the segment as its reserve.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(into = "Vec<Claim>", from = "Vec<Claim>")]
-pub(crate) struct Claims {
+pub(crate) struct SegmentMap {
     /// Of each layer that claims: the first address and the end of what it holds at a place. An
     /// allocator may hold its segments from another one, so those of two layers may overlap.
     ranges: BTreeMap<(Layer, Place), BTreeMap<u64, u64>>,
@@ -31,8 +30,8 @@ struct Claim {
     end: u64,
 }
 
-impl From<Claims> for Vec<Claim> {
-    fn from(claims: Claims) -> Self {
+impl From<SegmentMap> for Vec<Claim> {
+    fn from(claims: SegmentMap) -> Self {
         let ranges = claims.ranges.into_iter();
         let claims = ranges.flat_map(|((layer, place), ranges)| {
             ranges.into_iter().map(move |(address, end)| Claim {
@@ -46,7 +45,7 @@ impl From<Claims> for Vec<Claim> {
     }
 }
 
-impl From<Vec<Claim>> for Claims {
+impl From<Vec<Claim>> for SegmentMap {
     fn from(all: Vec<Claim>) -> Self {
         let mut claims = Self::default();
         for claim in all {
@@ -56,7 +55,7 @@ impl From<Vec<Claim>> for Claims {
     }
 }
 
-impl Claims {
+impl SegmentMap {
     /// Enters what `layer` holds at `place`.
     pub(crate) fn add(&mut self, layer: Layer, place: Place, segments: &[Segment]) {
         for Segment { address, bytes } in segments {
@@ -74,6 +73,12 @@ impl Claims {
         ranges.insert(claim.address, claim.end);
     }
 
+    /// The segment of `layer` at `place` in which an address lies: its first address and its end.
+    pub(crate) fn segment_of(&self, layer: Layer, place: Place, address: u64) -> Option<(u64, u64)> {
+        let range = around(self.ranges.get(&(layer, place))?, address)?;
+        Some((range.start, range.end))
+    }
+
     /// Whether `layer` holds anything at `place`.
     pub(crate) fn has_any_of(&self, layer: Layer, place: Place) -> bool {
         self.ranges.contains_key(&(layer, place))
@@ -88,7 +93,7 @@ impl Claims {
     pub(crate) fn owner(
         &self,
         record: &Record,
-        holdings: &FxHashMap<Key, Holding>,
+        holdings: &BTreeMap<Key, Holding>,
     ) -> Option<Layer> {
         let made = &record.made;
         // The only handle that is an address.
@@ -124,7 +129,7 @@ fn is_part(range: &Range<u64>, whole: &Range<u64>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Claims, FxHashMap, Holding, Key, Kind, Layer, Place, Record, Segment, Space};
+    use super::{SegmentMap, FxHashMap, Holding, Key, Kind, Layer, Place, Record, Segment, Space};
     use crate::ledger::event::{Caller, ContextUid, Creation};
 
     fn record(kind: Kind, layer: Layer, place: Place, address: u64) -> Record {
@@ -151,7 +156,7 @@ mod tests {
     #[test]
     fn physical_memory_is_claimed_where_it_is_mapped() {
         let cache = Layer::allocator("claims-test");
-        let mut claims = Claims::default();
+        let mut claims = SegmentMap::default();
         let segment = Segment {
             address: 4096,
             bytes: 1024,
@@ -180,7 +185,7 @@ mod tests {
     #[test]
     fn a_segment_is_claimed_and_the_allocator_s_own_blocks_are_not() {
         let cache = Layer::allocator("claims-test");
-        let mut claims = Claims::default();
+        let mut claims = SegmentMap::default();
         claims.add(
             cache,
             Place::cuda(0),
@@ -219,11 +224,11 @@ mod tests {
                 if outer_is_last {
                     all.reverse();
                 }
-                let mut claims = Claims::default();
+                let mut claims = SegmentMap::default();
                 for (layer, segments) in all {
                     claims.add(layer, place, &segments);
                 }
-                let claims = Claims::from(Vec::from(claims));
+                let claims = SegmentMap::from(Vec::from(claims));
                 let owner = |layer, address| {
                     let kind = match layer {
                         Layer::DRIVER => Kind::Linear,

@@ -1,9 +1,9 @@
 //! A test that is to leak: whether it left exactly what it says.
 
-use crate::judge;
+use super::finding::Found;
+use super::usage::total;
 use crate::options::Expect;
-use crate::order;
-use crate::report::model::{Report, Verdict};
+use crate::report::model::{AllowedBy, FindingKind};
 use crate::units::{exact_size, quantity};
 
 /// Compares what a test left with what it is to leave. What is left as expected is allowed.
@@ -11,13 +11,13 @@ use crate::units::{exact_size, quantity};
 /// # Errors
 ///
 /// What was expected and what was left, as the failing test's line.
-pub(crate) fn settle(expect: Expect, report: &mut Report) -> Result<(), String> {
-    let leaked = report
-        .findings
-        .iter()
-        .filter(|finding| finding.verdict == Verdict::Leaked);
-    let count = judge::total(leaked.clone().map(|finding| finding.count));
-    let bytes = judge::total(leaked.map(|finding| finding.bytes));
+pub(crate) fn compare(expect: Expect, found: &mut [Found]) -> Result<(), String> {
+    let leaked = || {
+        let all = found.iter().map(|found| &found.finding);
+        all.filter(|finding| finding.kind == FindingKind::Leaked)
+    };
+    let count = total(leaked().map(|finding| finding.count));
+    let bytes = total(leaked().map(|finding| finding.bytes));
     let met = |expected: Option<u64>, left| expected.is_none_or(|expected| expected == left);
     if !(met(expect.count, count) && met(expect.bytes, bytes)) {
         return Err(format!(
@@ -26,14 +26,16 @@ pub(crate) fn settle(expect: Expect, report: &mut Report) -> Result<(), String> 
             amount(expect.count.map(|_| count), expect.bytes.map(|_| bytes))
         ));
     }
-    for finding in &mut report.findings {
-        if finding.verdict == Verdict::Leaked {
-            finding.verdict = Verdict::Allowed;
+    for found in found {
+        if found.finding.kind == FindingKind::Leaked {
+            found.finding.kind = FindingKind::Allowed;
+            found.finding.allowed_by = Some(AllowedBy {
+                stands_in: "the attribute".to_owned(),
+                reason: "expected by the test".to_owned(),
+                owner: None,
+                expired: None,
+            });
         }
-    }
-    if report.verdict == Verdict::Leaked {
-        order::by_key(&mut report.findings, |finding| finding.verdict);
-        report.verdict = report.findings[0].verdict;
     }
     Ok(())
 }
