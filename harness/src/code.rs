@@ -3,7 +3,9 @@
 macro_rules! codes {
     ($($(#[$what:meta])* $code:ident = $name:literal,)*) => {
         /// Every [`Reason::code`](crate::report::model::Reason::code) there is. `cargo gpu-leak explain` knows each.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
+        #[serde(rename_all = "kebab-case")]
         #[non_exhaustive]
         pub enum Code {
             $($(#[$what])* $code,)*
@@ -45,6 +47,12 @@ codes! {
     NoProbe = "no-probe",
     /// More allocators report than can be told apart.
     TooManyAllocators = "too-many-allocators",
+    /// A sum without an owner rose while others could have moved it.
+    Shared = "shared",
+    /// The body could not run again to confirm what it left.
+    NotRepeatable = "not-repeatable",
+    /// A reported address was live at two places.
+    AmbiguousFree = "ambiguous-free",
     /// The process ended inside the check.
     ProcessEnded = "process-ended",
     /// Checks are switched off.

@@ -5,9 +5,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-pub use crate::allow::Told;
 use crate::capture::cupti::{self, CudaVersion, Unavailable};
-pub use crate::check::replay::movements::{Did, Movements, Step, Taken, movements};
+pub use crate::check::movements::{Did, Movements, Step, Taken, movements};
 use crate::device::driver::{self, Driver};
 use crate::report;
 use crate::report::model::{Reason, Report};
@@ -28,7 +27,7 @@ pub struct AllowEntry {
 /// `file:line:column: what is wrong`.
 pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<AllowEntry>, String> {
     let entries = crate::config::entries_of(path, shown)?;
-    let told = |entry: crate::allow::Entry| AllowEntry {
+    let told = |entry: crate::allow::Suppression| AllowEntry {
         stands_in: entry.stands_in,
         reason: entry.reason,
     };

@@ -1,6 +1,6 @@
 //! Entries of any content, against stacks of any names: see [`crate::__fuzz`].
 
-use super::{Date, Entry, Pattern, Told, settle};
+use super::{Date, Suppression, Pattern, Told, settle};
 use crate::judge;
 use crate::report::fuzz::leak;
 use crate::report::model::FindingKind;
@@ -22,7 +22,7 @@ pub fn patterns(input: &[u8]) {
     let Ok(matches) = Pattern::new(word, pattern) else {
         return;
     };
-    let entry = Entry {
+    let entry = Suppression {
         matches,
         kind: None,
         up_to: None,
@@ -34,7 +34,7 @@ pub fn patterns(input: &[u8]) {
     let today = Date::new(2026, 6, 1);
     for until in [None, Some(Date::new(2000, 1, 1))] {
         let mut allowed = findings.clone();
-        let entry = Entry {
+        let entry = Suppression {
             until,
             ..entry.clone()
         };

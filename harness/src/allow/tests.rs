@@ -1,4 +1,4 @@
-use super::{Date, Entry, Finding, FindingKind, Pattern, settle};
+use super::{Date, Suppression, Finding, FindingKind, Pattern, settle};
 use crate::ledger::Kind;
 use crate::report::fuzz;
 use crate::report::model::{Frame, Library, Site};
@@ -34,8 +34,8 @@ fn leak(bytes: u64) -> Finding {
     }
 }
 
-fn entry(word: &str, text: &str) -> Entry {
-    Entry {
+fn entry(word: &str, text: &str) -> Suppression {
+    Suppression {
         matches: Pattern::new(word, text).unwrap(),
         kind: None,
         up_to: None,
@@ -46,12 +46,12 @@ fn entry(word: &str, text: &str) -> Entry {
     }
 }
 
-fn settled(entry: Entry, mut findings: Vec<Finding>) -> Vec<Finding> {
+fn settled(entry: Suppression, mut findings: Vec<Finding>) -> Vec<Finding> {
     settle(&[entry], TODAY, &mut findings);
     findings
 }
 
-fn is_allowed(entry: Entry) -> bool {
+fn is_allowed(entry: Suppression) -> bool {
     settled(entry, vec![leak(10)])[0].kind == FindingKind::Allowed
 }
 
@@ -76,7 +76,7 @@ fn functions_files_libraries_and_fingerprints_are_matched() {
 
 #[test]
 fn an_entry_of_another_kind_does_not_match() {
-    let of = |kind| Entry {
+    let of = |kind| Suppression {
         kind: Some(kind),
         ..entry("fn", "*")
     };
@@ -86,7 +86,7 @@ fn an_entry_of_another_kind_does_not_match() {
 
 #[test]
 fn the_limit_is_inclusive_and_of_all_that_match_together() {
-    let up_to = |bytes| Entry {
+    let up_to = |bytes| Suppression {
         up_to: Some(bytes),
         ..entry("fn", "*")
     };
@@ -103,11 +103,11 @@ fn the_limit_is_inclusive_and_of_all_that_match_together() {
 
 #[test]
 fn the_first_entry_about_a_finding_counts_though_a_later_one_allows_more() {
-    let first = Entry {
+    let first = Suppression {
         up_to: Some(5),
         ..entry("fn", "train::optim::*")
     };
-    let later = Entry {
+    let later = Suppression {
         stands_in: "gpu.toml:9".into(),
         ..entry("fn", "*")
     };
@@ -127,7 +127,7 @@ fn the_first_entry_about_a_finding_counts_though_a_later_one_allows_more() {
 
 #[test]
 fn an_expired_entry_still_allows_and_says_so() {
-    let expired = Entry {
+    let expired = Suppression {
         until: Some(Date::new(2026, 5, 31)),
         owner: Some("the runtime team".into()),
         ..entry("fn", "*")
@@ -141,12 +141,12 @@ fn an_expired_entry_still_allows_and_says_so() {
           this entry expired on 2026-05-31"
         ]
     );
-    let today = Entry {
+    let today = Suppression {
         until: Some(TODAY),
         ..entry("fn", "*")
     };
     assert!(!settled(today.clone(), vec![leak(10)])[0].notes[0].contains("expired"));
-    let told = |entry: Entry| settle(&[entry], TODAY, &mut [leak(10)]);
+    let told = |entry: Suppression| settle(&[entry], TODAY, &mut [leak(10)]);
     assert_eq!(
         told(expired),
         [

@@ -116,10 +116,8 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
             return None;
         }
     }
-    let policy = Policy::of(&subject.test, None, &Options::DEFAULT).unwrap_or_else(|why| {
-        notes.push(why);
-        Policy::default()
-    });
+    // What is wrong with the run's settings is told by the suppressions.
+    let policy = Policy::of(&subject.test, None, &Options::DEFAULT).unwrap_or(Policy::DEFAULT);
     let session = Session::new(subject, policy, suppressions, None).of_program();
     let attached = Attached {
         every: settings.every_ms.map(Duration::from_millis),

@@ -1,6 +1,6 @@
 //! Recordings of any content: see [`crate::__fuzz`].
 
-use super::judge;
+use super::replay::judge_again;
 
 /// A recording: it is refused in one sentence, or judged, and the same each time.
 ///
@@ -8,7 +8,7 @@ use super::judge;
 ///
 /// When that does not hold.
 pub fn recording(input: &[u8]) {
-    match (judge(input, &[]), judge(input, &[])) {
+    match (judge_again(input, &[]), judge_again(input, &[])) {
         (Ok(first), Ok(second)) => assert_eq!(first, second),
         (Err(first), Err(second)) => {
             assert_eq!(first, second);

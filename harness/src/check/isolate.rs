@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::measure::body;
+use super::body;
 use super::outcome;
 use super::process::summary;
 use super::turn::child;
@@ -26,7 +26,7 @@ use crate::capture::record;
 use crate::case::Case;
 use crate::code::Code;
 use crate::device::exit;
-use crate::report::model::{Outcome, Reason, Report, Verdict};
+use crate::report::model::{CheckStatus, Outcome, Reason, Report};
 use crate::report::{Sink, Summary, again, headline};
 
 /// libtest's code for tests that failed.
@@ -301,7 +301,7 @@ fn aborted(case: &Case, status: ExitStatus) -> Report {
             origin.file,
             origin.line,
             origin.column,
-            Verdict::Aborted,
+            CheckStatus::Aborted,
         )
     }
 }

@@ -7,9 +7,9 @@ use std::{fs, io};
 
 use serde::Deserialize;
 
-use super::{frames_of, told_of};
+use super::recording::CheckLine;
+use super::replay::{error_at, frames_of};
 use crate::capture::replay::{Heard, replay};
-use crate::check::recording::Line;
 use crate::ledger::event::{Event, Key};
 use crate::ledger::{Kind, Layer, Ledger, Place, Record, StackId};
 use crate::order;
@@ -81,13 +81,13 @@ pub fn movements(path: &Path) -> io::Result<Movements> {
     let ledger = Ledger::new();
     let mut reader = Reader::new(&ledger);
     replay(&recording, &ledger, |heard| match heard {
-        Heard::Line(line) => reader.line(Line::deserialize(line)),
+        Heard::Line(line) => reader.line(CheckLine::deserialize(line)),
         Heard::Event(event, at_us) => {
             reader.event(event, at_us);
             Ok(())
         }
     })
-    .map_err(|wrong| told_of(path, &wrong))?;
+    .map_err(|wrong| error_at(path, &wrong))?;
     Ok(reader.finish())
 }
 
@@ -120,8 +120,8 @@ impl<'ledger> Reader<'ledger> {
         }
     }
 
-    fn line(&mut self, line: serde_json::Result<Line>) -> Result<(), String> {
-        if let Line::Symbol(symbol) = line.map_err(|error| error.to_string())? {
+    fn line(&mut self, line: serde_json::Result<CheckLine>) -> Result<(), String> {
+        if let CheckLine::Symbol(symbol) = line.map_err(|error| error.to_string())? {
             self.symbols.insert(symbol.address, symbol.frames);
         }
         Ok(())

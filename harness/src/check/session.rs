@@ -320,7 +320,7 @@ impl<'gate> Session<'gate> {
     /// Writes the report down where the run's summary and other programs find it.
     fn file(&self, report: &Report) {
         let unknown = self.input.first().owner_unknown;
-        summary::add(report, unknown.count, unknown.bytes);
+        summary::add(report, unknown);
         Sink::global().finished(report);
         Sink::global().unowned(&report.test, unknown.count, unknown.bytes);
     }

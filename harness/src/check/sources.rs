@@ -2,12 +2,11 @@
 
 use crate::capture::cupti;
 use crate::device::{memory, pools, quiesce};
-use crate::judge::{Claims, Level, LevelName, Reading, Whole};
-use crate::ledger::{self, Kind, Layer, Place, ScopeId};
+use crate::judge::{DeviceUsage, LayerName, LayerUsage, SegmentMap, Usage};
+use crate::ledger::{self, Counted, Kind, Layer, Place, ScopeId};
 use crate::probe::{self, Probe};
 
-/// A context in which every call fails from now on.
-pub(crate) use crate::device::quiesce::Poisoned;
+use crate::device::quiesce::Poisoned;
 
 /// Waits for the work that `scope` may have on the devices.
 pub(crate) fn synchronise(scope: ScopeId) -> Vec<Poisoned> {
@@ -26,34 +25,34 @@ pub(crate) fn empty_caches() {
 }
 
 /// Every figure now.
-pub(crate) fn read() -> Reading {
+pub(crate) fn read() -> Usage {
     let counters = ledger::live().counters();
     let probes = probe::all();
-    let mut reading = read_counters(&probed());
+    let mut usage = read_counters(&probed());
     for probe in probes {
-        let peak = |place| {
+        let counted = |place| {
             let counted = counters.bytes(Layer::allocator(probe.name()), place);
-            (counted.peak != 0).then_some(counted.peak)
+            (counted.peak != 0).then_some(counted)
         };
-        reading.levels.extend(
+        usage.layers.extend(
             probe
                 .places()
                 .into_iter()
-                .map(|place| level(probe, place, peak(place))),
+                .map(|place| layer(probe, place, counted(place))),
         );
     }
-    reading
-        .levels
+    usage
+        .layers
         .extend(pools_at_rest().into_iter().map(pool_level));
-    reading.wholes = wholes();
-    reading
+    usage.whole_devices = wholes();
+    usage
 }
 
 /// What the ledger itself counts, without the layers of the allocators called `probed`, which tell
 /// of themselves.
-pub(crate) fn read_counters(probed: &[String]) -> Reading {
+pub(crate) fn read_counters(probed: &[String]) -> Usage {
     let counters = ledger::live().counters();
-    let mut reading = Reading::default();
+    let mut usage = Usage::default();
     for layer in (0..Layer::LIMIT).filter_map(Layer::known) {
         if probed
             .iter()
@@ -64,26 +63,27 @@ pub(crate) fn read_counters(probed: &[String]) -> Reading {
         for place in (0..Place::LIMIT).map(Place::at) {
             let counted = counters.bytes(layer, place);
             if counted.peak != 0 {
-                reading.levels.push(Level {
-                    name: LevelName::Layer(layer),
+                usage.layers.push(LayerUsage {
+                    name: LayerName::Layer(layer),
                     place,
                     allocated: counted.live,
                     peak: Some(counted.peak),
                     reserved: None,
+                    reported: None,
                 });
             }
         }
     }
-    reading.handles = (0..Place::LIMIT)
+    usage.handles = (0..Place::LIMIT)
         .map(Place::at)
         .map(|place| (place, counters.handles(place)))
         .filter(|(_, counted)| counted.peak != 0)
         .collect();
-    reading
+    usage
 }
 
 /// The whole devices.
-fn wholes() -> Vec<Whole> {
+fn wholes() -> Vec<DeviceUsage> {
     if !tracer_stands() {
         return Vec::new();
     }
@@ -91,7 +91,7 @@ fn wholes() -> Vec<Whole> {
     let live = |kind| ledger.counters().live(kind);
     let devices = memory::readings().into_iter();
     devices
-        .map(|device| Whole {
+        .map(|device| DeviceUsage {
             place: device.place,
             context: device.context,
             used: device.used,
@@ -136,26 +136,26 @@ pub(crate) fn restart_most_reserved() {
 
 /// The most that each reserve has been. For a probed allocator that is what it holds now: read
 /// before its cache is emptied.
-pub(crate) fn read_most_reserved() -> Reading {
+pub(crate) fn read_most_reserved() -> Usage {
     let pools = if tracer_stands() {
         pools::most_reserved()
     } else {
         Vec::new()
     };
-    let mut reading = read_probed();
-    reading.levels.extend(pools.into_iter().map(pool_level));
-    reading
+    let mut usage = read_probed();
+    usage.layers.extend(pools.into_iter().map(pool_level));
+    usage
 }
 
 /// What the probed allocators hold now. Asks no driver.
-pub(crate) fn read_probed() -> Reading {
-    let levels = probe::all().into_iter().flat_map(|probe| {
+pub(crate) fn read_probed() -> Usage {
+    let layers = probe::all().into_iter().flat_map(|probe| {
         let places = probe.places().into_iter();
-        places.map(|place| level(probe, place, None))
+        places.map(|place| layer(probe, place, None))
     });
-    Reading {
-        levels: levels.collect(),
-        ..Reading::default()
+    Usage {
+        layers: layers.collect(),
+        ..Usage::default()
     }
 }
 
@@ -174,23 +174,25 @@ fn tracer_stands() -> bool {
     cupti::start().is_ok_and(|tracer| tracer.heartbeat().is_ok())
 }
 
-fn pool_level(pool: pools::PoolReading) -> Level {
-    Level {
-        name: LevelName::Pool(pool.pool.to_string()),
+fn pool_level(pool: pools::PoolReading) -> LayerUsage {
+    LayerUsage {
+        name: LayerName::Pool(pool.pool.name()),
         place: pool.place,
         allocated: pool.allocated,
         peak: None,
         reserved: Some(pool.reserved),
+        reported: None,
     }
 }
 
-fn level(probe: &dyn Probe, place: Place, peak: Option<u64>) -> Level {
-    Level {
-        name: LevelName::Probe(Layer::allocator(probe.name())),
+fn layer(probe: &dyn Probe, place: Place, counted: Option<Counted>) -> LayerUsage {
+    LayerUsage {
+        name: LayerName::Probe(Layer::allocator(probe.name())),
         place,
         allocated: probe.allocated(place),
-        peak,
+        peak: counted.map(|counted| counted.peak),
         reserved: Some(probe.reserved(place)),
+        reported: counted.map(|counted| counted.live),
     }
 }
 
@@ -201,13 +203,13 @@ pub(crate) fn probed() -> Vec<String> {
 }
 
 /// What the probed allocators hold from the layer below.
-pub(crate) fn claims() -> Claims {
-    let mut claims = Claims::default();
+pub(crate) fn segments() -> SegmentMap {
+    let mut segments = SegmentMap::default();
     for probe in probe::all() {
         let layer = Layer::allocator(probe.name());
         for place in probe.places() {
-            claims.add(layer, place, &probe.segments(place));
+            segments.add(layer, place, &probe.segments(place));
         }
     }
-    claims
+    segments
 }

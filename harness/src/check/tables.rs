@@ -1,14 +1,13 @@
 //! What each device held, before and after, as a report shows it.
 
-use crate::check::names::Names;
-use crate::judge::{self, LevelName, Reading};
+use crate::judge::{self, LayerName, LayerUsage, NameTable, Usage};
 use crate::ledger::Place;
 use crate::order;
 use crate::report::model::{DeviceTable, Figure, Row, WholeDevice};
 use crate::units;
 
 /// What each device held before and after, the driver first.
-pub(crate) fn tables(before: &Reading, after: &Reading, names: &dyn Names) -> Vec<DeviceTable> {
+pub(crate) fn tables(before: &Usage, after: &Usage, names: &NameTable) -> Vec<DeviceTable> {
     let mut places = before.places();
     places.extend(after.places());
     order::by_key(&mut places, |place| (*place == Place::HOST, *place));
@@ -19,12 +18,12 @@ pub(crate) fn tables(before: &Reading, after: &Reading, names: &dyn Names) -> Ve
         .collect()
 }
 
-fn table(place: Place, before: &Reading, after: &Reading, names: &dyn Names) -> DeviceTable {
-    let mut levels: Vec<&LevelName> = Vec::new();
+fn table(place: Place, before: &Usage, after: &Usage, names: &NameTable) -> DeviceTable {
+    let mut levels: Vec<&LayerName> = Vec::new();
     for level in before
-        .levels
+        .layers
         .iter()
-        .chain(&after.levels)
+        .chain(&after.layers)
         .filter(|level| level.place == place)
     {
         if !levels.contains(&&level.name) {
@@ -34,7 +33,7 @@ fn table(place: Place, before: &Reading, after: &Reading, names: &dyn Names) -> 
     order::natural(&mut levels);
     let mut rows = Vec::new();
     for name in levels {
-        let (was, is) = (before.level(name, place), after.level(name, place));
+        let (was, is) = (before.layer(name, place), after.layer(name, place));
         let row = |figure, baseline, after, peak| Row {
             layer: name.to_string(),
             figure,
@@ -43,9 +42,9 @@ fn table(place: Place, before: &Reading, after: &Reading, names: &dyn Names) -> 
             peak,
             remark: None,
         };
-        let allocated = |level: Option<&judge::Level>| level.map_or(0, |l| l.allocated);
-        let reserved = |level: Option<&judge::Level>| level.and_then(|l| l.reserved);
-        if !matches!(name, LevelName::Pool(_)) {
+        let allocated = |level: Option<&LayerUsage>| level.map_or(0, |l| l.allocated);
+        let reserved = |level: Option<&LayerUsage>| level.and_then(|l| l.reserved);
+        if !matches!(name, LayerName::Pool(_)) {
             let peak = is.and_then(|level| level.peak);
             rows.push(row(Figure::Allocated, allocated(was), allocated(is), peak));
         }
@@ -67,7 +66,7 @@ fn table(place: Place, before: &Reading, after: &Reading, names: &dyn Names) -> 
             remark: None,
         });
     }
-    let identity = names.device(place);
+    let identity = names.device(place).cloned();
     DeviceTable {
         place,
         name: identity.as_ref().map(|identity| identity.name.clone()),
@@ -80,9 +79,9 @@ fn table(place: Place, before: &Reading, after: &Reading, names: &dyn Names) -> 
 /// Adds what only the second run can tell of whole devices: the first one made their contexts.
 pub(crate) fn complete(
     tables: &mut [DeviceTable],
-    before: &Reading,
-    after: &Reading,
-    names: &dyn Names,
+    before: &Usage,
+    after: &Usage,
+    names: &NameTable,
 ) {
     for table in tables.iter_mut().filter(|table| table.whole.is_none()) {
         let whole = whole_device(table.place, before, after, names);
@@ -96,12 +95,12 @@ pub(crate) fn complete(
 /// The whole device's change, taken apart. A rest that another process may have made is not told.
 fn whole_device(
     place: Place,
-    before: &Reading,
-    after: &Reading,
-    names: &dyn Names,
+    before: &Usage,
+    after: &Usage,
+    names: &NameTable,
 ) -> Option<WholeDevice> {
     let told = judge::reconcile(place, before, after, || names.resident_threads(place))?;
-    if told.unexplained != 0 && names.has_neighbours() {
+    if told.unexplained != 0 && names.other_processes {
         return None;
     }
     let hint = |more: i64, noun, what: &str| {

@@ -1,6 +1,6 @@
 //! From the ledger's curves to a report's timeline.
 
-use crate::judge::{LevelName, Reading};
+use crate::judge::{LayerName, Usage};
 use crate::ledger::{self, Bucket, Curve, Place};
 use crate::order;
 use crate::report::model::{Course, Figure, Point, RunPurpose, Timeline, TimelineRun};
@@ -18,10 +18,10 @@ pub(crate) struct Ran<'run> {
     pub(crate) ended: u64,
     /// When everything had been looked at.
     pub(crate) over: u64,
-    pub(crate) before: &'run Reading,
+    pub(crate) before: &'run Usage,
     /// What was reserved when the body had ended, as far as it was read.
-    pub(crate) reserved: &'run Reading,
-    pub(crate) after: &'run Reading,
+    pub(crate) reserved: &'run Usage,
+    pub(crate) after: &'run Usage,
 }
 
 /// The timeline of one run.
@@ -65,12 +65,12 @@ pub(crate) fn of_run(ran: &Ran<'_>, courses: Vec<ledger::Course>) -> TimelineRun
 }
 
 /// As the tables have it: the sum of what several threads did has no exact one.
-fn peak(course: &ledger::Course, after: &Reading) -> u64 {
+fn peak(course: &ledger::Course, after: &Usage) -> u64 {
     let counted = match course.layer {
         None => Some(after.handles_at(course.place).peak),
         Some(layer) => after
-            .level(&LevelName::Layer(layer), course.place)
-            .or_else(|| after.level(&LevelName::Probe(layer), course.place))
+            .layer(&LayerName::Layer(layer), course.place)
+            .or_else(|| after.layer(&LayerName::Probe(layer), course.place))
             .and_then(|level| level.peak),
     };
     counted.unwrap_or_else(|| {
@@ -104,9 +104,9 @@ fn points(curve: &Curve, began: u64, peak: u64) -> Vec<Point> {
 
 /// What was reserved at these places before the body, at its end and after it.
 fn reserves(ran: &Ran<'_>, places: &[Place], call: impl Fn(u64) -> u64) -> Vec<Course> {
-    let mut names: Vec<_> = (ran.before.levels.iter())
-        .chain(&ran.reserved.levels)
-        .chain(&ran.after.levels)
+    let mut names: Vec<_> = (ran.before.layers.iter())
+        .chain(&ran.reserved.layers)
+        .chain(&ran.after.layers)
         .filter(|level| {
             places.contains(&level.place) && level.reserved.is_some_and(|reserved| reserved != 0)
         })
@@ -114,9 +114,9 @@ fn reserves(ran: &Ran<'_>, places: &[Place], call: impl Fn(u64) -> u64) -> Vec<C
         .collect();
     order::natural(&mut names);
     names.dedup();
-    let course = |(place, name): (_, &LevelName)| {
-        let reserved = |reading: &Reading| {
-            let level = reading.level(name, place);
+    let course = |(place, name): (_, &LayerName)| {
+        let reserved = |reading: &Usage| {
+            let level = reading.layer(name, place);
             level.and_then(|level| level.reserved)
         };
         let at = |call, reading| reserved(reading).map(|is| Point(call, is, is));
@@ -138,28 +138,33 @@ fn reserves(ran: &Ran<'_>, places: &[Place], call: impl Fn(u64) -> u64) -> Vec<C
     names.into_iter().map(course).collect()
 }
 
-/// The timeline of a check that ran its body once, and again to confirm.
-pub(crate) fn of_runs(first: &TimelineRun, second: Option<&TimelineRun>) -> Option<Timeline> {
-    let mut runs = vec![first.clone()];
-    runs.extend(second.map(|second| TimelineRun {
-        purpose: RunPurpose::Confirming,
-        ..second.clone()
-    }));
-    timeline(runs, 0)
+/// The timeline of a check that ran its body so often, in rounds or to confirm the first run.
+pub(crate) fn of_runs(runs: &[&TimelineRun], rounds: bool) -> Option<Timeline> {
+    if rounds {
+        return of_rounds(runs);
+    }
+    let runs = runs.iter().enumerate().map(|(at, run)| TimelineRun {
+        purpose: match at {
+            0 => RunPurpose::Judged,
+            _ => RunPurpose::Confirming,
+        },
+        ..(*run).clone()
+    });
+    timeline(runs.collect(), 0)
 }
 
 /// That of rounds: many are not kept.
-pub(crate) fn of_rounds(rounds: &[TimelineRun]) -> Option<Timeline> {
+fn of_rounds(rounds: &[&TimelineRun]) -> Option<Timeline> {
     let left_out = rounds.len().saturating_sub(FIRST_ROUNDS + LAST_ROUNDS);
     let last = rounds.len().min(FIRST_ROUNDS) + left_out;
     let kept = rounds
         .iter()
         .take(FIRST_ROUNDS)
         .chain(rounds.iter().skip(last));
-    let thin = |round: &TimelineRun| {
+    let thin = |round: &&TimelineRun| {
         let mut round = TimelineRun {
             purpose: RunPurpose::Round,
-            ..round.clone()
+            ..(*round).clone()
         };
         for curve in &mut round.curves {
             thin(&mut curve.points);

@@ -5,14 +5,12 @@
 
 #![expect(unsafe_code, reason = "pools are named by their handles")]
 
-use std::fmt;
-
 use super::captures;
 use super::contexts::devices_in_use;
 use super::driver::{self, Driver, GraphAttribute, PoolAttribute};
 use super::exclusion::{CONTEXTS_AND_POOLS, Reading};
 use super::quiet::quiet;
-use crate::judge::GRAPH_POOL;
+use crate::report::model;
 use crate::ledger::event::{CuResult, Key, Space};
 use crate::ledger::{self, Kind, Place};
 
@@ -29,13 +27,15 @@ pub(crate) enum PoolName {
     Graph,
 }
 
-/// `pool 0`, `pool 0x7f…`, `graph pool`.
-impl fmt::Display for PoolName {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl PoolName {
+    /// As reports have it: `pool 0`, `pool 0x7f…`, `graph pool`.
+    pub(crate) fn name(self) -> model::PoolName {
         match self {
-            Self::Default => out.write_str("pool 0"),
-            Self::Explicit(handle) | Self::Current(handle) => write!(out, "pool {handle:#x}"),
-            Self::Graph => out.write_str(GRAPH_POOL),
+            Self::Default => model::PoolName::StreamOrdered("pool 0".to_owned()),
+            Self::Explicit(handle) | Self::Current(handle) => {
+                model::PoolName::StreamOrdered(format!("pool {handle:#x}"))
+            }
+            Self::Graph => model::PoolName::Graph,
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::report::model::{AllowedBy, Frame, PrimaryKept, Reason, Site, Timeline
 use crate::report::{is_cudas_own_frames, site_of};
 
 /// One check, from its first baseline to the end of its last run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CheckInput {
     /// What is checked.
     pub(crate) subject: Subject,
@@ -323,14 +323,14 @@ impl CheckInput {
 mod pairs {
     use std::collections::BTreeMap;
 
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde::{Deserialize, Deserializer, Serializer};
 
     use super::{Holding, Key};
 
     type Map = BTreeMap<Key, Holding>;
 
     pub(super) fn serialize<S: Serializer>(map: &Map, out: S) -> Result<S::Ok, S::Error> {
-        Vec::from_iter(map).serialize(out)
+        out.collect_seq(map)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Map, D::Error> {

@@ -27,7 +27,6 @@ mod usage;
 use std::cmp::Reverse;
 
 pub(crate) use budget::{Budget, UsageOverBudget};
-pub(crate) use diff::Class;
 pub(crate) use growth::FEWEST_ROUNDS;
 pub(crate) use input::{
     CheckInput, FailedSum, Facts, LiveRecord, NameTable, Others, Ownership, RunInput, Subject,
@@ -104,7 +103,8 @@ pub(crate) fn judge(input: &CheckInput) -> CheckResult {
     found.sort_by_key(|Found { finding, .. }| {
         (finding.kind, Reverse(finding.bytes), Reverse(finding.count))
     });
-    let (findings, records) = found.into_iter().map(|it| (it.finding, it.records)).unzip();
+    let (findings, records): (Vec<_>, Vec<_>) =
+        found.into_iter().map(|it| (it.finding, it.records)).unzip();
     let (status, reason) = status::status(input, &diff, &findings, &mut notes);
     CheckResult {
         status,

@@ -129,8 +129,8 @@ pub(crate) fn reconcile(
 }
 
 /// What the driver has handed out of the device's own memory.
-fn driver_bytes(reading: &Usage, whole: &DeviceUsage) -> u64 {
-    let level = reading.layer(&LayerName::Layer(Layer::DRIVER), whole.place);
+fn driver_bytes(usage: &Usage, whole: &DeviceUsage) -> u64 {
+    let layer = usage.layer(&LayerName::Layer(Layer::DRIVER), whole.place);
     layer.map_or(0, |layer| layer.allocated.saturating_sub(whole.elsewhere))
 }
 
@@ -143,11 +143,11 @@ struct PoolReserve {
     graphs: u64,
 }
 
-fn pool_reserve(reading: &Usage, place: Place) -> PoolReserve {
+fn pool_reserve(usage: &Usage, place: Place) -> PoolReserve {
     let mut reserve = PoolReserve::default();
-    for layer in reading.layers.iter().filter(|layer| layer.place == place) {
+    for layer in usage.layers.iter().filter(|layer| layer.place == place) {
         match (&layer.name, layer.reserved) {
-            (LayerName::Pool(name), Some(reserved)) if name == GRAPH_POOL => {
+            (LayerName::Pool(PoolName::Graph), Some(reserved)) => {
                 reserve.graphs = reserve.graphs.saturating_add(reserved);
             }
             (LayerName::Pool(_), Some(reserved)) => {
@@ -167,7 +167,7 @@ fn change(before: u64, after: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::{Part, Purpose, Usage, Reconciled, DeviceUsage, reconcile};
-    use crate::judge::{GRAPH_POOL, LayerUsage, LayerName, Limits};
+    use crate::judge::{LayerName, LayerUsage, Limits};
     use crate::ledger::event::ContextUid;
     use crate::ledger::{Layer, Place};
 
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    fn reading(whole: DeviceUsage, levels: &[(LayerName, u64, Option<u64>)]) -> Usage {
+    fn usage(whole: DeviceUsage, levels: &[(LayerName, u64, Option<u64>)]) -> Usage {
         let level = |(name, allocated, reserved): &(LayerName, u64, Option<u64>)| LayerUsage {
             name: name.clone(),
             place: Place::cuda(0),
@@ -198,7 +198,7 @@ mod tests {
             reserved: *reserved,
         };
         Usage {
-            levels: levels.iter().map(level).collect(),
+            layers: levels.iter().map(level).collect(),
             whole_devices: vec![whole],
             ..Usage::default()
         }
@@ -219,10 +219,10 @@ mod tests {
 
     #[test]
     fn what_the_ledger_and_the_pools_know_is_accounted_for() {
-        let pool = |used, reserved| (LayerName::Pool("pool 0".into()), used, Some(reserved));
-        let graphs = |reserved| (LayerName::Pool(GRAPH_POOL.into()), 0, Some(reserved));
-        let before = reading(whole(500 * MIB), &[driver(MIB)]);
-        let after = reading(
+        let pool = |used, reserved| (LayerName::Pool(PoolName::StreamOrdered("pool 0".into())), used, Some(reserved));
+        let graphs = |reserved| (LayerName::Pool(PoolName::Graph), 0, Some(reserved));
+        let before = usage(whole(500 * MIB), &[driver(MIB)]);
+        let after = usage(
             whole(566 * MIB),
             // One of the three is in the pool's 32 already.
             &[driver(4 * MIB), pool(MIB, 32 * MIB), graphs(32 * MIB)],
@@ -241,12 +241,12 @@ mod tests {
 
     #[test]
     fn less_than_a_page_is_the_page_s_rest_and_more_is_unexplained() {
-        let before = reading(whole(0), &[]);
-        let told = between(&before, &reading(whole(2 * MIB), &[driver(4)]));
+        let before = usage(whole(0), &[]);
+        let told = between(&before, &usage(whole(2 * MIB), &[driver(4)]));
         let rest = part(Purpose::Pages, 2 * MIB - 4);
         assert_eq!(told.parts, [part(Purpose::Driver, 4), rest]);
         assert_eq!(told.unexplained, 0);
-        let told = between(&before, &reading(whole(2 * MIB), &[]));
+        let told = between(&before, &usage(whole(2 * MIB), &[]));
         assert_eq!((told.parts.len(), told.unexplained), (0, 2 << 20));
     }
 
@@ -256,12 +256,12 @@ mod tests {
         let grown = 4_055_040 * 1024;
         let mut is = whole(500 * MIB + grown);
         is.limits.stack = 16 * 1024;
-        let told = between(&reading(whole(500 * MIB), &[]), &reading(is, &[]));
+        let told = between(&usage(whole(500 * MIB), &[]), &usage(is, &[]));
         assert_eq!(told.parts, [part(Purpose::LocalMemory, grown)]);
         assert_eq!(told.unexplained, 0);
         // Another context's limits say nothing of this one's.
         is.context = ContextUid(2);
-        let told = between(&reading(whole(500 * MIB), &[]), &reading(is, &[]));
+        let told = between(&usage(whole(500 * MIB), &[]), &usage(is, &[]));
         assert_eq!(
             (told.parts.len(), told.unexplained),
             (0, grown.cast_signed())
@@ -272,14 +272,14 @@ mod tests {
     fn memory_that_need_not_be_the_device_s_is_not_expected_there() {
         let mut is = whole(0);
         is.elsewhere = 64 * MIB;
-        let told = between(&reading(whole(0), &[]), &reading(is, &[driver(64 * MIB)]));
+        let told = between(&usage(whole(0), &[]), &usage(is, &[driver(64 * MIB)]));
         assert_eq!((told.parts.len(), told.unexplained), (0, 0));
     }
 
     #[test]
     fn what_was_given_back_is_a_part_below_zero() {
-        let before = reading(whole(4 * MIB), &[driver(4 * MIB)]);
-        let told = between(&before, &reading(whole(0), &[]));
+        let before = usage(whole(4 * MIB), &[driver(4 * MIB)]);
+        let told = between(&before, &usage(whole(0), &[]));
         let back = Part {
             purpose: Purpose::Driver,
             bytes: -4 << 20,
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_device_that_was_not_read_at_both_moments_is_not_told() {
-        let read = reading(whole(0), &[]);
+        let read = usage(whole(0), &[]);
         let neither = || unreachable!();
         let place = Place::cuda(0);
         assert_eq!(reconcile(place, &Usage::default(), &read, neither), None);

@@ -64,7 +64,7 @@ pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
 /// Whether what only the second of two runs shows needs a third.
 pub(crate) fn is_undecided(input: &CheckInput) -> bool {
     let rises = rises(input, |run| !run.others.may_have_moved_sums());
-    rises.iter().any(|rise| matches!(rise.bytes[..], [0, 1..]))
+    rises.iter().any(|rise| matches!(rise.bytes[..], [0, second] if second != 0))
 }
 
 fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {

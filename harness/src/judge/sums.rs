@@ -57,7 +57,9 @@ pub(crate) fn shared(input: &CheckInput, diff: &Diff) -> Vec<(Layer, Place, u64)
 /// Whether what only the second of two runs shows needs a third.
 pub(crate) fn is_undecided(input: &CheckInput, diff: &Diff) -> bool {
     let rises = rises(input, diff).into_iter();
-    rises.map(|rise| rise.bytes).any(|bytes| matches!(bytes[..], [0, 1..]))
+    rises
+        .into_iter()
+        .any(|rise| matches!(rise.bytes[..], [0, second] if second != 0))
 }
 
 fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::event::ContextUid;
 use crate::ledger::{Counted, Layer, Place};
+use crate::report::model::PoolName;
 
 /// So many, of so many bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,9 +67,6 @@ pub(crate) struct Usage {
     pub(crate) whole_devices: Vec<DeviceUsage>,
 }
 
-/// What the pool of graphs' memory is called.
-pub(crate) const GRAPH_POOL: &str = "graph pool";
-
 /// A whole device: what all that use it hold of its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeviceUsage {
@@ -106,7 +104,7 @@ pub(crate) enum LayerName {
     /// The ledger's figures of one layer.
     Layer(Layer),
     /// A stream-ordered pool or the graph pool, by its attributes.
-    Pool(String),
+    Pool(PoolName),
     /// A probed allocator.
     Probe(Layer),
 }
@@ -116,7 +114,7 @@ impl std::fmt::Display for LayerName {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Layer(layer) | Self::Probe(layer) => layer.fmt(out),
-            Self::Pool(name) => out.write_str(name),
+            Self::Pool(name) => name.fmt(out),
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::event::{Caller, ContextEnd, CuResult, Key, ScopeId};
 use super::kind::Kind;
@@ -13,7 +14,8 @@ use super::record::Record;
 const LIMIT: u32 = 10_000;
 
 /// One such thing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Anomaly {
     /// A free or destroy call returned an error.
     FailedRelease {

@@ -74,6 +74,8 @@ impl ScopeId {
     pub const NONE: Self = Self(0);
     /// What was handed over: no check answers for it, and none looks for its owner.
     pub const NOBODY: Self = Self(u32::MAX);
+    /// What a process warms up before its first baseline, and the threads that this starts.
+    pub const WARM_UP: Self = Self(u32::MAX - 1);
 }
 
 /// A thread of the program, numbered in the order in which they first met the harness.

@@ -6,6 +6,7 @@ use crate::order;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
 use rustc_hash::FxHashMap;
 
 use super::event::{ScopeId, StackId};
@@ -74,7 +75,7 @@ pub struct Taken {
 }
 
 /// The part that one stack has in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteTaken {
     /// The stack.
     pub stack: StackId,

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use rustc_hash::FxHashMap;
 
 use super::event::{ContextUid, Key, Space};
@@ -62,7 +63,7 @@ enum From {
 }
 
 /// What holds an object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     /// How many times its handles must still be released.
     pub references: u64,

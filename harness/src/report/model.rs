@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 pub use self::device::{DeviceTable, Figure, Row, WholeDevice};
 pub use self::finding::{
-    Budget, FailedRelease, Finding, Left, Referrer, Root, RootKind, Share, When,
+    AllowedBy, Budget, Confirmation, FailedRelease, Finding, Left, Limit, PoolName, Referrer, Root, RootKind, Share, When,
 };
 pub use self::site::{Frame, Known, Language, Library, Owner, Site};
 pub use self::status::{CheckStatus, FindingKind, Outcome};
 pub use self::timeline::{Course, Point, RunPurpose, Timeline, TimelineRun};
 use crate::code::Code;
-pub use crate::judge::{Confirmation, Part, Purpose};
+pub use crate::judge::{Part, Purpose};
 use crate::ledger::Place;
 
 /// The result of one check.
@@ -48,6 +48,9 @@ pub struct Report {
     /// Devices whose primary context was retained more often than released.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub primaries: Vec<PrimaryKept>,
+    /// The configuration file in use.
+    #[serde(default)]
+    pub configured_by: Option<String>,
     /// The command that runs this test alone.
     pub again: Option<String>,
     /// Milliseconds spent waiting for other checks to finish.
@@ -81,6 +84,7 @@ impl Report {
             devices: Vec::new(),
             notes: Vec::new(),
             primaries: Vec::new(),
+            configured_by: None,
             again: None,
             waited_ms: 0,
             overhead_ms: 0.0,
@@ -131,7 +135,7 @@ pub struct PrimaryKept {
 pub struct Reason {
     /// A stable word: `no-gpu`, `no-cupti`, `cupti-too-old`, `tracer-taken`, `tracer-lost`,
     /// `poisoned`, `no-probe`.
-    pub code: String,
+    pub code: Code,
     /// One sentence: what is wrong.
     pub what: String,
     /// One sentence: what to do about it.
@@ -143,7 +147,7 @@ impl Reason {
     #[must_use]
     pub fn new(code: Code, what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
-            code: code.name().to_owned(),
+            code,
             what: what.into(),
             remedy: remedy.into(),
         }

@@ -5,9 +5,10 @@ use std::thread;
 
 use gpu_leak_check_threads as threads;
 
-use crate::check::conclude::Subject;
-use crate::check::measure::body;
+use crate::check::body;
 use crate::check::outcome;
+use crate::judge::Subject;
+use crate::ledger::ScopeId;
 use crate::registry;
 
 /// Runs every hook, the first time it is called; others wait until that is done.
@@ -15,7 +16,7 @@ use crate::registry;
 /// # Panics
 ///
 /// When a hook does: the check at hand fails by it.
-pub(crate) fn run_hooks(subject: &Subject<'_>) {
+pub(crate) fn run_hooks(subject: &Subject) {
     static DONE: Mutex<bool> = Mutex::new(false);
     let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
     if std::mem::replace(&mut *done, true) {
@@ -25,7 +26,7 @@ pub(crate) fn run_hooks(subject: &Subject<'_>) {
         let thread = thread::Builder::new().name(hook.path.to_owned());
         // On a thread of no scope: whatever it makes is there before every check.
         let thread = thread.spawn(|| {
-            threads::set_token(0);
+            threads::set_token(u64::from(ScopeId::WARM_UP.0));
             (hook.run)();
         });
         let end = thread

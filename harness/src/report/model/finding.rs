@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Confirmation, FindingKind, Site};
+use super::{FindingKind, Site};
 use crate::ledger::{Kind, Layer, Place};
 
 /// One thing to tell.
@@ -15,9 +15,12 @@ pub struct Finding {
     pub layer: Layer,
     /// What is held; none where an allocator's reserve is meant.
     pub resource: Option<Kind>,
-    /// Whose reserve that is, where not the layer's: `pool 0`, as in the device's table.
+    /// The pool whose reserve it is, where it is one's.
     #[serde(default)]
-    pub holder: Option<String>,
+    pub pool: Option<PoolName>,
+    /// Who says that it may stay, of what is [allowed](FindingKind::Allowed).
+    #[serde(default)]
+    pub allowed_by: Option<AllowedBy>,
     /// Where.
     pub place: Place,
     /// How many.
@@ -65,7 +68,8 @@ impl Finding {
             kind,
             layer,
             resource: None,
-            holder: None,
+            pool: None,
+            allowed_by: None,
             place,
             count: 0,
             bytes: 0,
@@ -163,7 +167,7 @@ pub struct Left {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Budget {
     /// The option that sets it: `max_allocated`.
-    pub option: String,
+    pub limit: Limit,
     /// What it allows: bytes, or allocations.
     pub allowed: u64,
     /// What the test came to.
@@ -183,4 +187,98 @@ pub struct Share {
     pub bytes: u64,
     /// `src/optim.rs:88`.
     pub at: String,
+}
+
+/// Which limit of a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Bytes allocated at once.
+    MaxAllocated,
+    /// Bytes reserved beyond the baseline.
+    MaxReserved,
+    /// Allocations made.
+    MaxAllocationCount,
+}
+
+impl Limit {
+    /// The option that sets it.
+    #[must_use]
+    pub const fn option(self) -> &'static str {
+        match self {
+            Self::MaxAllocated => "max_allocated",
+            Self::MaxReserved => "max_reserved",
+            Self::MaxAllocationCount => "max_allocation_count",
+        }
+    }
+}
+
+/// Who says that something may stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AllowedBy {
+    /// Where that stands: `the attribute`, `gpu-leak-check.toml:12`, `the code`.
+    pub stands_in: String,
+    /// Why it may.
+    pub reason: String,
+    /// Who is to be asked.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// The day on which that expired.
+    #[serde(default)]
+    pub expired: Option<String>,
+}
+
+/// A pool of the driver.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum PoolName {
+    /// A stream-ordered pool, by its display name.
+    StreamOrdered(String),
+    /// The memory of graphs' alloc nodes.
+    Graph,
+}
+
+impl std::fmt::Display for PoolName {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::StreamOrdered(name) => out.write_str(name),
+            Self::Graph => out.write_str("graph pool"),
+        }
+    }
+}
+
+impl Finding {
+    /// Whether it fails its test, unless the policy says otherwise.
+    #[must_use]
+    pub fn fails(&self) -> bool {
+        self.kind.is_failure() && !self.is_unconfirmed()
+    }
+
+    /// Whether it is of a failing kind and could not be confirmed.
+    #[must_use]
+    pub fn is_unconfirmed(&self) -> bool {
+        self.confirmed.is_some_and(|it| it.of == 0)
+    }
+
+    /// Notes that no further run could confirm it.
+    pub(crate) fn set_unconfirmed(&mut self) {
+        self.confirmed = Some(Confirmation { runs: 0, of: 0, count: 0, bytes: 0 });
+    }
+}
+
+/// What further runs of the body showed of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Confirmation {
+    /// In how many runs it was so.
+    pub runs: u32,
+    /// Of how many.
+    pub of: u32,
+    /// How many the last run left.
+    pub count: u64,
+    /// How many bytes.
+    pub bytes: u64,
 }
