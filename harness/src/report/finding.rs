@@ -127,8 +127,8 @@ pub fn what(finding: &Finding) -> String {
         return passed(budget, finding);
     }
     let Some(kind) = finding.resource else {
-        let layer = finding.layer.to_string();
-        let holder = escape::name(finding.holder.as_deref().unwrap_or(&layer));
+        let holder = finding.pool.as_ref().map_or_else(|| finding.layer.to_string(), ToString::to_string);
+        let holder = escape::name(&holder);
         return format!("{} reserved by {holder}", exact_size(finding.bytes));
     };
     if kind.is_handle() {
@@ -154,9 +154,9 @@ pub fn what(finding: &Finding) -> String {
 
 /// `1.50 MiB device memory at the peak, where max_allocated is 1.00 MiB`
 fn passed(budget: &Budget, finding: &Finding) -> String {
-    let layer = finding.layer.to_string();
-    let whose = escape::name(finding.holder.as_deref().unwrap_or(&layer));
-    let (reached, allowed) = match &*budget.option {
+    let whose = finding.pool.as_ref().map_or_else(|| finding.layer.to_string(), ToString::to_string);
+    let whose = escape::name(&whose);
+    let (reached, allowed) = match budget.limit.option() {
         "max_allocation_count" => (
             format!("{} made", quantity(budget.reached, "allocation")),
             count(budget.allowed),
@@ -170,7 +170,7 @@ fn passed(budget: &Budget, finding: &Finding) -> String {
             exact_size(budget.allowed),
         ),
     };
-    format!("{reached}, {} is {allowed}", escape::name(&budget.option))
+    format!("{reached}, {} is {allowed}", escape::name(budget.limit.option()))
 }
 
 /// `2 allocations, 1.00 MiB`

@@ -71,7 +71,7 @@ pub fn headline(report: &Report) -> String {
 fn budgets(findings: &[&Finding]) -> String {
     let budget = |finding: &&Finding| {
         let budget = finding.budget.as_ref()?;
-        let show = match &*budget.option {
+        let show = match budget.limit.option() {
             "max_allocation_count" => |amount| quantity(amount, "allocation"),
             _ => exact_size,
         };
@@ -79,7 +79,7 @@ fn budgets(findings: &[&Finding]) -> String {
             "{} on {}, {} is {}",
             show(budget.reached),
             escape::name(&finding.place.to_string()),
-            escape::name(&budget.option),
+            escape::name(budget.limit.option()),
             show(budget.allowed)
         ))
     };

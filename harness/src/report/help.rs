@@ -70,7 +70,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                 let reached = budgets
                     .clone()
                     .filter_map(|finding| finding.budget.as_ref());
-                let reached = reached.filter(|budget| budget.option == option);
+                let reached = reached.filter(|budget| budget.limit.option() == option);
                 reached.map(|budget| budget.reached).max()
             };
             let options = ["max_allocated", "max_reserved", "max_allocation_count"];

@@ -151,7 +151,7 @@ impl Summary {
             let told = format!("{}; {}", reason.what, reason.remedy);
             lines.push(format!(
                 "{}: {}",
-                words(&reason.code),
+                words(reason.code.name()),
                 escape::sentence(&told)
             ));
         }
@@ -217,7 +217,7 @@ impl Summary {
     fn why(&self, status: CheckStatus) -> String {
         let mut words = Vec::new();
         for (_, reason) in self.reasons.iter().filter(|(of, _)| *of == status) {
-            let reason = self::words(&reason.code);
+            let reason = self::words(reason.code.name());
             if !words.contains(&reason) {
                 words.push(reason);
             }
