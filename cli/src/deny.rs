@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gpu_leak_check::__command::{Told, allow_entries};
 use gpu_leak_check::report::escape;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::FindingKind;
 
 use crate::arguments::{Deny, Judging};
 use crate::exit::{Failure, Outcome};
@@ -41,7 +41,7 @@ pub(crate) fn denied(
 /// What the notes of allowed findings say of their entries.
 fn entries_in_use(run: &Run) -> impl Iterator<Item = Told<'_>> {
     let findings = run.reports().flat_map(|report| &report.findings);
-    let allowed = findings.filter(|finding| finding.verdict == Verdict::Allowed);
+    let allowed = findings.filter(|finding| finding.kind == FindingKind::Allowed);
     allowed.flat_map(|finding| finding.notes.iter().filter_map(|note| Told::of(note)))
 }
 
@@ -55,7 +55,7 @@ fn expired(run: &Run) -> Vec<String> {
     expired
 }
 
-/// The findings that the older run has not, whatever their verdict.
+/// The findings that the older run has not, whatever their kind.
 fn new(
     overview: &Overview<'_>,
     against: Option<&Path>,
@@ -78,7 +78,7 @@ fn unknown(overview: &Overview<'_>, known: &Overview<'_>) -> Vec<String> {
     let told = new.map(|finding| {
         format!(
             "new: {}: {} at {}",
-            finding.verdict.name(),
+            finding.kind.name(),
             gpu_leak_check::report::what(finding),
             finding.site.location()
         )
@@ -107,7 +107,7 @@ fn warned(run: &Run) -> Vec<String> {
             format!(
                 "{}: {}, and `on_leak` only warns of it",
                 escape::name(&report.test),
-                report.verdict.name()
+                report.status.name()
             )
         })
         .collect()
@@ -144,7 +144,7 @@ fn unused(run: &Run, overview: &Overview<'_>) -> Outcome<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use gpu_leak_check::ledger::{Kind, Layer, Place};
-    use gpu_leak_check::report::model::{Finding, Site, Verdict};
+    use gpu_leak_check::report::model::{Finding, FindingKind, Site};
 
     use super::unknown;
     use crate::overview::Overview;
@@ -152,20 +152,20 @@ mod tests {
 
     #[test]
     fn of_what_has_no_stack_only_the_same_is_known() {
-        let stackless = |verdict, layer: &str, kind| Finding {
-            kind,
+        let stackless = |kind, layer: &str, resource| Finding {
+            resource,
             ..Finding::new(
-                verdict,
+                kind,
                 Layer::allocator(layer),
                 Place::cuda(0),
                 Site::default(),
             )
         };
-        let old = stackless(Verdict::Retained, "pool", None);
+        let old = stackless(FindingKind::Retained, "pool", None);
         let new = [
             old.clone(),
-            stackless(Verdict::Retained, "arena", None),
-            stackless(Verdict::Leaked, "pool", Some(Kind::Linear)),
+            stackless(FindingKind::Retained, "arena", None),
+            stackless(FindingKind::Leaked, "pool", Some(Kind::Linear)),
         ];
         let old = sample::run(vec![sample::with("a", &[old])]);
         let new = sample::run(vec![sample::with("a", &new)]);

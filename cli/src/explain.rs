@@ -26,7 +26,7 @@ const fn word(code: &'static str, means: &'static str, remedy: &'static str) -> 
 /// Words that are more alike than this are told as near matches.
 const ALIKE: f64 = 0.75;
 
-/// Verdicts, codes of reasons, errors of the driver that a free returns.
+/// Kinds of findings, statuses of checks, codes of reasons, errors of the driver that a free returns.
 const WORDS: &[Word] = &[
     word(
         "leaked",
@@ -57,6 +57,11 @@ const WORDS: &[Word] = &[
         "first-use",
         "The first run of the body left it and the second did not leave more: a static, a library's handle or workspace, a plan cache.",
         "Nothing need be done. To have it fail: GPU_LEAK_CHECK_FIRST_USE=fail. To have it made before every test: #[gpu_leak_check::warmup].",
+    ),
+    word(
+        "deferred",
+        "The first run of the body left it, and a later run freed it: it is kept until it is replaced, typically by a static.",
+        "Nothing need be done. To have it freed in time, drop it where its last user ends.",
     ),
     word(
         "allowed",
@@ -150,7 +155,7 @@ const WORDS: &[Word] = &[
     ),
     word(
         "flaky",
-        "The runner tried the test again, and its attempts came to different verdicts; the last one decides.",
+        "The runner tried the test again, and its attempts came to different results; the last one decides.",
         "Look at the report of the attempt that failed: what is freed on another thread, or made once, depends on timing. A longer `settle` or a #[gpu_leak_check::warmup] may be all that is missing.",
     ),
     word(
@@ -280,26 +285,21 @@ fn all() -> String {
 #[cfg(test)]
 mod tests {
     use gpu_leak_check::report::Code;
-    use gpu_leak_check::report::model::Verdict;
+    use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 
     use super::{WORDS, all, one};
 
     #[test]
-    fn every_verdict_is_explained() {
-        for verdict in [
-            Verdict::Leaked,
-            Verdict::FailedFree,
-            Verdict::Retained,
-            Verdict::Grew,
-            Verdict::OverBudget,
-            Verdict::FirstUse,
-            Verdict::Allowed,
-            Verdict::Inconclusive,
-            Verdict::NotMeasured,
-            Verdict::Aborted,
-            Verdict::Clean,
-        ] {
-            assert!(one(verdict.name(), 80).is_ok(), "{}", verdict.name());
+    fn every_kind_of_finding_and_every_status_is_explained() {
+        let statuses = [
+            CheckStatus::Inconclusive,
+            CheckStatus::NotMeasured,
+            CheckStatus::Aborted,
+            CheckStatus::Clean,
+        ];
+        let kinds = FindingKind::ALL.iter().copied().map(CheckStatus::Found);
+        for status in kinds.chain(statuses) {
+            assert!(one(status.name(), 80).is_ok(), "{}", status.name());
         }
     }
 

@@ -59,7 +59,7 @@ pub fn is_recording(path: &Path) -> bool {
 /// stacks that the report holds: what changed between two runs is not how they are counted.
 pub fn renew_fingerprints(report: &mut Report) {
     for finding in &mut report.findings {
-        let Some(kind) = finding.kind else {
+        let Some(kind) = finding.resource else {
             continue;
         };
         let failed = finding.failed.as_mut().map(|failed| &mut failed.site);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::CheckStatus;
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
 
@@ -46,8 +46,8 @@ fn assert_unmeasured(fake: &Fake, code: &str, what: &str) {
         let report = checked.report();
         let reason = report.reason.as_ref().expect("a reason");
         assert_eq!(
-            (report.verdict, &*reason.code),
-            (Verdict::NotMeasured, code),
+            (report.status, &*reason.code),
+            (CheckStatus::NotMeasured, code),
             "{story}"
         );
         assert!(reason.what.contains(what), "{story}");
@@ -100,7 +100,7 @@ fn a_tracer_lost_inside_is_inconclusive() {
             let checked = run(&fake, variables);
             let story = checked.story();
             let report = checked.report();
-            assert_eq!(report.verdict, Verdict::Inconclusive, "{fault}\n{story}");
+            assert_eq!(report.status, CheckStatus::Inconclusive, "{fault}\n{story}");
             assert_eq!(
                 report.reason.as_ref().expect("a reason").code,
                 "tracer-lost",
@@ -121,8 +121,8 @@ fn what_may_have_been_freed_after_the_tracer_was_lost_is_no_leak() {
         let checked = run(&Fake::new().fault(&format!("cupti:lost@{callbacks}")), &[]);
         let report = checked.report();
         assert_eq!(
-            report.verdict,
-            Verdict::Inconclusive,
+            report.status,
+            CheckStatus::Inconclusive,
             "{callbacks}\n{}",
             checked.story()
         );
@@ -168,8 +168,8 @@ fn a_machine_without_a_device_is_not_measured_and_passes_even_where_ci_is_set() 
         let report = checked.report();
         let reason = report.reason.as_ref().expect("a reason");
         assert_eq!(
-            (report.verdict, &*reason.code),
-            (Verdict::NotMeasured, "no-gpu"),
+            (report.status, &*reason.code),
+            (CheckStatus::NotMeasured, "no-gpu"),
             "{story}"
         );
     }

@@ -4,7 +4,7 @@ use std::panic::catch_unwind;
 use std::sync::{LazyLock, Mutex, mpsc};
 use std::thread;
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_check::{allow, gpu_leak_check};
 use gpu_leak_hooked::{Buffer, lookup_table};
 
@@ -39,7 +39,7 @@ fn makes_a_table() {
 #[test]
 fn what_is_made_beside_it_is_a_leak_all_the_same() {
     let checked = run("allowed::makes_a_table_and_leaks");
-    let expected = [(Verdict::Leaked, 7), (Verdict::Allowed, 4096)];
+    let expected = [(FindingKind::Leaked, 7), (FindingKind::Allowed, 4096)];
     assert_eq!(told(checked.report()), expected, "{}", checked.story());
     assert!(!checked.child.status.success());
 }
@@ -68,7 +68,7 @@ fn starts_a_thread_inside() {
 #[test]
 fn it_ends_with_a_panic_too() {
     let checked = run("allowed::leaks_after_a_panic_inside");
-    let expected = [(Verdict::Leaked, 7), (Verdict::Allowed, 5)];
+    let expected = [(FindingKind::Leaked, 7), (FindingKind::Allowed, 5)];
     assert_eq!(told(checked.report()), expected, "{}", checked.story());
 }
 
@@ -110,7 +110,7 @@ fn it_holds_for_a_check_inside_and_inside_a_check_inside() {
     let checked = run("allowed::calls_checks");
     assert!(checked.child.status.success(), "{}", checked.story());
     let told: Vec<_> = checked.reports.iter().map(told).collect();
-    let allowed = |bytes| vec![(Verdict::Allowed, bytes)];
+    let allowed = |bytes| vec![(FindingKind::Allowed, bytes)];
     // What a check inside has told of, the outer one is silent about.
     assert_eq!(
         told,
@@ -179,8 +179,8 @@ fn only_gives_back() {
 fn a_budget_counts_what_may_stay() {
     let checked = run("allowed::keeps_more_than_its_budget");
     assert_eq!(
-        checked.report().verdict,
-        Verdict::OverBudget,
+        checked.report().status,
+        CheckStatus::Found(FindingKind::OverBudget),
         "{}",
         checked.story()
     );
@@ -210,7 +210,7 @@ fn keeps_a_table_in_each_round() {
 fn a_thread_of_the_first_run_may_leave_things_in_the_second() {
     let checked = run("allowed::has_a_worker_for_good");
     let report = checked.report();
-    let expected = [(Verdict::Leaked, 7), (Verdict::Allowed, 5)];
+    let expected = [(FindingKind::Leaked, 7), (FindingKind::Allowed, 5)];
     assert_eq!(told(report), expected, "{}", checked.story());
     assert!(
         !checked.child.stderr.contains("outside every check"),

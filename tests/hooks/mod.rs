@@ -5,7 +5,7 @@ mod driver;
 mod handed_over;
 mod many;
 
-use gpu_leak_check::report::model::{Finding, Report, Verdict};
+use gpu_leak_check::report::model::{Finding, FindingKind, Report};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 
@@ -15,17 +15,17 @@ fn run(test: &str) -> Checked {
 }
 
 /// Each finding's verdict and bytes.
-fn told(report: &Report) -> Vec<(Verdict, u64)> {
+fn told(report: &Report) -> Vec<(FindingKind, u64)> {
     let findings = report.findings.iter();
     findings
-        .map(|finding| (finding.verdict, finding.bytes))
+        .map(|finding| (finding.kind, finding.bytes))
         .collect()
 }
 
 /// Whether a finding is allowed for this reason.
 fn is_for(finding: &Finding, reason: &str) -> bool {
     let note = format!("allowed in the code: {reason}");
-    finding.verdict == Verdict::Allowed && finding.notes.contains(&note)
+    finding.kind == FindingKind::Allowed && finding.notes.contains(&note)
 }
 
 /// Fails unless the test passed and all that is told is allowed, of so many bytes.
@@ -35,7 +35,7 @@ fn assert_allowed(checked: &Checked, bytes: &[u64]) {
     let report = checked.report();
     let expected: Vec<_> = bytes
         .iter()
-        .map(|bytes| (Verdict::Allowed, *bytes))
+        .map(|bytes| (FindingKind::Allowed, *bytes))
         .collect();
     assert_eq!(told(report), expected, "{}", checked.story());
 }

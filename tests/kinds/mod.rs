@@ -12,7 +12,7 @@ mod table;
 use std::io::Write as _;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{Finding, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, Finding, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
@@ -152,12 +152,12 @@ fn assert_found<'a>(checked: &'a Checked, row: &Row) -> &'a Finding {
         panic!("{} findings\n{story}", report.findings.len());
     };
     assert_eq!(
-        (report.verdict, finding.verdict),
-        (Verdict::Leaked, Verdict::Leaked),
+        (report.status, finding.kind),
+        (CheckStatus::Found(FindingKind::Leaked), FindingKind::Leaked),
         "{story}"
     );
     assert_eq!(
-        (finding.kind, finding.count),
+        (finding.resource, finding.count),
         (Some(row.kind), 1),
         "{story}"
     );

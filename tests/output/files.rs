@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{FailedRelease, Finding, Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, FailedRelease, Finding, Report};
 use gpu_leak_check::report::{Sink, json};
 use insta::assert_snapshot;
 
@@ -47,7 +47,7 @@ fn a_report_survives_json() {
 #[ignore = "ends its process; run by the test below"]
 fn ends_the_process_inside_its_second_check() {
     let sink = Sink::global();
-    let first = report(Verdict::Clean);
+    let first = report(CheckStatus::Clean);
     sink.began(&first.test, &first.file, first.line);
     sink.finished(&first);
     sink.began("the_second", "tests/train.rs", 90);
@@ -86,7 +86,7 @@ fn a_test_that_took_its_process_down_is_known_by_name() {
             .starts_with("main-")
     );
     let file = json::read(path).unwrap();
-    assert_eq!(file.reports, [report(Verdict::Clean)]);
+    assert_eq!(file.reports, [report(CheckStatus::Clean)]);
     assert_eq!(file.aborted.len(), 1);
     assert_eq!(file.aborted[0].test, "the_second");
 }

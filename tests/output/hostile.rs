@@ -2,7 +2,7 @@
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::headline;
-use gpu_leak_check::report::model::{Finding, Known, Library, Report, Site, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, Finding, Known, Library, Report, Site};
 use insta::assert_snapshot;
 
 use super::sample::{self, MIB, device, leak, rendered, report, with};
@@ -68,7 +68,7 @@ fn a_headline_stays_one_line() {
     let mut reports = vec![hostile("one\ntwo\x1b[2J")];
     reports.push(Report {
         reason: Some(sample::reason("x", "one\ntwo\x1b[2J", "")),
-        ..report(Verdict::NotMeasured)
+        ..report(CheckStatus::NotMeasured)
     });
     for report in reports {
         let line = headline(&report);

@@ -3,8 +3,8 @@
 use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::Style;
 use gpu_leak_check::report::model::{
-    Confirmation, DeviceTable, FailedRelease, Figure, Finding, Frame, Known, Library, Owner, Part,
-    Purpose, Report, Row, Site, Verdict, When, WholeDevice,
+    CheckStatus, Confirmation, DeviceTable, FailedRelease, Figure, Finding, FindingKind, Frame,
+    Known, Library, Owner, Part, Purpose, Report, Row, Site, When, WholeDevice,
 };
 use insta::assert_snapshot;
 
@@ -67,7 +67,7 @@ fn a_finding_is_told_with_its_holder_and_its_age() {
     };
     let report = Report {
         findings: vec![held, spread, nothing_else],
-        ..report(Verdict::Leaked)
+        ..report(CheckStatus::Found(FindingKind::Leaked))
     };
     assert_snapshot!(rendered(&report));
 }
@@ -129,7 +129,7 @@ fn a_refused_free_shows_the_call_and_where_the_memory_came_from() {
             code: 1,
             site: call,
         }),
-        ..finding(Verdict::FailedFree, Kind::Linear, 1, MIB)
+        ..finding(FindingKind::FailedFree, Kind::Linear, 1, MIB)
     });
     assert_snapshot!(rendered(&report));
 }
@@ -144,7 +144,7 @@ fn a_free_of_nothing_is_told_without_a_size() {
             code: 1,
             site: sample::site(),
         }),
-        ..finding(Verdict::FailedFree, Kind::Linear, 2, 0)
+        ..finding(FindingKind::FailedFree, Kind::Linear, 2, 0)
     });
     assert_snapshot!(rendered(&report));
 }
@@ -152,7 +152,7 @@ fn a_free_of_nothing_is_told_without_a_size() {
 #[test]
 fn a_retained_reserve_names_its_holder() {
     let report = with(Finding {
-        kind: None,
+        resource: None,
         holder: Some("pool 0".to_owned()),
         each: None,
         bytes: 32 * MIB,
@@ -162,20 +162,20 @@ fn a_retained_reserve_names_its_holder() {
             bytes: 32 * MIB,
         }),
         notes: vec!["cuMemPoolTrimTo(0) gave nothing back".to_owned()],
-        ..finding(Verdict::Retained, Kind::Block, 1, 0)
+        ..finding(FindingKind::Retained, Kind::Block, 1, 0)
     });
     assert_snapshot!(rendered(&report));
 }
 
 #[test]
 fn what_is_made_once_and_kept_is_told_as_first_use() {
-    let report = with(finding(Verdict::FirstUse, Kind::Linear, 1, 400));
+    let report = with(finding(FindingKind::FirstUse, Kind::Linear, 1, 400));
     assert_snapshot!(rendered(&report));
 }
 
 #[test]
 fn a_leak_beside_first_use_gets_a_remedy_each() {
-    let first_use = finding(Verdict::FirstUse, Kind::Module, 1, 0);
+    let first_use = finding(FindingKind::FirstUse, Kind::Module, 1, 0);
     let report = Report {
         findings: vec![leak(Kind::Pinned, 1, 4 * KIB), first_use],
         ..with(leak(Kind::Pinned, 1, 4 * KIB))
@@ -197,7 +197,7 @@ fn an_allocators_blocks_carry_its_name() {
 #[test]
 fn what_stays_within_a_tolerance_is_allowed() {
     assert_snapshot!(rendered(&with(finding(
-        Verdict::Allowed,
+        FindingKind::Allowed,
         Kind::Linear,
         1,
         512
@@ -227,7 +227,7 @@ fn several_devices_share_their_columns() {
     let report = Report {
         devices: vec![device(), second],
         findings: vec![leak(Kind::Linear, 1, MIB), elsewhere],
-        ..report(Verdict::Leaked)
+        ..report(CheckStatus::Found(FindingKind::Leaked))
     };
     assert_snapshot!(rendered(&report));
 }
@@ -266,7 +266,7 @@ fn the_whole_device_is_told_below_its_layers_with_what_is_known_of_it() {
             whole(500 * MIB, 510 * MIB, &[], 10 << 20, &[]),
             whole(500 * MIB, 500 * MIB, &[], 0, &[]),
         ],
-        ..report(Verdict::Clean)
+        ..report(CheckStatus::Clean)
     };
     assert_snapshot!(rendered(&report));
 }
@@ -279,7 +279,7 @@ fn nothing_to_measure_gives_the_reason_and_the_remedy() {
             "no CUDA driver is loaded in this process and no other allocator reported",
             "run this test on a machine with a GPU, or report an allocator through `observe`",
         )),
-        ..report(Verdict::NotMeasured)
+        ..report(CheckStatus::NotMeasured)
     };
     assert_snapshot!(rendered(&report));
 }
@@ -293,7 +293,7 @@ fn a_check_that_cannot_be_relied_on_says_why() {
             "mend that test, or run this one in a process of its own",
         )),
         devices: vec![device()],
-        ..report(Verdict::Inconclusive)
+        ..report(CheckStatus::Inconclusive)
     };
     assert_snapshot!(rendered(&report));
 }
@@ -302,14 +302,14 @@ fn a_check_that_cannot_be_relied_on_says_why() {
 fn a_clean_check_is_short() {
     let report = Report {
         again: None,
-        ..report(Verdict::Clean)
+        ..report(CheckStatus::Clean)
     };
     assert_snapshot!(rendered(&report));
 }
 
 #[test]
 fn an_aborted_test_is_named_as_such() {
-    assert_snapshot!(rendered(&report(Verdict::Aborted)));
+    assert_snapshot!(rendered(&report(CheckStatus::Aborted)));
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn only_the_first_ten_findings_are_told_one_by_one() {
     };
     let report = Report {
         findings: (1..=14).map(many).collect(),
-        ..report(Verdict::Leaked)
+        ..report(CheckStatus::Found(FindingKind::Leaked))
     };
     let text = rendered(&report);
     assert!(
@@ -387,7 +387,7 @@ fn a_long_line_and_one_with_tabs_keep_their_marks() {
     };
     let report = Report {
         findings: vec![at(14, 43), at(16, 146), at(16, 5), at(999, 1)],
-        ..report(Verdict::Leaked)
+        ..report(CheckStatus::Found(FindingKind::Leaked))
     };
     assert_snapshot!(rendered(&report));
 }

@@ -88,16 +88,16 @@ pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Ve
 
 /// `leaked: 2 × 512 KiB device memory, stream-ordered`
 fn title(group: &Group<'_>) -> String {
-    format!("{}: {}", verdict(group), what(&group.finding))
+    format!("{}: {}", kind(group), what(&group.finding))
 }
 
 /// `leaked`, or `leaked (only warned)` where the policy lets the tests pass.
-fn verdict(group: &Group<'_>) -> String {
-    let verdict = group.finding.verdict;
-    if verdict.is_failure() && group.outcome == Weight::Warn {
-        format!("{} (only warned)", verdict.name())
+fn kind(group: &Group<'_>) -> String {
+    let kind = group.finding.kind;
+    if kind.is_failure() && group.outcome == Weight::Warn {
+        format!("{} (only warned)", kind.name())
     } else {
-        verdict.name().to_owned()
+        kind.name().to_owned()
     }
 }
 

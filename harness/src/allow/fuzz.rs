@@ -3,7 +3,7 @@
 use super::{Date, Entry, Pattern, Told, settle};
 use crate::judge;
 use crate::report::fuzz::leak;
-use crate::report::model::Verdict;
+use crate::report::model::FindingKind;
 
 /// A pattern as an attribute has it, a reason, and the names of a stack, a line each.
 ///
@@ -46,7 +46,7 @@ pub fn patterns(input: &[u8]) {
         }
         let are_allowed = allowed
             .iter()
-            .filter(|finding| finding.verdict == Verdict::Allowed);
+            .filter(|finding| finding.kind == FindingKind::Allowed);
         assert_eq!(are_allowed.count(), notes().count());
         assert_eq!(
             expired.len(),

@@ -14,7 +14,7 @@ use self::told::{ALLOWED_BY, EXPIRED};
 use crate::judge;
 use crate::ledger::Kind;
 use crate::options::Allow;
-use crate::report::model::{Finding, Frame, Site, Verdict};
+use crate::report::model::{Finding, FindingKind, Frame, Site};
 use crate::units::exact_size;
 
 /// One thing that may stay.
@@ -133,12 +133,12 @@ impl Entry {
     fn is_about(&self, finding: &Finding) -> bool {
         // A free that fails is a mistake whoever makes it, and a budget has its own figure.
         let may_stay = matches!(
-            finding.verdict,
-            Verdict::Leaked | Verdict::Grew | Verdict::FirstUse
+            finding.kind,
+            FindingKind::Leaked | FindingKind::Grew | FindingKind::FirstUse
         );
         may_stay
             && finding.budget.is_none()
-            && self.kind.is_none_or(|kind| finding.kind == Some(kind))
+            && self.kind.is_none_or(|kind| finding.resource == Some(kind))
             && self.matches.matches(&finding.site)
     }
 
@@ -169,7 +169,7 @@ impl Entry {
     }
 }
 
-/// Turns every finding that an entry allows into one that is [allowed](Verdict::Allowed). The first
+/// Turns every finding that an entry allows into one that is [allowed](FindingKind::Allowed). The first
 /// entry that is about a finding counts, also where it allows less than that is. Answers what is to
 /// be told of entries that have expired.
 pub(crate) fn settle(entries: &[Entry], today: Date, findings: &mut [Finding]) -> Vec<String> {
@@ -189,7 +189,7 @@ pub(crate) fn settle(entries: &[Entry], today: Date, findings: &mut [Finding]) -
         for finding in own {
             match too_much {
                 None => {
-                    finding.verdict = Verdict::Allowed;
+                    finding.kind = FindingKind::Allowed;
                     finding.notes.push(entry.note(today));
                 }
                 Some(limit) => finding.notes.push(format!(

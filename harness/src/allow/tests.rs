@@ -1,4 +1,4 @@
-use super::{Date, Entry, Finding, Pattern, Verdict, settle};
+use super::{Date, Entry, Finding, FindingKind, Pattern, settle};
 use crate::ledger::Kind;
 use crate::report::fuzz;
 use crate::report::model::{Frame, Library, Site};
@@ -52,7 +52,7 @@ fn settled(entry: Entry, mut findings: Vec<Finding>) -> Vec<Finding> {
 }
 
 fn is_allowed(entry: Entry) -> bool {
-    settled(entry, vec![leak(10)])[0].verdict == Verdict::Allowed
+    settled(entry, vec![leak(10)])[0].kind == FindingKind::Allowed
 }
 
 #[test]
@@ -91,14 +91,14 @@ fn the_limit_is_inclusive_and_of_all_that_match_together() {
         ..entry("fn", "*")
     };
     let both = || vec![leak(10), leak(20)];
-    let all = |findings: Vec<Finding>, verdict| findings.iter().all(|f| f.verdict == verdict);
-    assert!(all(settled(up_to(30), both()), Verdict::Allowed));
+    let all = |findings: Vec<Finding>, kind| findings.iter().all(|f| f.kind == kind);
+    assert!(all(settled(up_to(30), both()), FindingKind::Allowed));
     let refused = settled(up_to(29), both());
     assert_eq!(
         refused[0].notes,
         ["gpu.toml:3 allows up to 29 B, and these are 30 B"]
     );
-    assert!(all(refused, Verdict::Leaked));
+    assert!(all(refused, FindingKind::Leaked));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn the_first_entry_about_a_finding_counts_though_a_later_one_allows_more() {
     };
     let mut findings = [leak(10)];
     settle(&[first.clone(), later.clone()], TODAY, &mut findings);
-    assert_eq!(findings[0].verdict, Verdict::Leaked);
+    assert_eq!(findings[0].kind, FindingKind::Leaked);
     assert_eq!(
         findings[0].notes,
         ["gpu.toml:3 allows up to 5 B, and these are 10 B"]
@@ -121,7 +121,7 @@ fn the_first_entry_about_a_finding_counts_though_a_later_one_allows_more() {
 
     let mut findings = [leak(10)];
     settle(&[later, first], TODAY, &mut findings);
-    assert_eq!(findings[0].verdict, Verdict::Allowed);
+    assert_eq!(findings[0].kind, FindingKind::Allowed);
     assert_eq!(findings[0].notes.len(), 1, "{:?}", findings[0].notes);
 }
 
@@ -133,7 +133,7 @@ fn an_expired_entry_still_allows_and_says_so() {
         ..entry("fn", "*")
     };
     let finding = &settled(expired.clone(), vec![leak(10)])[0];
-    assert_eq!(finding.verdict, Verdict::Allowed);
+    assert_eq!(finding.kind, FindingKind::Allowed);
     assert_eq!(
         finding.notes,
         [
@@ -160,12 +160,12 @@ fn an_expired_entry_still_allows_and_says_so() {
 #[test]
 fn a_failed_free_is_never_allowed() {
     let failed = Finding {
-        verdict: Verdict::FailedFree,
+        kind: FindingKind::FailedFree,
         ..leak(10)
     };
     assert_eq!(
-        settled(entry("fn", "*"), vec![failed])[0].verdict,
-        Verdict::FailedFree
+        settled(entry("fn", "*"), vec![failed])[0].kind,
+        FindingKind::FailedFree
     );
 }
 

@@ -7,13 +7,13 @@ use crate::code::Code;
 use crate::device::contexts;
 use crate::ledger;
 use crate::ledger::event::SourceLoss;
-use crate::report::model::{Reason, Verdict};
+use crate::report::model::{CheckStatus, Reason};
 
 /// Why a check cannot speak for the driver's layer.
 #[derive(Clone, Debug)]
 pub(crate) struct Blindness {
     /// `not-measured`, or `inconclusive` where the sight was lost half-way.
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: CheckStatus,
     /// Why, and what to do.
     pub(crate) reason: Reason,
     /// Whether there was anything to see: the program uses the driver.
@@ -44,7 +44,7 @@ pub(crate) fn blindness(saw_events: bool) -> Option<Blindness> {
         Ok(tracer) => {
             let lost = ledger::live().lost().or_else(|| tracer.heartbeat().err());
             lost.map(|why| Blindness {
-                verdict: Verdict::Inconclusive,
+                verdict: CheckStatus::Inconclusive,
                 reason: lost_reason(why),
                 driver_in_use: true,
             })
@@ -56,7 +56,7 @@ pub(crate) fn blindness(saw_events: bool) -> Option<Blindness> {
                 return None;
             }
             Some(Blindness {
-                verdict: Verdict::NotMeasured,
+                verdict: CheckStatus::NotMeasured,
                 reason: reason(unavailable),
                 driver_in_use,
             })
@@ -72,7 +72,7 @@ pub(crate) fn reason(unavailable: &Unavailable) -> Reason {
 /// Nothing is judged, because the run's settings say so.
 pub(crate) fn switched_off() -> Blindness {
     Blindness {
-        verdict: Verdict::NotMeasured,
+        verdict: CheckStatus::NotMeasured,
         reason: Reason::new(Code::Off, "checks are switched off", "unset GPU_LEAK_CHECK"),
         driver_in_use: false,
     }

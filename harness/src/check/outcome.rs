@@ -11,18 +11,19 @@ use crate::config::{FirstUse, Mode, Policy};
 use crate::options::OnLeak;
 use crate::report::headline;
 pub(crate) use crate::report::model::Outcome;
-use crate::report::model::{Report, Verdict};
+use crate::report::model::{CheckStatus, FindingKind, Report};
 use crate::report::text::{self, Rendering};
 
 /// Weighs a report by the policy.
 pub(crate) fn weigh(report: &Report, policy: &Policy, blindness: Option<&Blindness>) -> Outcome {
-    match report.verdict {
-        Verdict::Clean | Verdict::Allowed => Outcome::Pass,
-        Verdict::FirstUse => match policy.first_use {
+    match report.status {
+        CheckStatus::Clean | CheckStatus::Found(FindingKind::Allowed) => Outcome::Pass,
+        CheckStatus::Found(FindingKind::FirstUse) => match policy.first_use {
             FirstUse::Fail => Outcome::Fail,
             FirstUse::Warn => Outcome::Warn,
         },
-        Verdict::Inconclusive | Verdict::NotMeasured => {
+        CheckStatus::Found(FindingKind::Deferred) => Outcome::Warn,
+        CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
             let something_to_see = blindness.is_none_or(|blindness| blindness.driver_in_use);
             match policy.mode {
                 Mode::Require => Outcome::Fail,
@@ -30,12 +31,14 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, blindness: Option<&Blindne
                 Mode::Auto | Mode::Off => Outcome::Pass,
             }
         }
-        Verdict::Leaked
-        | Verdict::FailedFree
-        | Verdict::Retained
-        | Verdict::Grew
-        | Verdict::OverBudget
-        | Verdict::Aborted => match policy.on_leak {
+        CheckStatus::Found(
+            FindingKind::Leaked
+            | FindingKind::FailedFree
+            | FindingKind::Retained
+            | FindingKind::Grew
+            | FindingKind::OverBudget,
+        )
+        | CheckStatus::Aborted => match policy.on_leak {
             OnLeak::Fail => Outcome::Fail,
             OnLeak::Warn => Outcome::Warn,
         },

@@ -3,7 +3,8 @@
 use std::fmt::{self, Write};
 
 use super::model::{
-    Budget, FailedRelease, Finding, Left, Library, Report, Share, Site, Verdict, When,
+    Budget, CheckStatus, FailedRelease, Finding, FindingKind, Left, Library, Report, Share, Site,
+    When,
 };
 use super::rendering::Rendering;
 use super::{escape, excerpt, referrer};
@@ -18,9 +19,9 @@ pub(super) fn write(
     how: &Rendering,
     out: &mut dyn Write,
 ) -> fmt::Result {
-    let verdict = how.style.verdict(finding.verdict);
+    let colour = how.style.status(CheckStatus::Found(finding.kind));
     let strong = how.style.strong();
-    write!(out, "{verdict}{}{verdict:#}", finding.verdict.name())?;
+    write!(out, "{colour}{}{colour:#}", finding.kind.name())?;
     write!(out, "{strong}: {}", what(finding))?;
     if finding.place != Place::HOST && devices(report) > 1 {
         write!(out, ", on {}", escape::name(&finding.place.to_string()))?;
@@ -125,7 +126,7 @@ pub fn what(finding: &Finding) -> String {
     if let Some(budget) = &finding.budget {
         return passed(budget, finding);
     }
-    let Some(kind) = finding.kind else {
+    let Some(kind) = finding.resource else {
         let layer = finding.layer.to_string();
         let holder = escape::name(finding.holder.as_deref().unwrap_or(&layer));
         return format!("{} reserved by {holder}", exact_size(finding.bytes));
@@ -202,7 +203,7 @@ fn taken(finding: &Finding) -> String {
     if let Some([largest, ..]) = shares {
         return share(largest);
     }
-    let here = if finding.kind.is_none_or(|kind| !kind.is_handle()) {
+    let here = if finding.resource.is_none_or(|kind| !kind.is_handle()) {
         "taken here"
     } else {
         "made here"
@@ -274,13 +275,13 @@ fn rounds(finding: &Finding) -> Option<String> {
 
 /// What the second run of the body showed.
 fn second_run(finding: &Finding) -> Option<String> {
-    Some(match (finding.verdict, finding.confirmed) {
-        (Verdict::FirstUse, _) => "the second run left no more: one-time set-up".to_owned(),
+    Some(match (finding.kind, finding.confirmed) {
+        (FindingKind::FirstUse, _) => "the second run left no more: one-time set-up".to_owned(),
         (_, None) => return None,
-        (Verdict::OverBudget, Some(_)) => {
+        (FindingKind::OverBudget, Some(_)) => {
             "the second run passed it too: not one-time set-up".to_owned()
         }
-        (Verdict::Retained, Some(second)) => {
+        (FindingKind::Retained, Some(second)) => {
             let kept = exact_size(second.bytes);
             format!("the second run kept {kept} more: not one-time set-up")
         }

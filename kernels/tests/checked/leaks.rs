@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use gpu_leak_check::report::json;
-use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
 use gpu_leak_kernels::Device;
 use gpu_leak_kernels::planted::{CATALOGUE, Layer, Planted};
 
@@ -105,7 +105,11 @@ fn a_segment_pinned_by_a_block_that_may_stay_is_retained() {
     let pin = format!("{}:{}", planted.file, planted.line(&planted.sites[0]));
     for device in &devices[..count] {
         let (report, story) = failing_report("leaks::tolerated::pinned_segment", device);
-        assert_eq!(report.verdict, Verdict::Retained, "{story}");
+        assert_eq!(
+            report.status,
+            CheckStatus::Found(FindingKind::Retained),
+            "{story}"
+        );
         let [retained] = &report.findings[..] else {
             panic!("{story}")
         };
@@ -134,14 +138,18 @@ fn failing_report(test: &str, device: &str) -> (Report, String) {
 fn check(planted: &Planted, device: &str) {
     let test = format!("leaks::planted::{}", planted.name);
     let (report, story) = failing_report(&test, device);
-    assert_eq!(report.verdict, Verdict::Leaked, "{story}");
+    assert_eq!(
+        report.status,
+        CheckStatus::Found(FindingKind::Leaked),
+        "{story}"
+    );
     let mut found: Vec<_> = report
         .findings
         .iter()
-        .filter(|finding| finding.verdict == Verdict::Leaked)
+        .filter(|finding| finding.kind == FindingKind::Leaked)
         .map(|finding| {
             let user = &finding.site.frames[finding.site.user.expect("a line of the user's")];
-            let kind = serde_json::to_value(finding.kind).expect("a kind");
+            let kind = serde_json::to_value(finding.resource).expect("a kind");
             let kind = kind.as_str().map(str::to_owned);
             assert!(finding.confirmed.is_some(), "{story}");
             (

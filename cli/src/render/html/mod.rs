@@ -15,7 +15,7 @@ use std::path::Path;
 use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use gpu_leak_check::report::model::{Figure, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, Figure, FindingKind};
 use gpu_leak_check::report::{escape, referrers, what};
 use gpu_leak_check::units::{count, size};
 use sha2::{Digest, Sha256};
@@ -31,14 +31,14 @@ use crate::run::Run;
 
 /// How many tests are named of one finding.
 const NAMED: usize = 50;
-/// The verdicts whose tests the summary names.
-const NAMING: [Verdict; 6] = [
-    Verdict::Leaked,
-    Verdict::FailedFree,
-    Verdict::Retained,
-    Verdict::Grew,
-    Verdict::OverBudget,
-    Verdict::Aborted,
+/// The statuses whose tests the summary names.
+const NAMING: [CheckStatus; 6] = [
+    CheckStatus::Found(FindingKind::Leaked),
+    CheckStatus::Found(FindingKind::FailedFree),
+    CheckStatus::Found(FindingKind::Retained),
+    CheckStatus::Found(FindingKind::Grew),
+    CheckStatus::Found(FindingKind::OverBudget),
+    CheckStatus::Aborted,
 ];
 const STYLE: &str = include_str!("../../../templates/report.css");
 const SCRIPT: &str = include_str!("../../../templates/report.js");
@@ -55,7 +55,7 @@ struct Page<'run> {
     summary: Vec<String>,
     problems: Vec<String>,
     aborted: Vec<String>,
-    verdicts: Vec<Filter>,
+    statuses: Vec<Filter>,
     findings: Long<Entry>,
     tests: Long<Test>,
     /// What the two lists leave out, as data.
@@ -63,10 +63,10 @@ struct Page<'run> {
     peaks: Vec<Row<'run>>,
 }
 
-/// A button that hides or shows what has a verdict.
+/// A button that hides or shows what has a status, or is of a kind of that name.
 #[derive(Debug)]
 struct Filter {
-    verdict: &'static str,
+    status: &'static str,
     class: &'static str,
     findings: usize,
     tests: usize,
@@ -74,7 +74,7 @@ struct Filter {
 
 #[derive(Debug)]
 struct Entry {
-    verdict: &'static str,
+    status: &'static str,
     class: &'static str,
     what: String,
     at: String,
@@ -105,12 +105,12 @@ pub(super) fn render(run: &Run, overview: &Overview<'_>, root: &Path) -> Outcome
     let counts = summary.remove(0);
     // The tests stand below, by name.
     summary.retain(|line| {
-        let names_tests = |verdict: &Verdict| line.starts_with(&format!("{}: ", verdict.name()));
+        let names_tests = |status: &CheckStatus| line.starts_with(&format!("{}: ", status.name()));
         !NAMING.iter().any(names_tests)
     });
     let mut sources = Sources::below(root);
     let tests = checks::tests(run, &overview.groups);
-    let verdicts = filters(overview, &tests);
+    let statuses = filters(overview, &tests);
     let entries = overview.groups.iter();
     let entries = entries.map(|group| entry(group, &mut sources)).collect();
     let (findings, tests) = (Long::of(entries, "finding"), Long::of(tests, "test"));
@@ -141,7 +141,7 @@ pub(super) fn render(run: &Run, overview: &Overview<'_>, root: &Path) -> Outcome
             .iter()
             .map(|test| escape::name(test))
             .collect(),
-        verdicts,
+        statuses,
         findings,
         tests,
         rest,
@@ -168,27 +168,28 @@ fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// The verdicts of findings and of tests, worst first.
+/// The kinds of findings and the statuses of tests, worst first. A kind stands for the status of a
+/// test whose worst finding it is.
 fn filters(overview: &Overview<'_>, tests: &[Test]) -> Vec<Filter> {
-    let found = overview.groups.iter().map(|group| group.finding.verdict);
-    let found: Vec<_> = found.collect();
-    let mut verdicts = found.clone();
-    verdicts.extend(tests.iter().map(|test| test.is));
-    verdicts.sort_unstable();
-    verdicts.dedup();
-    let filter = |verdict: Verdict| Filter {
-        verdict: verdict.name(),
-        class: class(verdict),
-        findings: found.iter().filter(|it| **it == verdict).count(),
-        tests: tests.iter().filter(|test| test.is == verdict).count(),
+    let kinds = overview.groups.iter().map(|group| group.finding.kind);
+    let found: Vec<_> = kinds.map(CheckStatus::Found).collect();
+    let mut statuses = found.clone();
+    statuses.extend(tests.iter().map(|test| test.is));
+    statuses.sort_unstable();
+    statuses.dedup();
+    let filter = |status: CheckStatus| Filter {
+        status: status.name(),
+        class: class(status),
+        findings: found.iter().filter(|it| **it == status).count(),
+        tests: tests.iter().filter(|test| test.is == status).count(),
     };
-    verdicts.into_iter().map(filter).collect()
+    statuses.into_iter().map(filter).collect()
 }
 
-fn class(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Allowed | Verdict::Clean => "good",
-        verdict if verdict.is_failure() => "bad",
+fn class(status: CheckStatus) -> &'static str {
+    match status {
+        CheckStatus::Found(FindingKind::Allowed) | CheckStatus::Clean => "good",
+        status if status.is_failure() => "bad",
         _ => "told",
     }
 }
@@ -205,8 +206,8 @@ fn entry(group: &Group<'_>, sources: &mut Sources) -> Entry {
         _ => Vec::new(),
     };
     Entry {
-        verdict: finding.verdict.name(),
-        class: class(finding.verdict),
+        status: finding.kind.name(),
+        class: class(CheckStatus::Found(finding.kind)),
         what: what(finding),
         at: site.location(),
         place: escape::name(&finding.place.to_string()),

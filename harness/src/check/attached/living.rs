@@ -10,7 +10,7 @@ use crate::check::names::Names;
 use crate::judge::{self, Held, Reading, What};
 use crate::ledger::{self, Anomaly, Layer, Mark, Record};
 use crate::report::keeps_what_it_takes;
-use crate::report::model::{Finding, Verdict};
+use crate::report::model::{Finding, FindingKind};
 
 /// The moment at which a process began to exit.
 #[derive(Debug)]
@@ -90,11 +90,11 @@ pub(super) fn allocator(held: &Held) -> Option<(&'static str, &'static str)> {
 
 /// Marks what is known to stay until the process ends: nobody leaks it.
 pub(super) fn tell(mut finding: Finding, held: &Held) -> Finding {
-    if finding.verdict != Verdict::Leaked {
+    if finding.kind != FindingKind::Leaked {
         return finding;
     }
     if let Some((name, used_by)) = allocator(held) {
-        finding.verdict = Verdict::Allowed;
+        finding.kind = FindingKind::Allowed;
         finding.notes.push(format!(
             "kept by {name}, the caching allocator of {used_by}, which hands it out in pieces: \
              which of them are in use, only it knows"
@@ -102,7 +102,7 @@ pub(super) fn tell(mut finding: Finding, held: &Held) -> Finding {
     } else if let Some(library) = &finding.site.library
         && keeps_what_it_takes(&library.name)
     {
-        finding.verdict = Verdict::Allowed;
+        finding.kind = FindingKind::Allowed;
         finding.notes.push(format!(
             "kept by {} for itself: at the end of a process this is told, and fails nothing",
             library.name

@@ -36,7 +36,7 @@ use crate::judge::{Confirmed, Held, Reading};
 use crate::ledger;
 use crate::options::Options;
 use crate::report::json::Snapshot;
-use crate::report::model::{Finding, Report, Verdict};
+use crate::report::model::{CheckStatus, Finding, FindingKind, Report};
 use crate::report::{Sink, headline};
 use crate::units::quantity;
 
@@ -141,7 +141,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
         Err(unavailable) => {
             let report = attached.report(&Reading::default(), Vec::new(), Vec::new());
             sink.finished(&Report {
-                verdict: Verdict::NotMeasured,
+                status: CheckStatus::NotMeasured,
                 reason: Some(blind::reason(unavailable)),
                 ..report
             });
@@ -227,7 +227,7 @@ impl Attached {
         let plain = living.held.iter().filter(|held| !is_growing(held));
         let plain = plain.map(|held| living::tell(finding(held), held));
         let grown = growing.iter().map(|grown| Finding {
-            verdict: Verdict::Grew,
+            kind: FindingKind::Grew,
             rounds: left_after(&grown.levels),
             ..finding(&grown.held)
         });
@@ -240,8 +240,11 @@ impl Attached {
             report
                 .notes
                 .push(format!("{}; {}", reason.what, reason.remedy));
-            if matches!(report.verdict, Verdict::Clean | Verdict::Allowed) {
-                report.verdict = Verdict::Inconclusive;
+            if matches!(
+                report.status,
+                CheckStatus::Clean | CheckStatus::Found(FindingKind::Allowed)
+            ) {
+                report.status = CheckStatus::Inconclusive;
                 report.reason = Some(reason);
             }
         }
@@ -269,7 +272,7 @@ impl Attached {
     ) -> Report {
         notes.extend(allow::settle(&self.allowed, Date::today(), &mut findings));
         conclude::sort(&mut findings);
-        let verdict = findings.first().map(|finding| finding.verdict);
+        let worst = findings.first().map(|finding| finding.kind);
         Report {
             findings,
             devices: tables::tables(&Reading::default(), reading, &NAMES),
@@ -280,7 +283,7 @@ impl Attached {
                 &self.file,
                 0,
                 0,
-                verdict.unwrap_or(Verdict::Clean),
+                worst.map_or(CheckStatus::Clean, CheckStatus::Found),
             )
         }
     }

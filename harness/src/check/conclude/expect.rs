@@ -3,7 +3,7 @@
 use crate::judge;
 use crate::options::Expect;
 use crate::order;
-use crate::report::model::{Report, Verdict};
+use crate::report::model::{CheckStatus, FindingKind, Report};
 use crate::units::{exact_size, quantity};
 
 /// Compares what a test left with what it is to leave. What is left as expected is allowed.
@@ -15,7 +15,7 @@ pub(crate) fn settle(expect: Expect, report: &mut Report) -> Result<(), String> 
     let leaked = report
         .findings
         .iter()
-        .filter(|finding| finding.verdict == Verdict::Leaked);
+        .filter(|finding| finding.kind == FindingKind::Leaked);
     let count = judge::total(leaked.clone().map(|finding| finding.count));
     let bytes = judge::total(leaked.map(|finding| finding.bytes));
     let met = |expected: Option<u64>, left| expected.is_none_or(|expected| expected == left);
@@ -27,13 +27,13 @@ pub(crate) fn settle(expect: Expect, report: &mut Report) -> Result<(), String> 
         ));
     }
     for finding in &mut report.findings {
-        if finding.verdict == Verdict::Leaked {
-            finding.verdict = Verdict::Allowed;
+        if finding.kind == FindingKind::Leaked {
+            finding.kind = FindingKind::Allowed;
         }
     }
-    if report.verdict == Verdict::Leaked {
-        order::by_key(&mut report.findings, |finding| finding.verdict);
-        report.verdict = report.findings[0].verdict;
+    if report.status == CheckStatus::Found(FindingKind::Leaked) {
+        order::by_key(&mut report.findings, |finding| finding.kind);
+        report.status = CheckStatus::Found(report.findings[0].kind);
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::check::names::Names;
 use crate::judge::{Amount, Confirmed, What};
 use crate::ledger::Kind;
 use crate::ledger::event::ContextEnd;
-use crate::report::model::{FailedRelease, Finding, Left, Verdict};
+use crate::report::model::{FailedRelease, Finding, FindingKind, Left};
 
 /// What was left after each round, or at each snapshot.
 pub(crate) fn left_after(amounts: &[Amount]) -> Vec<Left> {
@@ -21,10 +21,10 @@ pub(crate) fn left_after(amounts: &[Amount]) -> Vec<Left> {
 pub(crate) fn finding(confirmed: &Confirmed, run: Option<&Measured>, names: &dyn Names) -> Finding {
     let held = &confirmed.held;
     let (verdict, kind) = match held.key.what {
-        What::Live(kind) | What::EndedWithContext(kind, _) => (Verdict::Leaked, Some(kind)),
-        What::FailedFree { kind, .. } => (Verdict::FailedFree, kind),
-        What::HandedOut => (Verdict::Leaked, Some(Kind::Block)),
-        What::Reserve(_) => (Verdict::Retained, None),
+        What::Live(kind) | What::EndedWithContext(kind, _) => (FindingKind::Leaked, Some(kind)),
+        What::FailedFree { kind, .. } => (FindingKind::FailedFree, kind),
+        What::HandedOut => (FindingKind::Leaked, Some(Kind::Block)),
+        What::Reserve(_) => (FindingKind::Retained, None),
     };
     let mut notes = held.notes.clone();
     match &held.key.what {
@@ -49,12 +49,12 @@ pub(crate) fn finding(confirmed: &Confirmed, run: Option<&Measured>, names: &dyn
         _ => None,
     };
     let verdict = match confirmed.first_use {
-        true => Verdict::FirstUse,
+        true => FindingKind::FirstUse,
         false => verdict,
     };
     let taken_at = site(held.key.stack, held, names);
     Finding {
-        kind,
+        resource: kind,
         holder: match &held.key.what {
             What::Reserve(name) => Some(name.clone()),
             _ => None,

@@ -26,7 +26,7 @@ use crate::judge::{self, Confirmed, Held, Reading, What, confirm};
 use crate::ledger::Layer;
 use crate::order;
 use crate::report::again;
-use crate::report::model::{Confirmation, Finding, Reason, Report, Verdict};
+use crate::report::model::{CheckStatus, Confirmation, Finding, FindingKind, Reason, Report};
 use crate::units;
 
 /// What a check is called and where it stands.
@@ -114,7 +114,7 @@ pub(crate) fn conclude_rounds(
         .filter(|grown| !(lost && may_be_gone(&grown.held)))
         .filter(|grown| !is_kept_by_broken(&grown.held, &rounds.first));
     let grown = grown.map(|grown| Finding {
-        verdict: Verdict::Grew,
+        kind: FindingKind::Grew,
         rounds: left_after(&grown.levels),
         // Its calls are those of several rounds.
         when: None,
@@ -168,19 +168,17 @@ fn report(
     let reason = reason(first, blindness, names);
     let (verdict, reason) = match (findings.first(), reason) {
         // What fails nothing tells nothing of what could not be seen.
-        (Some(finding), Some((verdict, reason)))
-            if matches!(finding.verdict, Verdict::Allowed | Verdict::FirstUse) =>
-        {
+        (Some(finding), Some((verdict, reason))) if !finding.kind.is_failure() => {
             (verdict, Some(reason))
         }
         // A finding is a finding, whatever else could not be seen.
-        (Some(finding), Some((Verdict::Inconclusive, reason))) => {
+        (Some(finding), Some((CheckStatus::Inconclusive, reason))) => {
             notes.push(format!("{}; {}", reason.what, reason.remedy));
-            (finding.verdict, None)
+            (CheckStatus::Found(finding.kind), None)
         }
-        (Some(finding), _) => (finding.verdict, None),
+        (Some(finding), _) => (CheckStatus::Found(finding.kind), None),
         (None, Some((verdict, reason))) => (verdict, Some(reason)),
-        (None, None) => (Verdict::Clean, None),
+        (None, None) => (CheckStatus::Clean, None),
     };
     Report {
         reason,
@@ -203,7 +201,7 @@ fn report(
 pub(crate) fn sort(findings: &mut [Finding]) {
     order::by_key(findings, |finding| {
         (
-            finding.verdict,
+            finding.kind,
             std::cmp::Reverse(finding.bytes),
             std::cmp::Reverse(finding.count),
         )
@@ -223,7 +221,7 @@ fn notes(first: &Measured, second: Option<&Measured>) -> Vec<String> {
 }
 
 fn is_lost(blindness: Option<&Blindness>) -> bool {
-    blindness.is_some_and(|blindness| blindness.verdict == Verdict::Inconclusive)
+    blindness.is_some_and(|blindness| blindness.verdict == CheckStatus::Inconclusive)
 }
 
 /// Whether this is the reserve of a pool that could not be emptied: in a broken context nothing
@@ -309,7 +307,7 @@ fn allowed(run: &Measured, lost: bool, names: &dyn Names) -> Vec<Finding> {
     let mut told = Sites::new(names).merge(&run.allowed);
     told.retain(|held| !(lost && may_be_gone(held)));
     let finding = |held| Finding {
-        verdict: Verdict::Allowed,
+        kind: FindingKind::Allowed,
         ..finding(&Confirmed::unconfirmed(held), Some(run), names)
     };
     told.into_iter().map(finding).collect()
@@ -320,9 +318,9 @@ fn reason(
     first: &Measured,
     blindness: Option<&Blindness>,
     names: &dyn Names,
-) -> Option<(Verdict, Reason)> {
+) -> Option<(CheckStatus, Reason)> {
     if let Some(poisoned) = &first.poisoned_before {
-        return Some((Verdict::Inconclusive, poisoned_reason(poisoned, names)));
+        return Some((CheckStatus::Inconclusive, poisoned_reason(poisoned, names)));
     }
     if let Some(blindness) = blindness {
         return Some((blindness.verdict, blindness.reason.clone()));
@@ -330,9 +328,9 @@ fn reason(
     if let Some(poisoned) = &first.poisoned_inside
         && first.held.iter().any(|held| is_kept_by_broken(held, first))
     {
-        return Some((Verdict::Inconclusive, poisoned_reason(poisoned, names)));
+        return Some((CheckStatus::Inconclusive, poisoned_reason(poisoned, names)));
     }
-    uncovered::reason(&first.uncovered).map(|reason| (Verdict::Inconclusive, reason))
+    uncovered::reason(&first.uncovered).map(|reason| (CheckStatus::Inconclusive, reason))
 }
 
 fn poisoned_reason(poisoned: &Poisoned, names: &dyn Names) -> Reason {

@@ -3,7 +3,7 @@
 use crate::check::names::Names;
 use crate::judge::{Limit, Over};
 use crate::ledger::Kind;
-use crate::report::model::{Budget, Confirmation, Finding, Share, Site, Verdict};
+use crate::report::model::{Budget, Confirmation, Finding, FindingKind, Share, Site};
 
 /// How many sites a finding names.
 const NAMED: usize = 5;
@@ -35,8 +35,8 @@ fn finding(over: &Over, again: Option<Option<&Over>>, names: &dyn Names) -> Find
         })
         .collect();
     let verdict = match again {
-        Some(None) => Verdict::FirstUse,
-        _ => Verdict::OverBudget,
+        Some(None) => FindingKind::FirstUse,
+        _ => FindingKind::OverBudget,
     };
     let site = shares.first().map(|(_, site)| site.clone());
     Finding {

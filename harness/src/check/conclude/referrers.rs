@@ -11,7 +11,7 @@ use crate::judge::{HeldKey, What};
 use crate::ledger::event::Space;
 use crate::ledger::{self, Layer, Record, ScopeId, StackId};
 use crate::referrers::{self, Handles, Target};
-use crate::report::model::{Finding, Report, Verdict};
+use crate::report::model::{Finding, FindingKind, Report};
 
 /// How many of one finding are looked for.
 const MOST: usize = 4096;
@@ -57,7 +57,7 @@ pub(crate) fn tell(report: &mut Report, first: &Measured, scopes: &[ScopeId], ti
 
 /// Whether a finding fails its check, and is of something live.
 fn fails(finding: &Finding) -> bool {
-    matches!(finding.verdict, Verdict::Leaked | Verdict::Grew)
+    matches!(finding.kind, FindingKind::Leaked | FindingKind::Grew)
 }
 
 /// Which finding a record belongs to.
@@ -77,7 +77,7 @@ impl Finder {
             findings.iter().position(|finding| {
                 let of = finding.site.user_frame();
                 fails(finding)
-                    && (finding.layer, finding.place, finding.kind)
+                    && (finding.layer, finding.place, finding.resource)
                         == (made.layer, made.place, Some(made.kind))
                     && finding.site.fingerprint == site.fingerprint
                     && of.map(|frame| (&frame.file, frame.line)) == line

@@ -3,7 +3,7 @@
 use crate::code::Code;
 use crate::ledger::Layer;
 use crate::observe;
-use crate::report::model::{Reason, Report, Verdict};
+use crate::report::model::{CheckStatus, FindingKind, Reason, Report};
 
 /// Tells of them, where there are such. What was found stays found.
 pub(crate) fn tell(report: &mut Report) {
@@ -11,9 +11,12 @@ pub(crate) fn tell(report: &mut Report) {
         return;
     };
     let reason = reason(first);
-    match report.verdict {
-        Verdict::Clean | Verdict::Allowed | Verdict::FirstUse => {
-            report.verdict = Verdict::Inconclusive;
+    match report.status {
+        CheckStatus::Clean
+        | CheckStatus::Found(
+            FindingKind::Allowed | FindingKind::Deferred | FindingKind::FirstUse,
+        ) => {
+            report.status = CheckStatus::Inconclusive;
             report.reason = Some(reason);
         }
         _ => {

@@ -11,7 +11,7 @@ use crate::judge::{HeldKey, What};
 use crate::ledger::{self, ScopeId};
 use crate::report::Sink;
 use crate::report::json::Late;
-use crate::report::model::{Report, Verdict};
+use crate::report::model::{CheckStatus, FindingKind, Report};
 
 /// A check that found leaks.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) fn await_release(
     second: Option<&Measured>,
     scopes: &[ScopeId],
 ) {
-    if report.verdict != Verdict::Leaked {
+    if report.status != CheckStatus::Found(FindingKind::Leaked) {
         return;
     }
     // Not the records that are live now: one of them may be given back before it is looked for.

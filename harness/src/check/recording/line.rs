@@ -9,7 +9,7 @@ use crate::judge::{Budget, Claims, Reading};
 use crate::ledger::event::{CuResult, ThreadNumber};
 use crate::ledger::{Place, ScopeId};
 use crate::options::Expect;
-use crate::report::model::{Frame, Reason, Verdict};
+use crate::report::model::{CheckStatus, Frame, Reason};
 
 /// A line of a check.
 #[derive(Debug, Serialize, Deserialize)]
@@ -143,7 +143,7 @@ pub(crate) enum Runs {
 /// What a check could not see.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Blind {
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: CheckStatus,
     pub(crate) reason: Reason,
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Confirmation, Site, Verdict};
+use super::{Confirmation, FindingKind, Site};
 use crate::ledger::{Kind, Layer, Place};
 
 /// One thing to tell.
@@ -10,11 +10,11 @@ use crate::ledger::{Kind, Layer, Place};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
     /// What sort of finding.
-    pub verdict: Verdict,
+    pub kind: FindingKind,
     /// The allocator.
     pub layer: Layer,
     /// What is held; none where an allocator's reserve is meant.
-    pub kind: Option<Kind>,
+    pub resource: Option<Kind>,
     /// Whose reserve that is, where not the layer's: `pool 0`, as in the device's table.
     #[serde(default)]
     pub holder: Option<String>,
@@ -37,12 +37,12 @@ pub struct Finding {
     pub when: Option<When>,
     /// What the second run showed; none where there was none.
     pub confirmed: Option<Confirmation>,
-    /// The free that failed, for [`Verdict::FailedFree`].
+    /// The free that failed, for [`FindingKind::FailedFree`].
     pub failed: Option<FailedRelease>,
-    /// What was left after each round, for [`Verdict::Grew`].
+    /// What was left after each round, for [`FindingKind::Grew`].
     #[serde(default)]
     pub rounds: Vec<Left>,
-    /// The limit that was passed, for [`Verdict::OverBudget`].
+    /// The limit that was passed, for [`FindingKind::OverBudget`].
     #[serde(default)]
     pub budget: Option<Budget>,
     /// The thread that took them, where it is not one of the test's own.
@@ -60,11 +60,11 @@ impl Finding {
     /// A finding of which nothing is known yet but what sort it is, whose and where: no object, no
     /// byte.
     #[must_use]
-    pub fn new(verdict: Verdict, layer: Layer, place: Place, site: Site) -> Self {
+    pub fn new(kind: FindingKind, layer: Layer, place: Place, site: Site) -> Self {
         Self {
-            verdict,
+            kind,
             layer,
-            kind: None,
+            resource: None,
             holder: None,
             place,
             count: 0,
