@@ -29,7 +29,7 @@ use crate::arguments::{EveryTest, RUNNER};
 use crate::exec::watching;
 use crate::exit::{Failure, Outcome, code_of};
 use crate::output::{print, say};
-use crate::{outcomes, progress, workspace};
+use crate::{progress, workspace};
 
 /// How many tests run at once, for the runner.
 const JOBS: &str = "GPU_LEAK_EVERY_TEST";

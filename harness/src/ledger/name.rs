@@ -127,7 +127,7 @@ impl Place {
     /// The CUDA device with this ordinal.
     #[must_use]
     pub fn cuda(ordinal: usize) -> Self {
-        match u8::try_from(Self::FIRST_CUDA + ordinal) {
+        match u8::try_from(Self::FIRST_CUDA.saturating_add(ordinal)) {
             Ok(number) if usize::from(number) < Self::FIRST_NAMED => Self(number),
             _ => Self::UNKNOWN,
         }
@@ -255,6 +255,7 @@ mod tests {
         assert_eq!(Place::cuda(3).to_string(), "cuda:3");
         assert_eq!(Place::cuda(31).cuda_ordinal(), Some(31));
         assert_eq!(Place::cuda(32), Place::UNKNOWN);
+        assert_eq!(Place::cuda(usize::MAX), Place::UNKNOWN);
         assert_eq!(Place::named("name-test:0").to_string(), "name-test:0");
         assert_eq!(Place::named("name-test:0").cuda_ordinal(), None);
     }
