@@ -107,7 +107,7 @@ fn assert_inconclusive(checked: &Checked) {
     assert_eq!(report.status, CheckStatus::Inconclusive, "{story}");
     assert!(report.findings.is_empty(), "{story}");
     let reason = report.reason.as_ref().expect("a reason");
-    assert_eq!(reason.code, "no-probe", "{story}");
+    assert_eq!(reason.code.name(), "no-probe", "{story}");
     assert!(reason.what.contains("no probe for cubecl"), "{story}");
     assert!(reason.remedy.contains("probe!"), "{story}");
     assert!(

@@ -8,7 +8,7 @@ use gpu_leak_check::report::model::{
     Report, Row, Site,
 };
 use gpu_leak_check::report::text::{self, Rendering};
-use gpu_leak_check::report::{Sources, Style};
+use gpu_leak_check::report::{Code, Sources, Style};
 
 pub(crate) const KIB: u64 = 1024;
 pub(crate) const MIB: u64 = 1024 * KIB;
@@ -46,7 +46,7 @@ pub(crate) fn with(finding: Finding) -> Report {
 
 pub(crate) fn reason(code: &str, what: &str, remedy: &str) -> Reason {
     Reason {
-        code: code.to_owned(),
+        code: *Code::ALL.iter().find(|it| it.name() == code).expect("a code"),
         what: what.to_owned(),
         remedy: remedy.to_owned(),
     }
@@ -67,6 +67,8 @@ pub(crate) fn finding(kind: FindingKind, resource: Kind, count: u64, each: u64) 
 pub(crate) fn leak(kind: Kind, count: u64, each: u64) -> Finding {
     Finding {
         confirmed: Some(Confirmation {
+            runs: 2,
+            of: 2,
             count,
             bytes: count * each,
         }),

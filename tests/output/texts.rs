@@ -2,7 +2,7 @@
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::Style;
-use gpu_leak_check::report::model::{
+use gpu_leak_check::report::model::{PoolName, 
     CheckStatus, Confirmation, DeviceTable, FailedRelease, Figure, Finding, FindingKind, Frame,
     Known, Library, Owner, Part, Purpose, Report, Row, Site, When, WholeDevice,
 };
@@ -153,11 +153,13 @@ fn a_free_of_nothing_is_told_without_a_size() {
 fn a_retained_reserve_names_its_holder() {
     let report = with(Finding {
         resource: None,
-        holder: Some("pool 0".to_owned()),
+        pool: Some(PoolName::StreamOrdered("pool 0".to_owned())),
         each: None,
         bytes: 32 * MIB,
         site: Site::default(),
         confirmed: Some(Confirmation {
+            runs: 2,
+            of: 2,
             count: 0,
             bytes: 32 * MIB,
         }),

@@ -1,7 +1,7 @@
 use super::{Date, Suppression, Finding, FindingKind, Pattern, settle};
 use crate::ledger::Kind;
 use crate::report::fuzz;
-use crate::report::model::{Frame, Library, Site};
+use crate::report::model::{AllowedBy, Frame, Library, Site};
 
 const TODAY: Date = Date::new(2026, 6, 1);
 
@@ -47,8 +47,12 @@ fn entry(word: &str, text: &str) -> Suppression {
 }
 
 fn settled(entry: Suppression, mut findings: Vec<Finding>) -> Vec<Finding> {
-    settle(&[entry], TODAY, &mut findings);
+    apply(&[entry], &mut findings);
     findings
+}
+
+fn apply(entries: &[Suppression], findings: &mut [Finding]) -> Vec<String> {
+    settle(entries, TODAY, &mut findings.iter_mut().collect::<Vec<_>>())
 }
 
 fn is_allowed(entry: Suppression) -> bool {
@@ -112,7 +116,7 @@ fn the_first_entry_about_a_finding_counts_though_a_later_one_allows_more() {
         ..entry("fn", "*")
     };
     let mut findings = [leak(10)];
-    settle(&[first.clone(), later.clone()], TODAY, &mut findings);
+    apply(&[first.clone(), later.clone()], &mut findings);
     assert_eq!(findings[0].kind, FindingKind::Leaked);
     assert_eq!(
         findings[0].notes,
@@ -120,9 +124,10 @@ fn the_first_entry_about_a_finding_counts_though_a_later_one_allows_more() {
     );
 
     let mut findings = [leak(10)];
-    settle(&[later, first], TODAY, &mut findings);
+    apply(&[later, first], &mut findings);
     assert_eq!(findings[0].kind, FindingKind::Allowed);
-    assert_eq!(findings[0].notes.len(), 1, "{:?}", findings[0].notes);
+    let by = findings[0].allowed_by.as_ref().expect("an entry");
+    assert_eq!(by.stands_in, "gpu.toml:9");
 }
 
 #[test]
@@ -134,19 +139,20 @@ fn an_expired_entry_still_allows_and_says_so() {
     };
     let finding = &settled(expired.clone(), vec![leak(10)])[0];
     assert_eq!(finding.kind, FindingKind::Allowed);
-    assert_eq!(
-        finding.notes,
-        [
-            "allowed by gpu.toml:3: a table for the whole process, the runtime team; \
-          this entry expired on 2026-05-31"
-        ]
-    );
+    let by = AllowedBy {
+        stands_in: "gpu.toml:3".into(),
+        reason: "a table for the whole process".into(),
+        owner: Some("the runtime team".into()),
+        expired: Some("2026-05-31".into()),
+    };
+    assert_eq!(finding.allowed_by, Some(by));
     let today = Suppression {
         until: Some(TODAY),
         ..entry("fn", "*")
     };
-    assert!(!settled(today.clone(), vec![leak(10)])[0].notes[0].contains("expired"));
-    let told = |entry: Suppression| settle(&[entry], TODAY, &mut [leak(10)]);
+    let by = settled(today.clone(), vec![leak(10)])[0].allowed_by.clone();
+    assert_eq!(by.expect("an entry").expired, None);
+    let told = |entry: Suppression| apply(&[entry], &mut [leak(10)]);
     assert_eq!(
         told(expired),
         [

@@ -224,8 +224,8 @@ mod tests {
     fn nothing_happened_is_no_timeline() {
         let mut nothing = run(Vec::new());
         nothing.curves.clear();
-        assert_eq!(of_runs(&nothing, Some(&nothing)), None);
-        let happened = of_runs(&nothing, Some(&run(vec![Point(1, 2, 2)]))).expect("a timeline");
+        assert_eq!(of_runs(&[&nothing, &nothing], false), None);
+        let happened = of_runs(&[&nothing, &run(vec![Point(1, 2, 2)])], false).expect("a timeline");
         assert_eq!(happened.runs[1].purpose, RunPurpose::Confirming);
     }
 
@@ -260,7 +260,7 @@ mod tests {
         let rounds: Vec<_> = (0..100)
             .map(|round| run(vec![Point(1, round, round)]))
             .collect();
-        let timeline = of_rounds(&rounds).expect("a timeline");
+        let timeline = of_rounds(&rounds.iter().collect::<Vec<_>>()).expect("a timeline");
         assert_eq!((timeline.runs.len(), timeline.left_out), (32, 68));
         let ends: Vec<_> = timeline.runs.iter().map(|it| it.curves[0].end()).collect();
         assert_eq!((ends[7], ends[8], ends[31]), (7, 76, 99));

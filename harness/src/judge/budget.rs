@@ -281,7 +281,7 @@ pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, Limit, Place, Taken};
+    use super::{Budget, Limit, Place, PoolName, Taken};
     use crate::judge::{LayerName, LayerUsage, Usage};
 
     fn taken(place: Place, made: u64, peak: u64) -> Taken {
@@ -331,11 +331,12 @@ mod tests {
     fn a_reserve_counts_from_its_baseline() {
         let reserve = |reserved| Usage {
             layers: vec![LayerUsage {
-                name: LayerName::Pool("pool 0".into()),
+                name: LayerName::Pool(PoolName::StreamOrdered("pool 0".into())),
                 place: Place::cuda(0),
                 allocated: 0,
                 peak: None,
                 reserved: Some(reserved),
+                reported: None,
             }],
             ..Usage::default()
         };
@@ -346,8 +347,8 @@ mod tests {
         assert_eq!(budget.passed_by_reserve(&reserve(8), &reserve(40)), []);
         let over = budget.passed_by_reserve(&reserve(8), &reserve(41));
         assert_eq!(
-            (over[0].reached, over[0].holder.as_deref()),
-            (33, Some("pool 0"))
+            (over[0].reached, over[0].pool.clone()),
+            (33, Some(PoolName::StreamOrdered("pool 0".into())))
         );
         let other = Budget {
             allocator: Some("tensor"),

@@ -168,6 +168,7 @@ fn change(before: u64, after: u64) -> i64 {
 mod tests {
     use super::{Part, Purpose, Usage, Reconciled, DeviceUsage, reconcile};
     use crate::judge::{LayerName, LayerUsage, Limits};
+    use crate::report::model::PoolName;
     use crate::ledger::event::ContextUid;
     use crate::ledger::{Layer, Place};
 
@@ -191,6 +192,7 @@ mod tests {
 
     fn usage(whole: DeviceUsage, levels: &[(LayerName, u64, Option<u64>)]) -> Usage {
         let level = |(name, allocated, reserved): &(LayerName, u64, Option<u64>)| LayerUsage {
+            reported: None,
             name: name.clone(),
             place: Place::cuda(0),
             allocated: *allocated,

@@ -129,7 +129,7 @@ fn is_part(range: &Range<u64>, whole: &Range<u64>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{SegmentMap, FxHashMap, Holding, Key, Kind, Layer, Place, Record, Segment, Space};
+    use super::{BTreeMap, Holding, Key, Kind, Layer, Place, Record, Segment, SegmentMap, Space};
     use crate::ledger::event::{Caller, ContextUid, Creation};
 
     fn record(kind: Kind, layer: Layer, place: Place, address: u64) -> Record {
@@ -172,14 +172,14 @@ mod tests {
             };
             claims.owner(
                 &physical,
-                &FxHashMap::from_iter([(physical.key(), holding)]),
+                &BTreeMap::from_iter([(physical.key(), holding)]),
             )
         };
         assert_eq!(owner(Some(5000)), Some(cache));
         assert_eq!(owner(Some(6000)), None);
         assert_eq!(owner(None), None, "its number is no address");
         let range = record(Kind::AddressRange, Layer::DRIVER, Place::cuda(0), 4096);
-        assert_eq!(claims.owner(&range, &FxHashMap::default()), Some(cache));
+        assert_eq!(claims.owner(&range, &BTreeMap::default()), Some(cache));
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
             }],
         );
         let linear = |place, address| record(Kind::Linear, Layer::DRIVER, place, address);
-        let owner = |record: &Record| claims.owner(record, &FxHashMap::default());
+        let owner = |record: &Record| claims.owner(record, &BTreeMap::default());
         assert_eq!(owner(&linear(Place::cuda(0), 4096)), Some(cache));
         assert_eq!(owner(&linear(Place::cuda(0), 5119)), Some(cache));
         assert_eq!(owner(&linear(Place::cuda(0), 5120)), None, "just behind");
@@ -234,7 +234,7 @@ mod tests {
                         Layer::DRIVER => Kind::Linear,
                         _ => Kind::Block,
                     };
-                    claims.owner(&record(kind, layer, place, address), &FxHashMap::default())
+                    claims.owner(&record(kind, layer, place, address), &BTreeMap::default())
                 };
                 // What the inner one holds is the outer one's block, and no leak of it.
                 assert_eq!(owner(outer, inner_begins), Some(inner));

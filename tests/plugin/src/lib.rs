@@ -20,7 +20,7 @@ pub extern "C" fn fake_plugin_checks() -> u32 {
     let worker = stretch.in_scope(|| std::thread::spawn(|| ()));
     let has_run = worker.join().is_ok();
     let report = stretch.finish();
-    let reason = report.reason.as_ref().map(|reason| &*reason.code);
+    let reason = report.reason.as_ref().map(|reason| reason.code.name());
     match (report.status, reason) {
         (CheckStatus::NotMeasured, Some("tracer-taken")) if has_run => TAKEN,
         (CheckStatus::Clean, None) if has_run => WATCHES,

@@ -1,10 +1,11 @@
 use super::Summary;
+use crate::code::Code;
 use crate::report::model::{CheckStatus, FindingKind, Reason, Report};
 
 fn without(code: &str, remedy: &str) -> Report {
     Report {
         reason: Some(Reason {
-            code: code.to_owned(),
+            code: *Code::ALL.iter().find(|it| it.name() == code).expect("a code"),
             what: "something is missing".to_owned(),
             remedy: remedy.to_owned(),
         }),
@@ -92,7 +93,7 @@ fn what_was_not_measured_is_never_counted_as_checked() {
 fn one_sort_of_reason_is_named_once_and_each_reason_told() {
     let poisoned = |what: &str| Report {
         reason: Some(Reason {
-            code: "poisoned".to_owned(),
+            code: Code::Poisoned,
             what: what.to_owned(),
             remedy: "mend it".to_owned(),
         }),
