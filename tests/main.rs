@@ -21,4 +21,5 @@ mod referrers;
 mod regressions;
 mod settings;
 mod soak;
+mod soundness;
 mod stand_ins;
