@@ -62,14 +62,17 @@ impl Drop for Block {
 pub(super) struct Sum {
     name: &'static str,
     place: &'static str,
+    /// Whether what it hands out is memory of the layer below, as its reserve.
+    reserves: bool,
     allocated: AtomicU64,
 }
 
 impl Sum {
-    const fn new(name: &'static str, place: &'static str) -> Self {
+    const fn new(name: &'static str, place: &'static str, reserves: bool) -> Self {
         Self {
             name,
             place,
+            reserves,
             allocated: AtomicU64::new(0),
         }
     }
@@ -101,7 +104,11 @@ impl Probe for Sum {
     }
 
     fn reserved(&self, place: Place) -> u64 {
-        self.allocated(place)
+        if self.reserves {
+            self.allocated(place)
+        } else {
+            0
+        }
     }
 
     fn segments(&self, _: Place) -> Vec<Segment> {
@@ -112,20 +119,25 @@ impl Probe for Sum {
 }
 
 /// Reports none of its blocks.
-pub(super) static SILENT: Sum = Sum::new("silent", "silent:0");
+pub(super) static SILENT: Sum = Sum::new("silent", "silent:0", true);
 gpu_leak_check::probe!(&SILENT);
 
-/// Reports some of its blocks.
-pub(super) static PARTLY: Sum = Sum::new("partly", "partly:0");
+/// Reports some of its blocks, and has no reserve.
+pub(super) static PARTLY: Sum = Sum::new("partly", "partly:0", false);
 gpu_leak_check::probe!(&PARTLY);
 static PARTLY_REPORTED: Source = Source::new("partly", OWN_SOURCES);
 
-/// Takes a block that is reported, and gives it back.
-pub(super) fn borrow_reported(bytes: u64) {
+/// Takes a block that is reported, and never gives it back.
+pub(super) fn lose_reported(bytes: u64) -> u64 {
     let address = fresh(bytes);
     PARTLY.take(bytes);
     PARTLY_REPORTED.allocated(Place::named("partly:0"), address, bytes);
-    PARTLY_REPORTED.freed(address);
+    address
+}
+
+/// Takes a block that is reported, and gives it back.
+pub(super) fn borrow_reported(bytes: u64) {
+    PARTLY_REPORTED.freed(lose_reported(bytes));
     PARTLY.give_back(bytes);
 }
 

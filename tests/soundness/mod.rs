@@ -4,10 +4,17 @@
 //!
 //! What leaks on purpose is ignored, and run in a process of its own by the tests beside it.
 
+mod addresses;
 mod allocators;
 mod blocks;
+mod code;
+mod excuses;
+mod neighbours;
+mod rounds;
+mod second_run;
+mod sums;
 
-use gpu_leak_check::report::model::{Finding, Report, Verdict};
+use gpu_leak_check::report::model::{Report, Verdict};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 
