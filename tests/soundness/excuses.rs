@@ -1,12 +1,19 @@
 //! What may stay excuses itself, and no more than that.
 
+#![expect(unsafe_code, reason = "the driver's own calls")]
+
 use std::sync::Once;
 
+use cudarc::driver::result::{self, stream};
 use gpu_leak_check::report::model::Verdict;
 use gpu_leak_check::{allow, gpu_leak_check, hand_over};
 
+use gpu_leak_tests::checked;
+use gpu_leak_tests::fake::Fake;
+
 use super::allocators::{Block, POOL, give_back, take};
 use super::{GIB, KIB, MIB, assert_leaked, assert_verdict, bytes, run};
+use crate::kinds::planted::context;
 
 /// Keeps one segment for a block, which it answers, and another one for nothing.
 fn take_beside_a_large_reserve(block: u64) -> u64 {
@@ -72,6 +79,30 @@ fn a_leaked_block_explains_only_its_own_segment() {
     let story = checked.story();
     assert_eq!(bytes(report, Verdict::Leaked), 64, "{story}");
     assert_eq!(bytes(report, Verdict::Retained), GIB, "{story}");
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "keeps a reserve on purpose"]
+#[test]
+fn hands_over_a_block_of_the_driver_s_pool() {
+    context();
+    // SAFETY: a context is current; the null stream always exists, and nothing uses the memory.
+    unsafe {
+        let large = result::malloc_async(stream::null(), 1 << 30).expect("memory");
+        hand_over(result::malloc_async(stream::null(), 64).expect("memory"));
+        result::free_async(large, stream::null()).expect("a free");
+    }
+}
+
+#[test]
+fn a_block_of_a_pool_whose_segments_are_unknown_explains_no_more_than_one_of_its_chunks() {
+    let test = "hands_over_a_block_of_the_driver_s_pool";
+    // A pool that gives nothing back.
+    let fake = Fake::new().fault("fail:cuMemPoolTrimTo=1");
+    let checked = checked::on(&fake, &format!("soundness::excuses::{test}"));
+    let report = assert_verdict(&checked, test, Verdict::Retained);
+    let retained = bytes(report, Verdict::Retained);
+    assert!((GIB / 2..=GIB).contains(&retained), "{}", checked.story());
 }
 
 #[gpu_leak_check]

@@ -13,6 +13,7 @@ mod neighbours;
 mod rounds;
 mod second_run;
 mod sums;
+mod words;
 
 use gpu_leak_check::report::model::{Report, Verdict};
 use gpu_leak_tests::checked::{self, Checked};
