@@ -7,12 +7,15 @@
 mod addresses;
 mod allocators;
 mod blocks;
+mod cells;
 mod code;
 mod excuses;
 mod neighbours;
+mod remains;
 mod rounds;
 mod second_run;
 mod sums;
+mod table;
 mod words;
 
 use gpu_leak_check::report::model::{Report, Verdict};

@@ -12,7 +12,7 @@ use super::{GIB, assert_leaked, report, run_suite};
 
 /// Work that an unchecked test does while the body of a checked one waits for it.
 #[derive(Default)]
-struct Neighbour {
+pub(super) struct Neighbour {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -25,7 +25,7 @@ struct State {
 }
 
 impl Neighbour {
-    const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Self {
             state: Mutex::new(State {
                 asked: 0,
@@ -48,13 +48,13 @@ impl Neighbour {
     }
 
     /// Has the neighbour do its work once, and waits for it.
-    fn ask(&self) {
+    pub(super) fn ask(&self) {
         self.change(|state| state.asked += 1);
         self.wait_while(|state| state.done < state.asked && !state.over);
     }
 
     /// Does `work` as often as it is asked to, until it is dismissed.
-    fn serve(&self, mut work: impl FnMut()) {
+    pub(super) fn serve(&self, mut work: impl FnMut()) {
         loop {
             let mut is_over = false;
             self.wait_while(|state| {
@@ -70,7 +70,7 @@ impl Neighbour {
     }
 
     /// That was all.
-    fn dismiss(&self) {
+    pub(super) fn dismiss(&self) {
         self.change(|state| state.over = true);
     }
 }

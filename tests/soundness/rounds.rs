@@ -24,12 +24,19 @@ fn rounds(checked: &Checked) -> usize {
     checked.child.stderr.matches("a round").count()
 }
 
+fn one_way() -> Block {
+    Block::new(MIB)
+}
+
+fn other_way() -> Block {
+    Block::new(MIB)
+}
+
 /// Takes by two sites in turn.
 fn take_by_turns(round: u32) -> Block {
-    if round % 2 == 1 {
-        Block::new(MIB)
-    } else {
-        Block::new(MIB)
+    match round % 2 {
+        1 => one_way(),
+        _ => other_way(),
     }
 }
 
