@@ -21,5 +21,4 @@ mod referrers;
 mod regressions;
 mod settings;
 mod soak;
-mod soundness;
 mod stand_ins;

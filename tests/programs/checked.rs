@@ -3,6 +3,9 @@
 #[expect(dead_code, reason = "the tests of this package use all of it")]
 #[path = "../soundness/allocators.rs"]
 mod allocators;
+#[expect(dead_code, reason = "the tests of this package use all of it")]
+#[path = "../soundness/driver.rs"]
+mod driver;
 #[path = "../soundness/remains.rs"]
 mod remains;
 

@@ -14,13 +14,13 @@ use gpu_leak_tests::fake::{self, Fake};
 use libloading::Library;
 
 use super::assert_verdict;
-use crate::kinds::planted::context;
+use super::driver::context;
 
 const IMAGE: &CStr = c".version 6.4";
 
 fn run(test: &str) -> Checked {
     let fake = Fake::new().with_cudart();
-    checked::on(&fake, &format!("soundness::code::{test}"))
+    checked::on(&fake, &format!("code::{test}"))
 }
 
 /// The stand-in for the runtime, or a program's own library that was made of it.

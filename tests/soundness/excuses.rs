@@ -1,10 +1,7 @@
 //! What may stay excuses itself, and no more than that.
 
-#![expect(unsafe_code, reason = "the driver's own calls")]
-
 use std::sync::Once;
 
-use cudarc::driver::result::{self, stream};
 use gpu_leak_check::report::model::Verdict;
 use gpu_leak_check::{allow, gpu_leak_check, hand_over};
 
@@ -12,8 +9,8 @@ use gpu_leak_tests::checked;
 use gpu_leak_tests::fake::Fake;
 
 use super::allocators::{Block, POOL, give_back, take};
+use super::driver;
 use super::{GIB, KIB, MIB, assert_leaked, assert_verdict, bytes, run};
-use crate::kinds::planted::context;
 
 /// Keeps one segment for a block, which it answers, and another one for nothing.
 fn take_beside_a_large_reserve(block: u64) -> u64 {
@@ -85,13 +82,10 @@ fn a_leaked_block_explains_only_its_own_segment() {
 #[ignore = "keeps a reserve on purpose"]
 #[test]
 fn hands_over_a_block_of_the_driver_s_pool() {
-    context();
-    // SAFETY: a context is current; the null stream always exists, and nothing uses the memory.
-    unsafe {
-        let large = result::malloc_async(stream::null(), 1 << 30).expect("memory");
-        hand_over(result::malloc_async(stream::null(), 64).expect("memory"));
-        result::free_async(large, stream::null()).expect("a free");
-    }
+    driver::context();
+    let large = driver::take_of_the_pool(1 << 30);
+    hand_over(driver::take_of_the_pool(64));
+    driver::free_to_the_pool(large);
 }
 
 #[test]
@@ -99,7 +93,7 @@ fn a_block_of_a_pool_whose_segments_are_unknown_explains_no_more_than_one_of_its
     let test = "hands_over_a_block_of_the_driver_s_pool";
     // A pool that gives nothing back.
     let fake = Fake::new().fault("fail:cuMemPoolTrimTo=1");
-    let checked = checked::on(&fake, &format!("soundness::excuses::{test}"));
+    let checked = checked::on(&fake, &format!("excuses::{test}"));
     let report = assert_verdict(&checked, test, Verdict::Retained);
     let retained = bytes(report, Verdict::Retained);
     assert!((GIB / 2..=GIB).contains(&retained), "{}", checked.story());

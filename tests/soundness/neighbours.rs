@@ -157,7 +157,7 @@ fn run_beside(module: &str) -> checked::Checked {
 #[track_caller]
 fn assert_shared(module: &str) {
     let plain = run_beside(module);
-    let run = Run::of_all(&format!("soundness::neighbours::{module}"), 2);
+    let run = Run::of_all(&format!("neighbours::{module}"), 2);
     let in_ci = checked::finish(run.env("CI", "true"));
     for checked in [plain, in_ci] {
         let report = report(&checked, "a_checked");

@@ -1,14 +1,12 @@
 //! What a body can leave: a function for each sort, called once for each run of the body.
 
-#![expect(unsafe_code, reason = "a free that must fail is made by hand")]
-
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, Once, OnceLock};
+use std::sync::{Mutex, Once};
 
-use cudarc::driver::{CudaContext, result, sys};
 use gpu_leak_check::{allow, hand_over};
 
 use super::allocators::{Block, POOL, SILENT, take};
+use super::driver;
 
 /// More than is tolerated.
 const MUCH: u64 = 1000;
@@ -88,17 +86,10 @@ pub(super) fn sum() {
 
 /// Nothing; but a free fails.
 pub(super) fn failed_free() {
-    static CONTEXT: OnceLock<Arc<CudaContext>> = OnceLock::new();
-    let context = CONTEXT.get_or_init(|| CudaContext::new(0).expect("the stand-in"));
-    context.bind_to_thread().expect("its context");
-    // SAFETY: the context is current; the stand-in knows no memory at the address the second time,
-    // and says so.
-    unsafe {
-        let pointer = result::malloc_sync(64).expect("memory");
-        result::free_sync(pointer).expect("a free");
-        let answer = sys::cuMemFree_v2(pointer);
-        assert_ne!(answer, sys::CUresult::CUDA_SUCCESS);
-    }
+    driver::context();
+    let pointer = driver::take(64);
+    driver::free(pointer);
+    driver::free_in_vain(pointer);
 }
 
 /// By its name.

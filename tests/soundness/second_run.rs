@@ -1,20 +1,17 @@
 //! What repeats is a leak, whichever of the runs it shows in, and what a run leaves counts though
 //! the other runs differ.
 
-#![expect(unsafe_code, reason = "a free that must fail is made by hand")]
-
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
 
-use cudarc::driver::sys;
 use gpu_leak_check::report::model::Verdict;
 use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
 
 use super::allocators::{Block, take, take_on};
+use super::driver;
 use super::{MIB, assert_leaked, assert_verdict, bytes, kinds, run};
-use crate::kinds::planted::{context, keep, memory};
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
@@ -209,22 +206,20 @@ fn what_was_deferred_hides_no_leak_beside_it() {
 #[test]
 fn frees_twice_in_its_second_run() {
     static MADE: Once = Once::new();
-    context();
+    driver::context();
     // So that there is a second run.
-    MADE.call_once(|| keep(memory::linear()));
-    let pointer = memory::linear();
-    memory::free(pointer);
+    MADE.call_once(|| _ = driver::take(1000));
+    let pointer = driver::take(1000);
+    driver::free(pointer);
     if begin_run() == 2 {
-        // SAFETY: the driver knows no memory there, and says so.
-        let answer = unsafe { sys::cuMemFree_v2(pointer) };
-        assert_ne!(answer, sys::CUresult::CUDA_SUCCESS);
+        driver::free_in_vain(pointer);
     }
 }
 
 #[test]
 fn a_free_that_fails_in_the_second_run_fails_the_test() {
     let test = "frees_twice_in_its_second_run";
-    let checked = checked::on(&Fake::new(), &format!("soundness::second_run::{test}"));
+    let checked = checked::on(&Fake::new(), &format!("second_run::{test}"));
     assert_verdict(&checked, test, Verdict::FailedFree);
 }
 

@@ -144,7 +144,7 @@ fn configuration(folder: &Path) -> std::path::PathBuf {
 fn run(module: &str, threads: u32) -> Checked {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let fake = Fake::new();
-    let run = Run::of_all(&format!("soundness::table::{module}"), threads);
+    let run = Run::of_all(&format!("table::{module}"), threads);
     let variables = fake.env().into_iter();
     let run = variables.fold(run, |run, (name, value)| run.env(name, value));
     let run = run.env("GPU_LEAK_CHECK_CONFIG", configuration(folder.path()));
@@ -171,7 +171,7 @@ fn verdicts<'a>(
 ) -> [&'a str; 2] {
     let remains = cell.remains;
     let outer = match outermost {
-        Outermost::Test => format!("soundness::table::{module}::{remains}"),
+        Outermost::Test => format!("table::{module}::{remains}"),
         Outermost::Inside => remains.to_owned(),
         Outermost::Around => format!("around {remains}"),
     };
@@ -181,7 +181,7 @@ fn verdicts<'a>(
 
 /// Whether libtest says that a test of the table passed; none where it says nothing.
 fn passed(child: &Child, module: &str, remains: &str) -> Option<bool> {
-    let test = format!("test soundness::table::{module}::{remains} ... ");
+    let test = format!("test table::{module}::{remains} ... ");
     let mut lines = child.stdout.lines();
     let (_, outcome) = lines.find_map(|line| line.split_once(&test))?;
     Some(outcome.ends_with("ok"))

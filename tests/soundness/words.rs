@@ -1,50 +1,32 @@
 //! What a report says is true of the program, and what it advises helps.
 
-#![expect(
-    unsafe_code,
-    reason = "the driver's own calls, so that each leak is one call"
-)]
-
 use std::hint::black_box;
 use std::sync::Mutex;
 
-use cudarc::driver::{result, sys};
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::model::{Finding, Verdict};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
 
 use super::allocators::POOL;
+use super::driver::{Pointer, context, destroy, destroy_in_vain, event, free, free_in_vain, take};
 use super::{GIB, KIB, MIB, assert_verdict, run};
-use crate::kinds::planted::{Pointer, context, streams};
 
 /// On the stand-in, with time enough to look for what holds a leak.
 fn on_the_stand_in(test: &str) -> Checked {
     let fake = Fake::new();
-    let run = fake.run(&format!("soundness::words::{test}"));
+    let run = fake.run(&format!("words::{test}"));
     let run = run.env("GPU_LEAK_CHECK_SETTLE", "5ms");
     checked::finish(run.env("GPU_LEAK_CHECK_HELD_BY", "600s"))
 }
 
-/// `tests/soundness/words.rs:N`, where the line N ends with this mark.
+/// `tests/soundness/driver.rs:N`, where the line N ends with this mark.
 fn line_of(mark: &str) -> String {
     let ending = format!("// here: {mark}");
-    let lines = include_str!("words.rs").lines().zip(1..);
+    let lines = include_str!("driver.rs").lines().zip(1..);
     let mut marked = lines.filter(|(line, _)| line.ends_with(&ending));
     let (_, number) = marked.next().expect("a line with the mark");
-    format!("tests/soundness/words.rs:{number}")
-}
-
-#[inline(never)]
-fn take(bytes: u64) -> Pointer {
-    let bytes = usize::try_from(bytes).expect("an address space of 64 bits");
-    // SAFETY: a context is current.
-    unsafe { result::malloc_sync(bytes) }.expect("memory") // here: taken
-}
-
-fn free(pointer: Pointer) {
-    // SAFETY: the caller took it and uses it no more.
-    unsafe { result::free_sync(pointer) }.expect("a free"); // here: freed
+    format!("tests/soundness/driver.rs:{number}")
 }
 
 static KEPT: Mutex<Vec<Pointer>> = Mutex::new(Vec::new());
@@ -64,7 +46,7 @@ fn holder<'a>(finding: &'a Finding, checked: &Checked) -> Option<&'a str> {
     }
 }
 
-const HOLDER: &str = "main::soundness::words::KEPT";
+const HOLDER: &str = "soundness::words::KEPT";
 
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
@@ -126,8 +108,7 @@ fn frees_a_block_twice() {
     context();
     let pointer = take(MIB);
     free(pointer);
-    // SAFETY: the driver knows no memory there, and says so.
-    let _ = unsafe { sys::cuMemFree_v2(pointer) };
+    free_in_vain(pointer);
 }
 
 #[gpu_leak_check]
@@ -135,10 +116,9 @@ fn frees_a_block_twice() {
 #[test]
 fn destroys_an_event_twice() {
     context();
-    let event = streams::event();
-    streams::destroy_event(event);
-    // SAFETY: the stand-in knows no such event, and says so.
-    let _ = unsafe { sys::cuEventDestroy_v2(event) };
+    let event = event();
+    destroy(event);
+    destroy_in_vain(event);
 }
 
 #[gpu_leak_check]
@@ -147,8 +127,7 @@ fn destroys_an_event_twice() {
 fn frees_the_middle_of_a_block() {
     context();
     let pointer = take(MIB);
-    // SAFETY: nothing begins there, and the driver says so.
-    let _ = unsafe { sys::cuMemFree_v2(pointer + 512) };
+    free_in_vain(pointer + 512);
     free(pointer);
 }
 
@@ -213,7 +192,7 @@ fn lose_memory() {
 
 #[inline(never)]
 fn lose_an_event() {
-    black_box(streams::event());
+    black_box(event());
 }
 
 #[gpu_leak_check]

@@ -2,13 +2,15 @@
 //! another one, because two runs differed or because an allocator tells only a sum, and nobody fails
 //! for what a neighbour did.
 //!
-//! What leaks on purpose is ignored, and run in a process of its own by the tests beside it.
+//! What leaks on purpose is ignored, and run in a process of its own by the tests beside it. A target
+//! of its own, because a probe is the whole program's and some tests of the others count allocators.
 
 mod addresses;
 mod allocators;
 mod blocks;
 mod cells;
 mod code;
+mod driver;
 mod excuses;
 mod neighbours;
 mod remains;
@@ -26,19 +28,19 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// A test of this module, in a process of its own that has no GPU, and waits little for frees that
+/// A test of this program, in a process of its own that has no GPU, and waits little for frees that
 /// nobody makes.
 fn of(test: &str) -> Run {
-    Run::of(&format!("soundness::{test}")).env("GPU_LEAK_CHECK_SETTLE", "5ms")
+    Run::of(test).env("GPU_LEAK_CHECK_SETTLE", "5ms")
 }
 
 fn run(test: &str) -> Checked {
     checked::finish(of(test))
 }
 
-/// The ignored tests of a module inside this one, up to `threads` at once.
+/// The ignored tests of a module of this program, up to `threads` at once.
 fn run_suite(module: &str, threads: u32) -> Checked {
-    let run = Run::of_all(&format!("soundness::{module}"), threads);
+    let run = Run::of_all(module, threads);
     checked::finish(run.env("GPU_LEAK_CHECK_SETTLE", "5ms"))
 }
 
