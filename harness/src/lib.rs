@@ -26,6 +26,7 @@ mod check;
 mod code;
 mod config;
 mod device;
+mod files;
 mod judge;
 pub mod ledger;
 pub mod observe;
