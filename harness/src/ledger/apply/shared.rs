@@ -146,7 +146,8 @@ impl Ledger {
                 Change::Vanished(record) => self.take_shared(&record),
                 Change::Overwritten(record) => {
                     self.take_shared(&record);
-                    self.anomalies.push(Anomaly::Overwritten { record });
+                    self.anomalies
+                        .push(Anomaly::Overwritten { record, by: None });
                 }
             }
         }
