@@ -33,6 +33,7 @@ pub mod observe;
 pub mod options;
 mod order;
 pub mod probe;
+mod quiet;
 pub mod recording;
 mod referrers;
 pub mod registry;

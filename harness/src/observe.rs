@@ -29,9 +29,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::capture;
 use crate::device::exit;
-use crate::device::quiet::{Quiet, quiet_if_heard};
 use crate::ledger::event::{ContextUid, Creation, Event, Key, Space, StackId};
 use crate::ledger::{self, Kind, Layer, Place};
+use crate::quiet::{Quiet, quiet, quiet_if_heard};
 
 /// Whether any check has begun in this process.
 static LISTENING: AtomicBool = AtomicBool::new(false);
@@ -150,6 +150,7 @@ fn layer(source: &gpu_leak_hooks::Source) -> Option<Layer> {
     if let Some(known) = Layer::numbered(number) {
         return Some(known);
     }
+    let _quiet = quiet();
     let mut all = OWN_SOURCES.lock().unwrap_or_else(PoisonError::into_inner);
     let new = source.own_sources.iter();
     let new: Vec<_> = new.filter(|own| !all.contains(own)).collect();
@@ -259,6 +260,7 @@ pub(crate) fn listen() {
 
 /// The source folders of the allocators that have reported.
 pub(crate) fn own_sources() -> Vec<&'static str> {
+    let _quiet = quiet();
     OWN_SOURCES
         .lock()
         .unwrap_or_else(PoisonError::into_inner)

@@ -215,6 +215,7 @@ impl Recorder {
     /// Adds lines of a check's. Call it [between two events](crate::ledger::Ledger::between_events) where their
     /// order matters.
     pub(crate) fn add<L: Serialize>(&self, added: &[L]) {
+        let _quiet = quiet();
         let lines: serde_json::Result<Vec<_>> = added.iter().map(line).collect();
         let lines = lines.map(|lines| lines.concat());
         self.write(&mut self.state(), lines);
@@ -222,6 +223,7 @@ impl Recorder {
 
     /// Why nothing is recorded, told once; none while it is.
     pub(crate) fn note(&self) -> Option<String> {
+        let _quiet = quiet();
         match &mut self.state().output {
             Output::GaveUp(why) => why.take(),
             Output::Waiting(..) | Output::Open(_) => None,
