@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 
 use gpu_leak_check::report::model::FindingKind;
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::quantity;
+use tempfile::Builder;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::arguments::Allow;
@@ -115,10 +117,20 @@ fn appended(path: &Path, added: usize, before: usize) -> String {
 }
 
 /// Writes beside the file and renames: whatever happens, one of both is whole.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let beside = path.with_extension("toml.new");
-    fs::write(&beside, text)?;
-    fs::rename(beside, path)
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let mut beside = Builder::new();
+    beside.prefix(".gpu-leak-check-").suffix(".new");
+    // As any new file, for all that the user lets read them; else as the one that was there.
+    #[cfg(unix)]
+    beside.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut beside = beside.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    if let Ok(before) = fs::metadata(path) {
+        beside.as_file().set_permissions(before.permissions())?;
+    }
+    beside.write_all(text.as_bytes())?;
+    beside.persist(path)?;
+    Ok(())
 }
 
 /// Adds an entry for each of `groups` that has none, and counts those.
@@ -177,11 +189,13 @@ fn comment(group: &Group<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use gpu_leak_check::ledger::{Kind, Layer, Place};
     use gpu_leak_check::report::model::{Finding, FindingKind, Site};
     use toml_edit::DocumentMut;
 
-    use super::{add, can_be_allowed, refused};
+    use super::{add, can_be_allowed, refused, replace};
     use crate::overview::Overview;
     use crate::render::sample;
 
@@ -198,6 +212,25 @@ mod tests {
             Ok(0),
             "it is there"
         );
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_waits_beside_the_file_leads_nowhere() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, secret) = (folder.path().join("a.toml"), folder.path().join("secret"));
+        fs::write(&secret, "precious").expect("a file");
+        symlink(&secret, path.with_extension("toml.new")).expect("a link");
+        replace(&path, "new").expect("written");
+        assert_eq!(fs::read_to_string(&secret).expect("a file"), "precious");
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).expect("its owner");
+        replace(&path, "newer").expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("a file"), "newer");
+        let mode = fs::metadata(&path).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o640, "who may read it stays as it was");
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3);
     }
 
     #[test]

@@ -4,6 +4,8 @@ mod allowed;
 mod driver;
 mod handed_over;
 mod many;
+mod placed;
+mod versions;
 
 use gpu_leak_check::report::model::{Finding, FindingKind, Report};
 use gpu_leak_tests::checked::{self, Checked};

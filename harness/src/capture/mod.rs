@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ledger;
 use crate::ledger::event::{Caller, ScopeId, StackId};
+use crate::quiet::quiet;
 
 /// Who is calling, with the stack.
 pub(crate) fn caller() -> Caller {
@@ -56,6 +57,7 @@ pub(crate) fn stack() -> StackId {
     if !STACKS.load(Ordering::Relaxed) {
         return StackId::default();
     }
+    let _quiet = quiet();
     unwind::stack(ledger::live().stacks())
 }
 

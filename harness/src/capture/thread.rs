@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::ledger::event::ThreadNumber;
+use crate::quiet::quiet;
 
 static LAST: AtomicU32 = AtomicU32::new(0);
 /// The names by number, from 1.
@@ -22,6 +23,7 @@ pub(crate) fn number() -> ThreadNumber {
     if known != 0 {
         return ThreadNumber(known);
     }
+    let _quiet = quiet();
     let new = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     NUMBER.set(new);
     register(new, system_name());
@@ -46,6 +48,7 @@ pub(crate) fn is_first_thread() -> bool {
 
 /// The name of a thread, also after its end: its own, else `thread 7`.
 pub(crate) fn thread_name(thread: ThreadNumber) -> String {
+    let _quiet = quiet();
     let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let name = (thread.0 as usize)
         .checked_sub(1)

@@ -260,7 +260,7 @@ impl Run {
                     input.owner_unknown.add(record.made.bytes);
                 }
                 None
-            } else if matches!(scope, ScopeId::NONE | ScopeId::WARM_UP) {
+            } else if scope == ScopeId::NONE {
                 Some(Ownership::Foreign(record.made.caller.thread))
             } else {
                 // A thread whose scope has closed may be at an earlier test's work still.

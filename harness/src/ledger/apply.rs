@@ -232,7 +232,10 @@ impl Ledger {
         });
         if let Some(old) = old {
             self.forget(&old);
-            self.anomalies.push(Anomaly::Overwritten { record: old });
+            self.anomalies.push(Anomaly::Overwritten {
+                record: old,
+                by: Some(record),
+            });
         }
         self.end_if_too_late(&record);
     }

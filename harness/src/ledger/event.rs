@@ -33,6 +33,8 @@ pub enum Space {
     Handle(Kind),
     /// The address space of one allocator that reports through `observe`.
     Observed(Layer),
+    /// That of one place of such an allocator, where each has its own.
+    ObservedAt(Layer, Place),
 }
 
 impl Space {
@@ -74,8 +76,6 @@ impl ScopeId {
     pub const NONE: Self = Self(0);
     /// What was handed over: no check answers for it, and none looks for its owner.
     pub const NOBODY: Self = Self(u32::MAX);
-    /// What a process warms up before its first baseline, and the threads that this starts.
-    pub const WARM_UP: Self = Self(u32::MAX - 1);
 }
 
 /// A thread of the program, numbered in the order in which they first met the harness.

@@ -30,6 +30,8 @@ mod timeline;
 
 use std::sync::LazyLock;
 
+use crate::quiet::quiet;
+
 pub use anomaly::{Anomaly, Mark};
 pub use apply::{HandedOver, Ledger, Returned};
 pub use contexts::ContextEntry;
@@ -46,6 +48,9 @@ pub use timeline::{Bucket, Curve, Watch};
 
 /// The ledger of this process, which every live source reports to.
 pub fn live() -> &'static Ledger {
-    static LIVE: LazyLock<Ledger> = LazyLock::new(Ledger::new);
+    static LIVE: LazyLock<Ledger> = LazyLock::new(|| {
+        let _quiet = quiet();
+        Ledger::new()
+    });
     &LIVE
 }

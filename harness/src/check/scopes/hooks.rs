@@ -19,7 +19,9 @@ pub(crate) fn install() {
         allocated: |source, place, address, bytes| {
             observe::allocated(source, || observe::place(place), address, bytes);
         },
-        freed: observe::freed,
+        freed: |source, place, address| {
+            observe::freed(source, || place.map(observe::place), address);
+        },
     };
     gpu_leak_hooks::install(&HOOKS);
 }

@@ -140,7 +140,7 @@ fn new_number() -> ScopeId {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     loop {
         let scope = ScopeId(NEXT.fetch_add(1, Ordering::Relaxed));
-        let is_special = matches!(scope, ScopeId::NONE | ScopeId::NOBODY | ScopeId::WARM_UP);
+        let is_special = matches!(scope, ScopeId::NONE | ScopeId::NOBODY);
         if !is_special && !ledger::live().is_open(scope) {
             return scope;
         }

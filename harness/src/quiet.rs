@@ -2,7 +2,8 @@
 //!
 //! While the mark is set, callbacks and reports of that thread return at once. Without it, a call
 //! to the driver made by a reading would enter the ledger, and an allocator that reports through
-//! `observe` and is also used by the harness would wait for a lock that its own thread holds.
+//! `observe` and is also used by the harness would wait for a lock that its own thread holds. So
+//! whoever takes a lock that an event needs is marked first: the ledger's own functions see to that.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
