@@ -1,6 +1,6 @@
 //! Addresses of an allocator that counts them in one space for all its devices.
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::CheckStatus;
 use gpu_leak_check::{Place, gpu_leak_check};
 
 use super::allocators::{give_back, report_at};
@@ -23,7 +23,7 @@ fn frees_one_of_two_devices_at_an_address() {
 fn a_free_that_may_mean_either_of_two_devices_is_inconclusive() {
     let test = "frees_one_of_two_devices_at_an_address";
     let checked = run(&format!("addresses::{test}"));
-    let report = assert_verdict(&checked, test, Verdict::Inconclusive);
+    let report = assert_verdict(&checked, test, CheckStatus::Inconclusive);
     let reason = report.reason.as_ref().expect("a reason");
     assert!(
         reason.what.contains("address") || reason.remedy.contains("address"),

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_check::{Check, Scope, allow, assert_no_growth, gpu_leak_check, hand_over};
 
 use super::allocators::{Block, take};
@@ -26,7 +26,7 @@ fn what_a_finished_block_left_counts_for_the_test_around_it() {
     let checked = run("blocks::forgets_what_a_block_returned");
     assert_leaked(&checked, "forgets_what_a_block_returned", 10 * MIB);
     let load = report(&checked, "load");
-    assert!(!load.verdict.is_failure(), "{}", checked.story());
+    assert!(!load.status.is_failure(), "{}", checked.story());
 }
 
 #[gpu_leak_check]
@@ -103,9 +103,9 @@ fn what_a_block_failed_for_counts_for_the_test_that_caught_its_panic() {
     let report = assert_verdict(
         &checked,
         "goes_on_after_a_block_has_failed",
-        Verdict::Leaked,
+        CheckStatus::Found(FindingKind::Leaked),
     );
-    assert_ne!(bytes(report, Verdict::Leaked), 0, "{}", checked.story());
+    assert_ne!(bytes(report, CheckStatus::Found(FindingKind::Leaked)), 0, "{}", checked.story());
 }
 
 #[gpu_leak_check]
@@ -119,9 +119,9 @@ fn fails_by_its_block() {
 fn what_failed_the_test_by_its_block_is_reported_once() {
     let checked = run("blocks::fails_by_its_block");
     assert!(!checked.child.status.success(), "{}", checked.story());
-    assert_eq!(report(&checked, "leaky").verdict, Verdict::Leaked);
+    assert_eq!(report(&checked, "leaky").status, CheckStatus::Found(FindingKind::Leaked));
     let test = report(&checked, "fails_by_its_block");
-    assert_eq!(bytes(test, Verdict::Leaked), 0, "{}", checked.story());
+    assert_eq!(bytes(test, CheckStatus::Found(FindingKind::Leaked)), 0, "{}", checked.story());
 }
 
 #[gpu_leak_check]
@@ -139,8 +139,8 @@ fn excuses_objects_inside_a_block() {
 fn an_excuse_for_an_object_holds_in_the_test_around_its_block_too() {
     let checked = run("blocks::excuses_objects_inside_a_block");
     let test = "excuses_objects_inside_a_block";
-    let report = assert_verdict(&checked, test, Verdict::Allowed);
-    assert_eq!(bytes(report, Verdict::Allowed), KIB, "{}", checked.story());
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Allowed));
+    assert_eq!(bytes(report, CheckStatus::Found(FindingKind::Allowed)), KIB, "{}", checked.story());
 }
 
 #[gpu_leak_check]

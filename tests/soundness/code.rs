@@ -7,7 +7,7 @@ use std::path::Path;
 use std::ptr;
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_check::{Check, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::{self, Fake};
@@ -92,11 +92,11 @@ fn loads_a_library_through_the_runtime() {
 fn a_library_that_the_program_loaded_through_the_runtime_is_a_leak() {
     let test = "loads_a_library_through_the_runtime";
     let checked = run(test);
-    let report = assert_verdict(&checked, test, Verdict::Leaked);
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
     let [leak] = &report.findings[..] else {
         panic!("{}", checked.story());
     };
-    assert_eq!(leak.kind, Some(Kind::Library), "{}", checked.story());
+    assert_eq!(leak.resource, Some(Kind::Library), "{}", checked.story());
 }
 
 #[gpu_leak_check]
@@ -162,10 +162,10 @@ fn loads_code_where_the_runtime_was() {
 fn code_loaded_by_a_library_that_lies_where_the_runtime_lay_is_a_leak() {
     let test = "loads_code_where_the_runtime_was";
     let checked = run(test);
-    let report = assert_verdict(&checked, test, Verdict::Leaked);
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
     let mut findings = report.findings.iter();
     let is_a_leaked_library = |finding: &gpu_leak_check::report::model::Finding| {
-        finding.verdict == Verdict::Leaked && finding.kind == Some(Kind::Library)
+        finding.kind == FindingKind::Leaked && finding.resource == Some(Kind::Library)
     };
     assert!(findings.any(is_a_leaked_library), "{}", checked.story());
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Once;
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_check::{allow, gpu_leak_check, hand_over};
 
 use gpu_leak_tests::checked;
@@ -22,8 +22,8 @@ fn take_beside_a_large_reserve(block: u64) -> u64 {
 #[track_caller]
 fn assert_large_reserve_retained(test: &str) {
     let checked = run(&format!("excuses::{test}"));
-    let report = assert_verdict(&checked, test, Verdict::Retained);
-    assert_eq!(bytes(report, Verdict::Retained), GIB, "{}", checked.story());
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Retained));
+    assert_eq!(bytes(report, CheckStatus::Found(FindingKind::Retained)), GIB, "{}", checked.story());
 }
 
 #[gpu_leak_check]
@@ -72,10 +72,10 @@ fn loses_a_block() {
 #[test]
 fn a_leaked_block_explains_only_its_own_segment() {
     let checked = run("excuses::loses_a_block");
-    let report = assert_verdict(&checked, "loses_a_block", Verdict::Leaked);
+    let report = assert_verdict(&checked, "loses_a_block", CheckStatus::Found(FindingKind::Leaked));
     let story = checked.story();
-    assert_eq!(bytes(report, Verdict::Leaked), 64, "{story}");
-    assert_eq!(bytes(report, Verdict::Retained), GIB, "{story}");
+    assert_eq!(bytes(report, CheckStatus::Found(FindingKind::Leaked)), 64, "{story}");
+    assert_eq!(bytes(report, CheckStatus::Found(FindingKind::Retained)), GIB, "{story}");
 }
 
 #[gpu_leak_check(confirm = false)]
@@ -94,8 +94,8 @@ fn a_block_of_a_pool_whose_segments_are_unknown_explains_no_more_than_one_of_its
     // A pool that gives nothing back.
     let fake = Fake::new().fault("fail:cuMemPoolTrimTo=1");
     let checked = checked::on(&fake, &format!("excuses::{test}"));
-    let report = assert_verdict(&checked, test, Verdict::Retained);
-    let retained = bytes(report, Verdict::Retained);
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Retained));
+    let retained = bytes(report, CheckStatus::Found(FindingKind::Retained));
     assert!((GIB / 2..=GIB).contains(&retained), "{}", checked.story());
 }
 
@@ -126,13 +126,13 @@ fn tolerates_all_that_its_segments_hold() {
 #[test]
 fn a_segment_in_which_something_lies_that_may_stay_may_stay_too() {
     for (test, verdict) in [
-        ("hands_over_all_that_its_segments_hold", Verdict::Clean),
-        ("allows_all_that_its_segments_hold", Verdict::Allowed),
-        ("tolerates_all_that_its_segments_hold", Verdict::Clean),
+        ("hands_over_all_that_its_segments_hold", CheckStatus::Clean),
+        ("allows_all_that_its_segments_hold", CheckStatus::Found(FindingKind::Allowed)),
+        ("tolerates_all_that_its_segments_hold", CheckStatus::Clean),
     ] {
         let checked = run(&format!("excuses::{test}"));
         let report = assert_verdict(&checked, test, verdict);
-        assert_eq!(bytes(report, Verdict::Retained), 0, "{}", checked.story());
+        assert_eq!(bytes(report, CheckStatus::Found(FindingKind::Retained)), 0, "{}", checked.story());
     }
 }
 
@@ -152,9 +152,9 @@ fn tolerance_is_taken_off_what_was_confirmed() {
     let story = checked.story();
     assert!(checked.child.status.success(), "{story}");
     let report = checked.report();
-    let told = [Verdict::FirstUse, Verdict::Clean];
-    assert!(told.contains(&report.verdict), "{story}");
-    assert_eq!(bytes(report, Verdict::Leaked), 0, "{story}");
+    let told = [CheckStatus::Found(FindingKind::FirstUse), CheckStatus::Clean];
+    assert!(told.contains(&report.status), "{story}");
+    assert_eq!(bytes(report, CheckStatus::Found(FindingKind::Leaked)), 0, "{story}");
 }
 
 fn one_site() {
@@ -194,9 +194,9 @@ fn loses_a_little_in_each_run() {
 fn what_a_run_loses_is_tolerated_in_each_run_by_itself() {
     let test = "loses_a_little_in_each_run";
     let checked = run(&format!("excuses::{test}"));
-    let report = assert_verdict(&checked, test, Verdict::FirstUse);
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FirstUse));
     let story = checked.story();
-    assert_eq!(bytes(report, Verdict::Leaked), 0, "{story}");
+    assert_eq!(bytes(report, CheckStatus::Found(FindingKind::Leaked)), 0, "{story}");
 }
 
 #[gpu_leak_check(tolerance = "1 MiB")]

@@ -20,7 +20,7 @@ mod sums;
 mod table;
 mod words;
 
-use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 
@@ -55,9 +55,9 @@ fn report<'a>(checked: &'a Checked, name: &str) -> &'a Report {
 
 /// The test of this name has this verdict, and its process ended as that verdict has it.
 #[track_caller]
-fn assert_verdict<'a>(checked: &'a Checked, test: &str, verdict: Verdict) -> &'a Report {
+fn assert_verdict<'a>(checked: &'a Checked, test: &str, verdict: CheckStatus) -> &'a Report {
     let report = report(checked, test);
-    assert_eq!(report.verdict, verdict, "{test}\n{}", checked.story());
+    assert_eq!(report.status, verdict, "{test}\n{}", checked.story());
     assert_eq!(
         checked.child.status.success(),
         !verdict.is_failure(),
@@ -68,18 +68,18 @@ fn assert_verdict<'a>(checked: &'a Checked, test: &str, verdict: Verdict) -> &'a
 }
 
 /// The bytes of the findings with this verdict.
-fn bytes(report: &Report, verdict: Verdict) -> u64 {
+fn bytes(report: &Report, verdict: CheckStatus) -> u64 {
     let findings = report.findings.iter();
-    let of_verdict = findings.filter(|finding| finding.verdict == verdict);
+    let of_verdict = findings.filter(|finding| CheckStatus::Found(finding.kind) == verdict);
     of_verdict.map(|finding| finding.bytes).sum()
 }
 
 /// The test leaked exactly so much, and failed.
 #[track_caller]
 fn assert_leaked(checked: &Checked, test: &str, leaked: u64) {
-    let report = assert_verdict(checked, test, Verdict::Leaked);
+    let report = assert_verdict(checked, test, CheckStatus::Found(FindingKind::Leaked));
     assert_eq!(
-        bytes(report, Verdict::Leaked),
+        bytes(report, CheckStatus::Found(FindingKind::Leaked)),
         leaked,
         "{}",
         checked.story()
@@ -89,5 +89,5 @@ fn assert_leaked(checked: &Checked, test: &str, leaked: u64) {
 /// What the test's report says of it, its findings' verdicts by name.
 fn kinds(report: &Report) -> Vec<&'static str> {
     let findings = report.findings.iter();
-    findings.map(|finding| finding.verdict.name()).collect()
+    findings.map(|finding| finding.kind.name()).collect()
 }

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_check::{Check, assert_no_growth, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 
@@ -50,7 +50,7 @@ fn loses_by_turns() {
 #[test]
 fn what_grows_by_two_sites_in_turn_grows() {
     let checked = run("rounds::loses_by_turns");
-    assert_verdict(&checked, "loses_by_turns", Verdict::Grew);
+    assert_verdict(&checked, "loses_by_turns", CheckStatus::Found(FindingKind::Grew));
     assert_eq!(rounds(&checked), 4, "{}", checked.story());
 }
 
@@ -177,6 +177,6 @@ fn a_sum_rises_and_falls() {
 #[test]
 fn a_sum_that_only_a_probe_tells_grows_where_every_round_adds_to_it() {
     let checked = run("rounds::a_sum_rises_in_every_round");
-    assert_verdict(&checked, "a_sum_rises_in_every_round", Verdict::Grew);
+    assert_verdict(&checked, "a_sum_rises_in_every_round", CheckStatus::Found(FindingKind::Grew));
     run("rounds::a_sum_rises_and_falls").assert_clean();
 }

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
@@ -70,7 +70,7 @@ fn takes_another_path_each_time() {
 fn what_each_of_three_runs_loses_elsewhere_is_a_leak() {
     let checked = run("second_run::takes_another_path_each_time");
     let test = "takes_another_path_each_time";
-    assert_verdict(&checked, test, Verdict::Leaked);
+    assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
     assert_eq!(runs(&checked), 3, "{}", checked.story());
 }
 
@@ -122,7 +122,7 @@ fn keeps_something_on_another_device_each_time() {
 fn there_is_a_third_run_for_what_only_the_second_left_and_never_a_fourth() {
     let test = "keeps_something_on_another_device_each_time";
     let checked = run(&format!("second_run::{test}"));
-    let report = assert_verdict(&checked, test, Verdict::FirstUse);
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FirstUse));
     assert!(!report.findings.is_empty(), "{}", checked.story());
     assert_eq!(runs(&checked), 3, "{}", checked.story());
 }
@@ -142,10 +142,10 @@ fn makes_one_static_in_each_of_two_runs() {
 fn what_the_last_run_does_not_leave_is_told_and_fails_nothing() {
     let test = "makes_one_static_in_each_of_two_runs";
     let checked = run(&format!("second_run::{test}"));
-    let report = assert_verdict(&checked, test, Verdict::FirstUse);
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FirstUse));
     let story = checked.story();
     assert_eq!(runs(&checked), 3, "{story}");
-    assert_eq!(bytes(report, Verdict::FirstUse), 3 * MIB, "{story}");
+    assert_eq!(bytes(report, CheckStatus::Found(FindingKind::FirstUse)), 3 * MIB, "{story}");
 }
 
 #[gpu_leak_check]
@@ -160,7 +160,7 @@ fn makes_a_static() {
 #[test]
 fn two_runs_are_enough_where_the_second_leaves_nothing() {
     let checked = run("second_run::makes_a_static");
-    assert_verdict(&checked, "makes_a_static", Verdict::FirstUse);
+    assert_verdict(&checked, "makes_a_static", CheckStatus::Found(FindingKind::FirstUse));
     assert_eq!(runs(&checked), 2, "{}", checked.story());
 }
 
@@ -181,7 +181,7 @@ fn what_one_run_left_and_a_later_one_freed_was_deferred() {
     let story = checked.story();
     assert!(checked.child.status.success(), "{story}");
     let report = checked.report();
-    assert_eq!(report.verdict.name(), "deferred", "{story}");
+    assert_eq!(report.status.name(), "deferred", "{story}");
     assert_eq!(kinds(report), ["deferred"], "{story}");
     assert_eq!(report.findings[0].bytes, MIB, "{story}");
 }
@@ -220,7 +220,7 @@ fn frees_twice_in_its_second_run() {
 fn a_free_that_fails_in_the_second_run_fails_the_test() {
     let test = "frees_twice_in_its_second_run";
     let checked = checked::on(&Fake::new(), &format!("second_run::{test}"));
-    assert_verdict(&checked, test, Verdict::FailedFree);
+    assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FailedFree));
 }
 
 /// As `log::set_logger` does.
@@ -244,7 +244,7 @@ fn sets_a_logger_and_makes_a_static() {
 fn what_a_body_leaves_that_cannot_run_twice_is_inconclusive() {
     let test = "sets_a_logger_and_makes_a_static";
     let checked = run(&format!("second_run::{test}"));
-    let report = assert_verdict(&checked, test, Verdict::Inconclusive);
+    let report = assert_verdict(&checked, test, CheckStatus::Inconclusive);
     let story = checked.story();
     let reason = report.reason.as_ref().expect("a reason");
     assert!(reason.what.contains("second run"), "{story}");

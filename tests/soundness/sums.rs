@@ -1,7 +1,7 @@
 //! Allocators of which a probe tells a sum, and that report some of their blocks or none.
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 
 use super::allocators::{Block, PARTLY, SILENT, borrow_reported, lose_reported};
 use super::{GIB, assert_leaked, assert_verdict, bytes, report, run, run_suite};
@@ -46,7 +46,7 @@ fn what_an_earlier_test_had_an_allocator_report_hides_nothing_of_its_sum() {
     let checked = run_suite("sums::one_after_the_other", 1);
     assert_leaked(&checked, "b_loses_what_it_does_not_report", GIB);
     let first = report(&checked, "a_keeps_a_reported_block");
-    assert_eq!(first.verdict, Verdict::Allowed, "{}", checked.story());
+    assert_eq!(first.status, CheckStatus::Found(FindingKind::Allowed), "{}", checked.story());
 }
 
 #[gpu_leak_check]
@@ -83,7 +83,7 @@ fn borrows_a_sum() {
 #[test]
 fn a_sum_is_judged_where_nobody_else_ran() {
     let checked = run("sums::loses_a_sum");
-    let report = assert_verdict(&checked, "loses_a_sum", Verdict::Leaked);
-    assert_eq!(bytes(report, Verdict::Leaked), GIB, "{}", checked.story());
+    let report = assert_verdict(&checked, "loses_a_sum", CheckStatus::Found(FindingKind::Leaked));
+    assert_eq!(bytes(report, CheckStatus::Found(FindingKind::Leaked)), GIB, "{}", checked.story());
     run("sums::borrows_a_sum").assert_clean();
 }

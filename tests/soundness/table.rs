@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
 use gpu_leak_check::{Check, Scope};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::{Child, Run};
@@ -41,7 +41,7 @@ fn report_of_a_scope(name: &str, body: Body) -> Report {
     let scope = Scope::open(name);
     scope.in_scope(body);
     let report = scope.finish();
-    eprintln!("{SCOPE}{name}: {}", report.verdict.name());
+    eprintln!("{SCOPE}{name}: {}", report.status.name());
     report
 }
 
@@ -158,7 +158,7 @@ fn verdict<'a>(checked: &'a Checked, name: &str) -> &'a str {
     let printed = format!("{SCOPE}{name}: ");
     let mut lines = checked.child.stderr.lines();
     let of_a_scope = || lines.find_map(|line| line.strip_prefix(&printed));
-    let reported = reported.map(|report| report.verdict.name());
+    let reported = reported.map(|report| report.status.name());
     reported.or_else(of_a_scope).unwrap_or("none")
 }
 
@@ -189,10 +189,10 @@ fn passed(child: &Child, module: &str, remains: &str) -> Option<bool> {
 
 fn is_failure(verdict: &str) -> bool {
     let failures = [
-        Verdict::Leaked,
-        Verdict::FailedFree,
-        Verdict::Retained,
-        Verdict::Grew,
+        CheckStatus::Found(FindingKind::Leaked),
+        CheckStatus::Found(FindingKind::FailedFree),
+        CheckStatus::Found(FindingKind::Retained),
+        CheckStatus::Found(FindingKind::Grew),
     ];
     failures.iter().any(|failure| failure.name() == verdict)
 }
@@ -332,7 +332,7 @@ fn a_program_judges_what_it_leaves() {
             .env_remove("NEXTEST");
         let child = Child::from(command.output().expect("a process"));
         let checked = checked::read(child, &output);
-        let (found, why, story) = (checked.report().verdict, cell.why, checked.story());
+        let (found, why, story) = (checked.report().status, cell.why, checked.story());
         assert_eq!(
             found.name(),
             cell.verdict,

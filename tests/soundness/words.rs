@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Mutex;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{Finding, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, Finding, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
 
@@ -61,7 +61,7 @@ fn forgets_one_block_and_keeps_another() {
 fn the_holder_of_one_block_is_not_named_for_another_of_the_same_line() {
     let test = "forgets_one_block_and_keeps_another";
     let checked = on_the_stand_in(test);
-    let report = assert_verdict(&checked, test, Verdict::Leaked);
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
     let story = checked.story();
     let of_bytes = |bytes| {
         let mut findings = report.findings.iter();
@@ -88,7 +88,7 @@ fn keeps_blocks_of_several_callers() {
 fn a_vector_that_holds_blocks_of_several_callers_is_named_for_each() {
     let test = "keeps_blocks_of_several_callers";
     let checked = on_the_stand_in(test);
-    let report = assert_verdict(&checked, test, Verdict::Leaked);
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
     let bytes: u64 = report.findings.iter().map(|finding| finding.bytes).sum();
     assert_eq!(bytes, 10_000, "{}", checked.story());
     for finding in &report.findings {
@@ -136,7 +136,7 @@ fn frees_the_middle_of_a_block() {
 #[track_caller]
 fn story_of_a_failed_free(test: &str) -> String {
     let checked = on_the_stand_in(test);
-    let report = assert_verdict(&checked, test, Verdict::FailedFree);
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FailedFree));
     assert_eq!(report.findings.len(), 1, "{}", checked.story());
     let story = checked.story();
     for untrue in ["reserved by driver", "unknown device"] {
@@ -208,7 +208,7 @@ fn loses_memory_and_an_event() {
 fn no_tolerance_is_advised_where_handles_leak_too() {
     let test = "loses_memory_and_an_event";
     let checked = on_the_stand_in(test);
-    assert_verdict(&checked, test, Verdict::Leaked);
+    assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
     let told = &checked.child.stderr;
     assert!(!told.contains("tolerance ="), "{told}");
 }
@@ -235,7 +235,7 @@ fn loses_blocks_and_a_reserve() {
 #[test]
 fn no_tolerance_is_advised_that_leaves_a_reserve_to_fail_for() {
     let checked = run("words::loses_blocks_and_a_reserve");
-    assert_verdict(&checked, "loses_blocks_and_a_reserve", Verdict::Leaked);
+    assert_verdict(&checked, "loses_blocks_and_a_reserve", CheckStatus::Found(FindingKind::Leaked));
     let told = &checked.child.stderr;
     let advises_tolerance = told.contains("(tolerance = 128");
     assert!(
@@ -256,7 +256,7 @@ fn keeps_a_reserve_beside_a_block_within_the_tolerance() {
 fn advice_about_a_reserve_says_nothing_else_than_its_notes() {
     let test = "keeps_a_reserve_beside_a_block_within_the_tolerance";
     let checked = run(&format!("words::{test}"));
-    assert_verdict(&checked, test, Verdict::Retained);
+    assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Retained));
     let told = &checked.child.stderr;
     let pinned = told.contains("pinned by");
     let not_explained = told.contains("nothing that is still live explains");
@@ -283,7 +283,7 @@ fn what_each_run_makes_and_the_next_one_frees_is_not_called_made_once() {
     let checked = on_the_stand_in(test);
     let story = checked.story();
     assert!(checked.child.status.success(), "{story}");
-    assert_eq!(checked.report().verdict.name(), "deferred", "{story}");
+    assert_eq!(checked.report().status.name(), "deferred", "{story}");
     let told = &checked.child.stderr;
     for untrue in ["made once", "one-time set-up", "left no more"] {
         assert!(!told.contains(untrue), "{told}");

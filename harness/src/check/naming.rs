@@ -46,7 +46,7 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
                 add_stack(names, caller.stack);
                 add_error(names, *error);
             }
-            Anomaly::EndedWithContext { record, .. } | Anomaly::Overwritten { record } => {
+            Anomaly::EndedWithContext { record, .. } | Anomaly::Overwritten { record, .. } => {
                 add_stack(names, record.made.caller.stack);
             }
         }

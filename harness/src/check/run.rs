@@ -35,6 +35,15 @@ pub(crate) struct Run {
     watch: Watch<'static>,
 }
 
+/// How a body has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended<'a> {
+    /// Whether that is how it should end.
+    pub(crate) as_expected: bool,
+    /// What the panic said by which it failed.
+    pub(crate) failure: Option<&'a str>,
+}
+
 /// What must be read before anything is given back.
 #[derive(Debug)]
 struct BodyEnd {
@@ -103,24 +112,19 @@ impl Run {
         self.open.scope()
     }
 
-    /// When it began, in the order of the ledger's events.
-    pub(crate) fn began(&self) -> u64 {
-        self.began
-    }
-
     /// The body has ended: waits until nothing is left, nothing can still be freed or the time is up,
     /// and says what there is.
     pub(crate) fn finish(
         self,
         policy: &Policy,
         company: Company<'_>,
-        as_expected: bool,
+        end: &Ended<'_>,
     ) -> RunInput {
         let body = self.body_ended();
         let start = Instant::now();
         let mut was_read_again = false;
         loop {
-            let mut input = self.look(&body, company, as_expected);
+            let mut input = self.look(&body, company, end);
             let pause = if !is_anything_left(&input) {
                 None
             } else if self.could_still_free() && start.elapsed() < policy.settle {
@@ -170,12 +174,12 @@ impl Run {
     }
 
     /// Waits for the devices, empties the caches and reads everything.
-    fn look(&self, body: &BodyEnd, company: Company<'_>, as_expected: bool) -> RunInput {
+    fn look(&self, body: &BodyEnd, company: Company<'_>, end: &Ended<'_>) -> RunInput {
         let broken = sources::synchronise(self.scope());
         if broken.is_empty() {
             sources::empty_caches();
         }
-        let end = sources::read();
+        let usage = sources::read();
         let ledger = ledger::live();
         let lineage = Lineage::of(self.scope());
         let others = self.others.until_now(company);
@@ -186,9 +190,9 @@ impl Run {
             began: self.began,
             ended: body.at,
             calls: is_ordered.then_some(calls),
-            as_expected,
+            as_expected: end.as_expected,
             baseline: self.baseline.clone(),
-            end,
+            end: usage,
             live: Vec::new(),
             anomalies: Vec::new(),
             freed_before: Vec::new(),
@@ -197,7 +201,7 @@ impl Run {
             segments: SegmentMap::default(),
             probed: sources::probed(),
             holdings: BTreeMap::new(),
-            failed_inside: lineage.failed_sums().to_vec(),
+            failed_inside: lineage.failed_sums(end.failure),
             others,
             owner_unknown: Amount::default(),
             freed_earlier: Amount::default(),
@@ -215,8 +219,8 @@ impl Run {
         if self.may_have_left(&lineage) {
             input.segments = sources::segments();
             input.holdings = ledger.holdings().into_iter().collect();
-            self.collect_records(&lineage, &mut input);
-            self.collect_anomalies(&lineage, &mut input);
+            self.collect_records(&lineage, end.failure, &mut input);
+            self.collect_anomalies(&lineage, end.failure, &mut input);
         }
         input
     }
@@ -233,7 +237,7 @@ impl Run {
     }
 
     /// What is live and was created inside, and whose it is.
-    fn collect_records(&self, lineage: &Lineage, input: &mut RunInput) {
+    fn collect_records(&self, lineage: &Lineage, failure: Option<&str>, input: &mut RunInput) {
         let ledger = ledger::live();
         let handed_over = ledger.handed_over(|scope| lineage.has(scope));
         input.handed_over = Amount {
@@ -252,7 +256,7 @@ impl Run {
             let owner = if scope == ScopeId::NOBODY {
                 (handed_over.count != 0).then_some(Ownership::HandedOver)
             } else if lineage.has(scope) {
-                own(&record, lineage)
+                own(&record, lineage, failure)
             } else if !strangers.contains(&scope) {
                 None
             } else if input.others.may_have_moved_sums() {
@@ -274,7 +278,7 @@ impl Run {
     }
 
     /// What happened inside beside the coming and going of records.
-    fn collect_anomalies(&self, lineage: &Lineage, input: &mut RunInput) {
+    fn collect_anomalies(&self, lineage: &Lineage, failure: Option<&str>, input: &mut RunInput) {
         let ledger = ledger::live();
         let mut anomalies = ledger.anomalies_since(self.mark);
         let alone = !input.others.may_have_moved_sums();
@@ -288,9 +292,35 @@ impl Run {
             };
             let may_stay = matches!(anomaly, Anomaly::EndedWithContext { record, .. }
                 if lineage.reason(record.made.caller.scope).is_some());
-            let is_settled = record
-                .is_some_and(|it| matches!(lineage.settled(it.sequence), Some(Settled::Failed)));
+            let is_settled = record.is_some_and(|it| {
+                matches!(lineage.settled(it.sequence), Some(Settled::Failed(by))
+                    if failure == Some(&**by))
+            });
             is_own && !may_stay && !is_settled
+        });
+        for anomaly in &anomalies {
+            let Anomaly::Overwritten {
+                record,
+                by: Some(by),
+            } = anomaly
+            else {
+                continue;
+            };
+            // An address that two places have: as long as neither was freed, both are live.
+            let is_live = ledger.get(&by.key()).is_some_and(|it| it.sequence == by.sequence);
+            if is_live && record.made.place != by.made.place && record.sequence >= self.since {
+                let owner = own(record, lineage, failure);
+                input.live.extend(owner.map(|owner| LiveRecord {
+                    record: *record,
+                    owner,
+                }));
+            }
+        }
+        anomalies.retain(|anomaly| match anomaly {
+            Anomaly::Overwritten { by: Some(by), .. } => {
+                ledger.get(&by.key()).is_none_or(|it| it.sequence != by.sequence)
+            }
+            _ => true,
         });
         input.anomalies = anomalies;
     }
@@ -342,11 +372,11 @@ impl Run {
 
 /// Whose a record is that was created by the run's own threads; none where a check inside it has
 /// failed for it.
-fn own(record: &Record, lineage: &Lineage) -> Option<Ownership> {
+fn own(record: &Record, lineage: &Lineage, failure: Option<&str>) -> Option<Ownership> {
     match lineage.settled(record.sequence) {
-        Some(Settled::Failed) => return None,
+        Some(Settled::Failed(by)) if failure == Some(&**by) => return None,
         Some(Settled::Allowed(by)) => return Some(Ownership::Allowed(by.clone())),
-        None => {}
+        Some(Settled::Failed(_)) | None => {}
     }
     Some(match lineage.reason(record.made.caller.scope) {
         Some(reason) => Ownership::Allowed(AllowedBy {

@@ -1,6 +1,7 @@
 //! One judged scope with its runs, from the first baseline to the report: the same for a test, a
 //! block, a scope by hand, a whole program and one that was attached to.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::assertion;
@@ -13,7 +14,7 @@ use super::process::summary::{self, UnderWay};
 use super::process::{late, warmup};
 use super::recording;
 use super::report_of::report_of;
-use super::run::Run;
+use super::run::{Ended, Run};
 use super::scopes::open::{Open, current};
 use super::scopes::tree::{self, Settled};
 use super::turn::company::Company;
@@ -223,7 +224,15 @@ impl<'gate> Session<'gate> {
     pub(crate) fn finish_run(&mut self, run: Run, end: End) {
         let scope = run.scope();
         let as_expected = end.as_expected(self.should_panic);
-        let input = run.finish(&self.policy, self.company(), as_expected);
+        let failure = match &end {
+            End::Panicked(payload) if !as_expected => body::message(&**payload),
+            _ => None,
+        };
+        let ended = Ended {
+            as_expected,
+            failure,
+        };
+        let input = run.finish(&self.policy, self.company(), &ended);
         if input.broken_inside.is_some() {
             poison::blame(&self.input.subject.test, self.company().met_a_check());
         }
@@ -299,16 +308,17 @@ impl<'gate> Session<'gate> {
         };
         if current().is_some() {
             let fails = report.outcome == Some(Outcome::Fail);
+            let failure: Arc<str> = crate::report::headline(report).into();
             let mut settled = Vec::new();
             let mut sums = Vec::new();
             for (finding, records) in report.findings.iter().zip(records) {
                 let of_record = match (&finding.allowed_by, fails && finding.fails()) {
                     (Some(by), _) => Settled::Allowed(by.clone()),
-                    (None, true) => Settled::Failed,
+                    (None, true) => Settled::Failed(failure.clone()),
                     (None, false) => continue,
                 };
-                if records.is_empty() && matches!(of_record, Settled::Failed) {
-                    sums.push(failed_sum(finding));
+                if records.is_empty() && matches!(of_record, Settled::Failed(_)) {
+                    sums.push((failure.clone(), failed_sum(finding)));
                 }
                 settled.extend(records.iter().map(|record| (*record, of_record.clone())));
             }

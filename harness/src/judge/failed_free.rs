@@ -180,7 +180,7 @@ fn kind_of(space: Space) -> Option<Kind> {
         Space::PhysicalObject | Space::PhysicalHandle | Space::Mapping => Some(Kind::Physical),
         Space::IpcPointer => Some(Kind::Imported),
         Space::Handle(kind) => Some(kind),
-        Space::Observed(_) => Some(Kind::Block),
+        Space::Observed(_) | Space::ObservedAt(..) => Some(Kind::Block),
     }
 }
 

@@ -144,7 +144,10 @@ fn missing_probe(first: &Allocator, all: &[&'static Allocator]) -> Reason {
 fn ambiguous_free(input: &CheckInput) -> Option<Reason> {
     let mut anomalies = input.judged_runs().iter().flat_map(|run| &run.anomalies);
     let overwritten = anomalies.find_map(|anomaly| match anomaly {
-        Anomaly::Overwritten { record } => Some(record),
+        Anomaly::Overwritten {
+            record,
+            by: Some(by),
+        } if record.made.place != by.made.place => Some(record),
         _ => None,
     })?;
     let made = &overwritten.made;
@@ -155,8 +158,8 @@ fn ambiguous_free(input: &CheckInput) -> Option<Reason> {
              later free means, nobody knows",
             made.layer, made.key.value, made.place
         ),
-        "report each free before the address can be handed out again; where the addresses of two \
-         devices may be equal, say so where the `Source` is made",
+        "where the addresses of two devices may be equal, report by an `observe::PlacedSource`, whose \
+         frees name the device",
     ))
 }
 

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpu_leak_check_threads as threads;
 use rustc_hash::FxHashMap;
@@ -33,18 +33,19 @@ struct Node {
     is_earlier_run: bool,
     /// What its check has settled about single records, by their sequence numbers.
     settled: Vec<(u64, Settled)>,
-    /// The sums for which its check has failed.
-    failed_sums: Vec<FailedSum>,
+    /// The sums for which its check has failed, by a panic that says this.
+    failed_sums: Vec<(Arc<str>, FailedSum)>,
 }
 
 /// What a check has settled about one record, for the checks around it.
 ///
-/// It keeps to itself only what made its test fail. An excuse that is about an object travels with
+/// It keeps to itself only what made its test fail: a panic that the test catches fails nobody. An
+/// excuse that is about an object travels with
 /// it; all else the check around it judges by its own facts.
 #[derive(Clone, Debug)]
 pub(crate) enum Settled {
-    /// The check has failed for it.
-    Failed,
+    /// The check has failed for it, by a panic that says this.
+    Failed(Arc<str>),
     /// It may stay.
     Allowed(AllowedBy),
 }
@@ -186,7 +187,7 @@ pub(crate) fn hand_on(scope: ScopeId, next: ScopeId) {
 }
 
 /// Enters what the check of `scope` has settled.
-pub(crate) fn settle(scope: ScopeId, records: Vec<(u64, Settled)>, sums: Vec<FailedSum>) {
+pub(crate) fn settle(scope: ScopeId, records: Vec<(u64, Settled)>, sums: Vec<(Arc<str>, FailedSum)>) {
     if let Some(node) = tree().nodes().get_mut(&scope) {
         node.settled.extend(records);
         node.failed_sums.extend(sums);
@@ -236,7 +237,7 @@ pub(crate) struct Lineage {
     /// What checks inside it have settled, by sequence numbers.
     settled: FxHashMap<u64, Settled>,
     /// The sums for which checks inside this very run have failed.
-    failed_sums: Vec<FailedSum>,
+    failed_sums: Vec<(Arc<str>, FailedSum)>,
 }
 
 impl Lineage {
@@ -284,9 +285,11 @@ impl Lineage {
         self.settled.get(&record)
     }
 
-    /// The sums for which checks inside this very run have failed.
-    pub(crate) fn failed_sums(&self) -> &[FailedSum] {
-        &self.failed_sums
+    /// The sums for which checks inside this very run have failed by a panic that says `failure`.
+    pub(crate) fn failed_sums(&self, failure: Option<&str>) -> Vec<FailedSum> {
+        let failed = self.failed_sums.iter();
+        let failed = failed.filter(|(by, _)| failure == Some(&**by));
+        failed.map(|(_, sum)| sum.clone()).collect()
     }
 
     /// How many threads live that work for one of them.
