@@ -223,7 +223,7 @@ pub(crate) fn freed(
     let ledger = ledger::live();
     if let Some(ticket) = ledger.apply(&Event::ReleaseBegan {
         key: key(source, layer, place(), address),
-        caller: capture::caller_without_stack(),
+        caller: capture::freeing_caller(),
     }) {
         ledger.apply(&Event::ReleaseEnded {
             ticket,

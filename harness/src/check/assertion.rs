@@ -10,7 +10,9 @@ use super::body::{self, End};
 use super::scopes::open::current;
 use crate::case::ShouldPanic;
 use crate::ledger::ScopeId;
-use crate::report::model::{CheckStatus, Report};
+use crate::report::model::{CheckStatus, Finding, Report};
+use crate::report::text::{self, Rendering};
+use crate::report::headline;
 
 /// An assertion that has failed.
 #[derive(Debug)]
@@ -19,18 +21,21 @@ struct Failed {
     scope: ScopeId,
     headline: String,
     report: Report,
+    /// Whether the report stands in the run file.
+    is_filed: bool,
 }
 
 static FAILED: Mutex<Vec<Failed>> = Mutex::new(Vec::new());
 
 /// Notes that an assertion about `report` is about to panic with `headline`, on a thread that works
-/// for a check.
-pub(crate) fn fails(report: &Report, headline: &str) {
+/// for a check; `is_filed`: that report stands in the run file.
+pub(crate) fn fails(report: &Report, headline: &str, is_filed: bool) {
     if let Some(scope) = current() {
         let failed = Failed {
             scope,
             headline: headline.to_owned(),
             report: report.clone(),
+            is_filed,
         };
         FAILED.lock().unwrap_or_else(PoisonError::into_inner).push(failed);
     }
@@ -66,8 +71,30 @@ pub(crate) fn take_over(
     if matches!(status, CheckStatus::Clean) {
         return;
     }
-    report.notes.push(format!("failed by the check {test:?} inside this test"));
     report.status = status;
     report.reason = reason;
-    report.findings.splice(0..0, findings);
+    report.failed_inside = Some(test);
+    // What stands in the run file as a report of its own is not reported twice.
+    if !assertion.is_filed {
+        report.findings.splice(0..0, findings);
+    }
+}
+
+impl Report {
+    /// Fails the test if something was left. What could not be measured fails nothing here: see
+    /// [`Report::status`].
+    ///
+    /// # Panics
+    ///
+    /// With the whole report, when it has a finding that [fails](Finding::fails).
+    #[track_caller]
+    pub fn assert_clean(&self) {
+        if !self.findings.iter().any(Finding::fails) {
+            return;
+        }
+        let story = text::to_string(self, &Rendering::for_stderr());
+        let message = format!("{}\n\n{story}", headline(self));
+        fails(self, &message, false);
+        panic!("{message}");
+    }
 }

@@ -154,7 +154,7 @@ fn conclude(subject: &Subject, checked: Checked) {
     };
     match (&end, failed) {
         (End::Passed, Some(failed)) => {
-            assertion::fails(&report, &failed);
+            assertion::fails(&report, &failed, true);
             outcome::fail_at(subject, &failed, &outcome::story(&report));
         }
         _ => outcome::tell_beside(&report, outcome),

@@ -21,12 +21,13 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
         if run.segments.owner(record, &run.holdings).is_none() {
             add_stack(names, record.made.caller.stack);
         }
-        if let Ownership::Foreign(thread) = live.owner {
-            add_thread(names, thread);
+        if run.threads_running != 0 || matches!(live.owner, Ownership::Foreign(_)) {
+            add_thread(names, record.made.caller.thread);
         }
     }
-    for record in &run.freed_before {
-        add_stack(names, record.made.caller.stack);
+    for freed in &run.freed_before {
+        add_stack(names, freed.record.made.caller.stack);
+        add_stack(names, freed.stack);
     }
     for anomaly in &run.anomalies {
         match anomaly {

@@ -12,15 +12,14 @@ use crate::options::OnLeak;
 use crate::report::headline;
 pub(crate) use crate::report::model::Outcome;
 use crate::report::Code;
-use crate::report::model::{CheckStatus, FindingKind, Report};
+use crate::report::model::{CheckStatus, Finding, FindingKind, Report};
 use crate::report::text::{self, Rendering};
 
 /// Weighs a report by the policy.
 pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced>) -> Outcome {
     match report.status {
-        CheckStatus::Clean | CheckStatus::Found(FindingKind::Allowed | FindingKind::Deferred) => {
-            Outcome::Pass
-        }
+        CheckStatus::Clean | CheckStatus::Found(FindingKind::Allowed) => Outcome::Pass,
+        CheckStatus::Found(FindingKind::Deferred) => Outcome::Warn,
         CheckStatus::Found(FindingKind::FirstUse) => match policy.first_use {
             FirstUse::Fail => Outcome::Fail,
             FirstUse::Warn => Outcome::Warn,
@@ -32,6 +31,8 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
             match policy.mode {
                 Mode::Require => Outcome::Fail,
                 Mode::Auto if something_to_see && policy.ci && !is_shared => Outcome::Fail,
+                // What was left and could not be confirmed is worth a look.
+                _ if report.findings.iter().any(Finding::is_unconfirmed) => Outcome::Warn,
                 Mode::Auto | Mode::Off => Outcome::Pass,
             }
         }
@@ -88,7 +89,9 @@ pub(crate) fn end_unjudged(case: &Case, end: End) -> ExitCode {
 
 /// Tells what there is to tell without failing anything by it.
 pub(crate) fn tell_beside(report: &Report, outcome: Outcome) {
-    if outcome != Outcome::Pass {
+    // What failed inside has been told there.
+    let is_told = report.failed_inside.is_some() && report.findings.is_empty();
+    if outcome != Outcome::Pass && !is_told {
         tell(&format!("{}\n\n{}", headline(report), story(report)));
     }
 }

@@ -12,9 +12,10 @@ use super::sources;
 use super::timeline;
 use super::turn::company::Company;
 use super::turn::others::AtBegin;
+use crate::capture;
 use crate::config::Policy;
 use crate::device::quiesce::Poisoned;
-use crate::judge::{Amount, Budget, LiveRecord, Ownership, RunInput, SegmentMap, Usage};
+use crate::judge::{Amount, Budget, Freed, LiveRecord, Ownership, RunInput, SegmentMap, Usage};
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, Watch};
 use crate::report;
 use crate::report::model::{AllowedBy, PrimaryKept};
@@ -83,6 +84,7 @@ impl Run {
         if confirms {
             // What a second free of the same address means can be told from the first one.
             ledger.await_release(&[open.scope()]);
+            capture::take_stacks_of_frees(true);
         }
         ledger.between_events(|| {
             if let Some(outer) = outer {
@@ -151,6 +153,7 @@ impl Run {
     }
 
     fn body_ended(&self) -> BodyEnd {
+        capture::take_stacks_of_frees(false);
         let reserved = match self.budget.reserved {
             Some(_) => sources::read_most_reserved(),
             None => sources::read_probed(),
@@ -348,8 +351,13 @@ impl Run {
             })
             .collect();
         if !failed.is_empty() {
-            let released = ledger.released(|record| failed.contains(&record.key()));
-            input.freed_before = released.into_iter().map(|(record, _)| record).collect();
+            let is_meant = |record: &Record| failed.iter().any(|key| record.is_at(*key));
+            let released = ledger.released(is_meant).into_iter();
+            let freed = released.map(|released| Freed {
+                record: released.record,
+                stack: released.stack,
+            });
+            input.freed_before = freed.collect();
         }
         let kept = ledger.primaries_kept(|scope| lineage.has(scope));
         let kept = kept.into_iter();

@@ -19,6 +19,7 @@ use super::scopes::open::{Open, current};
 use super::scopes::tree::{self, Settled};
 use super::turn::company::Company;
 use super::turn::gate::Turn;
+use super::turn::others::Runner;
 use super::{holders, poison, sources};
 use crate::allow::{Date, Suppression};
 use crate::case::ShouldPanic;
@@ -50,6 +51,7 @@ pub(crate) struct Session<'gate> {
     is_confirming: bool,
     is_filed: bool,
     _under_way: Option<UnderWay>,
+    _runner: Runner,
 }
 
 /// What a session came to.
@@ -127,6 +129,7 @@ impl<'gate> Session<'gate> {
             is_filed: true,
             policy,
             _under_way: None,
+            _runner: Runner::new(),
         }
     }
 

@@ -92,12 +92,15 @@ impl Policy {
     ) -> Result<Self, String> {
         let variables = variables::of_this_process()?;
         let file = file_of_this_process(variables, manifest_dir)?;
-        Ok(Self::combine(
-            variables,
-            options,
-            file.map(|found| &found.file),
-            test,
-        ))
+        let file = file.map(|found| &found.file);
+        let policy = Self::combine(variables, options, file, test);
+        if policy.rounds == 2 {
+            return Err(
+                "two rounds say nothing of what grows: `rounds` takes 3 or more, or 1 for a single run"
+                    .to_owned(),
+            );
+        }
+        Ok(policy)
     }
 
     fn combine(variables: &Variables, options: &Options, file: Option<&File>, test: &str) -> Self {

@@ -105,6 +105,8 @@ pub(crate) struct Group {
     pub(crate) level: Vec<Amount>,
     /// How often the first run that left something allocated here.
     pub(crate) allocated: u64,
+    /// The threads that allocated what is left.
+    pub(crate) threads: BTreeSet<ThreadNumber>,
     /// The thread outside every scope that allocated one.
     pub(crate) foreign_thread: Option<ThreadNumber>,
     /// Stacks that are this call site.
@@ -119,6 +121,7 @@ impl Group {
             kept: vec![Tally::default(); runs],
             level: vec![Amount::default(); runs],
             allocated: 0,
+            threads: BTreeSet::new(),
             foreign_thread: None,
             stacks: BTreeSet::new(),
         }
@@ -319,6 +322,7 @@ impl<'a> Groups<'a> {
         group.level[at].add(record.made.bytes);
         group.foreign_thread = group.foreign_thread.or(foreign);
         group.stacks.insert(record.made.caller.stack);
+        group.threads.insert(record.made.caller.thread);
         let is_last = at + 1 == self.runs.len();
         let is_new = self.seen.insert(record.sequence, at).is_none();
         let group = self.group(key);

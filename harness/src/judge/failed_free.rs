@@ -11,17 +11,18 @@ use super::finding::Found;
 use super::input::{CheckInput, NameTable, RunInput};
 use super::usage::Amount;
 use crate::ledger::event::{Caller, CuResult, Key, Space};
-use crate::ledger::{Anomaly, Kind, Layer, Place, Record};
+use crate::ledger::{Anomaly, Kind, Layer, Place, Record, StackId};
 use crate::report::model::{FailedRelease, Finding, FindingKind, Site};
 use crate::units::quantity;
 
 /// Calls that failed at one line to free what was allocated at one line.
 #[derive(Debug)]
 struct Failed {
-    record: Option<Record>,
-    key: Key,
-    caller: Caller,
-    error: CuResult,
+    call: Call,
+    /// The first run in which it failed, whose calls are counted.
+    first_run: usize,
+    /// What it meant, of an address that was not live.
+    meant: Option<Record>,
     amount: Amount,
     each: Option<u64>,
     records: Vec<u64>,
@@ -32,7 +33,7 @@ struct Failed {
 pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
     let mut all: Vec<Failed> = Vec::new();
     let mut not_freed = FxHashSet::default();
-    for run in input.judged_runs() {
+    for (at, run) in input.judged_runs().iter().enumerate() {
         let mut met = FxHashSet::default();
         for anomaly in &run.anomalies {
             let Anomaly::FailedRelease {
@@ -48,7 +49,13 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
             let is_new = record.is_none_or(|it| met.insert((it.sequence, caller.stack, *error)));
             if is_new {
                 not_freed.extend(record.map(|record| record.sequence));
-                add(&mut all, *key, *record, *caller, *error, run, &input.names);
+                let call = Call {
+                    key: *key,
+                    record: *record,
+                    caller: *caller,
+                    error: *error,
+                };
+                add(&mut all, call, at, run, &input.names);
             }
         }
     }
@@ -62,73 +69,114 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
     all.into_iter().map(|failed| found(failed, &input.names)).collect()
 }
 
-fn add(
-    all: &mut Vec<Failed>,
+/// A call that failed.
+#[derive(Clone, Copy, Debug)]
+struct Call {
     key: Key,
     record: Option<Record>,
     caller: Caller,
     error: CuResult,
-    run: &RunInput,
-    names: &NameTable,
-) {
+}
+
+fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &NameTable) {
+    let Call { key, record, .. } = call;
     let class = record.as_ref().map(Class::of);
     let is_same = |known: &&mut Failed| {
         let stacks = |record: &Option<Record>| record.map(|it| it.made.caller.stack);
-        known.record.as_ref().map(Class::of) == class
-            && stacks(&known.record) == stacks(&record)
-            && (known.caller.stack, known.error) == (caller.stack, error)
-            && known.key.space == key.space
+        known.call.record.as_ref().map(Class::of) == class
+            && stacks(&known.call.record) == stacks(&record)
+            && (known.call.caller.stack, known.call.error) == (call.caller.stack, call.error)
+            && known.call.key.space == key.space
+    };
+    let meant = match record {
+        Some(_) => None,
+        None => what_was_meant(key, run),
     };
     let bytes = record.map_or(0, |record| record.made.bytes);
-    let note = record.is_none().then(|| what_was_freed(key, run, names));
-    match all.iter_mut().find(is_same) {
-        Some(known) => {
-            known.each = known.each.filter(|each| *each == bytes);
-            known.amount.add(bytes);
-            known.records.extend(record.map(|it| it.sequence));
-            known.notes.extend(note.filter(|note| !known.notes.contains(note)));
+    let known = match all.iter_mut().find(is_same) {
+        Some(known) => known,
+        None => {
+            all.push(Failed {
+                call,
+                first_run: at,
+                meant: None,
+                amount: Amount::default(),
+                each: Some(bytes),
+                records: Vec::new(),
+                notes: Vec::new(),
+            });
+            all.last_mut().expect("it was just added")
         }
-        None => all.push(Failed {
-            record,
-            key,
-            caller,
-            error,
-            amount: Amount { count: 1, bytes },
-            each: Some(bytes),
-            records: record.map(|it| it.sequence).into_iter().collect(),
-            notes: note.into_iter().collect(),
-        }),
+    };
+    known.records.extend(record.map(|it| it.sequence));
+    if known.first_run == at {
+        known.each = known.each.filter(|each| *each == bytes);
+        known.amount.add(bytes);
+    }
+    if let Some(meant) = meant {
+        let note = meant.note(key.value, names);
+        known.meant.get_or_insert(meant.record);
+        if !known.notes.contains(&note) {
+            known.notes.push(note);
+        }
     }
 }
 
-/// What a call named that was not live: it was freed before, it lies in what is live, or nobody knows
-/// it.
-fn what_was_freed(key: Key, run: &RunInput, names: &NameTable) -> String {
-    let address = key.value;
-    if let Some(freed) = run.freed_before.iter().find(|freed| freed.made.key == key) {
-        let made = &freed.made;
-        return format!(
-            "{address:#x} was freed before: {} allocated at {}",
-            described(freed),
+/// What a call named that was not live: it was freed before, or it lies in an allocation.
+struct Meant {
+    record: Record,
+    /// The stack of the free before; none where it lies inside what was live.
+    freed_at: Option<StackId>,
+    is_inside: bool,
+}
+
+fn what_was_meant(key: Key, run: &RunInput) -> Option<Meant> {
+    let freed = run.freed_before.iter();
+    let mut same = freed.clone().filter(|freed| freed.record.key() == key);
+    if let Some(freed) = same.next_back() {
+        return Some(Meant {
+            record: freed.record,
+            freed_at: Some(freed.stack),
+            is_inside: false,
+        });
+    }
+    let live = run.live.iter().map(|live| live.record);
+    let mut all = live.chain(freed.map(|freed| freed.record));
+    let around = all.find(|record| record.contains(key))?;
+    Some(Meant {
+        record: around,
+        freed_at: None,
+        is_inside: true,
+    })
+}
+
+impl Meant {
+    fn note(&self, address: u64, names: &NameTable) -> String {
+        let made = &self.record.made;
+        let verb = match made.kind.is_handle() {
+            true => "created",
+            false => "allocated",
+        };
+        let what = format!(
+            "{}, {verb} at {}",
+            described(&self.record),
             names.site(made.caller.stack, made.kind).location()
         );
-    }
-    let around = run.live.iter().map(|live| &live.record).find(|record| {
-        let made = &record.made;
-        let start = made.key.value;
-        !made.kind.is_handle()
-            && made.key.space == key.space
-            && (start..start.saturating_add(made.bytes)).contains(&address)
-    });
-    match around {
-        Some(record) => format!(
-            "{address:#x} is not the start of an allocation: it lies {} bytes inside {} allocated at {}; \
-             free the address that the allocation returned",
-            address - record.made.key.value,
-            described(record),
-            names.site(record.made.caller.stack, record.made.kind).location()
-        ),
-        None => format!("{address:#x} was not live when it was freed"),
+        if self.is_inside {
+            return format!(
+                "{address:#x} is not the start of an allocation: it lies {} bytes inside {what}; \
+                 free the address that the allocation returned",
+                address - made.key.value
+            );
+        }
+        let at = self.freed_at.map(|stack| names.site(stack, made.kind));
+        let at = at.filter(|site| site.user_frame().is_some());
+        let at = at.map_or_else(String::new, |site| format!(", at {}", site.location()));
+        let freed = match made.kind.is_handle() {
+            true => "destroyed",
+            false => "freed",
+        };
+        format!("{address:#x} was {freed} before{at}: {what}")
     }
 }
 
@@ -141,9 +189,20 @@ fn described(record: &Record) -> String {
     }
 }
 
-fn found(failed: Failed, names: &NameTable) -> Found {
-    let made = failed.record.map(|record| record.made);
-    let kind = made.map_or_else(|| kind_of(failed.key.space), |made| Some(made.kind));
+fn found(mut failed: Failed, names: &NameTable) -> Found {
+    let Call {
+        key,
+        record,
+        caller,
+        error,
+    } = failed.call;
+    if record.is_none() && failed.notes.is_empty() {
+        let note = format!("{:#x} was not live when it was freed", key.value);
+        failed.notes.push(note);
+    }
+    let made = record.map(|record| record.made);
+    let meant = made.or(failed.meant.map(|record| record.made));
+    let kind = meant.map_or_else(|| kind_of(key.space), |made| Some(made.kind));
     let site = made.map_or_else(Site::default, |made| names.site(made.caller.stack, made.kind));
     let finding = Finding {
         resource: kind,
@@ -152,15 +211,15 @@ fn found(failed: Failed, names: &NameTable) -> Found {
         each: failed.each.filter(|_| made.is_some()),
         taken: failed.amount.count,
         failed: Some(FailedRelease {
-            error: names.error(failed.error),
-            code: failed.error,
-            site: names.site(failed.caller.stack, kind.unwrap_or(Kind::Linear)),
+            error: names.error(error),
+            code: error,
+            site: names.site(caller.stack, kind.unwrap_or(Kind::Linear)),
         }),
         notes: failed.notes,
         ..Finding::new(
             FindingKind::FailedFree,
-            made.map_or(Layer::DRIVER, |made| made.layer),
-            made.map_or(Place::UNKNOWN, |made| made.place),
+            meant.map_or(Layer::DRIVER, |made| made.layer),
+            meant.map_or(Place::UNKNOWN, |made| made.place),
             site,
         )
     };

@@ -49,6 +49,7 @@ pub(crate) fn of_group(
     let mut notes = Vec::new();
     notes.extend(ended.map(|cause| freed_only(cause).to_owned()));
     notes.extend(physical::what_holds(tally, input));
+    notes.extend(running_thread(group, run, input));
     let left = group.left[run].amount.count;
     let allocated = group.allocated.max(tally.amount.count);
     let finding = Finding {
@@ -68,6 +69,21 @@ pub(crate) fn of_group(
         records: tally.records.clone(),
         finding,
     }
+}
+
+/// That another thread than the test's allocated it, and threads of the test still ran at its end: the
+/// thread may be a pool's that other tests use as well.
+fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<String> {
+    let is_running = input.runs[run].threads_running != 0;
+    let mut names = group.threads.iter().map(|thread| input.names.thread(*thread));
+    // The test's own thread bears its name, cut off by the system.
+    let other = names.find(|name| !input.subject.test.starts_with(&**name))?;
+    is_running.then(|| {
+        format!(
+            "allocated on the thread {other}, and threads of the test still ran when it ended; start a \
+             pool that several tests share in a function under #[gpu_leak_check::warmup]"
+        )
+    })
 }
 
 fn freed_only(cause: ContextEnd) -> &'static str {

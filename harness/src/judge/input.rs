@@ -102,8 +102,9 @@ pub(crate) struct RunInput {
     pub(crate) live: Vec<LiveRecord>,
     /// What happened beside the coming and going of records.
     pub(crate) anomalies: Vec<Anomaly>,
-    /// What the run freed before a later free of the same address failed, where that was kept.
-    pub(crate) freed_before: Vec<Record>,
+    /// What the run freed that a failing free was about, in runs that keep note of it.
+    #[serde(default)]
+    pub(crate) freed_before: Vec<Freed>,
     /// How often the stacks of what is live allocated during the run.
     pub(crate) allocations: BTreeMap<StackId, u64>,
     /// The budgets that the run exceeded.
@@ -137,6 +138,15 @@ pub(crate) struct RunInput {
     pub(crate) saw_events: bool,
     /// How usage moved.
     pub(crate) timeline: TimelineRun,
+}
+
+/// A record that the run freed, and where.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Freed {
+    /// The record.
+    pub(crate) record: Record,
+    /// The stack of the call that freed it.
+    pub(crate) stack: StackId,
 }
 
 /// A record that is live at the end of a run, and whose it is.

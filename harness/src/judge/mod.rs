@@ -29,7 +29,7 @@ use std::cmp::Reverse;
 pub(crate) use budget::{Budget, UsageOverBudget};
 pub(crate) use growth::FEWEST_ROUNDS;
 pub(crate) use input::{
-    CheckInput, FailedSum, Facts, LiveRecord, NameTable, Others, Ownership, RunInput, Subject,
+    CheckInput, FailedSum, Facts, Freed, LiveRecord, NameTable, Others, Ownership, RunInput, Subject,
     Untraced,
 };
 pub(crate) use reconcile::reconcile;

@@ -80,8 +80,8 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
     if findings.iter().any(Finding::is_unconfirmed) {
         inconclusive(Reason::new(
             Code::NotRepeatable,
-            "the first run left something, and the body could not be run again to confirm it: that \
-             run did not end as the first one did",
+            "the first run left something, and the second run, which was to confirm it, did not end \
+             as the first one did",
             "mend what the first run left, which may be why the second one failed; where the body \
              can run only once, set `confirm = false`",
         ));

@@ -1,7 +1,7 @@
 //! Bytes that may stay: taken off once, from what was confirmed.
 //!
-//! A tolerance holds per device and layer, and for each run by itself. Handles have no bytes, and no
-//! tolerance covers them.
+//! A tolerance holds per device and layer, and for each run by itself. What was set up once is covered
+//! by itself as well. Handles have no bytes, and no tolerance covers them.
 
 use std::collections::BTreeMap;
 
@@ -16,6 +16,22 @@ pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
     if tolerance == 0 {
         return Vec::new();
     }
+    let mut notes = cover(tolerance, found, |kind| {
+        matches!(kind, FindingKind::Leaked | FindingKind::Grew)
+    });
+    // What was set up once fails nothing, so there is nothing to say where it is more.
+    let once = cover(tolerance, found, |kind| kind == FindingKind::FirstUse);
+    notes.extend(once.into_iter().filter(|note| note.ends_with(&within(tolerance))));
+    notes
+}
+
+/// Covers the findings of the kinds that `is_meant` likes.
+fn cover(
+    tolerance: u64,
+    found: &mut Vec<Found>,
+    is_meant: impl Fn(FindingKind) -> bool,
+) -> Vec<String> {
+    let is_covered = |finding: &Finding| is_meant(finding.kind) && finding.bytes != 0;
     let mut totals: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
     for found in found.iter().filter(|found| is_covered(&found.finding)) {
         let total = totals.entry(key(&found.finding)).or_default();
@@ -26,24 +42,22 @@ pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
     for ((layer, place), bytes) in &totals {
         let stayed = exact_size(*bytes);
         notes.push(match bytes <= &tolerance {
-            true => format!("{stayed} stayed, within the tolerance of {limit}"),
+            true => format!("{stayed} stayed{}", within(tolerance)),
             false => format!(
                 "{stayed} of {layer} memory on {place} stayed, more than the tolerance of {limit}"
             ),
         });
     }
-    found.retain(|found| {
-        !is_covered(&found.finding) || totals[&key(&found.finding)] > tolerance
-    });
+    found.retain(|found| !is_covered(&found.finding) || totals[&key(&found.finding)] > tolerance);
     notes
+}
+
+fn within(tolerance: u64) -> String {
+    format!(", within the tolerance of {}", exact_size(tolerance))
 }
 
 fn key(finding: &Finding) -> (Layer, Place) {
     (finding.layer, finding.place)
-}
-
-fn is_covered(finding: &Finding) -> bool {
-    matches!(finding.kind, FindingKind::Leaked | FindingKind::Grew) && finding.bytes != 0
 }
 
 #[cfg(test)]

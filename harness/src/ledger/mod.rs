@@ -33,6 +33,7 @@ use std::sync::LazyLock;
 use crate::quiet::quiet;
 
 pub use anomaly::{Anomaly, Mark};
+pub use awaited::Released;
 pub use apply::{HandedOver, Ledger, Returned};
 pub use contexts::ContextEntry;
 pub use counters::{Counted, Counters, Course};

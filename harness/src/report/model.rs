@@ -37,6 +37,9 @@ pub struct Report {
     /// [`Scope`](crate::Scope), and in files of releases before this field.
     #[serde(default)]
     pub outcome: Option<Outcome>,
+    /// The check inside this one by whose failure the test ended: the status is that check's.
+    #[serde(default)]
+    pub failed_inside: Option<String>,
     /// Why, for `inconclusive` and `not-measured`.
     pub reason: Option<Reason>,
     /// Worst first, then largest.
@@ -79,6 +82,7 @@ impl Report {
             column,
             status,
             outcome: None,
+            failed_inside: None,
             reason: None,
             findings: Vec::new(),
             devices: Vec::new(),

@@ -77,6 +77,10 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
 fn write_status(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
     let why = match (report.status, &report.reason) {
         (_, Some(reason)) => escape::sentence(&reason.what),
+        (CheckStatus::Found(_), None) if report.failed_inside.is_some() => format!(
+            "failed by the check {} inside this test",
+            escape::name(report.failed_inside.as_deref().unwrap_or_default())
+        ),
         (CheckStatus::Clean, None) => "no leak".to_owned(),
         (CheckStatus::Aborted, None) => "the process ended inside the test".to_owned(),
         (_, None) => "the reason is unknown".to_owned(),

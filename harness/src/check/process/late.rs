@@ -64,15 +64,15 @@ fn tell() {
 fn late(leaked: &Leaked) -> Option<Late> {
     let mut released =
         ledger::live().released(|record| leaked.records.contains(&record.sequence));
-    released.retain(|(_, at)| *at >= leaked.at);
-    let last = released.iter().map(|(_, at)| *at).max()?;
+    released.retain(|released| released.at >= leaked.at);
+    let last = released.iter().map(|released| released.at).max()?;
     let late = last.saturating_duration_since(leaked.at).as_millis();
     Some(Late {
         test: leaked.test.clone(),
         file: leaked.file.clone(),
         line: leaked.line,
         count: released.len() as u64,
-        bytes: released.iter().map(|(record, _)| record.made.bytes).sum(),
+        bytes: released.iter().map(|it| it.record.made.bytes).sum(),
         late_ms: u64::try_from(late).unwrap_or(u64::MAX),
     })
 }

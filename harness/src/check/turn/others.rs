@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use gpu_leak_check_threads as threads;
@@ -15,6 +16,35 @@ use super::company::{Company, one_test_at_a_time};
 use crate::capture::thread::is_first_thread;
 use crate::judge::Others;
 use crate::ledger;
+
+/// How many threads without a scope run a check and wait for its end.
+static RUNNERS: AtomicU64 = AtomicU64::new(0);
+
+/// While it lives, this thread runs a check: it does nothing of its own.
+#[derive(Debug)]
+pub(crate) struct Runner {
+    is_counted: bool,
+}
+
+impl Runner {
+    /// This thread begins a check.
+    pub(crate) fn new() -> Self {
+        // The first thread is always there, and one that works for a scope is that scope's.
+        let is_counted = !is_first_thread() && threads::token() == 0;
+        if is_counted {
+            RUNNERS.fetch_add(1, Ordering::Relaxed);
+        }
+        Self { is_counted }
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        if self.is_counted {
+            RUNNERS.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
 
 /// What was known when a run began.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +99,7 @@ fn is_alone(waiting: u64) -> bool {
         return one_test_at_a_time();
     };
     let scoped = threads::all_live() as u64;
-    let own = 1 + u64::from(!is_first_thread() && threads::token() == 0);
+    let own = 1 + RUNNERS.load(Ordering::Relaxed);
     let others = all.saturating_sub(scoped + own + waiting);
     // A test that libtest starts from now on is seen by the number of threads that were started.
     others == 0 || others <= drivers_own()

@@ -1,7 +1,5 @@
 //! What the judgement reads.
 
-use std::time::Instant;
-
 use crate::order;
 use crate::sync::atomic::Ordering;
 use crate::sync::{LockGuard, MutexGuard, PoisonError};
@@ -12,7 +10,7 @@ use super::{Freed, HandedOver, Ledger, Returned};
 use crate::ledger::event::{Key, ScopeId, SourceLoss, StackId};
 use crate::ledger::meter::Taken;
 use crate::ledger::stripes::Own;
-use crate::ledger::{Anomaly, ContextEntry, Counters, Layer, Mark, Place, Record, Stacks, Watch};
+use crate::ledger::{Anomaly, ContextEntry, Counters, Layer, Mark, Place, Record, Released, Stacks, Watch};
 use crate::quiet::quiet;
 
 impl Ledger {
@@ -186,7 +184,7 @@ impl Ledger {
 
     /// What was given back of awaited scopes, as far as `wanted` likes it, and when.
     #[must_use]
-    pub fn released(&self, wanted: impl Fn(&Record) -> bool) -> Vec<(Record, Instant)> {
+    pub fn released(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Released> {
         let _quiet = quiet();
         self.awaited.released(wanted)
     }

@@ -125,11 +125,11 @@ fn what_an_awaited_scope_gives_back_is_noted_with_its_time_whoever_looks_when() 
     world.end_free(world.begin_free(0x2000), 0);
     world.end_free(world.begin_free(0x3000), FAILED);
     let released = world.0.released(|record| record.made.bytes < 100);
-    let [(record, at)] = released[..] else {
+    let [released] = released[..] else {
         panic!("{released:?}");
     };
-    assert_eq!(record.made.key.value, 0x2000);
-    assert!(at >= before);
+    assert_eq!(released.record.made.key.value, 0x2000);
+    assert!(released.at >= before);
     assert!(world.0.released(|record| record.made.bytes > 50).is_empty());
 }
 
