@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{PoolName, CheckStatus, FailedRelease, Finding, Report};
+use gpu_leak_check::report::model::{CheckStatus, FailedRelease, Finding, PoolName, Report};
 use gpu_leak_check::report::{Sink, json};
 use insta::assert_snapshot;
 

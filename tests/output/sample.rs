@@ -46,7 +46,10 @@ pub(crate) fn with(finding: Finding) -> Report {
 
 pub(crate) fn reason(code: &str, what: &str, remedy: &str) -> Reason {
     Reason {
-        code: *Code::ALL.iter().find(|it| it.name() == code).expect("a code"),
+        code: *Code::ALL
+            .iter()
+            .find(|it| it.name() == code)
+            .expect("a code"),
         what: what.to_owned(),
         remedy: remedy.to_owned(),
     }

@@ -2,9 +2,9 @@
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::Style;
-use gpu_leak_check::report::model::{PoolName, 
+use gpu_leak_check::report::model::{
     CheckStatus, Confirmation, DeviceTable, FailedRelease, Figure, Finding, FindingKind, Frame,
-    Known, Library, Owner, Part, Purpose, Report, Row, Site, When, WholeDevice,
+    Known, Library, Owner, Part, PoolName, Purpose, Report, Row, Site, When, WholeDevice,
 };
 use insta::assert_snapshot;
 

@@ -10,9 +10,9 @@ use super::contexts::devices_in_use;
 use super::driver::{self, Driver, GraphAttribute, PoolAttribute};
 use super::exclusion::{CONTEXTS_AND_POOLS, Reading};
 use super::quiet::quiet;
-use crate::report::model;
 use crate::ledger::event::{CuResult, Key, Space};
 use crate::ledger::{self, Kind, Place};
+use crate::report::model;
 
 /// Which of a device's pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

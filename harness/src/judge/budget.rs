@@ -92,7 +92,12 @@ impl Budget {
         let on_devices = taken.into_iter().filter(|taken| taken.place != Place::HOST);
         for taken in on_devices {
             let figures = [
-                (Limit::MaxAllocated, self.allocated, taken.peak, taken.at_peak),
+                (
+                    Limit::MaxAllocated,
+                    self.allocated,
+                    taken.peak,
+                    taken.at_peak,
+                ),
                 (
                     Limit::MaxAllocationCount,
                     self.allocations,
@@ -101,26 +106,28 @@ impl Budget {
                 ),
             ];
             for (limit, allowed, reached, sites) in figures {
-                over.extend(
-                    allowed
-                        .filter(|allowed| reached > *allowed)
-                        .map(|allowed| UsageOverBudget {
-                            limit,
-                            allowed,
-                            reached,
-                            layer: self.layer(),
-                            place: taken.place,
-                            pool: None,
-                            sites,
-                        }),
-                );
+                over.extend(allowed.filter(|allowed| reached > *allowed).map(|allowed| {
+                    UsageOverBudget {
+                        limit,
+                        allowed,
+                        reached,
+                        layer: self.layer(),
+                        place: taken.place,
+                        pool: None,
+                        sites,
+                    }
+                }));
             }
         }
         over
     }
 
     /// Every reserve that has risen above its limit from `before` to `at_most`.
-    pub(crate) fn passed_by_reserve(&self, before: &Usage, at_most: &Usage) -> Vec<UsageOverBudget> {
+    pub(crate) fn passed_by_reserve(
+        &self,
+        before: &Usage,
+        at_most: &Usage,
+    ) -> Vec<UsageOverBudget> {
         let Some(allowed) = self.reserved else {
             return Vec::new();
         };
@@ -259,7 +266,10 @@ pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
         LayerName::Pool(_) => layer == Layer::DRIVER,
     };
     let usages = |usage: &Usage| usage.layers.iter().any(|usage| of_layer(&usage.name));
-    let is_bound = input.runs.iter().any(|run| usages(&run.baseline) || usages(&run.end));
+    let is_bound = input
+        .runs
+        .iter()
+        .any(|run| usages(&run.baseline) || usages(&run.end));
     let others = || {
         let all = input.runs.iter().flat_map(|run| &run.end.layers);
         let names = all.map(|usage| usage.name.to_string());
@@ -325,7 +335,6 @@ mod tests {
             "no device"
         );
     }
-
 
     #[test]
     fn a_reserve_counts_from_its_baseline() {

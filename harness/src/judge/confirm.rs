@@ -34,8 +34,11 @@ pub(crate) fn is_undecided(groups: &[Group]) -> bool {
 pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
     let runs = input.judged_runs().len();
     if runs == 1 {
-        let of_only_run = |group: &Group| of_group(FindingKind::Leaked, group, &group.kept[0], 0, input);
-        let kept = groups.iter().filter(|group| !group.kept[0].amount.is_zero());
+        let of_only_run =
+            |group: &Group| of_group(FindingKind::Leaked, group, &group.kept[0], 0, input);
+        let kept = groups
+            .iter()
+            .filter(|group| !group.kept[0].amount.is_zero());
         return kept.map(of_only_run).collect();
     }
     let classes = classes(groups, runs);
@@ -58,9 +61,13 @@ fn confirmed(group: &Group, kept_in: &[bool], input: &CheckInput) -> Vec<Found> 
     let first = kept_in.iter().position(|it| *it).unwrap_or(0);
     let last = kept_in.len() - 1;
     let (earlier, later) = (&group.kept[first], &group.kept[last]);
-    let loses_less = later.amount.count < earlier.amount.count
-        && later.amount.bytes <= earlier.amount.bytes;
-    let (each_run, run) = if loses_less { (later, last) } else { (earlier, first) };
+    let loses_less =
+        later.amount.count < earlier.amount.count && later.amount.bytes <= earlier.amount.bytes;
+    let (each_run, run) = if loses_less {
+        (later, last)
+    } else {
+        (earlier, first)
+    };
     let mut leaked = of_group(FindingKind::Leaked, group, each_run, run, input);
     leaked.finding.confirmed = confirmation(kept_in, later.amount);
     let further = group.kept.iter().skip(first + 1);
@@ -88,7 +95,11 @@ fn classes(groups: &[Group], runs: usize) -> BTreeMap<Class, ClassHistory<'_>> {
     for group in groups {
         let kept_in: Vec<bool> = group.kept.iter().map(|it| !it.amount.is_zero()).collect();
         if !repeats(&kept_in) {
-            classes.entry(group.key.class).or_default().groups.push(group);
+            classes
+                .entry(group.key.class)
+                .or_default()
+                .groups
+                .push(group);
         }
     }
     for class in classes.values_mut() {
@@ -96,7 +107,8 @@ fn classes(groups: &[Group], runs: usize) -> BTreeMap<Class, ClassHistory<'_>> {
             let amounts = class.groups.iter().map(|group| of(group, run));
             amounts.fold(Amount::default(), Amount::plus)
         };
-        let kept_in_each = (0..runs).all(|run| !sum(|group, run| group.kept[run].amount, run).is_zero());
+        let kept_in_each =
+            (0..runs).all(|run| !sum(|group, run| group.kept[run].amount, run).is_zero());
         let mut before = Amount::default();
         let rises_in_each = (0..runs).all(|run| {
             let level = sum(|group, run| group.level[run], run);
@@ -124,7 +136,11 @@ fn by_class(
     let Some(run) = earliest.filter(|run| kept_in[*run]) else {
         // Told of with those of the first run.
         let is_told = !group.kept_in_all().amount.is_zero();
-        return if is_told { Vec::new() } else { unconfirmed(group, kept_in, input) };
+        return if is_told {
+            Vec::new()
+        } else {
+            unconfirmed(group, kept_in, input)
+        };
     };
     let mut leaked = of_group(FindingKind::Leaked, group, &group.kept[run], run, input);
     let in_last: Vec<&&Group> = (class.groups.iter())
@@ -143,7 +159,9 @@ fn by_class(
             location(&input.names, other)
         ));
     }
-    leaked.records.extend(in_last.iter().flat_map(|other| &other.kept[last].records));
+    leaked
+        .records
+        .extend(in_last.iter().flat_map(|other| &other.kept[last].records));
     vec![leaked]
 }
 

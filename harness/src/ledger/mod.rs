@@ -33,8 +33,8 @@ use std::sync::LazyLock;
 use crate::quiet::quiet;
 
 pub use anomaly::{Anomaly, Mark};
-pub use awaited::Released;
 pub use apply::{HandedOver, Ledger, Returned};
+pub use awaited::Released;
 pub use contexts::ContextEntry;
 pub use counters::{Counted, Counters, Course};
 pub use event::{Event, ScopeId, StackId};

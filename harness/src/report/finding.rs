@@ -127,7 +127,10 @@ pub fn what(finding: &Finding) -> String {
         return passed(budget, finding);
     }
     let Some(kind) = finding.resource else {
-        let holder = finding.pool.as_ref().map_or_else(|| finding.layer.to_string(), ToString::to_string);
+        let holder = finding
+            .pool
+            .as_ref()
+            .map_or_else(|| finding.layer.to_string(), ToString::to_string);
         let holder = escape::name(&holder);
         return format!("{} reserved by {holder}", exact_size(finding.bytes));
     };
@@ -154,7 +157,10 @@ pub fn what(finding: &Finding) -> String {
 
 /// `1.50 MiB device memory at the peak, where max_allocated is 1.00 MiB`
 fn passed(budget: &Budget, finding: &Finding) -> String {
-    let whose = finding.pool.as_ref().map_or_else(|| finding.layer.to_string(), ToString::to_string);
+    let whose = finding
+        .pool
+        .as_ref()
+        .map_or_else(|| finding.layer.to_string(), ToString::to_string);
     let whose = escape::name(&whose);
     let (reached, allowed) = match budget.limit.option() {
         "max_allocation_count" => (
@@ -170,7 +176,10 @@ fn passed(budget: &Budget, finding: &Finding) -> String {
             exact_size(budget.allowed),
         ),
     };
-    format!("{reached}, {} is {allowed}", escape::name(budget.limit.option()))
+    format!(
+        "{reached}, {} is {allowed}",
+        escape::name(budget.limit.option())
+    )
 }
 
 /// `2 allocations, 1.00 MiB`

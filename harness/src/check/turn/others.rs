@@ -133,7 +133,9 @@ fn drivers_own() -> u64 {
         known.entry(thread).or_insert_with_key(|thread| {
             let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
             let name = name.unwrap_or_default();
-            ["cuda", "llvmpipe"].iter().any(|of_driver| name.starts_with(of_driver))
+            ["cuda", "llvmpipe"]
+                .iter()
+                .any(|of_driver| name.starts_with(of_driver))
         });
     }
     known.values().filter(|is_drivers| **is_drivers).count() as u64

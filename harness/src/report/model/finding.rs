@@ -265,7 +265,12 @@ impl Finding {
 
     /// Notes that no further run could confirm it.
     pub(crate) fn set_unconfirmed(&mut self) {
-        self.confirmed = Some(Confirmation { runs: 0, of: 0, count: 0, bytes: 0 });
+        self.confirmed = Some(Confirmation {
+            runs: 0,
+            of: 0,
+            count: 0,
+            bytes: 0,
+        });
     }
 }
 

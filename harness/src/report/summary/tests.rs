@@ -5,7 +5,10 @@ use crate::report::model::{CheckStatus, FindingKind, Reason, Report};
 fn without(code: &str, remedy: &str) -> Report {
     Report {
         reason: Some(Reason {
-            code: *Code::ALL.iter().find(|it| it.name() == code).expect("a code"),
+            code: *Code::ALL
+                .iter()
+                .find(|it| it.name() == code)
+                .expect("a code"),
             what: "something is missing".to_owned(),
             remedy: remedy.to_owned(),
         }),
