@@ -1,6 +1,6 @@
 //! One report of each sort, whole.
 
-use gpu_leak_check::ledger::{Kind, Layer, Place};
+use gpu_leak_check::ledger::{Kind, Layer, Place, PoolName};
 use gpu_leak_check::report::Style;
 use gpu_leak_check::report::model::{
     CheckStatus, Confirmation, DeviceTable, FailedRelease, Figure, Finding, FindingKind, Frame,
@@ -153,7 +153,7 @@ fn a_free_of_nothing_is_told_without_a_size() {
 fn a_retained_reserve_names_its_holder() {
     let report = with(Finding {
         resource: None,
-        holder: Some("pool 0".to_owned()),
+        pool: Some(PoolName::Default),
         each: None,
         bytes: 32 * MIB,
         site: Site::default(),

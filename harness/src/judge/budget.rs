@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::reading::{LevelName, Reading};
-use crate::ledger::{Layer, Place, SiteTaken, Taken};
+use crate::ledger::{Layer, Place, PoolName, SiteTaken, Taken};
 
 /// The limits of one test, each inclusive and for each device by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,15 +51,18 @@ impl<'de> Deserialize<'de> for Budget {
     }
 }
 
-/// Which limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Limit {
-    /// `max_allocated`.
-    Allocated,
-    /// `max_reserved`.
-    Reserved,
-    /// `max_allocation_count`.
-    Allocations,
+/// A limit that a test may state. In a file it is the word of the option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Limit {
+    /// Bytes that the test holds at once.
+    MaxAllocated,
+    /// Bytes that an allocator holds from the layer below.
+    MaxReserved,
+    /// Allocations that the test makes.
+    MaxAllocationCount,
 }
 
 /// A limit that was passed.
@@ -75,8 +78,8 @@ pub(crate) struct Over {
     pub(crate) layer: Layer,
     /// On which device.
     pub(crate) place: Place,
-    /// Whose reserve, where not the layer's.
-    pub(crate) holder: Option<String>,
+    /// Whose reserve, where it is a pool's.
+    pub(crate) pool: Option<PoolName>,
     /// Who has part in it, the largest first.
     pub(crate) sites: Vec<SiteTaken>,
 }
@@ -97,9 +100,14 @@ impl Budget {
         let on_devices = taken.into_iter().filter(|taken| taken.place != Place::HOST);
         for taken in on_devices {
             let figures = [
-                (Limit::Allocated, self.allocated, taken.peak, taken.at_peak),
                 (
-                    Limit::Allocations,
+                    Limit::MaxAllocated,
+                    self.allocated,
+                    taken.peak,
+                    taken.at_peak,
+                ),
+                (
+                    Limit::MaxAllocationCount,
                     self.allocations,
                     taken.made,
                     taken.by_site,
@@ -115,7 +123,7 @@ impl Budget {
                             reached,
                             layer: self.layer(),
                             place: taken.place,
-                            holder: None,
+                            pool: None,
                             sites,
                         }),
                 );
@@ -140,12 +148,12 @@ impl Budget {
             let was = was.and_then(|level| level.reserved).unwrap_or(0);
             let reached = level.reserved?.saturating_sub(was);
             (reached > allowed).then(|| Over {
-                limit: Limit::Reserved,
+                limit: Limit::MaxReserved,
                 allowed,
                 reached,
                 layer: self.layer(),
                 place: level.place,
-                holder: Some(level.name.to_string()),
+                pool: level.name.pool(),
                 sites: Vec::new(),
             })
         });
@@ -154,12 +162,20 @@ impl Budget {
 }
 
 impl Limit {
-    /// The option that sets it.
-    pub(crate) const fn option(self) -> &'static str {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::MaxAllocated,
+        Self::MaxReserved,
+        Self::MaxAllocationCount,
+    ];
+
+    /// The option that sets it: `max_allocated`.
+    #[must_use]
+    pub const fn option(self) -> &'static str {
         match self {
-            Self::Allocated => "max_allocated",
-            Self::Reserved => "max_reserved",
-            Self::Allocations => "max_allocation_count",
+            Self::MaxAllocated => "max_allocated",
+            Self::MaxReserved => "max_reserved",
+            Self::MaxAllocationCount => "max_allocation_count",
         }
     }
 }
@@ -168,7 +184,7 @@ impl Over {
     /// Whether `other`, of another run, is the same limit passed.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let limit = |over: &Self| (over.limit, over.layer, over.place);
-        limit(self) == limit(other) && self.holder == other.holder
+        limit(self) == limit(other) && self.pool == other.pool
     }
 }
 
@@ -185,7 +201,7 @@ pub(crate) fn add_over(all: &mut Vec<Over>, more: &[Over]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, Limit, Place, Taken, add_over};
+    use super::{Budget, Limit, Place, PoolName, Taken, add_over};
     use crate::judge::{Level, LevelName, Reading};
 
     fn taken(place: Place, made: u64, peak: u64) -> Taken {
@@ -221,7 +237,7 @@ mod tests {
         );
         assert_eq!(
             limits(budget, vec![taken(device(0), 3, 101)]),
-            [(Limit::Allocated, 101), (Limit::Allocations, 3)]
+            [(Limit::MaxAllocated, 101), (Limit::MaxAllocationCount, 3)]
         );
         assert_eq!(
             limits(budget, vec![taken(Place::HOST, 9, 999)]),
@@ -249,7 +265,7 @@ mod tests {
     fn a_reserve_counts_from_its_baseline() {
         let reserve = |reserved| Reading {
             levels: vec![Level {
-                name: LevelName::Pool("pool 0".into()),
+                name: LevelName::Pool(PoolName::Default),
                 place: Place::cuda(0),
                 allocated: 0,
                 peak: None,
@@ -264,8 +280,8 @@ mod tests {
         assert_eq!(budget.passed_by_reserve(&reserve(8), &reserve(40)), []);
         let over = budget.passed_by_reserve(&reserve(8), &reserve(41));
         assert_eq!(
-            (over[0].reached, over[0].holder.as_deref()),
-            (33, Some("pool 0"))
+            (over[0].reached, over[0].pool),
+            (33, Some(PoolName::Default))
         );
         let other = Budget {
             allocator: Some("tensor"),

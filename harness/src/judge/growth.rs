@@ -83,9 +83,10 @@ fn level(round: &[Held], held: &Held) -> Amount {
 #[cfg(test)]
 mod tests {
     use super::{Held, What, growth};
+    use crate::judge::LevelName;
     use crate::judge::held::taken_at as held;
-    use crate::ledger::Kind;
     use crate::ledger::event::ContextEnd;
+    use crate::ledger::{Kind, PoolName};
 
     /// The stacks that grow; a round is its stacks and their counts.
     fn grown(rounds: &[&[(u32, u64)]]) -> Vec<(u32, Vec<u64>)> {
@@ -139,7 +140,10 @@ mod tests {
 
     #[test]
     fn what_each_round_loses_by_itself_adds_up() {
-        for sum in [What::HandedOut, What::Reserve("pool 0".into())] {
+        for sum in [
+            What::HandedOut,
+            What::Reserve(LevelName::Pool(PoolName::Default)),
+        ] {
             let levels = Some(vec![(1, 8), (1, 16), (1, 24)]);
             assert_eq!(adds_up(&sum, &[8, 8, 8]), levels, "{sum:?}");
             assert_eq!(adds_up(&sum, &[8, 8, 0]), None);

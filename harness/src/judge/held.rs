@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::reading::LevelName;
 use crate::ledger::event::{ContextEnd, CuResult, ThreadNumber};
 use crate::ledger::{Kind, Layer, Place, Record, StackId};
 
@@ -50,7 +51,7 @@ pub(crate) enum What {
     /// What an allocator has handed out, in sum: nobody reports its blocks.
     HandedOut,
     /// An allocator's reserve.
-    Reserve(String),
+    Reserve(LevelName),
 }
 
 /// One finding in the making.

@@ -16,7 +16,8 @@ mod refused;
 mod reserve;
 mod tolerance;
 
-pub(crate) use budget::{Budget, Limit, Over, add_over};
+pub use budget::Limit;
+pub(crate) use budget::{Budget, Over, add_over};
 pub(crate) use claims::Claims;
 pub use confirm::Confirmation;
 pub(crate) use confirm::{Confirmed, confirm, gained};
@@ -27,7 +28,7 @@ pub(crate) use happened::happened;
 pub(crate) use held::taken_at;
 pub(crate) use held::{Held, HeldKey, What, group, total};
 pub(crate) use holding::tell_what_holds;
-pub(crate) use reading::{GRAPH_POOL, Level, LevelName, Limits, Reading, Whole};
+pub(crate) use reading::{Level, LevelName, Limits, Reading, Whole};
 pub(crate) use reconcile::reconcile;
 pub use reconcile::{Part, Purpose};
 pub(crate) use refused::{Refused, add_refused, refused};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::event::ContextUid;
-use crate::ledger::{Counted, Layer, Place};
+use crate::ledger::{Counted, Layer, Place, PoolName};
 use crate::order;
 
 /// What each layer holds at one moment.
@@ -17,9 +17,6 @@ pub(crate) struct Reading {
     #[serde(default)]
     pub(crate) wholes: Vec<Whole>,
 }
-
-/// What the pool of graphs' memory is called.
-pub(crate) const GRAPH_POOL: &str = "graph pool";
 
 /// A whole device: what all that use it hold of its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,15 +49,25 @@ pub(crate) struct Limits {
 }
 
 /// Which figures a level shows.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LevelName {
     /// The ledger's figures of one layer.
     Layer(Layer),
     /// A stream-ordered pool or the graph pool, by its attributes.
-    Pool(String),
+    Pool(PoolName),
     /// A probed allocator.
     Probe(Layer),
+}
+
+impl LevelName {
+    /// The pool, where it is one of the driver's.
+    pub(crate) const fn pool(self) -> Option<PoolName> {
+        match self {
+            Self::Pool(pool) => Some(pool),
+            Self::Layer(_) | Self::Probe(_) => None,
+        }
+    }
 }
 
 /// `driver`, `pool 0`, `allocator:cubecl`.
@@ -68,7 +75,7 @@ impl std::fmt::Display for LevelName {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Layer(layer) | Self::Probe(layer) => layer.fmt(out),
-            Self::Pool(name) => out.write_str(name),
+            Self::Pool(pool) => pool.fmt(out),
         }
     }
 }

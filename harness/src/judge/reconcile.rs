@@ -4,8 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::reading::{GRAPH_POOL, LevelName, Reading, Whole};
-use crate::ledger::{Layer, Place};
+use super::reading::{LevelName, Reading, Whole};
+use crate::ledger::{Layer, Place, PoolName};
 
 /// The driver hands device memory out in pages of this size: 4 bytes can take one.
 const PAGE: u64 = 2 << 20;
@@ -146,7 +146,7 @@ fn pool_reserve(reading: &Reading, place: Place) -> PoolReserve {
     let mut reserve = PoolReserve::default();
     for level in reading.levels.iter().filter(|level| level.place == place) {
         match (&level.name, level.reserved) {
-            (LevelName::Pool(name), Some(reserved)) if name == GRAPH_POOL => {
+            (LevelName::Pool(PoolName::Graph), Some(reserved)) => {
                 reserve.graphs = reserve.graphs.saturating_add(reserved);
             }
             (LevelName::Pool(_), Some(reserved)) => {
@@ -166,9 +166,9 @@ fn change(before: u64, after: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::{Part, Purpose, Reading, Reconciled, Whole, reconcile};
-    use crate::judge::{GRAPH_POOL, Level, LevelName, Limits};
+    use crate::judge::{Level, LevelName, Limits};
     use crate::ledger::event::ContextUid;
-    use crate::ledger::{Layer, Place};
+    use crate::ledger::{Layer, Place, PoolName};
 
     const MIB: u64 = 1 << 20;
 
@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn what_the_ledger_and_the_pools_know_is_accounted_for() {
-        let pool = |used, reserved| (LevelName::Pool("pool 0".into()), used, Some(reserved));
-        let graphs = |reserved| (LevelName::Pool(GRAPH_POOL.into()), 0, Some(reserved));
+        let pool = |used, reserved| (LevelName::Pool(PoolName::Default), used, Some(reserved));
+        let graphs = |reserved| (LevelName::Pool(PoolName::Graph), 0, Some(reserved));
         let before = reading(whole(500 * MIB), &[driver(MIB)]);
         let after = reading(
             whole(566 * MIB),

@@ -1,10 +1,10 @@
 //! Which allocators hold more of the layer below than at the baseline.
 
-use crate::ledger::{Kind, Layer, StackId};
+use crate::ledger::{Kind, Layer, PoolName, StackId};
 use crate::units::exact_size;
 
 use super::held::{Held, HeldKey, What};
-use super::reading::{GRAPH_POOL, Level, LevelName, Reading};
+use super::reading::{Level, LevelName, Reading};
 
 /// The levels whose reserve rose by more than `tolerance` bytes, each as a finding of its own.
 pub(crate) fn risen(before: &Reading, after: &Reading, tolerance: u64) -> Vec<Held> {
@@ -30,7 +30,7 @@ fn rise(before: &Reading, level: &Level, tolerance: u64) -> Option<Held> {
     let key = HeldKey {
         layer,
         place: level.place,
-        what: What::Reserve(level.name.to_string()),
+        what: What::Reserve(level.name),
         stack: StackId::default(),
     };
     let mut held = Held::new(key);
@@ -74,8 +74,8 @@ pub(crate) fn pins(held: &Held, reserve: &Held) -> bool {
             kind: Some(kind), ..
         } => match kind {
             // The memory of graphs has a pool of its own.
-            Kind::Graph => name == GRAPH_POOL,
-            Kind::StreamOrdered => name != GRAPH_POOL,
+            Kind::Graph => *name == LevelName::Pool(PoolName::Graph),
+            Kind::StreamOrdered => *name != LevelName::Pool(PoolName::Graph),
             kind => kind == Kind::Block,
         },
         _ => false,
@@ -86,14 +86,14 @@ pub(crate) fn pins(held: &Held, reserve: &Held) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{
-        GRAPH_POOL, Held, HeldKey, Kind, Layer, Level, LevelName, Reading, StackId, What, risen,
+        Held, HeldKey, Kind, Layer, Level, LevelName, PoolName, Reading, StackId, What, risen,
         unexplained,
     };
     use crate::ledger::Place;
 
     fn pool(reserved: u64) -> Reading {
         let level = Level {
-            name: LevelName::Pool("pool 0".into()),
+            name: LevelName::Pool(PoolName::Default),
             place: Place::cuda(0),
             allocated: 0,
             peak: None,
@@ -108,11 +108,11 @@ mod tests {
     #[test]
     fn a_reserve_is_explained_by_what_lies_in_its_own_pool() {
         for (kind, pool, is_explained) in [
-            (Kind::Graph, GRAPH_POOL, true),
-            (Kind::Graph, "pool 0", false),
-            (Kind::StreamOrdered, "pool 0", true),
-            (Kind::StreamOrdered, GRAPH_POOL, false),
-            (Kind::Linear, GRAPH_POOL, false),
+            (Kind::Graph, PoolName::Graph, true),
+            (Kind::Graph, PoolName::Default, false),
+            (Kind::StreamOrdered, PoolName::Default, true),
+            (Kind::StreamOrdered, PoolName::Graph, false),
+            (Kind::Linear, PoolName::Graph, false),
         ] {
             let held = |what, bytes| {
                 let mut held = Held::new(HeldKey {
@@ -125,7 +125,7 @@ mod tests {
                 held
             };
             let mut live = [held(What::Live(kind), 64)];
-            let reserve = held(What::Reserve(pool.to_owned()), 32 << 20);
+            let reserve = held(What::Reserve(LevelName::Pool(pool)), 32 << 20);
             let alone = unexplained(vec![reserve], &mut live);
             assert_eq!(alone.is_empty(), is_explained, "{kind:?} in {pool}");
             assert_eq!(live[0].notes.len(), usize::from(is_explained));

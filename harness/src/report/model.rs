@@ -16,7 +16,7 @@ pub use self::site::{Frame, Known, Language, Library, Owner, Site};
 pub use self::status::{CheckStatus, FindingKind, Outcome};
 pub use self::timeline::{Course, Point, RunPurpose, Timeline, TimelineRun};
 use crate::code::Code;
-pub use crate::judge::{Confirmation, Part, Purpose};
+pub use crate::judge::{Confirmation, Limit, Part, Purpose};
 use crate::ledger::Place;
 
 /// The result of one check.

@@ -55,8 +55,8 @@ pub(crate) fn finding(confirmed: &Confirmed, run: Option<&Measured>, names: &dyn
     let taken_at = site(held.key.stack, held, names);
     Finding {
         resource: kind,
-        holder: match &held.key.what {
-            What::Reserve(name) => Some(name.clone()),
+        pool: match held.key.what {
+            What::Reserve(name) => name.pool(),
             _ => None,
         },
         count: held.count,

@@ -1,9 +1,9 @@
 //! Limits that a test passed, as findings.
 
 use crate::check::names::Names;
-use crate::judge::{Limit, Over};
+use crate::judge::Over;
 use crate::ledger::Kind;
-use crate::report::model::{Budget, Confirmation, Finding, FindingKind, Share, Site};
+use crate::report::model::{Budget, Confirmation, Finding, FindingKind, Limit, Share, Site};
 
 /// How many sites a finding names.
 const NAMED: usize = 5;
@@ -40,10 +40,10 @@ fn finding(over: &Over, again: Option<Option<&Over>>, names: &dyn Names) -> Find
     };
     let site = shares.first().map(|(_, site)| site.clone());
     Finding {
-        holder: over.holder.clone(),
+        pool: over.pool,
         count: 1,
         bytes: match over.limit {
-            Limit::Allocations => 0,
+            Limit::MaxAllocationCount => 0,
             _ => over.reached,
         },
         confirmed: again.flatten().map(|again| Confirmation {
@@ -51,7 +51,7 @@ fn finding(over: &Over, again: Option<Option<&Over>>, names: &dyn Names) -> Find
             bytes: again.reached,
         }),
         budget: Some(Budget {
-            option: over.limit.option().into(),
+            limit: over.limit,
             allowed: over.allowed,
             reached: over.reached,
             shares: shares.into_iter().map(|(share, _)| share).collect(),

@@ -176,7 +176,7 @@ fn tracer_stands() -> bool {
 
 fn pool_level(pool: pools::PoolReading) -> Level {
     Level {
-        name: LevelName::Pool(pool.pool.to_string()),
+        name: LevelName::Pool(pool.pool),
         place: pool.place,
         allocated: pool.allocated,
         peak: None,

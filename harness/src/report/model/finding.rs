@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Confirmation, FindingKind, Site};
-use crate::ledger::{Kind, Layer, Place};
+use super::{Confirmation, FindingKind, Limit, Site};
+use crate::ledger::{Kind, Layer, Place, PoolName};
 
 /// One thing to tell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,9 +15,9 @@ pub struct Finding {
     pub layer: Layer,
     /// What is held; none where an allocator's reserve is meant.
     pub resource: Option<Kind>,
-    /// Whose reserve that is, where not the layer's: `pool 0`, as in the device's table.
+    /// Whose reserve that is, where it is a pool's: `pool 0`, as in the device's table.
     #[serde(default)]
-    pub holder: Option<String>,
+    pub pool: Option<PoolName>,
     /// Where.
     pub place: Place,
     /// How many.
@@ -65,7 +65,7 @@ impl Finding {
             kind,
             layer,
             resource: None,
-            holder: None,
+            pool: None,
             place,
             count: 0,
             bytes: 0,
@@ -162,8 +162,8 @@ pub struct Left {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Budget {
-    /// The option that sets it: `max_allocated`.
-    pub option: String,
+    /// Which.
+    pub limit: Limit,
     /// What it allows: bytes, or allocations.
     pub allowed: u64,
     /// What the test came to.
