@@ -4,8 +4,8 @@ use std::env;
 use std::fs;
 use std::process::Command;
 
-use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{CheckStatus, FailedRelease, Finding, PoolName, Report};
+use gpu_leak_check::ledger::{Kind, PoolName};
+use gpu_leak_check::report::model::{CheckStatus, FailedRelease, Finding, Report};
 use gpu_leak_check::report::{Sink, json};
 use insta::assert_snapshot;
 
@@ -14,7 +14,7 @@ use super::sample::{self, MIB, leak, report, with};
 /// A report with something in each field.
 fn full() -> Report {
     let finding = Finding {
-        pool: Some(PoolName::StreamOrdered("pool 0".to_owned())),
+        pool: Some(PoolName::Default),
         failed: Some(FailedRelease {
             error: "CUDA_ERROR_INVALID_VALUE".to_owned(),
             code: 1,

@@ -1,10 +1,10 @@
 //! One report of each sort, whole.
 
-use gpu_leak_check::ledger::{Kind, Layer, Place};
+use gpu_leak_check::ledger::{Kind, Layer, Place, PoolName};
 use gpu_leak_check::report::Style;
 use gpu_leak_check::report::model::{
     CheckStatus, Confirmation, DeviceTable, FailedRelease, Figure, Finding, FindingKind, Frame,
-    Known, Library, Owner, Part, PoolName, Purpose, Report, Row, Site, When, WholeDevice,
+    Known, Library, Owner, Part, Purpose, Report, Row, Site, When, WholeDevice,
 };
 use insta::assert_snapshot;
 
@@ -153,13 +153,11 @@ fn a_free_of_nothing_is_told_without_a_size() {
 fn a_retained_reserve_names_its_holder() {
     let report = with(Finding {
         resource: None,
-        pool: Some(PoolName::StreamOrdered("pool 0".to_owned())),
+        pool: Some(PoolName::Default),
         each: None,
         bytes: 32 * MIB,
         site: Site::default(),
         confirmed: Some(Confirmation {
-            runs: 2,
-            of: 2,
             count: 0,
             bytes: 32 * MIB,
         }),

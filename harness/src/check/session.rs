@@ -356,7 +356,7 @@ fn failed_sum(finding: &crate::report::model::Finding) -> FailedSum {
     let is_reserve = finding.resource.is_none();
     FailedSum {
         layer: match &finding.pool {
-            Some(pool) => LayerName::Pool(pool.clone()),
+            Some(pool) => LayerName::Pool(*pool),
             None => LayerName::Probe(finding.layer),
         },
         place: finding.place,

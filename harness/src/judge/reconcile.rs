@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::usage::{DeviceUsage, LayerName, Usage};
 use crate::ledger::{Layer, Place};
-use crate::report::model::PoolName;
+use crate::ledger::PoolName;
 
 /// The driver hands device memory out in pages of this size: 4 bytes can take one.
 const PAGE: u64 = 2 << 20;
@@ -170,7 +170,7 @@ mod tests {
     use crate::judge::{LayerName, LayerUsage, Limits};
     use crate::ledger::event::ContextUid;
     use crate::ledger::{Layer, Place};
-    use crate::report::model::PoolName;
+    use crate::ledger::PoolName;
 
     const MIB: u64 = 1 << 20;
 
@@ -223,7 +223,7 @@ mod tests {
     fn what_the_ledger_and_the_pools_know_is_accounted_for() {
         let pool = |used, reserved| {
             (
-                LayerName::Pool(PoolName::StreamOrdered("pool 0".into())),
+                LayerName::Pool(PoolName::Default),
                 used,
                 Some(reserved),
             )

@@ -11,7 +11,8 @@ use super::finding::{Found, confirmation, of_sum, repeats};
 use super::input::{CheckInput, RunInput};
 use super::usage::{Amount, LayerName, LayerUsage, total};
 use crate::ledger::{Kind, Layer, Place};
-use crate::report::model::{FindingKind, PoolName};
+use crate::ledger::PoolName;
+use crate::report::model::FindingKind;
 use crate::units::exact_size;
 
 /// How much a pool of the driver takes from the device at once: 32 MiB, or what is asked for where
@@ -90,7 +91,7 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
     };
     let mut finding = of_sum(kind, rise.layer(), rise.place, bytes);
     finding.pool = match &rise.name {
-        LayerName::Pool(pool) => Some(pool.clone()),
+        LayerName::Pool(pool) => Some(*pool),
         LayerName::Layer(_) | LayerName::Probe(_) => None,
     };
     if input.facts.reserved_tolerance != 0 && kind.is_failure() {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::event::ContextUid;
 use crate::ledger::{Counted, Layer, Place};
-use crate::report::model::PoolName;
+use crate::ledger::PoolName;
 
 /// So many, of so many bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{FindingKind, Site};
-use crate::ledger::{Kind, Layer, Place};
+use crate::ledger::{Kind, Layer, Place, PoolName};
 
 /// One thing to tell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -203,6 +203,13 @@ pub enum Limit {
 }
 
 impl Limit {
+    /// All of them.
+    pub const ALL: [Self; 3] = [
+        Self::MaxAllocated,
+        Self::MaxReserved,
+        Self::MaxAllocationCount,
+    ];
+
     /// The option that sets it.
     #[must_use]
     pub const fn option(self) -> &'static str {
@@ -228,26 +235,6 @@ pub struct AllowedBy {
     /// The day on which that expired.
     #[serde(default)]
     pub expired: Option<String>,
-}
-
-/// A pool of the driver.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum PoolName {
-    /// A stream-ordered pool, by its display name.
-    StreamOrdered(String),
-    /// The memory of graphs' alloc nodes.
-    Graph,
-}
-
-impl std::fmt::Display for PoolName {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::StreamOrdered(name) => out.write_str(name),
-            Self::Graph => out.write_str("graph pool"),
-        }
-    }
 }
 
 impl Finding {

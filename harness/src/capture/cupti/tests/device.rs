@@ -19,7 +19,7 @@ fn pools_are_read_and_emptied() {
         let readings = pools::readings();
         let names: Vec<_> = readings
             .iter()
-            .map(|read| read.pool.name().to_string())
+            .map(|read| read.pool.to_string())
             .collect();
         let explicit = format!("pool {pool:#x}");
         assert_eq!(names, ["pool 0", &explicit, "graph pool"]);
