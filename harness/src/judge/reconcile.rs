@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::usage::{DeviceUsage, LayerName, Usage};
-use crate::ledger::{Layer, Place};
 use crate::ledger::PoolName;
+use crate::ledger::{Layer, Place};
 
 /// The driver hands device memory out in pages of this size: 4 bytes can take one.
 const PAGE: u64 = 2 << 20;
@@ -168,9 +168,9 @@ fn change(before: u64, after: u64) -> i64 {
 mod tests {
     use super::{DeviceUsage, Part, Purpose, Reconciled, Usage, reconcile};
     use crate::judge::{LayerName, LayerUsage, Limits};
+    use crate::ledger::PoolName;
     use crate::ledger::event::ContextUid;
     use crate::ledger::{Layer, Place};
-    use crate::ledger::PoolName;
 
     const MIB: u64 = 1 << 20;
 
@@ -221,13 +221,7 @@ mod tests {
 
     #[test]
     fn what_the_ledger_and_the_pools_know_is_accounted_for() {
-        let pool = |used, reserved| {
-            (
-                LayerName::Pool(PoolName::Default),
-                used,
-                Some(reserved),
-            )
-        };
+        let pool = |used, reserved| (LayerName::Pool(PoolName::Default), used, Some(reserved));
         let graphs = |reserved| (LayerName::Pool(PoolName::Graph), 0, Some(reserved));
         let before = usage(whole(500 * MIB), &[driver(MIB)]);
         let after = usage(

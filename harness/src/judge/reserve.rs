@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::finding::{Found, confirmation, of_sum, repeats};
 use super::input::{CheckInput, RunInput};
 use super::usage::{Amount, LayerName, LayerUsage, total};
-use crate::ledger::{Kind, Layer, Place};
 use crate::ledger::PoolName;
+use crate::ledger::{Kind, Layer, Place};
 use crate::report::model::FindingKind;
 use crate::units::exact_size;
 
@@ -55,8 +55,8 @@ pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
     let note = |rise: &Rise| {
         let most = rise.bytes.iter().max().copied().unwrap_or(0);
         format!(
-            "{} more are reserved by {} on {}, not judged: others could have reserved them, and a \
-             reserve has no owner",
+            "{} more reserved by {} on {}, not judged: others could have reserved it, and a reserve \
+             has no owner",
             exact_size(most),
             rise.name,
             rise.place

@@ -55,11 +55,6 @@ const ALLOCATORS: &[Allocator] = &[
     },
 ];
 
-/// The known caching allocator through which the memory was taken at the return addresses `raw`.
-pub(crate) fn allocator(raw: &[usize]) -> Option<&'static Allocator> {
-    of(&symbols::frames(raw, &[]))
-}
-
 /// As [`allocator`], of a stack whose frames are known.
 pub(crate) fn of(frames: &[Frame]) -> Option<&'static Allocator> {
     frames.iter().find_map(|frame| {
