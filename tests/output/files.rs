@@ -5,8 +5,8 @@ use std::fs;
 use std::process::Command;
 
 use gpu_leak_check::ledger::{Kind, PoolName};
-use gpu_leak_check::report::model::{CheckStatus, FailedRelease, Finding, Report};
-use gpu_leak_check::report::{Sink, json};
+use gpu_leak_check::report::model::{CheckStatus, FailedRelease, Finding, Reason, Report};
+use gpu_leak_check::report::{Code, Sink, json};
 use insta::assert_snapshot;
 
 use super::sample::{self, MIB, leak, report, with};
@@ -26,7 +26,7 @@ fn full() -> Report {
         ..leak(Kind::StreamOrdered, 2, MIB)
     };
     Report {
-        reason: Some(sample::reason("no-gpu", "what", "remedy")),
+        reason: Some(Reason::new(Code::NoGpu, "what", "remedy")),
         notes: vec!["a note".to_owned()],
         ..with(finding)
     }

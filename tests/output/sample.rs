@@ -4,8 +4,8 @@ use std::path::Path;
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::model::{
-    CheckStatus, Confirmation, DeviceTable, Figure, Finding, FindingKind, Frame, Owner, Reason,
-    Report, Row, Site,
+    CheckStatus, Confirmation, DeviceTable, Figure, Finding, FindingKind, Frame, Owner, Report,
+    Row, Site,
 };
 use gpu_leak_check::report::text::{self, Rendering};
 use gpu_leak_check::report::{Sources, Style};
@@ -41,14 +41,6 @@ pub(crate) fn with(finding: Finding) -> Report {
         findings: vec![finding.clone()],
         devices: vec![device()],
         ..report(CheckStatus::Found(finding.kind))
-    }
-}
-
-pub(crate) fn reason(code: &str, what: &str, remedy: &str) -> Reason {
-    Reason {
-        code: code.to_owned(),
-        what: what.to_owned(),
-        remedy: remedy.to_owned(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Runs to render.
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
+use gpu_leak_check::report::Code;
 use gpu_leak_check::report::json::{Attempt, Began, Header, Late, SCHEMA, Unowned};
 use gpu_leak_check::report::model::{
     CheckStatus, DeviceTable, Figure, Finding, FindingKind, Frame, Owner, Reason, Report, Row, Site,
@@ -28,7 +29,7 @@ pub(crate) fn mixed() -> Run {
     let table = finding(FindingKind::FirstUse, "lookup_table", 1, 4096);
     let blind = Report {
         reason: Some(Reason {
-            code: "no-gpu".to_owned(),
+            code: Code::NoGpu,
             what: "no CUDA device can be used here".to_owned(),
             remedy: "run on a machine with one".to_owned(),
         }),
