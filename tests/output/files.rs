@@ -5,7 +5,9 @@ use std::fs;
 use std::process::Command;
 
 use gpu_leak_check::ledger::{Kind, PoolName};
-use gpu_leak_check::report::model::{CheckStatus, FailedRelease, Finding, Reason, Report};
+use gpu_leak_check::report::model::{
+    AllowedBy, CheckStatus, FailedRelease, Finding, Reason, Report,
+};
 use gpu_leak_check::report::{Code, Sink, json};
 use insta::assert_snapshot;
 
@@ -19,6 +21,11 @@ fn full() -> Report {
             error: "CUDA_ERROR_INVALID_VALUE".to_owned(),
             code: 1,
             site: sample::site(),
+        }),
+        allowed_by: Some(AllowedBy {
+            owner: Some("the runtime team".to_owned()),
+            expired: Some("2026-05-31".to_owned()),
+            ..AllowedBy::the_code("a table")
         }),
         foreign_thread: Some("dataloader-2".to_owned()),
         referrers: None,

@@ -1,7 +1,9 @@
 //! Names that try to be more than names are shown as text.
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
-use gpu_leak_check::report::model::{CheckStatus, Finding, Known, Library, Reason, Report, Site};
+use gpu_leak_check::report::model::{
+    AllowedBy, CheckStatus, Finding, Known, Library, Reason, Report, Site,
+};
 use gpu_leak_check::report::{Code, headline};
 use insta::assert_snapshot;
 
@@ -37,6 +39,12 @@ fn hostile(name: &str) -> Report {
                 }),
             }),
         },
+        allowed_by: Some(AllowedBy {
+            owner: Some(name.to_owned()),
+            expired: Some(name.to_owned()),
+            stands_in: name.to_owned(),
+            reason: name.to_owned(),
+        }),
         foreign_thread: Some(name.to_owned()),
         referrers: None,
         notes: vec![name.to_owned()],

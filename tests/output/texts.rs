@@ -4,8 +4,8 @@ use gpu_leak_check::ledger::{Kind, Layer, Place, PoolName};
 use gpu_leak_check::report::Code;
 use gpu_leak_check::report::Style;
 use gpu_leak_check::report::model::{
-    CheckStatus, Confirmation, DeviceTable, FailedRelease, Figure, Finding, FindingKind, Frame,
-    Known, Library, Owner, Part, Purpose, Reason, Report, Row, Site, When, WholeDevice,
+    AllowedBy, CheckStatus, Confirmation, DeviceTable, FailedRelease, Figure, Finding, FindingKind,
+    Frame, Known, Library, Owner, Part, Purpose, Reason, Report, Row, Site, When, WholeDevice,
 };
 use insta::assert_snapshot;
 
@@ -203,6 +203,19 @@ fn what_stays_within_a_tolerance_is_allowed() {
         1,
         512
     ))));
+}
+
+#[test]
+fn what_an_entry_allows_is_told_with_its_reason_and_that_it_expired() {
+    assert_snapshot!(rendered(&with(Finding {
+        allowed_by: Some(AllowedBy {
+            stands_in: "gpu-leak-check.toml:12".to_owned(),
+            reason: "a table for the whole process".to_owned(),
+            owner: Some("the runtime team".to_owned()),
+            expired: Some("2026-05-31".to_owned()),
+        }),
+        ..finding(FindingKind::Allowed, Kind::Linear, 1, 512)
+    })));
 }
 
 #[test]

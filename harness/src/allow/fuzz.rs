@@ -1,9 +1,9 @@
 //! Entries of any content, against stacks of any names: see [`crate::__fuzz`].
 
-use super::{Date, Entry, Pattern, Told, settle};
+use super::{Date, Entry, Pattern, settle};
 use crate::judge;
 use crate::report::fuzz::leak;
-use crate::report::model::FindingKind;
+use crate::report::model::{Finding, FindingKind};
 
 /// A pattern as an attribute has it, a reason, and the names of a stack, a line each.
 ///
@@ -39,25 +39,18 @@ pub fn patterns(input: &[u8]) {
             ..entry.clone()
         };
         let expired = settle(&[entry], today, &mut allowed);
-        let notes = || allowed.iter().flat_map(|finding| &finding.notes);
-        for note in notes() {
-            let told = Told::of(note).expect("a note that says by what");
-            assert_eq!(told.stands_in, "gpu-leak-check.toml:12", "{note}");
+        let is_allowed = |finding: &&Finding| finding.kind == FindingKind::Allowed;
+        let are_allowed = allowed.iter().filter(is_allowed).count();
+        for finding in &allowed {
+            let by = finding.allowed_by.as_ref();
+            assert_eq!(by.is_some(), is_allowed(&finding));
+            assert!(by.is_none_or(|by| by.expired.is_some() == until.is_some()));
         }
-        let are_allowed = allowed
-            .iter()
-            .filter(|finding| finding.kind == FindingKind::Allowed);
-        assert_eq!(are_allowed.count(), notes().count());
         assert_eq!(
             expired.len(),
-            usize::from(until.is_some() && notes().next().is_some())
+            usize::from(until.is_some() && are_allowed != 0)
         );
-        let bytes = |all: &[_]| {
-            judge::total(
-                all.iter()
-                    .map(|finding: &crate::report::model::Finding| finding.bytes),
-            )
-        };
+        let bytes = |all: &[_]| judge::total(all.iter().map(|finding: &Finding| finding.bytes));
         assert_eq!(bytes(&allowed), bytes(&findings));
     }
 }

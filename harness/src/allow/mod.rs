@@ -4,17 +4,14 @@ mod date;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod inlined;
-mod told;
 
 use wildmatch::WildMatch;
 
 pub(crate) use self::date::Date;
-pub use self::told::Told;
-use self::told::{ALLOWED_BY, EXPIRED};
 use crate::judge;
 use crate::ledger::Kind;
 use crate::options::Allow;
-use crate::report::model::{Finding, FindingKind, Frame, Site};
+use crate::report::model::{AllowedBy, Finding, FindingKind, Frame, Site};
 use crate::units::exact_size;
 
 /// One thing that may stay.
@@ -153,19 +150,14 @@ impl Entry {
         ))
     }
 
-    fn note(&self, today: Date) -> String {
-        let owner = self
-            .owner
-            .as_ref()
-            .map_or_else(String::new, |owner| format!(", {owner}"));
-        let expired = match self.until {
-            Some(until) if until < today => format!("{EXPIRED}{until}"),
-            _ => String::new(),
-        };
-        format!(
-            "{ALLOWED_BY}{}: {}{owner}{expired}",
-            self.stands_in, self.reason
-        )
+    fn allowed_by(&self, today: Date) -> AllowedBy {
+        let expired = self.until.filter(|until| *until < today);
+        AllowedBy {
+            stands_in: self.stands_in.clone(),
+            reason: self.reason.clone(),
+            owner: self.owner.clone(),
+            expired: expired.map(|day| day.to_string()),
+        }
     }
 }
 
@@ -190,7 +182,7 @@ pub(crate) fn settle(entries: &[Entry], today: Date, findings: &mut [Finding]) -
             match too_much {
                 None => {
                     finding.kind = FindingKind::Allowed;
-                    finding.notes.push(entry.note(today));
+                    finding.allowed_by = Some(entry.allowed_by(today));
                 }
                 Some(limit) => finding.notes.push(format!(
                     "{} allows up to {}, and these are {}",

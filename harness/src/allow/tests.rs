@@ -122,7 +122,8 @@ fn the_first_entry_about_a_finding_counts_though_a_later_one_allows_more() {
     let mut findings = [leak(10)];
     settle(&[later, first], TODAY, &mut findings);
     assert_eq!(findings[0].kind, FindingKind::Allowed);
-    assert_eq!(findings[0].notes.len(), 1, "{:?}", findings[0].notes);
+    let by = findings[0].allowed_by.as_ref().expect("the entry");
+    assert_eq!(by.stands_in, "gpu.toml:9");
 }
 
 #[test]
@@ -134,18 +135,19 @@ fn an_expired_entry_still_allows_and_says_so() {
     };
     let finding = &settled(expired.clone(), vec![leak(10)])[0];
     assert_eq!(finding.kind, FindingKind::Allowed);
+    let by = finding.allowed_by.as_ref().expect("the entry");
+    assert_eq!(by.expired.as_deref(), Some("2026-05-31"));
     assert_eq!(
-        finding.notes,
-        [
-            "allowed by gpu.toml:3: a table for the whole process, the runtime team; \
-          this entry expired on 2026-05-31"
-        ]
+        by.to_string(),
+        "allowed by gpu.toml:3: a table for the whole process, the runtime team; \
+         this entry expired on 2026-05-31"
     );
     let today = Entry {
         until: Some(TODAY),
         ..entry("fn", "*")
     };
-    assert!(!settled(today.clone(), vec![leak(10)])[0].notes[0].contains("expired"));
+    let finding = &settled(today.clone(), vec![leak(10)])[0];
+    assert_eq!(finding.allowed_by.as_ref().unwrap().expired, None);
     let told = |entry: Entry| settle(&[entry], TODAY, &mut [leak(10)]);
     assert_eq!(
         told(expired),

@@ -71,6 +71,8 @@ pub(crate) struct Held {
     pub(crate) moments: Option<(u64, u64)>,
     /// The thread outside every scope that took them.
     pub(crate) foreign_thread: Option<ThreadNumber>,
+    /// Why it may stay, where the code that made it says so.
+    pub(crate) allowed: Option<String>,
     /// More about it.
     pub(crate) notes: Vec<String>,
 }
@@ -86,6 +88,7 @@ impl Held {
             taken: 0,
             moments: None,
             foreign_thread: None,
+            allowed: None,
             notes: Vec::new(),
         }
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::device::{DeviceTable, Figure, Row, WholeDevice};
 pub use self::finding::{
-    Budget, FailedRelease, Finding, Left, Referrer, Root, RootKind, Share, When,
+    AllowedBy, Budget, FailedRelease, Finding, Left, Referrer, Root, RootKind, Share, When,
 };
 pub use self::site::{Frame, Known, Language, Library, Owner, Site};
 pub use self::status::{CheckStatus, FindingKind, Outcome};

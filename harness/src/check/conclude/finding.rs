@@ -6,7 +6,7 @@ use crate::check::names::Names;
 use crate::judge::{Amount, Confirmed, What};
 use crate::ledger::Kind;
 use crate::ledger::event::ContextEnd;
-use crate::report::model::{FailedRelease, Finding, FindingKind, Left};
+use crate::report::model::{AllowedBy, FailedRelease, Finding, FindingKind, Left};
 
 /// What was left after each round, or at each snapshot.
 pub(crate) fn left_after(amounts: &[Amount]) -> Vec<Left> {
@@ -69,6 +69,7 @@ pub(crate) fn finding(confirmed: &Confirmed, run: Option<&Measured>, names: &dyn
             .and_then(|(run, (first, last))| run.when(first, last)),
         confirmed: confirmed.second.filter(|_| !confirmed.first_use),
         failed,
+        allowed_by: held.allowed.as_deref().map(AllowedBy::the_code),
         foreign_thread: held.foreign_thread.map(|thread| names.thread(thread)),
         notes,
         ..Finding::new(verdict, held.key.layer, held.key.place, taken_at)

@@ -304,7 +304,13 @@ fn name_what_pins(
 
 /// What may stay by the word of the code that made it.
 fn allowed(run: &Measured, lost: bool, names: &dyn Names) -> Vec<Finding> {
-    let mut told = Sites::new(names).merge(&run.allowed);
+    // What stays for one reason is not put together with what stays for another.
+    let by_reason = run
+        .allowed
+        .chunk_by(|one, next| one.allowed == next.allowed);
+    let mut told: Vec<_> = by_reason
+        .flat_map(|held| Sites::new(names).merge(held))
+        .collect();
     told.retain(|held| !(lost && may_be_gone(held)));
     let finding = |held| Finding {
         kind: FindingKind::Allowed,

@@ -27,11 +27,6 @@ pub(super) fn tolerance(limits: &Limits, tolerated: &[Held], held: &[Held]) -> V
     remarks
 }
 
-/// That what stayed may, by the word of the code that made it.
-pub(super) fn allowed(reason: &str) -> String {
-    format!("allowed in the code: {reason}")
-}
-
 /// What the test made and is another's now.
 pub(super) fn handed_over(what: HandedOver) -> String {
     format!(

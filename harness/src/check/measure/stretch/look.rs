@@ -176,7 +176,7 @@ fn take_allowed(records: &mut Vec<Record>, family: &Family) -> Vec<Held> {
     for (reason, records) in by_reason {
         for mut held in group_live(&records, |_| None) {
             held.taken = held.count;
-            held.notes.push(remarks::allowed(reason));
+            held.allowed = Some(reason.to_owned());
             allowed.push(held);
         }
     }
