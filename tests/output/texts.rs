@@ -1,10 +1,11 @@
 //! One report of each sort, whole.
 
 use gpu_leak_check::ledger::{Kind, Layer, Place, PoolName};
+use gpu_leak_check::report::Code;
 use gpu_leak_check::report::Style;
 use gpu_leak_check::report::model::{
-    CheckStatus, Confirmation, DeviceTable, FailedRelease, Figure, Finding, FindingKind, Frame,
-    Known, Library, Owner, Part, Purpose, Report, Row, Site, When, WholeDevice,
+    AllowedBy, CheckStatus, Confirmation, DeviceTable, FailedRelease, Figure, Finding, FindingKind,
+    Frame, Known, Library, Owner, Part, Purpose, Reason, Report, Row, Site, When, WholeDevice,
 };
 use insta::assert_snapshot;
 
@@ -205,6 +206,19 @@ fn what_stays_within_a_tolerance_is_allowed() {
 }
 
 #[test]
+fn what_an_entry_allows_is_told_with_its_reason_and_that_it_expired() {
+    assert_snapshot!(rendered(&with(Finding {
+        allowed_by: Some(AllowedBy {
+            stands_in: "gpu-leak-check.toml:12".to_owned(),
+            reason: "a table for the whole process".to_owned(),
+            owner: Some("the runtime team".to_owned()),
+            expired: Some("2026-05-31".to_owned()),
+        }),
+        ..finding(FindingKind::Allowed, Kind::Linear, 1, 512)
+    })));
+}
+
+#[test]
 fn several_devices_share_their_columns() {
     let second = DeviceTable {
         place: Place::cuda(1),
@@ -274,8 +288,8 @@ fn the_whole_device_is_told_below_its_layers_with_what_is_known_of_it() {
 #[test]
 fn nothing_to_measure_gives_the_reason_and_the_remedy() {
     let report = Report {
-        reason: Some(sample::reason(
-            "no-gpu",
+        reason: Some(Reason::new(
+            Code::NoGpu,
             "no CUDA driver is loaded in this process and no other allocator reported",
             "run this test on a machine with a GPU, or report an allocator through `observe`",
         )),
@@ -287,8 +301,8 @@ fn nothing_to_measure_gives_the_reason_and_the_remedy() {
 #[test]
 fn a_check_that_cannot_be_relied_on_says_why() {
     let report = Report {
-        reason: Some(sample::reason(
-            "poisoned",
+        reason: Some(Reason::new(
+            Code::Poisoned,
             "the context of cuda:0 was already in an error state, left by test `kernels::out_of_bounds`",
             "mend that test, or run this one in a process of its own",
         )),

@@ -384,12 +384,7 @@ fn own(record: &Record, lineage: &Lineage, failure: Option<&str>) -> Option<Owne
         Some(Settled::Failed(_)) | None => {}
     }
     Some(match lineage.reason(record.made.caller.scope) {
-        Some(reason) => Ownership::Allowed(AllowedBy {
-            stands_in: "the code".to_owned(),
-            reason: reason.to_owned(),
-            owner: None,
-            expired: None,
-        }),
+        Some(reason) => Ownership::Allowed(AllowedBy::the_code(reason)),
         None => Ownership::Session,
     })
 }

@@ -4,7 +4,6 @@
 //! tell which are in use, and a segment that stays is no leak.
 
 use super::model::Frame;
-use super::symbols;
 
 /// A caching allocator.
 #[derive(Debug, PartialEq, Eq)]

@@ -92,6 +92,9 @@ pub(super) fn write(
     {
         detail("known", &escape::sentence(&known.says), how, out)?;
     }
+    if let Some(allowed_by) = &finding.allowed_by {
+        detail("note", &escape::sentence(&allowed_by.to_string()), how, out)?;
+    }
     for note in &finding.notes {
         detail("note", &escape::sentence(note), how, out)?;
     }

@@ -138,8 +138,8 @@ pub struct PrimaryKept {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reason {
-    /// A stable word: `no-gpu`, `no-cupti`, `cupti-too-old`, `tracer-taken`, `tracer-lost`,
-    /// `poisoned`, `no-probe`.
+    /// A stable word: `no-gpu`, `poisoned`, `no-probe`. `cargo gpu-leak explain` knows each.
+    #[cfg_attr(test, schemars(with = "String"))]
     pub code: Code,
     /// One sentence: what is wrong.
     pub what: String,
@@ -148,7 +148,7 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// A reason with one of the words that are explained.
+    /// A reason with that code.
     #[must_use]
     pub fn new(code: Code, what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {

@@ -275,6 +275,9 @@ fn details(group: &Group<'_>) -> Vec<(&'static str, String)> {
     if let Some(thread) = &finding.foreign_thread {
         details.push(("thread", escape::name(thread)));
     }
+    if let Some(allowed_by) = &finding.allowed_by {
+        details.push(("note", escape::sentence(&allowed_by.to_string())));
+    }
     details.extend(
         finding
             .notes
