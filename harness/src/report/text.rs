@@ -131,6 +131,12 @@ fn notes(report: &Report) -> Vec<String> {
             quantity(kept.times, "time")
         )
     }));
+    notes.extend(
+        report
+            .configured_by
+            .iter()
+            .map(|file| format!("configured by {file}")),
+    );
     if report.is_only_warned() {
         notes.push("the test passes all the same: `on_leak` is \"warn\"".to_owned());
     }
