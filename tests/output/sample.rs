@@ -58,10 +58,7 @@ pub(crate) fn finding(kind: FindingKind, resource: Kind, count: u64, each: u64) 
 
 pub(crate) fn leak(kind: Kind, count: u64, each: u64) -> Finding {
     Finding {
-        confirmed: Some(Confirmation {
-            count,
-            bytes: count * each,
-        }),
+        confirmed: Some(Confirmation::by_second_run(count, count * each)),
         ..finding(FindingKind::Leaked, kind, count, each)
     }
 }

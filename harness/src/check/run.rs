@@ -193,9 +193,7 @@ pub(super) fn judge(
     uncounted::tell(&mut report);
     report.waited_ms = turn.map_or(0, |turn| turn.waited.as_millis() as u64);
     report.overhead_ms = start.elapsed().saturating_sub(body_time).as_secs_f64() * 1e3;
-    if let Some(file) = config::file_in_use(task.manifest_dir) {
-        report.notes.push(format!("configured by {file}"));
-    }
+    report.configured_by = config::file_in_use(task.manifest_dir).map(str::to_owned);
     let missed = match policy.expect {
         // Who could not see cannot miss anything.
         Some(expect) if blindness.is_none() => expect::settle(expect, &mut report).err(),

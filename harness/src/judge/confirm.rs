@@ -4,14 +4,40 @@ use serde::{Deserialize, Serialize};
 
 use super::held::{Held, What};
 
-/// What the second run of the body showed of a finding.
+/// What further runs of the body showed of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Confirmation {
-    /// How many more were left.
-    pub count: u64,
-    /// How many more bytes.
-    pub bytes: u64,
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Confirmation {
+    /// The body could not be run again: nobody knows whether each run leaves it.
+    NotRepeatable,
+    /// In how many of its runs the body left it.
+    // serde wants what has no name of its own at the end.
+    #[serde(untagged)]
+    Repeated {
+        /// In how many runs.
+        runs: u32,
+        /// Of how many that there were.
+        of: u32,
+        /// How many more the last run left.
+        count: u64,
+        /// How many more bytes.
+        bytes: u64,
+    },
+}
+
+impl Confirmation {
+    /// What the second of two runs left more, the first having left it too.
+    #[must_use]
+    pub const fn by_second_run(count: u64, bytes: u64) -> Self {
+        Self::Repeated {
+            runs: 2,
+            of: 2,
+            count,
+            bytes,
+        }
+    }
 }
 
 /// A finding of the first run in the light of the second.
@@ -89,7 +115,7 @@ pub(crate) fn confirm(first: Vec<Held>, second: &[Held]) -> Vec<Confirmed> {
     for held in first {
         let again = second.iter().find(|other| other.key == held.key);
         let (count, bytes) = again.map_or((0, 0), |again| (again.count, again.bytes));
-        let second = Some(Confirmation { count, bytes });
+        let second = Some(Confirmation::by_second_run(count, bytes));
         if count == 0 {
             results.push(Confirmed {
                 held,
@@ -100,8 +126,11 @@ pub(crate) fn confirm(first: Vec<Held>, second: &[Held]) -> Vec<Confirmed> {
             let mut once = held.clone();
             once.count = held.count.saturating_sub(count).max(1);
             once.bytes -= bytes;
+            // None of these was given back.
+            once.taken = once.count;
             let mut each_time = held;
             (each_time.count, each_time.bytes) = (count, bytes);
+            each_time.taken = each_time.taken.saturating_sub(once.count);
             results.push(Confirmed {
                 held: each_time,
                 second,
@@ -146,21 +175,35 @@ mod tests {
 
     #[test]
     fn what_does_not_repeat_is_first_use() {
-        let none = Some(Confirmation { count: 0, bytes: 0 });
+        let none = Some(Confirmation::by_second_run(0, 0));
         assert_eq!(run(vec![held(1, 2)], vec![held(2, 2)]), [(2, true, none)]);
     }
 
     #[test]
     fn what_repeats_is_confirmed_and_the_rest_is_first_use() {
-        let two = Some(Confirmation {
-            count: 2,
-            bytes: 16,
-        });
+        let two = Some(Confirmation::by_second_run(2, 16));
         assert_eq!(run(vec![held(1, 2)], vec![held(1, 2)]), [(2, false, two)]);
         assert_eq!(
             run(vec![held(1, 3)], vec![held(1, 2)]),
             [(2, false, two), (1, true, None)]
         );
+    }
+
+    #[test]
+    fn what_no_run_gave_back_is_not_told_as_given_back() {
+        let first = |taken| {
+            let mut held = held(1, 9);
+            held.taken = taken;
+            held
+        };
+        for given_back in [0, 3] {
+            let all = confirm(vec![first(9 + given_back)], &[held(1, 7)]);
+            let kept: Vec<_> = all
+                .iter()
+                .map(|it| (it.held.count, it.held.taken - it.held.count, it.first_use))
+                .collect();
+            assert_eq!(kept, [(7, given_back, false), (2, 0, true)]);
+        }
     }
 
     /// The stack and count of what is gained, where stacks of one decade are of one line.
@@ -212,10 +255,7 @@ mod tests {
 
     #[test]
     fn a_leak_that_grows_is_confirmed_with_the_first_run_s_figure() {
-        let two = Some(Confirmation {
-            count: 2,
-            bytes: 16,
-        });
+        let two = Some(Confirmation::by_second_run(2, 16));
         assert_eq!(run(vec![held(1, 1)], vec![held(1, 2)]), [(1, false, two)]);
     }
 }

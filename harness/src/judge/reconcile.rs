@@ -190,7 +190,7 @@ mod tests {
 
     fn reading(whole: Whole, levels: &[(LevelName, u64, Option<u64>)]) -> Reading {
         let level = |(name, allocated, reserved): &(LevelName, u64, Option<u64>)| Level {
-            name: name.clone(),
+            name: *name,
             place: Place::cuda(0),
             allocated: *allocated,
             peak: None,

@@ -10,12 +10,11 @@ impl Report {
     ///
     /// # Panics
     ///
-    /// With the whole report, when it has a finding of a kind that [fails](super::model::FindingKind::is_failure).
+    /// With the whole report, when it has a finding that [fails](Finding::is_failure).
     #[track_caller]
     pub fn assert_clean(&self) {
-        let is_told_only = |finding: &Finding| !finding.kind.is_failure();
         assert!(
-            self.findings.iter().all(is_told_only),
+            !self.findings.iter().any(Finding::is_failure),
             "{}\n\n{}",
             headline(self),
             text::to_string(self, &Rendering::for_stderr())

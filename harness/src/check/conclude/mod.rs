@@ -294,10 +294,10 @@ fn name_what_pins(
         let again = judge::gained(&pinning, second, same_line);
         if reserve.first_use && !again.is_empty() {
             reserve.first_use = false;
-            reserve.second = Some(Confirmation {
-                count: again.iter().map(|pin| pin.count).sum(),
-                bytes: judge::total(again.iter().map(|pin| pin.bytes)),
-            });
+            reserve.second = Some(Confirmation::by_second_run(
+                again.iter().map(|pin| pin.count).sum(),
+                judge::total(again.iter().map(|pin| pin.bytes)),
+            ));
         }
     }
 }

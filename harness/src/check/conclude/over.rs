@@ -46,10 +46,9 @@ fn finding(over: &Over, again: Option<Option<&Over>>, names: &dyn Names) -> Find
             Limit::MaxAllocationCount => 0,
             _ => over.reached,
         },
-        confirmed: again.flatten().map(|again| Confirmation {
-            count: 1,
-            bytes: again.reached,
-        }),
+        confirmed: again
+            .flatten()
+            .map(|again| Confirmation::by_second_run(1, again.reached)),
         budget: Some(Budget {
             limit: over.limit,
             allowed: over.allowed,

@@ -37,7 +37,7 @@ pub struct Finding {
     /// When they were taken; none where nobody knows.
     #[serde(default)]
     pub when: Option<When>,
-    /// What the second run showed; none where there was none.
+    /// What further runs of the body showed; none where there was none.
     pub confirmed: Option<Confirmation>,
     /// The free that failed, for [`FindingKind::FailedFree`].
     pub failed: Option<FailedRelease>,
@@ -88,6 +88,21 @@ impl Finding {
             referrers: None,
             notes: Vec::new(),
         }
+    }
+}
+
+impl Finding {
+    /// Whether it could not be confirmed, for the body cannot run twice.
+    #[must_use]
+    pub fn is_unconfirmed(&self) -> bool {
+        self.confirmed == Some(Confirmation::NotRepeatable)
+    }
+
+    /// Whether it fails a test unless the policy says otherwise. What could not be confirmed fails
+    /// none: its check is inconclusive.
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        self.kind.is_failure() && !self.is_unconfirmed()
     }
 }
 
