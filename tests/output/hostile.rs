@@ -55,6 +55,7 @@ fn hostile(name: &str) -> Report {
         file: name.to_owned(),
         notes: vec![name.to_owned()],
         devices: vec![device],
+        configured_by: Some(name.to_owned()),
         again: Some(name.to_owned()),
         ..with(finding)
     }

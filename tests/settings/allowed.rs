@@ -78,8 +78,9 @@ fn an_entry_of_the_file_allows_in_every_test() {
     let checked = configured("allowed::keeps_a_table", text);
     assert!(checked.child.status.success(), "{}", checked.story());
     let by = checked.report().findings[0].allowed_by.as_ref();
-    let by = by.map(|by| (&*by.reason, by.owner.as_deref()));
-    assert_eq!(by, Some(("old", Some("ops"))), "{}", checked.story());
+    let by = by.expect("the entry");
+    assert!(by.stands_in.ends_with("gpu.toml:1"), "{by}");
+    assert_eq!((&*by.reason, by.owner.as_deref()), ("old", Some("ops")));
 }
 
 #[test]

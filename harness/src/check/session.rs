@@ -325,7 +325,7 @@ impl<'gate> Session<'gate> {
             let mut settled = Vec::new();
             let mut sums = Vec::new();
             for (finding, records) in report.findings.iter().zip(records) {
-                let of_record = match (&finding.allowed_by, fails && finding.fails()) {
+                let of_record = match (&finding.allowed_by, fails && finding.is_failure()) {
                     (Some(by), _) => Settled::Allowed(by.clone()),
                     (None, true) => Settled::Failed(failure.clone()),
                     (None, false) => continue,

@@ -10,7 +10,7 @@ use crate::code::Code;
 use crate::device::quiesce::Poisoned;
 use crate::ledger::Anomaly;
 use crate::report::allocators::Allocator;
-use crate::report::model::{CheckStatus, Finding, Reason};
+use crate::report::model::{CheckStatus, Confirmation, Finding, FindingKind, Reason};
 
 /// The status, and why there is none of the check's own. Reasons that do not decide become notes.
 pub(crate) fn status(
@@ -20,7 +20,7 @@ pub(crate) fn status(
     notes: &mut Vec<String>,
 ) -> (CheckStatus, Option<Reason>) {
     let mut reasons = reasons(input, diff, findings).into_iter();
-    let failing = findings.iter().find(|finding| finding.fails());
+    let failing = findings.iter().find(|finding| finding.is_failure());
     if let Some(failing) = failing {
         let inconclusive = reasons.filter(|(status, _)| *status == CheckStatus::Inconclusive);
         notes.extend(inconclusive.map(|(_, reason)| sentence(&reason)));
@@ -94,13 +94,10 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
     reasons
 }
 
-/// Says of a failing finding that no further run could confirm it. What needs no confirmation stays.
+/// Says of a failing finding that no further run could confirm it. A free that fails needs none.
 pub(crate) fn cannot_be_confirmed(finding: &mut Finding) {
-    use crate::report::model::FindingKind::{FailedFree, Leaked, OverBudget, Retained};
-    match finding.kind {
-        Leaked | Retained | OverBudget => finding.set_unconfirmed(),
-        FailedFree => {}
-        _ => {}
+    if finding.kind.is_failure() && finding.kind != FindingKind::FailedFree {
+        finding.confirmed = Some(Confirmation::NotRepeatable);
     }
 }
 
