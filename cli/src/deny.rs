@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpu_leak_check::__command::{Told, allow_entries};
+use gpu_leak_check::__command::allow_entries;
 use gpu_leak_check::report::escape;
-use gpu_leak_check::report::model::FindingKind;
+use gpu_leak_check::report::model::AllowedBy;
 
 use crate::arguments::{Deny, Judging};
 use crate::exit::{Failure, Outcome};
@@ -38,17 +38,19 @@ pub(crate) fn denied(
     Ok(denied)
 }
 
-/// What the notes of allowed findings say of their entries.
-fn entries_in_use(run: &Run) -> impl Iterator<Item = Told<'_>> {
+/// What the findings of the run are allowed by.
+fn entries_in_use(run: &Run) -> impl Iterator<Item = &AllowedBy> {
     let findings = run.reports().flat_map(|report| &report.findings);
-    let allowed = findings.filter(|finding| finding.kind == FindingKind::Allowed);
-    allowed.flat_map(|finding| finding.notes.iter().filter_map(|note| Told::of(note)))
+    findings.filter_map(|finding| finding.allowed_by.as_ref())
 }
 
 fn expired(run: &Run) -> Vec<String> {
     let mut expired: Vec<_> = entries_in_use(run)
-        .filter_map(|entry| Some((entry.stands_in, entry.expired?)))
-        .map(|(place, day)| format!("{place} allows what it may not since {day}"))
+        .filter_map(|entry| Some((&entry.stands_in, entry.expired.as_ref()?)))
+        .map(|(place, day)| {
+            let place = escape::name(place);
+            format!("{place} allows what it may not since {}", escape::name(day))
+        })
         .collect();
     expired.sort_unstable();
     expired.dedup();
@@ -128,7 +130,7 @@ fn unused(run: &Run, overview: &Overview<'_>) -> Outcome<Vec<String>> {
         );
         return Ok(Vec::new());
     }
-    let used: Vec<_> = entries_in_use(run).map(|entry| entry.stands_in).collect();
+    let used: Vec<_> = entries_in_use(run).map(|entry| &*entry.stands_in).collect();
     let entries = allow_entries(&path, &shown).map_err(Failure::usage)?;
     let unused = entries
         .into_iter()

@@ -139,6 +139,21 @@ const WORDS: &[Word] = &[
         "Call those that belong together by one name where their Sources are made, or run their tests in a process of their own: #[gpu_leak_check(isolate)], nextest.",
     ),
     word(
+        "shared",
+        "An allocator that only a probe looks into has handed out more than before, and something beside this check could have taken it: the sum has no owner. By itself that fails no test.",
+        "Have the allocator report its blocks (gpu_leak_check::observe), or give the test a process of its own: #[gpu_leak_check(isolate)], nextest.",
+    ),
+    word(
+        "not-repeatable",
+        "The test left something, and its body could not be run a second time, so whether each run leaves it again is not known.",
+        "Let the body be one that can run twice, or say that it cannot: #[gpu_leak_check(confirm = false)] judges the first run alone.",
+    ),
+    word(
+        "ambiguous-free",
+        "An address that was freed was live at two places, and the report of its free did not say which of them it meant.",
+        "Let the Source that reports it say that its addresses are per place, and name the place in its frees.",
+    ),
+    word(
         "process-ended",
         "The process of an isolated test ended inside the test; the report says by which signal or exit code.",
         "Look at the test's own output, and run it alone.",

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::iter;
 
-use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::ledger::{Kind, PoolName};
 use gpu_leak_check::report::Summary;
-use gpu_leak_check::report::model::{CheckStatus, Figure, Finding, Outcome, Report};
+use gpu_leak_check::report::model::{CheckStatus, Figure, Finding, Limit, Outcome, Report};
 
 use crate::attempts;
 use crate::exit::Exit;
@@ -122,9 +122,9 @@ pub(crate) type Identity<'a> = (
     &'a str,
     String,
     String,
-    Option<&'a str>,
+    Option<PoolName>,
     Option<Kind>,
-    Option<&'a str>,
+    Option<Limit>,
 );
 
 /// Its stack, where it has one, the device and the allocator. A reserve, a limit that was passed and
@@ -138,9 +138,9 @@ pub(crate) fn identity(finding: &Finding) -> Identity<'_> {
         stacks.find(|stack| !stack.is_empty()).unwrap_or_default(),
         finding.place.to_string(),
         finding.layer.to_string(),
-        finding.holder.as_deref(),
+        finding.pool,
         finding.resource,
-        finding.budget.as_ref().map(|budget| &*budget.option),
+        finding.budget.as_ref().map(|budget| budget.limit),
     )
 }
 

@@ -14,7 +14,7 @@ use crate::report::model::{Reason, Report};
 /// An entry of a configuration file that lets something stay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowEntry {
-    /// As [`Told::stands_in`] has it: `gpu-leak-check.toml:12`.
+    /// As [`AllowedBy::stands_in`](report::model::AllowedBy::stands_in) has it: `gpu-leak-check.toml:12`.
     pub stands_in: String,
     /// Why it may stay.
     pub reason: String,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::Code;
 use gpu_leak_check::report::model::CheckStatus;
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
@@ -30,7 +31,7 @@ fn run(fake: &Fake, variables: &[(&str, &str)]) -> Checked {
 }
 
 /// Passes on a developer's machine with a word in the last lines, fails where `CI` is set or it is required.
-fn assert_unmeasured(fake: &Fake, code: &str, what: &str) {
+fn assert_unmeasured(fake: &Fake, code: Code, what: &str) {
     for (variables, passes) in [
         (&[][..], true),
         (&[("CI", "true")][..], false),
@@ -46,7 +47,7 @@ fn assert_unmeasured(fake: &Fake, code: &str, what: &str) {
         let report = checked.report();
         let reason = report.reason.as_ref().expect("a reason");
         assert_eq!(
-            (report.status, reason.code.name()),
+            (report.status, reason.code),
             (CheckStatus::NotMeasured, code),
             "{story}"
         );
@@ -62,14 +63,14 @@ fn no_cupti_measures_nothing() {
         // This machine has one that cannot be hidden.
         return;
     }
-    assert_unmeasured(&Fake::new().without_cupti(), "no-cupti", "libcupti");
+    assert_unmeasured(&Fake::new().without_cupti(), Code::NoCupti, "libcupti");
 }
 
 #[test]
 fn a_tracer_taken_by_another_tool_measures_nothing() {
     assert_unmeasured(
         &Fake::new().fault("cupti:taken=nsys"),
-        "tracer-taken",
+        Code::TracerTaken,
         "nsys",
     );
 }
@@ -78,7 +79,7 @@ fn a_tracer_taken_by_another_tool_measures_nothing() {
 fn a_cupti_that_is_too_old_measures_nothing() {
     assert_unmeasured(
         &Fake::new().fault("cupti:version=12"),
-        "cupti-too-old",
+        Code::CuptiTooOld,
         "11.8",
     );
 }
@@ -87,7 +88,7 @@ fn a_cupti_that_is_too_old_measures_nothing() {
 fn a_driver_that_is_too_old_for_cupti_measures_nothing() {
     assert_unmeasured(
         &Fake::new().fault("cupti:too_old"),
-        "cupti-too-old",
+        Code::CuptiTooOld,
         "needs a newer driver",
     );
 }
@@ -102,8 +103,8 @@ fn a_tracer_lost_inside_is_inconclusive() {
             let report = checked.report();
             assert_eq!(report.status, CheckStatus::Inconclusive, "{fault}\n{story}");
             assert_eq!(
-                report.reason.as_ref().expect("a reason").code.name(),
-                "tracer-lost",
+                report.reason.as_ref().expect("a reason").code,
+                Code::TracerLost,
                 "{story}"
             );
             assert_eq!(
@@ -168,8 +169,8 @@ fn a_machine_without_a_device_is_not_measured_and_passes_even_where_ci_is_set() 
         let report = checked.report();
         let reason = report.reason.as_ref().expect("a reason");
         assert_eq!(
-            (report.status, reason.code.name()),
-            (CheckStatus::NotMeasured, "no-gpu"),
+            (report.status, reason.code),
+            (CheckStatus::NotMeasured, Code::NoGpu),
             "{story}"
         );
     }

@@ -44,7 +44,7 @@ fn what_each_run_only_replaces_is_no_leak() {
     assert!(checked.child.status.success(), "{story}");
     assert_eq!(
         checked.report().status,
-        CheckStatus::Found(FindingKind::FirstUse),
+        CheckStatus::Found(FindingKind::Deferred),
         "{story}"
     );
 }

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::report::Code;
 use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
@@ -107,7 +108,7 @@ fn assert_inconclusive(checked: &Checked) {
     assert_eq!(report.status, CheckStatus::Inconclusive, "{story}");
     assert!(report.findings.is_empty(), "{story}");
     let reason = report.reason.as_ref().expect("a reason");
-    assert_eq!(reason.code.name(), "no-probe", "{story}");
+    assert_eq!(reason.code, Code::NoProbe, "{story}");
     assert!(reason.what.contains("no probe for cubecl"), "{story}");
     assert!(reason.remedy.contains("probe!"), "{story}");
     assert!(

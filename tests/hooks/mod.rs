@@ -7,7 +7,7 @@ mod many;
 mod placed;
 mod versions;
 
-use gpu_leak_check::report::model::{Finding, FindingKind, Report};
+use gpu_leak_check::report::model::{AllowedBy, Finding, FindingKind, Report};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 
@@ -16,7 +16,7 @@ fn run(test: &str) -> Checked {
     checked::finish(Run::of(&format!("hooks::{test}")))
 }
 
-/// Each finding's verdict and bytes.
+/// Each finding's kind and bytes.
 fn told(report: &Report) -> Vec<(FindingKind, u64)> {
     let findings = report.findings.iter();
     findings
@@ -26,8 +26,7 @@ fn told(report: &Report) -> Vec<(FindingKind, u64)> {
 
 /// Whether a finding is allowed for this reason.
 fn is_for(finding: &Finding, reason: &str) -> bool {
-    let note = format!("allowed in the code: {reason}");
-    finding.kind == FindingKind::Allowed && finding.notes.contains(&note)
+    finding.kind == FindingKind::Allowed && finding.allowed_by == Some(AllowedBy::the_code(reason))
 }
 
 /// Fails unless the test passed and all that is told is allowed, of so many bytes.

@@ -1,7 +1,7 @@
 //! Allocators of which each device counts its addresses from the beginning.
 
 use gpu_leak_check::observe::PlacedSource;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::FindingKind;
 use gpu_leak_check::{Place, gpu_leak_check};
 
 use super::{run, told};
@@ -16,7 +16,7 @@ fn npu(number: u32) -> Place {
 fn one_address_on_two_devices_is_two_blocks() {
     let checked = run("placed::frees_the_small_one_of_two");
     let report = checked.report();
-    let expected = [(Verdict::Leaked, 1 << 30)];
+    let expected = [(FindingKind::Leaked, 1 << 30)];
     assert_eq!(told(report), expected, "{}", checked.story());
     let finding = &report.findings[0];
     assert_eq!(finding.place.to_string(), "npu:0", "{}", checked.story());

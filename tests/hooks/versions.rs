@@ -1,7 +1,7 @@
 //! A program with two versions of `gpu-leak-hooks`, of which the harness names one.
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::FindingKind;
 use gpu_leak_hooks_again::{Place, PlacedSource, Source, allow, hand_over};
 
 use super::{assert_allowed, run, told};
@@ -14,7 +14,7 @@ static PLACED: PlacedSource = PlacedSource::new("again-placed", &[]);
 #[test]
 fn what_is_reported_through_the_other_version_is_heard() {
     let checked = run("versions::reports_through_another_version");
-    let expected = [(Verdict::Leaked, 80)];
+    let expected = [(FindingKind::Leaked, 80)];
     assert_eq!(told(checked.report()), expected, "{}", checked.story());
     assert!(
         checked.child.stderr.contains("on again:0"),

@@ -4,9 +4,11 @@ use std::env;
 use std::fs;
 use std::process::Command;
 
-use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{PoolName, CheckStatus, FailedRelease, Finding, Report};
-use gpu_leak_check::report::{Sink, json};
+use gpu_leak_check::ledger::{Kind, PoolName};
+use gpu_leak_check::report::model::{
+    AllowedBy, CheckStatus, FailedRelease, Finding, Reason, Report,
+};
+use gpu_leak_check::report::{Code, Sink, json};
 use insta::assert_snapshot;
 
 use super::sample::{self, MIB, leak, report, with};
@@ -14,11 +16,16 @@ use super::sample::{self, MIB, leak, report, with};
 /// A report with something in each field.
 fn full() -> Report {
     let finding = Finding {
-        pool: Some(PoolName::StreamOrdered("pool 0".to_owned())),
+        pool: Some(PoolName::Default),
         failed: Some(FailedRelease {
             error: "CUDA_ERROR_INVALID_VALUE".to_owned(),
             code: 1,
             site: sample::site(),
+        }),
+        allowed_by: Some(AllowedBy {
+            owner: Some("the runtime team".to_owned()),
+            expired: Some("2026-05-31".to_owned()),
+            ..AllowedBy::the_code("a table")
         }),
         foreign_thread: Some("dataloader-2".to_owned()),
         referrers: None,
@@ -26,7 +33,7 @@ fn full() -> Report {
         ..leak(Kind::StreamOrdered, 2, MIB)
     };
     Report {
-        reason: Some(sample::reason("no-gpu", "what", "remedy")),
+        reason: Some(Reason::new(Code::NoGpu, "what", "remedy")),
         notes: vec!["a note".to_owned()],
         ..with(finding)
     }

@@ -1,10 +1,10 @@
 //! The one line that CI pages and terminals show first.
 
 use gpu_leak_check::ledger::{Kind, Place};
-use gpu_leak_check::report::headline;
 use gpu_leak_check::report::model::{
-    CheckStatus, FailedRelease, Finding, FindingKind, Report, Site,
+    CheckStatus, FailedRelease, Finding, FindingKind, Reason, Report, Site,
 };
+use gpu_leak_check::report::{Code, headline};
 
 use super::sample::{self, KIB, MIB, finding, leak, report};
 
@@ -99,8 +99,8 @@ fn what_is_no_failure_does_not_call_itself_a_leak() {
         of(vec![finding(FindingKind::FirstUse, Kind::Linear, 1, 512)]),
         "gpu leak check: first-use: 1 allocation, 512 B on cuda:0, taken at src/optim.rs:8",
     );
-    let reason = sample::reason(
-        "no-gpu",
+    let reason = Reason::new(
+        Code::NoGpu,
         "there is no CUDA driver in this process",
         "get one",
     );

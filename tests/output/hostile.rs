@@ -1,8 +1,10 @@
 //! Names that try to be more than names are shown as text.
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
-use gpu_leak_check::report::headline;
-use gpu_leak_check::report::model::{CheckStatus, Finding, Known, Library, Report, Site};
+use gpu_leak_check::report::model::{
+    AllowedBy, CheckStatus, Finding, Known, Library, Reason, Report, Site,
+};
+use gpu_leak_check::report::{Code, headline};
 use insta::assert_snapshot;
 
 use super::sample::{self, MIB, device, leak, rendered, report, with};
@@ -37,6 +39,12 @@ fn hostile(name: &str) -> Report {
                 }),
             }),
         },
+        allowed_by: Some(AllowedBy {
+            owner: Some(name.to_owned()),
+            expired: Some(name.to_owned()),
+            stands_in: name.to_owned(),
+            reason: name.to_owned(),
+        }),
         foreign_thread: Some(name.to_owned()),
         referrers: None,
         notes: vec![name.to_owned()],
@@ -67,7 +75,7 @@ fn nothing_in_a_name_reaches_the_terminal_as_a_command() {
 fn a_headline_stays_one_line() {
     let mut reports = vec![hostile("one\ntwo\x1b[2J")];
     reports.push(Report {
-        reason: Some(sample::reason("x", "one\ntwo\x1b[2J", "")),
+        reason: Some(Reason::new(Code::NoGpu, "one\ntwo\x1b[2J", "")),
         ..report(CheckStatus::NotMeasured)
     });
     for report in reports {

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::model::{
-    CheckStatus, Confirmation, DeviceTable, Figure, Finding, FindingKind, Frame, Owner, Reason,
-    Report, Row, Site,
+    CheckStatus, Confirmation, DeviceTable, Figure, Finding, FindingKind, Frame, Owner, Report,
+    Row, Site,
 };
 use gpu_leak_check::report::text::{self, Rendering};
-use gpu_leak_check::report::{Code, Sources, Style};
+use gpu_leak_check::report::{Sources, Style};
 
 pub(crate) const KIB: u64 = 1024;
 pub(crate) const MIB: u64 = 1024 * KIB;
@@ -44,14 +44,6 @@ pub(crate) fn with(finding: Finding) -> Report {
     }
 }
 
-pub(crate) fn reason(code: &str, what: &str, remedy: &str) -> Reason {
-    Reason {
-        code: *Code::ALL.iter().find(|it| it.name() == code).expect("a code"),
-        what: what.to_owned(),
-        remedy: remedy.to_owned(),
-    }
-}
-
 /// `count` of `resource`, `each` bytes large, taken in the fixture's line.
 pub(crate) fn finding(kind: FindingKind, resource: Kind, count: u64, each: u64) -> Finding {
     Finding {
@@ -67,8 +59,6 @@ pub(crate) fn finding(kind: FindingKind, resource: Kind, count: u64, each: u64) 
 pub(crate) fn leak(kind: Kind, count: u64, each: u64) -> Finding {
     Finding {
         confirmed: Some(Confirmation {
-            runs: 2,
-            of: 2,
             count,
             bytes: count * each,
         }),

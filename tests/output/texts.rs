@@ -1,10 +1,11 @@
 //! One report of each sort, whole.
 
-use gpu_leak_check::ledger::{Kind, Layer, Place};
+use gpu_leak_check::ledger::{Kind, Layer, Place, PoolName};
+use gpu_leak_check::report::Code;
 use gpu_leak_check::report::Style;
-use gpu_leak_check::report::model::{PoolName, 
-    CheckStatus, Confirmation, DeviceTable, FailedRelease, Figure, Finding, FindingKind, Frame,
-    Known, Library, Owner, Part, Purpose, Report, Row, Site, When, WholeDevice,
+use gpu_leak_check::report::model::{
+    AllowedBy, CheckStatus, Confirmation, DeviceTable, FailedRelease, Figure, Finding, FindingKind,
+    Frame, Known, Library, Owner, Part, Purpose, Reason, Report, Row, Site, When, WholeDevice,
 };
 use insta::assert_snapshot;
 
@@ -153,13 +154,11 @@ fn a_free_of_nothing_is_told_without_a_size() {
 fn a_retained_reserve_names_its_holder() {
     let report = with(Finding {
         resource: None,
-        pool: Some(PoolName::StreamOrdered("pool 0".to_owned())),
+        pool: Some(PoolName::Default),
         each: None,
         bytes: 32 * MIB,
         site: Site::default(),
         confirmed: Some(Confirmation {
-            runs: 2,
-            of: 2,
             count: 0,
             bytes: 32 * MIB,
         }),
@@ -204,6 +203,19 @@ fn what_stays_within_a_tolerance_is_allowed() {
         1,
         512
     ))));
+}
+
+#[test]
+fn what_an_entry_allows_is_told_with_its_reason_and_that_it_expired() {
+    assert_snapshot!(rendered(&with(Finding {
+        allowed_by: Some(AllowedBy {
+            stands_in: "gpu-leak-check.toml:12".to_owned(),
+            reason: "a table for the whole process".to_owned(),
+            owner: Some("the runtime team".to_owned()),
+            expired: Some("2026-05-31".to_owned()),
+        }),
+        ..finding(FindingKind::Allowed, Kind::Linear, 1, 512)
+    })));
 }
 
 #[test]
@@ -276,8 +288,8 @@ fn the_whole_device_is_told_below_its_layers_with_what_is_known_of_it() {
 #[test]
 fn nothing_to_measure_gives_the_reason_and_the_remedy() {
     let report = Report {
-        reason: Some(sample::reason(
-            "no-gpu",
+        reason: Some(Reason::new(
+            Code::NoGpu,
             "no CUDA driver is loaded in this process and no other allocator reported",
             "run this test on a machine with a GPU, or report an allocator through `observe`",
         )),
@@ -289,8 +301,8 @@ fn nothing_to_measure_gives_the_reason_and_the_remedy() {
 #[test]
 fn a_check_that_cannot_be_relied_on_says_why() {
     let report = Report {
-        reason: Some(sample::reason(
-            "poisoned",
+        reason: Some(Reason::new(
+            Code::Poisoned,
             "the context of cuda:0 was already in an error state, left by test `kernels::out_of_bounds`",
             "mend that test, or run this one in a process of its own",
         )),

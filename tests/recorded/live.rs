@@ -199,8 +199,9 @@ fn what_may_stay_is_what_the_caller_of_the_replay_says() {
         panic!("{:?}", replay.reports)
     };
     assert_eq!((finding.kind, finding.bytes), (FindingKind::Allowed, 100));
-    let note = format!("allowed by {}:1: shared by all models", file.display());
-    assert_eq!(finding.notes, [note]);
+    let sentence = format!("allowed by {}:1: shared by all models", file.display());
+    let by = finding.allowed_by.as_ref().expect("the entry");
+    assert_eq!(by.to_string(), sentence);
 
     fs::write(&file, "[[allow]]\nfn = 3").expect("the same file");
     let error = recording::replay_allowing(&recorded.path, &file).expect_err("a bad file");

@@ -22,12 +22,19 @@ fn what_an_entry_of_the_attribute_names_is_allowed_with_its_reason() {
         "{}",
         checked.story()
     );
-    let note = "allowed by the attribute: shared by all models";
-    assert!(
-        report.findings[0].notes.iter().any(|n| n == note),
-        "{}",
-        checked.story()
+    let by = report.findings[0].allowed_by.as_ref().expect("the entry");
+    assert_eq!(
+        (&*by.stands_in, &*by.reason),
+        ("the attribute", "shared by all models")
     );
+    let sentence = "allowed by the attribute: shared by all models";
+    assert!(
+        checked
+            .child
+            .stderr
+            .contains("1 object, 100 B allowed to stay")
+    );
+    assert_eq!(by.to_string(), sentence);
 }
 
 #[gpu_leak_check(allow("fn:*lookup_table", reason = "shared by all models", kind = block))]

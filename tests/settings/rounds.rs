@@ -84,7 +84,7 @@ fn no_round_is_run_once_nothing_can_have_grown() {
     checked.assert_clean();
     assert_eq!(
         checked.child.stderr.matches("a round").count(),
-        2,
+        3,
         "{}",
         checked.story()
     );
@@ -130,7 +130,7 @@ fn fails_the_second_time() {
 
 #[test]
 fn the_environment_sets_the_rounds_of_every_test() {
-    let checked = run_with("rounds::leaks", &[("GPU_LEAK_CHECK_ROUNDS", "2")]);
+    let checked = run_with("rounds::leaks", &[("GPU_LEAK_CHECK_ROUNDS", "3")]);
     assert_eq!(
         checked.report().status,
         CheckStatus::Found(FindingKind::Grew),

@@ -105,7 +105,12 @@ fn what_a_block_failed_for_counts_for_the_test_that_caught_its_panic() {
         "goes_on_after_a_block_has_failed",
         CheckStatus::Found(FindingKind::Leaked),
     );
-    assert_ne!(bytes(report, CheckStatus::Found(FindingKind::Leaked)), 0, "{}", checked.story());
+    assert_ne!(
+        bytes(report, CheckStatus::Found(FindingKind::Leaked)),
+        0,
+        "{}",
+        checked.story()
+    );
 }
 
 #[gpu_leak_check]
@@ -119,9 +124,17 @@ fn fails_by_its_block() {
 fn what_failed_the_test_by_its_block_is_reported_once() {
     let checked = run("blocks::fails_by_its_block");
     assert!(!checked.child.status.success(), "{}", checked.story());
-    assert_eq!(report(&checked, "leaky").status, CheckStatus::Found(FindingKind::Leaked));
+    assert_eq!(
+        report(&checked, "leaky").status,
+        CheckStatus::Found(FindingKind::Leaked)
+    );
     let test = report(&checked, "fails_by_its_block");
-    assert_eq!(bytes(test, CheckStatus::Found(FindingKind::Leaked)), 0, "{}", checked.story());
+    assert_eq!(
+        bytes(test, CheckStatus::Found(FindingKind::Leaked)),
+        0,
+        "{}",
+        checked.story()
+    );
 }
 
 #[gpu_leak_check]
@@ -140,7 +153,12 @@ fn an_excuse_for_an_object_holds_in_the_test_around_its_block_too() {
     let checked = run("blocks::excuses_objects_inside_a_block");
     let test = "excuses_objects_inside_a_block";
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Allowed));
-    assert_eq!(bytes(report, CheckStatus::Found(FindingKind::Allowed)), KIB, "{}", checked.story());
+    assert_eq!(
+        bytes(report, CheckStatus::Found(FindingKind::Allowed)),
+        KIB,
+        "{}",
+        checked.story()
+    );
 }
 
 #[gpu_leak_check]

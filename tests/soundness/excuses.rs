@@ -23,7 +23,12 @@ fn take_beside_a_large_reserve(block: u64) -> u64 {
 fn assert_large_reserve_retained(test: &str) {
     let checked = run(&format!("excuses::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Retained));
-    assert_eq!(bytes(report, CheckStatus::Found(FindingKind::Retained)), GIB, "{}", checked.story());
+    assert_eq!(
+        bytes(report, CheckStatus::Found(FindingKind::Retained)),
+        GIB,
+        "{}",
+        checked.story()
+    );
 }
 
 #[gpu_leak_check]
@@ -72,10 +77,22 @@ fn loses_a_block() {
 #[test]
 fn a_leaked_block_explains_only_its_own_segment() {
     let checked = run("excuses::loses_a_block");
-    let report = assert_verdict(&checked, "loses_a_block", CheckStatus::Found(FindingKind::Leaked));
+    let report = assert_verdict(
+        &checked,
+        "loses_a_block",
+        CheckStatus::Found(FindingKind::Leaked),
+    );
     let story = checked.story();
-    assert_eq!(bytes(report, CheckStatus::Found(FindingKind::Leaked)), 64, "{story}");
-    assert_eq!(bytes(report, CheckStatus::Found(FindingKind::Retained)), GIB, "{story}");
+    assert_eq!(
+        bytes(report, CheckStatus::Found(FindingKind::Leaked)),
+        64,
+        "{story}"
+    );
+    assert_eq!(
+        bytes(report, CheckStatus::Found(FindingKind::Retained)),
+        GIB,
+        "{story}"
+    );
 }
 
 #[gpu_leak_check(confirm = false)]
@@ -127,12 +144,20 @@ fn tolerates_all_that_its_segments_hold() {
 fn a_segment_in_which_something_lies_that_may_stay_may_stay_too() {
     for (test, verdict) in [
         ("hands_over_all_that_its_segments_hold", CheckStatus::Clean),
-        ("allows_all_that_its_segments_hold", CheckStatus::Found(FindingKind::Allowed)),
+        (
+            "allows_all_that_its_segments_hold",
+            CheckStatus::Found(FindingKind::Allowed),
+        ),
         ("tolerates_all_that_its_segments_hold", CheckStatus::Clean),
     ] {
         let checked = run(&format!("excuses::{test}"));
         let report = assert_verdict(&checked, test, verdict);
-        assert_eq!(bytes(report, CheckStatus::Found(FindingKind::Retained)), 0, "{}", checked.story());
+        assert_eq!(
+            bytes(report, CheckStatus::Found(FindingKind::Retained)),
+            0,
+            "{}",
+            checked.story()
+        );
     }
 }
 
@@ -152,9 +177,16 @@ fn tolerance_is_taken_off_what_was_confirmed() {
     let story = checked.story();
     assert!(checked.child.status.success(), "{story}");
     let report = checked.report();
-    let told = [CheckStatus::Found(FindingKind::FirstUse), CheckStatus::Clean];
+    let told = [
+        CheckStatus::Found(FindingKind::FirstUse),
+        CheckStatus::Clean,
+    ];
     assert!(told.contains(&report.status), "{story}");
-    assert_eq!(bytes(report, CheckStatus::Found(FindingKind::Leaked)), 0, "{story}");
+    assert_eq!(
+        bytes(report, CheckStatus::Found(FindingKind::Leaked)),
+        0,
+        "{story}"
+    );
 }
 
 fn one_site() {
@@ -196,7 +228,11 @@ fn what_a_run_loses_is_tolerated_in_each_run_by_itself() {
     let checked = run(&format!("excuses::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FirstUse));
     let story = checked.story();
-    assert_eq!(bytes(report, CheckStatus::Found(FindingKind::Leaked)), 0, "{story}");
+    assert_eq!(
+        bytes(report, CheckStatus::Found(FindingKind::Leaked)),
+        0,
+        "{story}"
+    );
 }
 
 #[gpu_leak_check(tolerance = "1 MiB")]

@@ -21,7 +21,12 @@ fn begin_round() -> u32 {
 }
 
 fn rounds(checked: &Checked) -> usize {
-    checked.child.stderr.lines().filter(|line| *line == "a round").count()
+    checked
+        .child
+        .stderr
+        .lines()
+        .filter(|line| *line == "a round")
+        .count()
 }
 
 fn one_way() -> Block {
@@ -50,7 +55,11 @@ fn loses_by_turns() {
 #[test]
 fn what_grows_by_two_sites_in_turn_grows() {
     let checked = run("rounds::loses_by_turns");
-    assert_verdict(&checked, "loses_by_turns", CheckStatus::Found(FindingKind::Grew));
+    assert_verdict(
+        &checked,
+        "loses_by_turns",
+        CheckStatus::Found(FindingKind::Grew),
+    );
     assert_eq!(rounds(&checked), 4, "{}", checked.story());
 }
 
@@ -177,6 +186,10 @@ fn a_sum_rises_and_falls() {
 #[test]
 fn a_sum_that_only_a_probe_tells_grows_where_every_round_adds_to_it() {
     let checked = run("rounds::a_sum_rises_in_every_round");
-    assert_verdict(&checked, "a_sum_rises_in_every_round", CheckStatus::Found(FindingKind::Grew));
+    assert_verdict(
+        &checked,
+        "a_sum_rises_in_every_round",
+        CheckStatus::Found(FindingKind::Grew),
+    );
     run("rounds::a_sum_rises_and_falls").assert_clean();
 }

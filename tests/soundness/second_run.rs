@@ -145,7 +145,11 @@ fn what_the_last_run_does_not_leave_is_told_and_fails_nothing() {
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FirstUse));
     let story = checked.story();
     assert_eq!(runs(&checked), 3, "{story}");
-    assert_eq!(bytes(report, CheckStatus::Found(FindingKind::FirstUse)), 3 * MIB, "{story}");
+    assert_eq!(
+        bytes(report, CheckStatus::Found(FindingKind::FirstUse)),
+        3 * MIB,
+        "{story}"
+    );
 }
 
 #[gpu_leak_check]
@@ -160,7 +164,11 @@ fn makes_a_static() {
 #[test]
 fn two_runs_are_enough_where_the_second_leaves_nothing() {
     let checked = run("second_run::makes_a_static");
-    assert_verdict(&checked, "makes_a_static", CheckStatus::Found(FindingKind::FirstUse));
+    assert_verdict(
+        &checked,
+        "makes_a_static",
+        CheckStatus::Found(FindingKind::FirstUse),
+    );
     assert_eq!(runs(&checked), 2, "{}", checked.story());
 }
 

@@ -46,7 +46,12 @@ fn what_an_earlier_test_had_an_allocator_report_hides_nothing_of_its_sum() {
     let checked = run_suite("sums::one_after_the_other", 1);
     assert_leaked(&checked, "b_loses_what_it_does_not_report", GIB);
     let first = report(&checked, "a_keeps_a_reported_block");
-    assert_eq!(first.status, CheckStatus::Found(FindingKind::Allowed), "{}", checked.story());
+    assert_eq!(
+        first.status,
+        CheckStatus::Found(FindingKind::Allowed),
+        "{}",
+        checked.story()
+    );
 }
 
 #[gpu_leak_check]
@@ -83,7 +88,16 @@ fn borrows_a_sum() {
 #[test]
 fn a_sum_is_judged_where_nobody_else_ran() {
     let checked = run("sums::loses_a_sum");
-    let report = assert_verdict(&checked, "loses_a_sum", CheckStatus::Found(FindingKind::Leaked));
-    assert_eq!(bytes(report, CheckStatus::Found(FindingKind::Leaked)), GIB, "{}", checked.story());
+    let report = assert_verdict(
+        &checked,
+        "loses_a_sum",
+        CheckStatus::Found(FindingKind::Leaked),
+    );
+    assert_eq!(
+        bytes(report, CheckStatus::Found(FindingKind::Leaked)),
+        GIB,
+        "{}",
+        checked.story()
+    );
     run("sums::borrows_a_sum").assert_clean();
 }

@@ -235,7 +235,11 @@ fn loses_blocks_and_a_reserve() {
 #[test]
 fn no_tolerance_is_advised_that_leaves_a_reserve_to_fail_for() {
     let checked = run("words::loses_blocks_and_a_reserve");
-    assert_verdict(&checked, "loses_blocks_and_a_reserve", CheckStatus::Found(FindingKind::Leaked));
+    assert_verdict(
+        &checked,
+        "loses_blocks_and_a_reserve",
+        CheckStatus::Found(FindingKind::Leaked),
+    );
     let told = &checked.child.stderr;
     let advises_tolerance = told.contains("(tolerance = 128");
     assert!(

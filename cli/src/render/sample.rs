@@ -1,9 +1,11 @@
 //! Runs to render.
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
+use gpu_leak_check::report::Code;
 use gpu_leak_check::report::json::{Attempt, Began, Header, Late, SCHEMA, Unowned};
 use gpu_leak_check::report::model::{
-    CheckStatus, DeviceTable, Figure, Finding, FindingKind, Frame, Owner, Reason, Report, Row, Site,
+    AllowedBy, CheckStatus, DeviceTable, Figure, Finding, FindingKind, Frame, Owner, Reason,
+    Report, Row, Site,
 };
 
 use crate::run::{Process, Run};
@@ -28,7 +30,7 @@ pub(crate) fn mixed() -> Run {
     let table = finding(FindingKind::FirstUse, "lookup_table", 1, 4096);
     let blind = Report {
         reason: Some(Reason {
-            code: "no-gpu".to_owned(),
+            code: Code::NoGpu,
             what: "no CUDA device can be used here".to_owned(),
             remedy: "run on a machine with one".to_owned(),
         }),
@@ -169,6 +171,12 @@ pub(crate) fn hostile() -> Run {
         for frame in &mut finding.site.frames {
             frame.file = Some(name.to_owned());
         }
+        finding.allowed_by = Some(AllowedBy {
+            owner: Some(name.to_owned()),
+            expired: Some(name.to_owned()),
+            stands_in: name.to_owned(),
+            reason: name.to_owned(),
+        });
         finding.notes.push(name.to_owned());
         let mut report = with(name, &[finding]);
         report.devices[0].rows[0].layer = name.to_owned();

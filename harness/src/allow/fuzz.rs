@@ -39,7 +39,11 @@ pub fn patterns(input: &[u8]) {
             ..entry.clone()
         };
         let expired = settle(&[entry], today, &mut allowed.iter_mut().collect::<Vec<_>>());
-        let by = || allowed.iter().filter_map(|finding| finding.allowed_by.as_ref());
+        let by = || {
+            allowed
+                .iter()
+                .filter_map(|finding| finding.allowed_by.as_ref())
+        };
         for by in by() {
             assert_eq!(by.stands_in, "gpu-leak-check.toml:12", "{by:?}");
         }

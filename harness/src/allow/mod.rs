@@ -168,7 +168,11 @@ impl Suppression {
 /// Turns every finding that an entry allows into one that is [allowed](FindingKind::Allowed). The first
 /// entry that is about a finding counts, also where it allows less than that is. Answers what is to
 /// be told of entries that have expired.
-pub(crate) fn settle(entries: &[Suppression], today: Date, findings: &mut [&mut Finding]) -> Vec<String> {
+pub(crate) fn settle(
+    entries: &[Suppression],
+    today: Date,
+    findings: &mut [&mut Finding],
+) -> Vec<String> {
     let first = |finding: &Finding| entries.iter().position(|entry| entry.is_about(finding));
     let of_each: Vec<_> = findings.iter().map(|finding| first(finding)).collect();
     let mut expired = Vec::new();

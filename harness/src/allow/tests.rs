@@ -1,4 +1,4 @@
-use super::{Date, Suppression, Finding, FindingKind, Pattern, settle};
+use super::{Date, Finding, FindingKind, Pattern, Suppression, settle};
 use crate::ledger::Kind;
 use crate::report::fuzz;
 use crate::report::model::{AllowedBy, Frame, Library, Site};

@@ -10,9 +10,9 @@ use super::body::{self, End};
 use super::scopes::open::current;
 use crate::case::ShouldPanic;
 use crate::ledger::ScopeId;
+use crate::report::headline;
 use crate::report::model::{CheckStatus, Finding, Report};
 use crate::report::text::{self, Rendering};
-use crate::report::headline;
 
 /// An assertion that has failed.
 #[derive(Debug)]
@@ -37,7 +37,10 @@ pub(crate) fn fails(report: &Report, headline: &str, is_filed: bool) {
             report: report.clone(),
             is_filed,
         };
-        FAILED.lock().unwrap_or_else(PoisonError::into_inner).push(failed);
+        FAILED
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(failed);
     }
 }
 
@@ -49,7 +52,9 @@ pub(crate) fn take_over(
     report: &mut Report,
 ) {
     let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
-    let own: Vec<Failed> = failed.extract_if(.., |it| scopes.contains(&it.scope)).collect();
+    let own: Vec<Failed> = failed
+        .extract_if(.., |it| scopes.contains(&it.scope))
+        .collect();
     drop(failed);
     let End::Panicked(payload) = end else {
         return;

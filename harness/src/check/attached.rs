@@ -7,13 +7,13 @@
 //! Nothing here calls the driver. Inside `cuInit` it must not be called, at the process's exit it no
 //! longer can be, and a program that is not ours should not wait for its devices because of us.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use std::borrow::Cow;
 
 use rustc_hash::FxHashSet;
 

@@ -89,16 +89,23 @@ fn add_error(names: &mut NameTable, error: CuResult) {
 
 fn add_device(names: &mut NameTable, place: Place, run: &RunInput) {
     if !names.devices.iter().any(|(known, _)| *known == place) {
-        names.devices.extend(device_name(place).map(|name| (place, name)));
+        names
+            .devices
+            .extend(device_name(place).map(|name| (place, name)));
     }
     // Asked only where the whole device's figures differ.
     if let (Some(was), Some(is)) = (run.baseline.whole(place), run.end.whole(place))
         && was.used != is.used
     {
         names.other_processes |= neighbours::use_cuda();
-        let is_known = names.resident_threads.iter().any(|(known, _)| *known == place);
+        let is_known = names
+            .resident_threads
+            .iter()
+            .any(|(known, _)| *known == place);
         if was.limits.stack != is.limits.stack && !is_known {
-            names.resident_threads.push((place, memory::resident_threads(place)));
+            names
+                .resident_threads
+                .push((place, memory::resident_threads(place)));
         }
     }
 }

@@ -9,9 +9,9 @@ use crate::case::Case;
 use crate::config::{FirstUse, Mode, Policy};
 use crate::judge::{Subject, Untraced};
 use crate::options::OnLeak;
+use crate::report::Code;
 use crate::report::headline;
 pub(crate) use crate::report::model::Outcome;
-use crate::report::Code;
 use crate::report::model::{CheckStatus, Finding, FindingKind, Report};
 use crate::report::text::{self, Rendering};
 
@@ -27,7 +27,10 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
         CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
             let something_to_see = untraced.is_none_or(|untraced| untraced.driver_in_use);
             // A sum without an owner fails nobody's test: `--strict` of the command does.
-            let is_shared = report.reason.as_ref().is_some_and(|it| it.code == Code::Shared);
+            let is_shared = report
+                .reason
+                .as_ref()
+                .is_some_and(|it| it.code == Code::Shared);
             match policy.mode {
                 Mode::Require => Outcome::Fail,
                 Mode::Auto if something_to_see && policy.ci && !is_shared => Outcome::Fail,

@@ -49,10 +49,7 @@ pub(crate) fn error_at(path: &Path, Wrong { line, what }: &Wrong) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, sentence)
 }
 
-pub(crate) fn judge_again(
-    recording: &[u8],
-    suppressions: &[Suppression],
-) -> Result<Replay, Wrong> {
+pub(crate) fn judge_again(recording: &[u8], suppressions: &[Suppression]) -> Result<Replay, Wrong> {
     let ledger = Ledger::new();
     let mut reports = Vec::new();
     let mut unfinished = Vec::new();
@@ -79,9 +76,14 @@ fn add(
         CheckLine::CheckBegan(subject) => unfinished.push(subject.test),
         CheckLine::Check(mut input) => {
             if input.runs.is_empty() {
-                return Err(format!("the check {:?} has not one run", input.subject.test));
+                return Err(format!(
+                    "the check {:?} has not one run",
+                    input.subject.test
+                ));
             }
-            let begun = unfinished.iter().rposition(|test| *test == input.subject.test);
+            let begun = unfinished
+                .iter()
+                .rposition(|test| *test == input.subject.test);
             begun.map(|begun| unfinished.remove(begun));
             input.facts.suppressions.extend_from_slice(suppressions);
             reports.push(report_of(&input, &judge(&input)));

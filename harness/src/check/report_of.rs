@@ -13,7 +13,10 @@ pub(crate) fn report_of(input: &CheckInput, result: &CheckResult) -> Report {
         false => first,
     };
     let mut devices = tables::tables(&first.baseline, &last.end, &input.names);
-    let further = input.judged_runs().get(1).filter(|_| input.facts.rounds <= 1);
+    let further = input
+        .judged_runs()
+        .get(1)
+        .filter(|_| input.facts.rounds <= 1);
     if let Some(second) = further {
         tables::complete(&mut devices, &second.baseline, &second.end, &input.names);
     }

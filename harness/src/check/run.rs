@@ -116,12 +116,7 @@ impl Run {
 
     /// The body has ended: waits until nothing is left, nothing can still be freed or the time is up,
     /// and says what there is.
-    pub(crate) fn finish(
-        self,
-        policy: &Policy,
-        company: Company<'_>,
-        end: &Ended<'_>,
-    ) -> RunInput {
+    pub(crate) fn finish(self, policy: &Policy, company: Company<'_>, end: &Ended<'_>) -> RunInput {
         let body = self.body_ended();
         let start = Instant::now();
         let mut was_read_again = false;
@@ -310,7 +305,9 @@ impl Run {
                 continue;
             };
             // An address that two places have: as long as neither was freed, both are live.
-            let is_live = ledger.get(&by.key()).is_some_and(|it| it.sequence == by.sequence);
+            let is_live = ledger
+                .get(&by.key())
+                .is_some_and(|it| it.sequence == by.sequence);
             if is_live && record.made.place != by.made.place && record.sequence >= self.since {
                 let owner = own(record, lineage, failure);
                 input.live.extend(owner.map(|owner| LiveRecord {
@@ -320,9 +317,9 @@ impl Run {
             }
         }
         anomalies.retain(|anomaly| match anomaly {
-            Anomaly::Overwritten { by: Some(by), .. } => {
-                ledger.get(&by.key()).is_none_or(|it| it.sequence != by.sequence)
-            }
+            Anomaly::Overwritten { by: Some(by), .. } => ledger
+                .get(&by.key())
+                .is_none_or(|it| it.sequence != by.sequence),
             _ => true,
         });
         input.anomalies = anomalies;
@@ -387,12 +384,7 @@ fn own(record: &Record, lineage: &Lineage, failure: Option<&str>) -> Option<Owne
         Some(Settled::Failed(_)) | None => {}
     }
     Some(match lineage.reason(record.made.caller.scope) {
-        Some(reason) => Ownership::Allowed(AllowedBy {
-            stands_in: "the code".to_owned(),
-            reason: reason.to_owned(),
-            owner: None,
-            expired: None,
-        }),
+        Some(reason) => Ownership::Allowed(AllowedBy::the_code(reason)),
         None => Ownership::Session,
     })
 }
@@ -401,7 +393,10 @@ fn own(record: &Record, lineage: &Lineage, failure: Option<&str>) -> Option<Owne
 fn is_anything_left(input: &RunInput) -> bool {
     let is_left = |live: &LiveRecord| {
         matches!(live.owner, Ownership::Session | Ownership::Foreign(_))
-            && input.segments.owner(&live.record, &input.holdings).is_none()
+            && input
+                .segments
+                .owner(&live.record, &input.holdings)
+                .is_none()
             && !is_the_runtimes_code(&live.record)
     };
     input.live.iter().any(is_left)

@@ -25,8 +25,8 @@ use crate::allow::{Date, Suppression};
 use crate::case::ShouldPanic;
 use crate::config::{self, Mode, Policy};
 use crate::judge::{
-    CheckInput, CheckResult, FailedSum, Facts, LayerName, NameTable, RunInput, Subject, Trend, held,
-    judge, needs_another_run,
+    CheckInput, CheckResult, Facts, FailedSum, LayerName, NameTable, RunInput, Subject, Trend,
+    held, judge, needs_another_run,
 };
 use crate::ledger::ScopeId;
 use crate::report::Sink;
@@ -292,12 +292,16 @@ impl<'gate> Session<'gate> {
 
     /// Looks for what still holds what was found, and out for its release after all.
     fn pass_on(&self, result: &CheckResult, report: &mut Report) {
-        if report.status == CheckStatus::Found(FindingKind::Leaked) && !self.input.facts.whole_program
+        if report.status == CheckStatus::Found(FindingKind::Leaked)
+            && !self.input.facts.whole_program
         {
             late::await_release(report, &self.scopes, result);
         }
         holders::add(report, &result.records, self.policy.held_by);
-        report.waited_ms = self.turn.as_ref().map_or(0, |turn| turn.waited.as_millis() as u64);
+        report.waited_ms = self
+            .turn
+            .as_ref()
+            .map_or(0, |turn| turn.waited.as_millis() as u64);
         let overhead = self.began.elapsed().saturating_sub(self.body_time);
         report.overhead_ms = overhead.as_secs_f64() * 1e3;
         report.configured_by = config::file_in_use(self.manifest_dir.as_deref()).map(str::to_owned);
@@ -348,10 +352,11 @@ impl Drop for Session<'_> {
 }
 
 fn failed_sum(finding: &crate::report::model::Finding) -> FailedSum {
-    let is_reserve = finding.kind == FindingKind::Retained;
+    // Of a reserve there is no resource: it is room.
+    let is_reserve = finding.resource.is_none();
     FailedSum {
         layer: match &finding.pool {
-            Some(pool) => LayerName::Pool(pool.clone()),
+            Some(pool) => LayerName::Pool(*pool),
             None => LayerName::Probe(finding.layer),
         },
         place: finding.place,

@@ -176,7 +176,7 @@ fn tracer_stands() -> bool {
 
 fn pool_level(pool: pools::PoolReading) -> LayerUsage {
     LayerUsage {
-        name: LayerName::Pool(pool.pool.name()),
+        name: LayerName::Pool(pool.pool),
         place: pool.place,
         allocated: pool.allocated,
         peak: None,

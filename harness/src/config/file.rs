@@ -12,7 +12,7 @@ use wildmatch::WildMatch;
 
 use self::value::{Layer, date, duration, number, one_of, pattern, rounds, size};
 use super::word::{FirstUse, Mode, WithoutGpu};
-use crate::allow::{Date, Suppression, Pattern};
+use crate::allow::{Date, Pattern, Suppression};
 use crate::ledger::Kind;
 use crate::options::{OnLeak, Options};
 

@@ -167,7 +167,10 @@ fn allocator(layer: &'static str) -> Option<&'static str> {
 /// # Errors
 ///
 /// What is wrong with a pattern, or with the run's settings.
-pub(crate) fn suppressions(options: &Options, manifest_dir: Option<&str>) -> Result<Vec<Suppression>, String> {
+pub(crate) fn suppressions(
+    options: &Options,
+    manifest_dir: Option<&str>,
+) -> Result<Vec<Suppression>, String> {
     let variables = variables::of_this_process()?;
     let found = file_of_this_process(variables, manifest_dir)?;
     let mut entries = Vec::new();

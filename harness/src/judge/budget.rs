@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::finding::{Found, confirmation, repeats};
 use super::input::{CheckInput, NameTable};
 use super::usage::{Amount, LayerName, Usage};
-use crate::ledger::{Kind, Layer, Place, SiteTaken, Taken};
-use crate::report::model::{self, Finding, FindingKind, Limit, PoolName, Share, Site};
+use crate::ledger::{Kind, Layer, Place, PoolName, SiteTaken, Taken};
+use crate::report::model::{self, Finding, FindingKind, Limit, Share, Site};
 
 /// The limits of one test, each inclusive and for each device by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,7 +92,12 @@ impl Budget {
         let on_devices = taken.into_iter().filter(|taken| taken.place != Place::HOST);
         for taken in on_devices {
             let figures = [
-                (Limit::MaxAllocated, self.allocated, taken.peak, taken.at_peak),
+                (
+                    Limit::MaxAllocated,
+                    self.allocated,
+                    taken.peak,
+                    taken.at_peak,
+                ),
                 (
                     Limit::MaxAllocationCount,
                     self.allocations,
@@ -101,26 +106,28 @@ impl Budget {
                 ),
             ];
             for (limit, allowed, reached, sites) in figures {
-                over.extend(
-                    allowed
-                        .filter(|allowed| reached > *allowed)
-                        .map(|allowed| UsageOverBudget {
-                            limit,
-                            allowed,
-                            reached,
-                            layer: self.layer(),
-                            place: taken.place,
-                            pool: None,
-                            sites,
-                        }),
-                );
+                over.extend(allowed.filter(|allowed| reached > *allowed).map(|allowed| {
+                    UsageOverBudget {
+                        limit,
+                        allowed,
+                        reached,
+                        layer: self.layer(),
+                        place: taken.place,
+                        pool: None,
+                        sites,
+                    }
+                }));
             }
         }
         over
     }
 
     /// Every reserve that has risen above its limit from `before` to `at_most`.
-    pub(crate) fn passed_by_reserve(&self, before: &Usage, at_most: &Usage) -> Vec<UsageOverBudget> {
+    pub(crate) fn passed_by_reserve(
+        &self,
+        before: &Usage,
+        at_most: &Usage,
+    ) -> Vec<UsageOverBudget> {
         let Some(allowed) = self.reserved else {
             return Vec::new();
         };
@@ -141,7 +148,7 @@ impl Budget {
                 layer: self.layer(),
                 place: usage.place,
                 pool: match &usage.name {
-                    LayerName::Pool(pool) => Some(pool.clone()),
+                    LayerName::Pool(pool) => Some(*pool),
                     _ => None,
                 },
                 sites: Vec::new(),
@@ -210,7 +217,7 @@ fn finding(of_runs: &[Option<UsageOverBudget>], input: &CheckInput) -> Option<Fi
     let last = of_runs.last().and_then(Option::as_ref);
     let last = last.filter(|_| kind == FindingKind::OverBudget && !rounds);
     Some(Finding {
-        pool: over.pool.clone(),
+        pool: over.pool,
         count: 1,
         bytes: match over.limit {
             Limit::MaxAllocationCount => 0,
@@ -259,7 +266,10 @@ pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
         LayerName::Pool(_) => layer == Layer::DRIVER,
     };
     let usages = |usage: &Usage| usage.layers.iter().any(|usage| of_layer(&usage.name));
-    let is_bound = input.runs.iter().any(|run| usages(&run.baseline) || usages(&run.end));
+    let is_bound = input
+        .runs
+        .iter()
+        .any(|run| usages(&run.baseline) || usages(&run.end));
     let others = || {
         let all = input.runs.iter().flat_map(|run| &run.end.layers);
         let names = all.map(|usage| usage.name.to_string());
@@ -326,12 +336,11 @@ mod tests {
         );
     }
 
-
     #[test]
     fn a_reserve_counts_from_its_baseline() {
         let reserve = |reserved| Usage {
             layers: vec![LayerUsage {
-                name: LayerName::Pool(PoolName::StreamOrdered("pool 0".into())),
+                name: LayerName::Pool(PoolName::Default),
                 place: Place::cuda(0),
                 allocated: 0,
                 peak: None,
@@ -347,8 +356,8 @@ mod tests {
         assert_eq!(budget.passed_by_reserve(&reserve(8), &reserve(40)), []);
         let over = budget.passed_by_reserve(&reserve(8), &reserve(41));
         assert_eq!(
-            (over[0].reached, over[0].pool.clone()),
-            (33, Some(PoolName::StreamOrdered("pool 0".into())))
+            (over[0].reached, over[0].pool),
+            (33, Some(PoolName::Default))
         );
         let other = Budget {
             allocator: Some("tensor"),

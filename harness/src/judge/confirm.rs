@@ -8,10 +8,12 @@
 
 use std::collections::BTreeMap;
 
-use super::diff::{Class, Group};
+use super::diff::{Class, Group, Tally};
 use super::finding::{Found, confirmation, location, of_group, repeats};
+use super::growth::gains_always;
 use super::input::CheckInput;
 use super::usage::Amount;
+use crate::ledger::StackId;
 use crate::report::model::FindingKind;
 use crate::units::{count, exact_size, quantity};
 
@@ -20,13 +22,11 @@ pub(crate) const MOST_RUNS: usize = 3;
 
 /// Whether the second of two runs left something that neither run explains: a third one must tell.
 pub(crate) fn is_undecided(groups: &[Group]) -> bool {
-    groups.iter().any(|group| {
-        let [first, second] = &group.kept[..] else {
-            return false;
-        };
-        let only_second = first.amount.is_zero() && !second.amount.is_zero();
-        // One that takes the place of another, no larger, is kept until it is replaced itself.
-        only_second && second.amount.exceeds(group.freed_later(0))
+    let histories = histories(groups);
+    histories.values().any(|history| {
+        // What takes the place of another at the same line, and is no larger, is kept until it is
+        // replaced itself.
+        history.residual.len() == 2 && history.residual[1].exceeds(history.replaced)
     })
 }
 
@@ -34,77 +34,153 @@ pub(crate) fn is_undecided(groups: &[Group]) -> bool {
 pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
     let runs = input.judged_runs().len();
     if runs == 1 {
-        let of_only_run = |group: &Group| of_group(FindingKind::Leaked, group, &group.kept[0], 0, input);
-        let kept = groups.iter().filter(|group| !group.kept[0].amount.is_zero());
+        let of_only_run =
+            |group: &Group| of_group(FindingKind::Leaked, group, &group.kept[0], 0, input);
+        let kept = groups
+            .iter()
+            .filter(|group| !group.kept[0].amount.is_zero());
         return kept.map(of_only_run).collect();
     }
-    let classes = classes(groups, runs);
+    let histories = histories(groups);
     let mut found = Vec::new();
     for group in groups {
-        let kept_in: Vec<bool> = group.kept.iter().map(|it| !it.amount.is_zero()).collect();
+        let kept_in = kept_in(group);
+        let history = &histories[&group.key.class];
         if repeats(&kept_in) {
             found.extend(confirmed(group, &kept_in, input));
-        } else if let Some(others) = classes.get(&group.key.class).filter(|it| it.in_all_runs) {
-            found.extend(by_class(group, others, &kept_in, input));
-        } else {
-            found.extend(unconfirmed(group, &kept_in, input));
+        } else if history.is_in_all_runs() && !group.kept_in_all().amount.is_zero() {
+            found.extend(by_class(group, history, &kept_in, input));
+        } else if !history.explains(&kept_in) || has_deferred(group) {
+            found.extend(unconfirmed(group, history, &kept_in, input));
         }
     }
     found
 }
 
+/// In which runs something was left that is kept.
+fn kept_in(group: &Group) -> Vec<bool> {
+    group.kept.iter().map(|it| !it.amount.is_zero()).collect()
+}
+
+fn has_deferred(group: &Group) -> bool {
+    (0..group.left.len() - 1).any(|run| !group.freed_later(run).is_zero())
+}
+
+/// What a confirmed group loses in each run: what its first run left, or the last one if that is
+/// less.
+fn each_run(group: &Group) -> (&Tally, usize) {
+    let first = group.kept.iter().position(|it| !it.amount.is_zero());
+    let (first, last) = (first.unwrap_or(0), group.kept.len() - 1);
+    match loses_less(group, first) {
+        true => (&group.kept[last], last),
+        false => (&group.kept[first], first),
+    }
+}
+
+/// Whether the last run lost less at this site than the first one that lost something.
+fn loses_less(group: &Group, first: usize) -> bool {
+    let (earlier, later) = (
+        group.kept[first].amount,
+        group.kept[group.kept.len() - 1].amount,
+    );
+    later.count < earlier.count && later.bytes <= earlier.bytes
+}
+
+/// What the groups of one layer, place and kind come to together.
+#[derive(Debug, Default)]
+struct ClassHistory<'a> {
+    groups: Vec<&'a Group>,
+    /// Of each run, what it left beyond what is confirmed by call site.
+    residual: Vec<Amount>,
+    /// Whether more was live after each run than after the one before.
+    rises: bool,
+    /// What the first run left and the second replaced at the same line.
+    replaced: Amount,
+}
+
+impl ClassHistory<'_> {
+    /// Whether each of three runs left some of it, wherever, or more was live after each of them.
+    fn is_in_all_runs(&self) -> bool {
+        let left_in_each = self.residual.iter().all(|it| !it.is_zero());
+        self.residual.len() == MOST_RUNS && (left_in_each || self.rises)
+    }
+
+    /// Whether what was left in these runs is what is confirmed at another call site, come to by
+    /// another way.
+    fn explains(&self, kept_in: &[bool]) -> bool {
+        let mut of_runs = kept_in.iter().zip(&self.residual);
+        kept_in.contains(&true) && of_runs.all(|(kept, residual)| !kept || residual.is_zero())
+    }
+}
+
+fn histories(groups: &[Group]) -> BTreeMap<Class, ClassHistory<'_>> {
+    let mut histories: BTreeMap<Class, ClassHistory<'_>> = BTreeMap::new();
+    for group in groups {
+        let history = histories.entry(group.key.class).or_default();
+        history.groups.push(group);
+    }
+    for history in histories.values_mut() {
+        let runs = history.groups.first().map_or(0, |group| group.left.len());
+        let confirmed = history.groups.iter().filter(|it| repeats(&kept_in(it)));
+        let steady = confirmed.map(|group| each_run(group).0.amount);
+        let steady = steady.fold(Amount::default(), Amount::plus);
+        let sum = |of: &dyn Fn(&Group) -> Amount| {
+            let amounts = history.groups.iter().map(|group| of(group));
+            amounts.fold(Amount::default(), Amount::plus)
+        };
+        let residual = (0..runs).map(|run| sum(&|group| group.kept[run].amount).minus(steady));
+        history.residual = residual.collect();
+        let unconfirmed = |group: &Group, run: usize| match repeats(&kept_in(group)) {
+            true => Amount::default(),
+            false => group.level[run],
+        };
+        let levels: Vec<Amount> = (0..runs)
+            .map(|run| sum(&|group| unconfirmed(group, run)))
+            .collect();
+        history.rises = gains_always(&levels);
+        history.replaced = replaced(&history.groups);
+    }
+    histories
+}
+
+/// What the second run left at lines at which it freed what the first had left.
+fn replaced(groups: &[&Group]) -> Amount {
+    let mut by_line: BTreeMap<(Option<&(String, u32)>, Option<StackId>), [Amount; 2]> =
+        BTreeMap::new();
+    for group in groups.iter().filter(|group| group.kept.len() > 1) {
+        // Without a line, each call site stands for itself.
+        let stack = group.line.is_none().then_some(group.key.stack);
+        let [freed, left] = by_line.entry((group.line.as_ref(), stack)).or_default();
+        *freed = freed.plus(group.freed_later(0));
+        *left = left.plus(group.kept[1].amount);
+    }
+    let least = |[freed, left]: &[Amount; 2]| Amount {
+        count: freed.count.min(left.count),
+        bytes: freed.bytes.min(left.bytes),
+    };
+    by_line
+        .values()
+        .map(least)
+        .fold(Amount::default(), Amount::plus)
+}
+
 /// What each run is known to lose, and beside it what was set up once.
 fn confirmed(group: &Group, kept_in: &[bool], input: &CheckInput) -> Vec<Found> {
     let first = kept_in.iter().position(|it| *it).unwrap_or(0);
-    let last = kept_in.len() - 1;
-    let (earlier, later) = (&group.kept[first], &group.kept[last]);
-    let loses_less = later.amount.count < earlier.amount.count
-        && later.amount.bytes <= earlier.amount.bytes;
-    let (each_run, run) = if loses_less { (later, last) } else { (earlier, first) };
-    let mut leaked = of_group(FindingKind::Leaked, group, each_run, run, input);
+    let (earlier, later) = (&group.kept[first], &group.kept[kept_in.len() - 1]);
+    let (tally, run) = each_run(group);
+    let mut leaked = of_group(FindingKind::Leaked, group, tally, run, input);
     leaked.finding.confirmed = confirmation(kept_in, later.amount);
     let further = group.kept.iter().skip(first + 1);
     let largest = further.map(|it| it.amount.bytes).max();
     leaked.most_bytes = leaked.finding.bytes.max(largest.unwrap_or(0));
     leaked.records = group.kept_in_all().records;
     let mut found = vec![leaked];
-    if loses_less {
+    if loses_less(group, first) {
         let once = group.part(first, earlier.amount.minus(later.amount));
         found.push(of_group(FindingKind::FirstUse, group, &once, first, input));
     }
     found
-}
-
-/// What the groups of one layer, place and kind that are not confirmed by themselves have together.
-#[derive(Debug, Default)]
-struct ClassHistory<'a> {
-    groups: Vec<&'a Group>,
-    /// Whether each of three runs left some, or more was live after each of them.
-    in_all_runs: bool,
-}
-
-fn classes(groups: &[Group], runs: usize) -> BTreeMap<Class, ClassHistory<'_>> {
-    let mut classes: BTreeMap<Class, ClassHistory<'_>> = BTreeMap::new();
-    for group in groups {
-        let kept_in: Vec<bool> = group.kept.iter().map(|it| !it.amount.is_zero()).collect();
-        if !repeats(&kept_in) {
-            classes.entry(group.key.class).or_default().groups.push(group);
-        }
-    }
-    for class in classes.values_mut() {
-        let sum = |of: fn(&Group, usize) -> Amount, run| {
-            let amounts = class.groups.iter().map(|group| of(group, run));
-            amounts.fold(Amount::default(), Amount::plus)
-        };
-        let kept_in_each = (0..runs).all(|run| !sum(|group, run| group.kept[run].amount, run).is_zero());
-        let mut before = Amount::default();
-        let rises_in_each = (0..runs).all(|run| {
-            let level = sum(|group, run| group.level[run], run);
-            level.exceeds(std::mem::replace(&mut before, level))
-        });
-        class.in_all_runs = runs == MOST_RUNS && (kept_in_each || rises_in_each);
-    }
-    classes
 }
 
 /// A group of a layer, place and kind that every run left some of, each at other call sites. What
@@ -116,22 +192,22 @@ fn by_class(
     input: &CheckInput,
 ) -> Vec<Found> {
     let last = kept_in.len() - 1;
-    let earliest = class
+    let others = class
         .groups
         .iter()
+        .filter(|group| !repeats(&self::kept_in(group)));
+    let earliest = others
         .filter_map(|group| group.kept.iter().position(|it| !it.amount.is_zero()))
         .min();
     let Some(run) = earliest.filter(|run| kept_in[*run]) else {
         // Told of with those of the first run.
-        let is_told = !group.kept_in_all().amount.is_zero();
-        return if is_told { Vec::new() } else { unconfirmed(group, kept_in, input) };
+        return Vec::new();
     };
     let mut leaked = of_group(FindingKind::Leaked, group, &group.kept[run], run, input);
     let in_last: Vec<&&Group> = (class.groups.iter())
-        .filter(|other| !other.kept[last].amount.is_zero())
+        .filter(|other| !other.kept[last].amount.is_zero() && !repeats(&self::kept_in(other)))
         .collect();
-    let amounts = in_last.iter().map(|other| other.kept[last].amount);
-    let sum = amounts.fold(Amount::default(), Amount::plus);
+    let sum = class.residual[last];
     leaked.finding.confirmed = confirmation(&vec![true; kept_in.len()], sum);
     leaked.most_bytes = leaked.finding.bytes.max(sum.bytes);
     let elsewhere = in_last.iter().filter(|other| other.key != group.key);
@@ -143,12 +219,19 @@ fn by_class(
             location(&input.names, other)
         ));
     }
-    leaked.records.extend(in_last.iter().flat_map(|other| &other.kept[last].records));
+    leaked
+        .records
+        .extend(in_last.iter().flat_map(|other| &other.kept[last].records));
     vec![leaked]
 }
 
 /// What does not repeat.
-fn unconfirmed(group: &Group, kept_in: &[bool], input: &CheckInput) -> Vec<Found> {
+fn unconfirmed(
+    group: &Group,
+    class: &ClassHistory<'_>,
+    kept_in: &[bool],
+    input: &CheckInput,
+) -> Vec<Found> {
     let last = kept_in.len() - 1;
     let deferred = (0..last).find(|run| !group.freed_later(*run).is_zero());
     let mut found = Vec::new();
@@ -165,7 +248,11 @@ fn unconfirmed(group: &Group, kept_in: &[bool], input: &CheckInput) -> Vec<Found
         found.push(deferred);
     }
     let kept = group.kept_in_all();
-    let only_replaces = deferred.is_some() && kept_in.iter().rposition(|it| *it) == Some(last);
+    // At the same line, by another way, it is a replacement all the same.
+    let is_same_line = |other: &&&Group| other.line.is_some() && other.line == group.line;
+    let mut of_line = class.groups.iter().filter(is_same_line);
+    let replaces = deferred.is_some() || of_line.any(|other| has_deferred(other));
+    let only_replaces = replaces && kept_in.iter().position(|it| *it) == Some(last);
     if !kept.amount.is_zero() && !only_replaces {
         let run = kept_in.iter().position(|it| *it).unwrap_or(0);
         let mut once = of_group(FindingKind::FirstUse, group, &kept, run, input);

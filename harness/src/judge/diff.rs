@@ -105,6 +105,8 @@ pub(crate) struct Group {
     pub(crate) level: Vec<Amount>,
     /// How often the first run that left something allocated here.
     pub(crate) allocated: u64,
+    /// The user's line, where one is known.
+    pub(crate) line: Option<(String, u32)>,
     /// The threads that allocated what is left.
     pub(crate) threads: BTreeSet<ThreadNumber>,
     /// The thread outside every scope that allocated one.
@@ -121,6 +123,7 @@ impl Group {
             kept: vec![Tally::default(); runs],
             level: vec![Amount::default(); runs],
             allocated: 0,
+            line: None,
             threads: BTreeSet::new(),
             foreign_thread: None,
             stacks: BTreeSet::new(),
@@ -238,12 +241,12 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
         }
     }
     Diff {
-        groups: groups.finish(),
+        groups: groups.finish(&input.names),
         allowed: allowed
             .into_values()
             .flat_map(|(by, groups)| {
                 let with_reason = move |group| (by.clone(), group);
-                groups.finish().into_iter().map(with_reason)
+                groups.finish(&input.names).into_iter().map(with_reason)
             })
             .collect(),
         missing_probes,
@@ -352,7 +355,7 @@ impl<'a> Groups<'a> {
         group.or_insert_with(|| Group::new(key, runs))
     }
 
-    fn finish(self) -> Vec<Group> {
+    fn finish(self, names: &NameTable) -> Vec<Group> {
         let mut groups: Vec<Group> = self.by_key.into_values().collect();
         groups.sort_unstable_by_key(|group| group.key);
         for group in &mut groups {
@@ -363,6 +366,10 @@ impl<'a> Groups<'a> {
             let counted = group.stacks.iter().filter_map(|it| allocations.get(it));
             let counted: u64 = counted.sum();
             group.allocated = counted.max(group.left[first].amount.count);
+            let site = names.site(group.key.stack, group.key.class.kind);
+            group.line = site
+                .user_frame()
+                .and_then(|frame| Some((frame.file.clone()?, frame.line?)));
         }
         groups
     }

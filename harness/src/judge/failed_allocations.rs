@@ -82,7 +82,11 @@ fn note(failed: &FailedAllocations, input: &CheckInput) -> String {
         Some(bytes) if count == 1 => {
             format!("{} of {} memory", units::exact_size(bytes), kind.name())
         }
-        Some(bytes) => format!("{} of {} memory each", units::exact_size(bytes), kind.name()),
+        Some(bytes) => format!(
+            "{} of {} memory each",
+            units::exact_size(bytes),
+            kind.name()
+        ),
         None => format!(
             "{} of {} memory in all",
             units::exact_size(failed.bytes),

@@ -66,7 +66,9 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
         return vec![in_broken_context(all, input, diff)];
     }
     take_out(diff, &not_freed);
-    all.into_iter().map(|failed| found(failed, &input.names)).collect()
+    all.into_iter()
+        .map(|failed| found(failed, &input.names))
+        .collect()
 }
 
 /// A call that failed.
@@ -185,7 +187,11 @@ fn described(record: &Record) -> String {
     let made = &record.made;
     match made.kind.is_handle() {
         true => quantity(1, crate::units::noun(made.kind)),
-        false => format!("{} of {} memory", crate::units::exact_size(made.bytes), made.kind.name()),
+        false => format!(
+            "{} of {} memory",
+            crate::units::exact_size(made.bytes),
+            made.kind.name()
+        ),
     }
 }
 
@@ -203,7 +209,9 @@ fn found(mut failed: Failed, names: &NameTable) -> Found {
     let made = record.map(|record| record.made);
     let meant = made.or(failed.meant.map(|record| record.made));
     let kind = meant.map_or_else(|| kind_of(key.space), |made| Some(made.kind));
-    let site = made.map_or_else(Site::default, |made| names.site(made.caller.stack, made.kind));
+    let site = made.map_or_else(Site::default, |made| {
+        names.site(made.caller.stack, made.kind)
+    });
     let finding = Finding {
         resource: kind,
         count: failed.amount.count,

@@ -75,7 +75,10 @@ pub(crate) fn of_group(
 /// thread may be a pool's that other tests use as well.
 fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<String> {
     let is_running = input.runs[run].threads_running != 0;
-    let mut names = group.threads.iter().map(|thread| input.names.thread(*thread));
+    let mut names = group
+        .threads
+        .iter()
+        .map(|thread| input.names.thread(*thread));
     // The test's own thread bears its name, cut off by the system.
     let other = names.find(|name| !input.subject.test.starts_with(&**name))?;
     is_running.then(|| {
@@ -137,7 +140,5 @@ pub(crate) fn confirmation(in_runs: &[bool], last: Amount) -> Option<Confirmatio
 
 /// Where a stack's line is, in a note.
 pub(crate) fn location(names: &NameTable, group: &Group) -> String {
-    names
-        .site(group.key.stack, group.key.class.kind)
-        .location()
+    names.site(group.key.stack, group.key.class.kind).location()
 }

@@ -25,7 +25,9 @@ pub(crate) fn gains_always(levels: &[Amount]) -> bool {
 /// Whether anything has gained in every round so far.
 pub(crate) fn may_still_grow(groups: &[Group]) -> bool {
     groups.iter().any(|group| gains_always(&group.level))
-        || rest_by_class(groups).values().any(|(_, levels)| gains_always(levels))
+        || rest_by_class(groups)
+            .values()
+            .any(|(_, levels)| gains_always(levels))
 }
 
 /// What has grown in every round.
@@ -80,7 +82,10 @@ fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
         "no call site gained in every round, all of them together did; others: {}",
         others.join(", ")
     ));
-    grown.records = groups.iter().flat_map(|group| group.kept_in_all().records).collect();
+    grown.records = groups
+        .iter()
+        .flat_map(|group| group.kept_in_all().records)
+        .collect();
     grown.most_bytes = last.bytes;
     grown
 }

@@ -29,8 +29,8 @@ use std::cmp::Reverse;
 pub(crate) use budget::{Budget, UsageOverBudget};
 pub(crate) use growth::FEWEST_ROUNDS;
 pub(crate) use input::{
-    CheckInput, FailedSum, Facts, Freed, LiveRecord, NameTable, Others, Ownership, RunInput, Subject,
-    Untraced,
+    CheckInput, Facts, FailedSum, Freed, LiveRecord, NameTable, Others, Ownership, RunInput,
+    Subject, Untraced,
 };
 pub(crate) use reconcile::reconcile;
 pub use reconcile::{Part, Purpose};
@@ -70,8 +70,10 @@ pub(crate) fn judge(input: &CheckInput) -> CheckResult {
     let lost = input.lost_tracer() && !input.facts.whole_program;
     if lost {
         // It may have been freed unseen.
-        diff.groups.retain(|group| group.key.class.layer != Layer::DRIVER);
-        diff.allowed.retain(|(_, group)| group.key.class.layer != Layer::DRIVER);
+        diff.groups
+            .retain(|group| group.key.class.layer != Layer::DRIVER);
+        diff.allowed
+            .retain(|(_, group)| group.key.class.layer != Layer::DRIVER);
     }
     let mut found = match input.facts.rounds > 1 {
         true => growth::findings(&diff.groups, input),
@@ -127,9 +129,8 @@ pub(crate) fn needs_another_run(input: &CheckInput) -> bool {
     let facts = &input.facts;
     let runs = input.runs.len();
     // In a broken context the body could only fail.
-    let is_valid = !input.could_not_repeat()
-        && input.first().as_expected
-        && input.broken_context().is_none();
+    let is_valid =
+        !input.could_not_repeat() && input.first().as_expected && input.broken_context().is_none();
     if !is_valid {
         return false;
     }

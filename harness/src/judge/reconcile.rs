@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::usage::{DeviceUsage, LayerName, Usage};
-use crate::report::model::PoolName;
+use crate::ledger::PoolName;
 use crate::ledger::{Layer, Place};
 
 /// The driver hands device memory out in pages of this size: 4 bytes can take one.
@@ -166,9 +166,9 @@ fn change(before: u64, after: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Part, Purpose, Usage, Reconciled, DeviceUsage, reconcile};
+    use super::{DeviceUsage, Part, Purpose, Reconciled, Usage, reconcile};
     use crate::judge::{LayerName, LayerUsage, Limits};
-    use crate::report::model::PoolName;
+    use crate::ledger::PoolName;
     use crate::ledger::event::ContextUid;
     use crate::ledger::{Layer, Place};
 
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_the_ledger_and_the_pools_know_is_accounted_for() {
-        let pool = |used, reserved| (LayerName::Pool(PoolName::StreamOrdered("pool 0".into())), used, Some(reserved));
+        let pool = |used, reserved| (LayerName::Pool(PoolName::Default), used, Some(reserved));
         let graphs = |reserved| (LayerName::Pool(PoolName::Graph), 0, Some(reserved));
         let before = usage(whole(500 * MIB), &[driver(MIB)]);
         let after = usage(

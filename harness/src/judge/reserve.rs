@@ -10,8 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::finding::{Found, confirmation, of_sum, repeats};
 use super::input::{CheckInput, RunInput};
 use super::usage::{Amount, LayerName, LayerUsage, total};
+use crate::ledger::PoolName;
 use crate::ledger::{Kind, Layer, Place};
-use crate::report::model::{FindingKind, PoolName};
+use crate::report::model::FindingKind;
 use crate::units::exact_size;
 
 /// How much a pool of the driver takes from the device at once: 32 MiB, or what is asked for where
@@ -42,7 +43,10 @@ fn layer_of(name: &LayerName) -> Layer {
 /// The reserves that nothing live explains.
 pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
     let judged = rises(input, |run| !run.others.may_have_moved_sums());
-    judged.iter().filter_map(|rise| finding(rise, input)).collect()
+    judged
+        .iter()
+        .filter_map(|rise| finding(rise, input))
+        .collect()
 }
 
 /// Sentences about reserves that rose while others could have moved them.
@@ -51,8 +55,8 @@ pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
     let note = |rise: &Rise| {
         let most = rise.bytes.iter().max().copied().unwrap_or(0);
         format!(
-            "{} more are reserved by {} on {}, not judged: others could have reserved them, and a \
-             reserve has no owner",
+            "{} more reserved by {} on {}, not judged: others could have reserved it, and a reserve \
+             has no owner",
             exact_size(most),
             rise.name,
             rise.place
@@ -64,7 +68,9 @@ pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
 /// Whether what only the second of two runs shows needs a third.
 pub(crate) fn is_undecided(input: &CheckInput) -> bool {
     let rises = rises(input, |run| !run.others.may_have_moved_sums());
-    rises.iter().any(|rise| matches!(rise.bytes[..], [0, second] if second != 0))
+    rises
+        .iter()
+        .any(|rise| matches!(rise.bytes[..], [0, second] if second != 0))
 }
 
 fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
@@ -85,15 +91,23 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
     };
     let mut finding = of_sum(kind, rise.layer(), rise.place, bytes);
     finding.pool = match &rise.name {
-        LayerName::Pool(pool) => Some(pool.clone()),
+        LayerName::Pool(pool) => Some(*pool),
         LayerName::Layer(_) | LayerName::Probe(_) => None,
     };
     if input.facts.reserved_tolerance != 0 && kind.is_failure() {
         let allowed = exact_size(input.facts.reserved_tolerance);
-        finding.notes.push(format!("more than the reserved_tolerance of {allowed}"));
+        finding
+            .notes
+            .push(format!("more than the reserved_tolerance of {allowed}"));
     }
     if kind == FindingKind::Retained {
-        finding.confirmed = confirmation(&in_runs, Amount { count: 1, bytes: last });
+        finding.confirmed = confirmation(
+            &in_runs,
+            Amount {
+                count: 1,
+                bytes: last,
+            },
+        );
     }
     if rounds {
         let mut level = Amount { count: 1, bytes: 0 };
@@ -121,7 +135,9 @@ fn rises(input: &CheckInput, is_meant: impl Fn(&RunInput) -> bool) -> Vec<Rise> 
         }
         let mut by_layer: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
         for (usage, bytes) in &of_run {
-            let sum = by_layer.entry((layer_of(&usage.name), usage.place)).or_default();
+            let sum = by_layer
+                .entry((layer_of(&usage.name), usage.place))
+                .or_default();
             *sum = sum.saturating_add(*bytes);
         }
         for (usage, bytes) in of_run {
@@ -180,7 +196,10 @@ pub(crate) fn note_what_is_pinned(input: &CheckInput, found: &mut [Found]) {
         let pins = |found: &&mut Found| {
             let finding = &found.finding;
             let is_here = finding.layer == layer && finding.place == usage.place;
-            is_here && finding.resource.is_some_and(|kind| may_lie_in(&usage.name, kind))
+            is_here
+                && finding
+                    .resource
+                    .is_some_and(|kind| may_lie_in(&usage.name, kind))
         };
         if let Some(pinning) = found.iter_mut().find(pins) {
             pinning.finding.notes.push(format!(
@@ -223,7 +242,11 @@ fn explained(
         let address = live.record.made.key.value;
         segments.extend(run.segments.segment_of(layer, usage.place, address));
     }
-    let explained = total(segments.into_iter().map(|(start, end)| end.saturating_sub(start)));
+    let explained = total(
+        segments
+            .into_iter()
+            .map(|(start, end)| end.saturating_sub(start)),
+    );
     // Where blocks are not reported one by one, nobody knows which segments they lie in.
     let was = before.map_or(0, |before| before.allocated);
     let sum = usage.allocated.saturating_sub(was);
@@ -264,7 +287,11 @@ fn is_kept_by_broken(usage: &LayerUsage, run: &RunInput) -> bool {
 /// Whether a pool of a broken context holds more than before, which says nothing.
 pub(crate) fn is_kept_by_a_broken_context(input: &CheckInput) -> bool {
     input.runs.iter().any(|run| {
-        let kept = run.end.layers.iter().filter(|usage| is_kept_by_broken(usage, run));
+        let kept = run
+            .end
+            .layers
+            .iter()
+            .filter(|usage| is_kept_by_broken(usage, run));
         kept.into_iter().any(|usage| rise(usage, run, input) != 0)
     })
 }

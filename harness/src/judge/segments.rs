@@ -74,7 +74,12 @@ impl SegmentMap {
     }
 
     /// The segment of `layer` at `place` in which an address lies: its first address and its end.
-    pub(crate) fn segment_of(&self, layer: Layer, place: Place, address: u64) -> Option<(u64, u64)> {
+    pub(crate) fn segment_of(
+        &self,
+        layer: Layer,
+        place: Place,
+        address: u64,
+    ) -> Option<(u64, u64)> {
         let range = around(self.ranges.get(&(layer, place))?, address)?;
         Some((range.start, range.end))
     }
@@ -170,10 +175,7 @@ mod tests {
                 maps: 1,
                 mapped_at,
             };
-            claims.owner(
-                &physical,
-                &BTreeMap::from_iter([(physical.key(), holding)]),
-            )
+            claims.owner(&physical, &BTreeMap::from_iter([(physical.key(), holding)]))
         };
         assert_eq!(owner(Some(5000)), Some(cache));
         assert_eq!(owner(Some(6000)), None);

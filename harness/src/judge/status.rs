@@ -30,7 +30,9 @@ pub(crate) fn status(
         notes.extend(reasons.map(|(_, reason)| sentence(&reason)));
         return (status, Some(reason));
     }
-    let worst = findings.first().map(|finding| CheckStatus::Found(finding.kind));
+    let worst = findings
+        .first()
+        .map(|finding| CheckStatus::Found(finding.kind));
     (worst.unwrap_or(CheckStatus::Clean), None)
 }
 

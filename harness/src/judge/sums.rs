@@ -72,7 +72,10 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
     };
     let grew = is_leak && input.facts.rounds > 1;
     let (kind, bytes) = match (is_leak, grew) {
-        (_, true) => (FindingKind::Grew, super::usage::total(rise.bytes.iter().copied())),
+        (_, true) => (
+            FindingKind::Grew,
+            super::usage::total(rise.bytes.iter().copied()),
+        ),
         (true, false) => (FindingKind::Leaked, rise.bytes[first].min(last)),
         // Rounds are judged by what grows.
         (false, _) if input.facts.rounds > 1 => return None,
@@ -86,7 +89,13 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
         true => format!("the probe of {name} counts more than the blocks that were reported"),
     });
     if is_leak && !grew {
-        finding.confirmed = confirmation(&in_runs, Amount { count: 1, bytes: last });
+        finding.confirmed = confirmation(
+            &in_runs,
+            Amount {
+                count: 1,
+                bytes: last,
+            },
+        );
     }
     if grew {
         let mut level = Amount { count: 1, bytes: 0 };
@@ -146,11 +155,19 @@ fn rise(layer: Layer, usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff
     let reported = |usage: &LayerUsage| usage.reported.unwrap_or(0);
     let blocks = reported(usage).saturating_sub(before.map_or(0, reported));
     let is_it = |sum: &&FailedSum| sum.layer == usage.name && sum.place == usage.place;
-    let failed = run.failed_inside.iter().filter(is_it).map(|sum| sum.allocated);
+    let failed = run
+        .failed_inside
+        .iter()
+        .filter(is_it)
+        .map(|sum| sum.allocated);
     let failed = super::usage::total(failed);
     // A block may be larger than was asked for.
-    let all = diff.groups.iter().chain(diff.allowed.iter().map(|(_, group)| group));
-    let own = all.filter(|group| (group.key.class.layer, group.key.class.place) == (layer, usage.place));
+    let all = diff
+        .groups
+        .iter()
+        .chain(diff.allowed.iter().map(|(_, group)| group));
+    let own =
+        all.filter(|group| (group.key.class.layer, group.key.class.place) == (layer, usage.place));
     let rounding = own.map(|group| {
         let left = group.left[at].amount;
         left.bytes.max(left.count.saturating_mul(ROUNDING))

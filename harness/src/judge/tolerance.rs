@@ -21,7 +21,10 @@ pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
     });
     // What was set up once fails nothing, so there is nothing to say where it is more.
     let once = cover(tolerance, found, |kind| kind == FindingKind::FirstUse);
-    notes.extend(once.into_iter().filter(|note| note.ends_with(&within(tolerance))));
+    notes.extend(
+        once.into_iter()
+            .filter(|note| note.ends_with(&within(tolerance))),
+    );
     notes
 }
 

@@ -163,7 +163,9 @@ mod tests {
         }
         let mut found = vec![Found::sum(held(*counts.last()?))];
         trend.mark(&mut found);
-        let grown = found.iter().find(|it| it.finding.kind == FindingKind::Grew)?;
+        let grown = found
+            .iter()
+            .find(|it| it.finding.kind == FindingKind::Grew)?;
         Some(grown.finding.rounds.iter().map(|left| left.count).collect())
     }
 

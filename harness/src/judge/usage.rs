@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ledger::PoolName;
 use crate::ledger::event::ContextUid;
 use crate::ledger::{Counted, Layer, Place};
-use crate::report::model::PoolName;
 
 /// So many, of so many bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

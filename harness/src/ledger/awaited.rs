@@ -62,7 +62,10 @@ impl Awaited {
     /// The noted releases of records that `wanted` likes, the first one first.
     pub(super) fn released(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Released> {
         let seen = self.lock();
-        let released = seen.released.iter().filter(|released| wanted(&released.record));
+        let released = seen
+            .released
+            .iter()
+            .filter(|released| wanted(&released.record));
         released.copied().collect()
     }
 }

@@ -6,8 +6,8 @@ use crate::order;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde::{Deserialize, Serialize};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::event::{ScopeId, StackId};
 use super::name::{Layer, Place};

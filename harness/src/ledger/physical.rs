@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::event::{ContextUid, Key, Space};
 use super::holds::{Change, Holds, Taken};

@@ -3,8 +3,8 @@
 use std::fmt::{self, Write};
 
 use super::model::{
-    Budget, CheckStatus, FailedRelease, Finding, FindingKind, Left, Library, Report, Share, Site,
-    When,
+    Budget, CheckStatus, FailedRelease, Finding, FindingKind, Left, Library, Limit, Report, Share,
+    Site, When,
 };
 use super::rendering::Rendering;
 use super::{escape, excerpt, referrer};
@@ -92,6 +92,9 @@ pub(super) fn write(
     {
         detail("known", &escape::sentence(&known.says), how, out)?;
     }
+    if let Some(allowed_by) = &finding.allowed_by {
+        detail("note", &escape::sentence(&allowed_by.to_string()), how, out)?;
+    }
     for note in &finding.notes {
         detail("note", &escape::sentence(note), how, out)?;
     }
@@ -127,9 +130,11 @@ pub fn what(finding: &Finding) -> String {
         return passed(budget, finding);
     }
     let Some(kind) = finding.resource else {
-        let holder = finding.pool.as_ref().map_or_else(|| finding.layer.to_string(), ToString::to_string);
-        let holder = escape::name(&holder);
-        return format!("{} reserved by {holder}", exact_size(finding.bytes));
+        return format!(
+            "{} reserved by {}",
+            exact_size(finding.bytes),
+            allocator(finding)
+        );
     };
     if kind.is_handle() {
         return quantity(finding.count, noun(kind));
@@ -154,23 +159,33 @@ pub fn what(finding: &Finding) -> String {
 
 /// `1.50 MiB device memory at the peak, where max_allocated is 1.00 MiB`
 fn passed(budget: &Budget, finding: &Finding) -> String {
-    let whose = finding.pool.as_ref().map_or_else(|| finding.layer.to_string(), ToString::to_string);
-    let whose = escape::name(&whose);
-    let (reached, allowed) = match budget.limit.option() {
-        "max_allocation_count" => (
+    let (reached, allowed) = match budget.limit {
+        Limit::MaxAllocationCount => (
             format!("{} made", quantity(budget.reached, "allocation")),
             count(budget.allowed),
         ),
-        "max_reserved" => (
-            format!("{} reserved by {whose}", exact_size(budget.reached)),
+        Limit::MaxReserved => (
+            format!(
+                "{} reserved by {}",
+                exact_size(budget.reached),
+                allocator(finding)
+            ),
             exact_size(budget.allowed),
         ),
-        _ => (
+        Limit::MaxAllocated => (
             format!("{} allocated at the peak", exact_size(budget.reached)),
             exact_size(budget.allowed),
         ),
     };
-    format!("{reached}, {} is {allowed}", escape::name(budget.limit.option()))
+    format!("{reached}, {} is {allowed}", budget.limit.option())
+}
+
+/// Whose reserve a finding is about: `pool 0`, `allocator:cubecl`.
+fn allocator(finding: &Finding) -> String {
+    match finding.pool {
+        Some(pool) => pool.to_string(),
+        None => escape::name(&finding.layer.to_string()),
+    }
 }
 
 /// `2 allocations, 1.00 MiB`

@@ -1,7 +1,7 @@
 //! The result of a check in one line.
 
 use super::escape;
-use super::model::{CheckStatus, Finding, FindingKind, Report};
+use super::model::{CheckStatus, Finding, FindingKind, Limit, Report};
 use crate::judge::total;
 use crate::ledger::{Kind, Place};
 use crate::units::{exact_size, noun, quantity};
@@ -71,15 +71,15 @@ pub fn headline(report: &Report) -> String {
 fn budgets(findings: &[&Finding]) -> String {
     let budget = |finding: &&Finding| {
         let budget = finding.budget.as_ref()?;
-        let show = match budget.limit.option() {
-            "max_allocation_count" => |amount| quantity(amount, "allocation"),
-            _ => exact_size,
+        let show = match budget.limit {
+            Limit::MaxAllocationCount => |amount| quantity(amount, "allocation"),
+            Limit::MaxAllocated | Limit::MaxReserved => exact_size,
         };
         Some(format!(
             "{} on {}, {} is {}",
             show(budget.reached),
             escape::name(&finding.place.to_string()),
-            escape::name(budget.limit.option()),
+            budget.limit.option(),
             show(budget.allowed)
         ))
     };

@@ -1,7 +1,7 @@
 //! What to do about each kind of finding.
 
 use super::escape;
-use super::model::{Finding, FindingKind, Report};
+use super::model::{Finding, FindingKind, Limit, Report};
 use crate::judge::total;
 use crate::order;
 use crate::units::count;
@@ -66,16 +66,15 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
         FindingKind::OverBudget => {
             let of_kind = |finding: &&Finding| finding.kind == kind;
             let budgets = report.findings.iter().filter(of_kind);
-            let largest = |option: &str| {
+            let largest = |limit: Limit| {
                 let reached = budgets
                     .clone()
                     .filter_map(|finding| finding.budget.as_ref());
-                let reached = reached.filter(|budget| budget.limit.option() == option);
+                let reached = reached.filter(|budget| budget.limit == limit);
                 reached.map(|budget| budget.reached).max()
             };
-            let options = ["max_allocated", "max_reserved", "max_allocation_count"];
-            let raised = options.iter().filter_map(|option| {
-                largest(option).map(|reached| format!("{option} = {}", literal(reached)))
+            let raised = Limit::ALL.iter().filter_map(|limit| {
+                largest(*limit).map(|reached| format!("{} = {}", limit.option(), literal(reached)))
             });
             format!(
                 "take less, or raise the budget: #[gpu_leak_check({})]",

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::device::{DeviceTable, Figure, Row, WholeDevice};
 pub use self::finding::{
-    AllowedBy, Budget, Confirmation, FailedRelease, Finding, Left, Limit, PoolName, Referrer, Root, RootKind, Share, When,
+    AllowedBy, Budget, Confirmation, FailedRelease, Finding, Left, Limit, Referrer, Root, RootKind,
+    Share, When,
 };
 pub use self::site::{Frame, Known, Language, Library, Owner, Site};
 pub use self::status::{CheckStatus, FindingKind, Outcome};
@@ -137,8 +138,8 @@ pub struct PrimaryKept {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reason {
-    /// A stable word: `no-gpu`, `no-cupti`, `cupti-too-old`, `tracer-taken`, `tracer-lost`,
-    /// `poisoned`, `no-probe`.
+    /// A stable word: `no-gpu`, `poisoned`, `no-probe`. `cargo gpu-leak explain` knows each.
+    #[cfg_attr(test, schemars(with = "String"))]
     pub code: Code,
     /// One sentence: what is wrong.
     pub what: String,
@@ -147,7 +148,7 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// A reason with one of the words that are explained.
+    /// A reason with that code.
     #[must_use]
     pub fn new(code: Code, what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::escape;
 use super::model::{CheckStatus, Finding, FindingKind, Reason, Report};
+use crate::code::Code;
 use crate::units::{count, exact_size, quantity};
 
 /// Counts of statuses, and what else there is to know.
@@ -151,7 +152,7 @@ impl Summary {
             let told = format!("{}; {}", reason.what, reason.remedy);
             lines.push(format!(
                 "{}: {}",
-                words(reason.code.name()),
+                words(reason.code),
                 escape::sentence(&told)
             ));
         }
@@ -217,7 +218,7 @@ impl Summary {
     fn why(&self, status: CheckStatus) -> String {
         let mut words = Vec::new();
         for (_, reason) in self.reasons.iter().filter(|(of, _)| *of == status) {
-            let reason = self::words(reason.code.name());
+            let reason = self::words(reason.code);
             if !words.contains(&reason) {
                 words.push(reason);
             }
@@ -250,14 +251,15 @@ fn named(tests: &[String]) -> String {
 }
 
 /// `CUPTI too old` of `cupti-too-old`.
-fn words(code: &str) -> String {
+fn words(code: Code) -> String {
     let word = |word| match word {
-        "gpu" => "GPU".to_owned(),
-        "cuda" => "CUDA".to_owned(),
-        "cupti" => "CUPTI".to_owned(),
-        other => escape::name(other),
+        "gpu" => "GPU",
+        "cuda" => "CUDA",
+        "cupti" => "CUPTI",
+        other => other,
     };
-    code.split('-').map(word).collect::<Vec<_>>().join(" ")
+    let words: Vec<_> = code.name().split('-').map(word).collect();
+    words.join(" ")
 }
 
 #[cfg(test)]

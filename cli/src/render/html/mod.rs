@@ -15,7 +15,7 @@ use std::path::Path;
 use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use gpu_leak_check::report::model::{CheckStatus, Figure, FindingKind};
+use gpu_leak_check::report::model::{CheckStatus, Figure, FindingKind, Limit};
 use gpu_leak_check::report::{escape, referrers, what};
 use gpu_leak_check::units::{count, size};
 use sha2::{Digest, Sha256};
@@ -234,13 +234,12 @@ fn details(group: &Group<'_>) -> Vec<(&'static str, String)> {
         ));
     }
     if let Some(budget) = &finding.budget {
-        let amount = if budget.option == "max_allocation_count" {
-            count
-        } else {
-            size
+        let amount = match budget.limit {
+            Limit::MaxAllocationCount => count,
+            _ => size,
         };
         let (allowed, reached) = (amount(budget.allowed), amount(budget.reached));
-        let option = escape::name(&budget.option);
+        let option = budget.limit.option();
         details.push(("limit", format!("{option} = {allowed}, reached {reached}")));
         details.extend(budget.shares.iter().take(10).map(|share| {
             let (count, bytes) = (count(share.count), size(share.bytes));
@@ -275,6 +274,9 @@ fn details(group: &Group<'_>) -> Vec<(&'static str, String)> {
     }
     if let Some(thread) = &finding.foreign_thread {
         details.push(("thread", escape::name(thread)));
+    }
+    if let Some(allowed_by) = &finding.allowed_by {
+        details.push(("note", escape::sentence(&allowed_by.to_string())));
     }
     details.extend(
         finding

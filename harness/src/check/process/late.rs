@@ -62,8 +62,7 @@ fn tell() {
 
 /// What was freed of one check's leaks, and when the last of it.
 fn late(leaked: &Leaked) -> Option<Late> {
-    let mut released =
-        ledger::live().released(|record| leaked.records.contains(&record.sequence));
+    let mut released = ledger::live().released(|record| leaked.records.contains(&record.sequence));
     released.retain(|released| released.at >= leaked.at);
     let last = released.iter().map(|released| released.at).max()?;
     let late = last.saturating_duration_since(leaked.at).as_millis();

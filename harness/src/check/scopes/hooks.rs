@@ -3,8 +3,8 @@
 use gpu_leak_check_threads as threads;
 use gpu_leak_hooks::Hooks;
 
-use super::tree;
 use super::open::current;
+use super::tree;
 use crate::device::exit;
 use crate::ledger;
 use crate::ledger::event::Event;

@@ -120,7 +120,10 @@ pub(super) fn open(parent: Option<ScopeId>, confirms: bool) -> ScopeId {
 pub(crate) fn part(outer: ScopeId, reason: &'static str) -> Option<ScopeId> {
     let mut tree = tree();
     let node = tree.get(outer).filter(|node| node.is_open)?;
-    let is_it = |child: &&ScopeId| tree.get(**child).is_some_and(|it| it.reason == Some(reason));
+    let is_it = |child: &&ScopeId| {
+        tree.get(**child)
+            .is_some_and(|it| it.reason == Some(reason))
+    };
     if let Some(known) = node.children.iter().find(is_it) {
         return Some(*known);
     }
@@ -187,7 +190,11 @@ pub(crate) fn hand_on(scope: ScopeId, next: ScopeId) {
 }
 
 /// Enters what the check of `scope` has settled.
-pub(crate) fn settle(scope: ScopeId, records: Vec<(u64, Settled)>, sums: Vec<(Arc<str>, FailedSum)>) {
+pub(crate) fn settle(
+    scope: ScopeId,
+    records: Vec<(u64, Settled)>,
+    sums: Vec<(Arc<str>, FailedSum)>,
+) {
     if let Some(node) = tree().nodes().get_mut(&scope) {
         node.settled.extend(records);
         node.failed_sums.extend(sums);
@@ -198,7 +205,10 @@ pub(crate) fn settle(scope: ScopeId, records: Vec<(u64, Settled)>, sums: Vec<(Ar
 /// forgotten with that one.
 pub(crate) fn forget(scope: ScopeId) {
     let mut tree = tree();
-    if tree.get(scope).is_none_or(|node| node.parent.is_some() || node.is_open) {
+    if tree
+        .get(scope)
+        .is_none_or(|node| node.parent.is_some() || node.is_open)
+    {
         return;
     }
     let all = tree.inside(scope);
@@ -211,7 +221,10 @@ pub(crate) fn forget(scope: ScopeId) {
         }
     }
     for (scope, node) in orphans {
-        let node = Node { parent: None, ..node };
+        let node = Node {
+            parent: None,
+            ..node
+        };
         tree.nodes().insert(scope, node);
     }
 }

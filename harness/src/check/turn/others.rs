@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use gpu_leak_check_threads as threads;
 
-use super::company::{Company, one_test_at_a_time};
+use super::company::{Company, Concurrency, concurrency, one_test_at_a_time};
 use crate::capture::thread::is_first_thread;
 use crate::judge::Others;
 use crate::ledger;
@@ -86,12 +86,17 @@ impl AtBegin {
     fn nobody_came(&self, company: Company<'_>) -> bool {
         let started = threads::started_without_token() - self.started;
         let came = company.waiting().saturating_sub(self.waiting);
-        !company.met_a_check() && started <= came
+        let is_own = concurrency() == Concurrency::OneTest || started <= came;
+        !company.met_a_check() && is_own
     }
 }
 
 /// Whether no thread can do anything but the one that runs the check and those of scopes.
 fn is_alone(waiting: u64) -> bool {
+    // Whatever runs there, this test has brought about.
+    if concurrency() == Concurrency::OneTest {
+        return true;
+    }
     if !threads::inherits() {
         return one_test_at_a_time();
     }
@@ -133,7 +138,9 @@ fn drivers_own() -> u64 {
         known.entry(thread).or_insert_with_key(|thread| {
             let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
             let name = name.unwrap_or_default();
-            ["cuda", "llvmpipe"].iter().any(|of_driver| name.starts_with(of_driver))
+            ["cuda", "llvmpipe"]
+                .iter()
+                .any(|of_driver| name.starts_with(of_driver))
         });
     }
     known.values().filter(|is_drivers| **is_drivers).count() as u64

@@ -10,7 +10,9 @@ use super::{Freed, HandedOver, Ledger, Returned};
 use crate::ledger::event::{Key, ScopeId, SourceLoss, StackId};
 use crate::ledger::meter::Taken;
 use crate::ledger::stripes::Own;
-use crate::ledger::{Anomaly, ContextEntry, Counters, Layer, Mark, Place, Record, Released, Stacks, Watch};
+use crate::ledger::{
+    Anomaly, ContextEntry, Counters, Layer, Mark, Place, Record, Released, Stacks, Watch,
+};
 use crate::quiet::quiet;
 
 impl Ledger {

@@ -1,9 +1,11 @@
 //! One thing to tell of a check.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::{FindingKind, Site};
-use crate::ledger::{Kind, Layer, Place};
+use crate::ledger::{Kind, Layer, Place, PoolName};
 
 /// One thing to tell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,9 +20,6 @@ pub struct Finding {
     /// The pool whose reserve it is, where it is one's.
     #[serde(default)]
     pub pool: Option<PoolName>,
-    /// Who says that it may stay, of what is [allowed](FindingKind::Allowed).
-    #[serde(default)]
-    pub allowed_by: Option<AllowedBy>,
     /// Where.
     pub place: Place,
     /// How many.
@@ -48,6 +47,9 @@ pub struct Finding {
     /// The limit that was passed, for [`FindingKind::OverBudget`].
     #[serde(default)]
     pub budget: Option<Budget>,
+    /// Who says that they may stay, for [`FindingKind::Allowed`]; none where nobody need say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_by: Option<AllowedBy>,
     /// The thread that took them, where it is not one of the test's own.
     pub foreign_thread: Option<String>,
     /// What of the program still leads to one of them, the nearest first. Empty where nothing does;
@@ -69,7 +71,6 @@ impl Finding {
             layer,
             resource: None,
             pool: None,
-            allowed_by: None,
             place,
             count: 0,
             bytes: 0,
@@ -82,10 +83,54 @@ impl Finding {
             failed: None,
             rounds: Vec::new(),
             budget: None,
+            allowed_by: None,
             foreign_thread: None,
             referrers: None,
             notes: Vec::new(),
         }
+    }
+}
+
+/// What says that something may stay. Its text is the sentence that a report has for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AllowedBy {
+    /// Where that stands: `the attribute`, `the code`, `gpu-leak-check.toml:12`.
+    pub stands_in: String,
+    /// Why they may stay.
+    pub reason: String,
+    /// Who is to be asked.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// The day on which the entry expired: `2026-05-31`; none while it holds.
+    #[serde(default)]
+    pub expired: Option<String>,
+}
+
+impl AllowedBy {
+    /// That the code under test says so.
+    #[must_use]
+    pub fn the_code(reason: impl Into<String>) -> Self {
+        Self {
+            stands_in: "the code".to_owned(),
+            reason: reason.into(),
+            owner: None,
+            expired: None,
+        }
+    }
+}
+
+/// `allowed by gpu-leak-check.toml:12: a table, the runtime team; this entry expired on 2026-05-31`
+impl fmt::Display for AllowedBy {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "allowed by {}: {}", self.stands_in, self.reason)?;
+        if let Some(owner) = &self.owner {
+            write!(out, ", {owner}")?;
+        }
+        if let Some(day) = &self.expired {
+            write!(out, "; this entry expired on {day}")?;
+        }
+        Ok(())
     }
 }
 
@@ -203,6 +248,13 @@ pub enum Limit {
 }
 
 impl Limit {
+    /// All of them.
+    pub const ALL: [Self; 3] = [
+        Self::MaxAllocated,
+        Self::MaxReserved,
+        Self::MaxAllocationCount,
+    ];
+
     /// The option that sets it.
     #[must_use]
     pub const fn option(self) -> &'static str {
@@ -210,42 +262,6 @@ impl Limit {
             Self::MaxAllocated => "max_allocated",
             Self::MaxReserved => "max_reserved",
             Self::MaxAllocationCount => "max_allocation_count",
-        }
-    }
-}
-
-/// Who says that something may stay.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct AllowedBy {
-    /// Where that stands: `the attribute`, `gpu-leak-check.toml:12`, `the code`.
-    pub stands_in: String,
-    /// Why it may.
-    pub reason: String,
-    /// Who is to be asked.
-    #[serde(default)]
-    pub owner: Option<String>,
-    /// The day on which that expired.
-    #[serde(default)]
-    pub expired: Option<String>,
-}
-
-/// A pool of the driver.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum PoolName {
-    /// A stream-ordered pool, by its display name.
-    StreamOrdered(String),
-    /// The memory of graphs' alloc nodes.
-    Graph,
-}
-
-impl std::fmt::Display for PoolName {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::StreamOrdered(name) => out.write_str(name),
-            Self::Graph => out.write_str("graph pool"),
         }
     }
 }
@@ -265,7 +281,12 @@ impl Finding {
 
     /// Notes that no further run could confirm it.
     pub(crate) fn set_unconfirmed(&mut self) {
-        self.confirmed = Some(Confirmation { runs: 0, of: 0, count: 0, bytes: 0 });
+        self.confirmed = Some(Confirmation {
+            runs: 0,
+            of: 0,
+            count: 0,
+            bytes: 0,
+        });
     }
 }
 

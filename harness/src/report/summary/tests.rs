@@ -2,13 +2,9 @@ use super::Summary;
 use crate::code::Code;
 use crate::report::model::{CheckStatus, FindingKind, Reason, Report};
 
-fn without(code: &str, remedy: &str) -> Report {
+fn without(code: Code, remedy: &str) -> Report {
     Report {
-        reason: Some(Reason {
-            code: *Code::ALL.iter().find(|it| it.name() == code).expect("a code"),
-            what: "something is missing".to_owned(),
-            remedy: remedy.to_owned(),
-        }),
+        reason: Some(Reason::new(code, "something is missing", remedy)),
         ..Report::bare(CheckStatus::NotMeasured)
     }
 }
@@ -75,8 +71,8 @@ fn many_tests_of_a_status_are_named_up_to_a_number() {
 #[test]
 fn what_was_not_measured_is_never_counted_as_checked() {
     let mut reports = vec![Report::bare(CheckStatus::Clean)];
-    reports.extend((0..2).map(|_| without("no-gpu", "use a machine with a GPU")));
-    reports.push(without("no-cupti", "install cuda-cupti"));
+    reports.extend((0..2).map(|_| without(Code::NoGpu, "use a machine with a GPU")));
+    reports.push(without(Code::NoCupti, "install cuda-cupti"));
     assert_eq!(
         summary(reports).text().unwrap(),
         "gpu-leak-check: 1 checked: 1 clean; 3 not measured (no GPU, no CUPTI)\n  \
@@ -84,7 +80,9 @@ fn what_was_not_measured_is_never_counted_as_checked() {
          no CUPTI: something is missing; install cuda-cupti",
     );
     assert_eq!(
-        summary([without("no-gpu", "use another")]).text().unwrap(),
+        summary([without(Code::NoGpu, "use another")])
+            .text()
+            .unwrap(),
         "gpu-leak-check: nothing checked; 1 not measured (no GPU)\n  no GPU: something is missing; use another",
     );
 }
@@ -92,11 +90,7 @@ fn what_was_not_measured_is_never_counted_as_checked() {
 #[test]
 fn one_sort_of_reason_is_named_once_and_each_reason_told() {
     let poisoned = |what: &str| Report {
-        reason: Some(Reason {
-            code: Code::Poisoned,
-            what: what.to_owned(),
-            remedy: "mend it".to_owned(),
-        }),
+        reason: Some(Reason::new(Code::Poisoned, what, "mend it")),
         ..Report::bare(CheckStatus::Inconclusive)
     };
     assert_eq!(

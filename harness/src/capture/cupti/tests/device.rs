@@ -17,7 +17,7 @@ fn pools_are_read_and_emptied() {
             &raw mut in_pool => *mut u64, 1000 => usize, pool => u64, 0 => u64));
         assert_eq!(error, 0);
         let readings = pools::readings();
-        let names: Vec<_> = readings.iter().map(|read| read.pool.name().to_string()).collect();
+        let names: Vec<_> = readings.iter().map(|read| read.pool.to_string()).collect();
         let explicit = format!("pool {pool:#x}");
         assert_eq!(names, ["pool 0", &explicit, "graph pool"]);
         for reading in &readings[..2] {
