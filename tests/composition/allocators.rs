@@ -87,11 +87,14 @@ impl Allocator {
     }
 }
 
-static REPORTING: Source = Source::new("reporting", &[]);
-static SECOND: Source = Source::new("second", &[]);
-static PLACED: PlacedSource = PlacedSource::new("placed", &[]);
-static PARTLY: Source = Source::new("partly", &[]);
-static POOLED: Source = Source::new("pool", &[]);
+/// The files that a report passes over when it looks for the program's line: it is that of the site.
+const OWN_SOURCES: &[&str] = &["composition/allocators.rs", "composition/run.rs"];
+
+static REPORTING: Source = Source::new("reporting", OWN_SOURCES);
+static SECOND: Source = Source::new("second", OWN_SOURCES);
+static PLACED: PlacedSource = PlacedSource::new("placed", OWN_SOURCES);
+static PARTLY: Source = Source::new("partly", OWN_SOURCES);
+static POOLED: Source = Source::new("pool", OWN_SOURCES);
 
 /// Addresses that were never handed out before.
 pub(super) fn fresh(bytes: u64) -> u64 {

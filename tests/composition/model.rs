@@ -41,6 +41,13 @@ impl Amount {
     const fn is_zero(self) -> bool {
         self.count == 0
     }
+
+    const fn plus(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            bytes: self.bytes + other.bytes,
+        }
+    }
 }
 
 /// Of what allocator, and where.
@@ -77,6 +84,11 @@ impl Group {
         let least = self.kept.iter().filter(|kept| !kept.is_zero()).map(|kept| kept.bytes).min();
         let of_run = |kept: &Amount| kept.bytes.min(least.unwrap_or(0));
         self.kept.iter().map(of_run).collect()
+    }
+
+    /// Whether two runs, the last one included, left some for good.
+    fn repeats(&self) -> bool {
+        repeats(&self.kept.iter().map(|kept| !kept.is_zero()).collect::<Vec<_>>())
     }
 
     fn is_left(&self) -> bool {
@@ -123,6 +135,9 @@ struct View<'a> {
     /// By how much the pool's reserve rose in each run beyond segments that something lies in.
     reserve: Vec<u64>,
     is_ambiguous: bool,
+    /// Whether a thread of a check around this one moved a sum or a reserve meanwhile: neither check
+    /// can tell whose that was, and the outer one answers for it.
+    is_mixed: bool,
 }
 
 fn session_violations(trace: &Trace, number: usize) -> Vec<String> {
@@ -178,6 +193,10 @@ fn is_of(finding: &Finding, (allocator, place): Class) -> bool {
     finding.layer.to_string() == allocator.layer() && finding.place == allocator.place(place)
 }
 
+fn is_of_three_runs(finding: &Finding) -> bool {
+    finding.confirmed.as_ref().is_some_and(|confirmed| confirmed.of == 3)
+}
+
 fn layer((allocator, place): Class) -> Layer {
     (allocator.layer(), allocator.place(place).to_string())
 }
@@ -209,7 +228,9 @@ impl<'a> View<'a> {
             sums: Vec::new(),
             reserve: Vec::new(),
             is_ambiguous: false,
+            is_mixed: false,
         };
+        view.is_mixed = view.is_mixed();
         view.add_blocks();
         view.sums = Sum::ALL.iter().map(|sum| (*sum, view.rises(*sum))).collect();
         view.reserve = view.unexplained();
@@ -246,7 +267,7 @@ impl<'a> View<'a> {
 
     fn add_blocks(&mut self) {
         let runs = self.judged.len();
-        let settled = self.settled_site();
+        let settled = self.settled();
         for block in &self.trace.blocks {
             let Some(run) = self.run_of(block) else {
                 continue;
@@ -267,7 +288,12 @@ impl<'a> View<'a> {
                 &mut self.groups
             };
             let group = groups.entry(key).or_insert_with(|| Group::new(runs));
-            group.is_settled |= settled.contains(&block.site);
+            group.is_settled |= settled.iter().any(|finding| {
+                let is_here = is_of(finding, key.0);
+                // Confirmed by layer, place and kind it stands for other sites as well.
+                let is_of_class = finding.kind == FindingKind::Grew || is_of_three_runs(finding);
+                is_here && (is_of_class || site_of(finding) == Some(block.site))
+            });
             if remains(ends[run]) {
                 group.left[run].add(block.bytes);
             }
@@ -282,18 +308,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The sites for which a check inside this one failed, where its panic ended the run.
-    fn settled_site(&self) -> BTreeSet<u8> {
-        let mut sites = BTreeSet::new();
+    /// The findings for which a check inside this one failed, where its panic ended the run.
+    fn settled(&self) -> Vec<&'a Finding> {
         if !self.judged[0].panicked {
-            return sites;
+            return Vec::new();
         }
-        for inner in self.inside().filter(|inner| inner.panicked) {
-            let findings = inner.report.iter().flat_map(|report| &report.findings);
-            let failing = findings.filter(|finding| finding.kind.is_failure());
-            sites.extend(failing.filter_map(site_of));
-        }
-        sites
+        let inner = self.inside().filter(|inner| inner.panicked);
+        let findings = inner.flat_map(|inner| inner.report.iter().flat_map(|it| &it.findings));
+        findings.filter(|finding| finding.kind.is_failure()).collect()
     }
 
     /// The sessions inside this one.
@@ -303,6 +325,16 @@ impl<'a> View<'a> {
         all.filter(move |inner| {
             let parent = inner.parent.and_then(|parent| trace.run_of(number, parent));
             parent.is_some()
+        })
+    }
+
+    fn is_mixed(&self) -> bool {
+        let moves = self.trace.moves.iter().map(|it| (it.by, it.at));
+        let segments = self.trace.segments.iter().map(|it| (it.by, it.at));
+        moves.chain(segments).any(|(by, at)| {
+            let is_inside = (0..self.judged.len()).any(|run| self.is_in(run, at));
+            let is_others = |run| self.trace.run_of(self.number, run).is_none();
+            is_inside && matches!(by, Owner::Run(run) if is_others(run))
         })
     }
 
@@ -317,7 +349,7 @@ impl<'a> View<'a> {
 
     fn unexplained(&self) -> Vec<u64> {
         let runs = 0..self.judged.len();
-        if self.trace.has_neighbour {
+        if self.trace.has_neighbour || self.is_mixed {
             return runs.map(|_| 0).collect();
         }
         let is_used = |address: u64, end: Tick| {
@@ -359,6 +391,38 @@ fn is_confirming(trace: &Trace, session: &Session) -> bool {
     false
 }
 
+/// What the runs of a session lost of one layer at one place.
+struct Lost {
+    /// Of each run, what is confirmed at its call sites at least.
+    least: Vec<u64>,
+    /// Of each run, all that it left for good.
+    most: Vec<u64>,
+    /// What was set up once.
+    once: u64,
+    /// Whether each of three runs left some, wherever.
+    is_in_all: bool,
+    /// Whether any of it is a leak.
+    is_confirmed: bool,
+}
+
+impl Lost {
+    fn new(runs: usize) -> Self {
+        Self {
+            least: vec![0; runs],
+            most: vec![0; runs],
+            once: 0,
+            is_in_all: false,
+            is_confirmed: false,
+        }
+    }
+
+    fn add(&mut self, bytes: Vec<u64>) {
+        for (sum, bytes) in self.least.iter_mut().zip(bytes) {
+            *sum += bytes;
+        }
+    }
+}
+
 /// What a session must come to.
 #[derive(Default)]
 struct Expected {
@@ -372,15 +436,19 @@ struct Expected {
     tolerated: BTreeSet<Layer>,
     /// So does what was set up once there.
     tolerated_once: BTreeSet<Layer>,
-    /// Confirmed by layer, place and kind alone: what is told need not be told at each site.
-    by_class: BTreeSet<Class>,
+    /// What leaks there at one call site explains what runs left at others: each of them need not be
+    /// told.
+    confirmed: BTreeSet<Class>,
 }
 
 impl Expected {
     /// Whether what was left there need not be told: it stays within the tolerance.
-    fn may_be_silent(&self, layer: &Layer, group: &Group) -> bool {
-        let kept: Vec<bool> = group.kept.iter().map(|kept| !kept.is_zero()).collect();
-        match kept.len() == 1 || repeats(&kept) {
+    fn may_be_silent(&self, class: Class, group: &Group) -> bool {
+        let layer = &layer(class);
+        if self.confirmed.contains(&class) && self.tolerated.contains(layer) {
+            return true;
+        }
+        match group.kept.len() == 1 || group.repeats() {
             true => self.tolerated.contains(layer),
             // What a later run freed is told as such.
             false => self.tolerated_once.contains(layer) && group.left == group.kept,
@@ -419,7 +487,7 @@ impl View<'_> {
         match runs {
             1 if is_left => fail("what the first left was never confirmed"),
             2 if self.is_undecided() => fail("what only the second left needs a third"),
-            2.. if !is_left && !self.is_ambiguous => fail("the first left nothing"),
+            2.. if !is_left && !self.is_ambiguous && !self.is_mixed => fail("the first left nothing"),
             4.. => fail("more than three"),
             _ => {}
         }
@@ -443,7 +511,7 @@ impl View<'_> {
 
     /// The sums that nobody else can have moved.
     fn judged_sums(&self) -> impl Iterator<Item = (Sum, &[u64])> {
-        let sums = self.sums.iter().filter(|_| !self.trace.has_neighbour);
+        let sums = self.sums.iter().filter(|_| !self.trace.has_neighbour && !self.is_mixed);
         sums.map(|(sum, rises)| (*sum, &rises[..]))
     }
 
@@ -461,8 +529,7 @@ impl View<'_> {
         for ((class, _), group) in &self.groups {
             let levels = classes.entry(*class).or_insert_with(|| vec![Amount::default(); self.judged.len()]);
             for (sum, level) in levels.iter_mut().zip(&group.level) {
-                sum.count += level.count;
-                sum.bytes += level.bytes;
+                *sum = sum.plus(*level);
             }
         }
         classes
@@ -479,6 +546,7 @@ impl View<'_> {
         if self.trace.has_neighbour && self.sums.iter().any(|(_, rises)| most(rises) > tolerance) {
             expected.inconclusive = Some("somebody else may have moved a sum");
         }
+        expected.may_fail |= self.is_mixed;
         if self.is_ambiguous {
             expected.inconclusive = Some("a free may have meant either of two places");
         }
@@ -493,73 +561,66 @@ impl View<'_> {
 
     fn expect_of_runs(&self, expected: &mut Expected) {
         let runs = self.judged.len();
-        let mut leaked: BTreeMap<Layer, Vec<u64>> = BTreeMap::new();
-        let mut add = |layer: Layer, bytes: &mut dyn Iterator<Item = u64>| {
-            let sums = leaked.entry(layer).or_insert_with(|| vec![0; runs]);
-            for (sum, bytes) in sums.iter_mut().zip(bytes) {
-                *sum += bytes;
-            }
-        };
-        // With what was set up once at sites that leak as well, which further runs need not show.
-        let mut most: BTreeMap<Layer, Vec<u64>> = BTreeMap::new();
-        let mut once: BTreeMap<Layer, u64> = BTreeMap::new();
-        let mut rest: BTreeMap<Class, Vec<&Group>> = BTreeMap::new();
-        for ((class, _), group) in &self.groups {
-            let kept: Vec<bool> = group.kept.iter().map(|kept| !kept.is_zero()).collect();
-            if runs == 1 || repeats(&kept) {
-                add(layer(*class), &mut group.repeated().into_iter());
-                let all = most.entry(layer(*class)).or_insert_with(|| vec![0; runs]);
-                for (sum, kept) in all.iter_mut().zip(&group.kept) {
-                    *sum += kept.bytes;
+        let tolerance = self.session.settings.tolerance;
+        let mut layers: BTreeMap<Layer, Lost> = BTreeMap::new();
+        for (class, groups) in self.by_class() {
+            let lost = layers.entry(layer(class)).or_insert_with(|| Lost::new(runs));
+            let total = |of: fn(&Group, usize) -> Amount, run: usize| {
+                let amounts = groups.iter().map(|group| of(group, run));
+                amounts.fold(Amount::default(), Amount::plus)
+            };
+            let kept = |run| total(|group, run| group.kept[run], run);
+            let level = |run| total(|group, run| group.level[run], run);
+            // What a check inside it failed for is not told again.
+            let groups: Vec<_> = groups.iter().filter(|group| !group.is_settled).collect();
+            for group in &groups {
+                if runs == 1 || group.repeats() {
+                    lost.is_confirmed = true;
+                    lost.add(group.repeated());
+                } else if group.left == group.kept {
+                    lost.once += group.kept.iter().map(|kept| kept.bytes).sum::<u64>();
                 }
-            } else {
-                if group.left == group.kept {
-                    let kept: u64 = group.kept.iter().map(|kept| kept.bytes).sum();
-                    *once.entry(layer(*class)).or_default() += kept;
-                }
-                rest.entry(*class).or_default().push(group);
             }
-        }
-        for (class, groups) in rest.into_iter().filter(|_| runs == 3) {
-            let of = |run: usize| -> u64 { groups.iter().map(|group| group.kept[run].bytes).sum() };
-            let levels = (0..runs).map(|run| {
-                let levels = groups.iter().map(|group| group.level[run]);
-                levels.fold(Amount::default(), |sum, level| Amount {
-                    count: sum.count + level.count,
-                    bytes: sum.bytes + level.bytes,
-                })
-            });
-            if (0..runs).all(|run| of(run) != 0) {
-                expected.by_class.insert(class);
-                add(layer(class), &mut (0..runs).map(of));
-            } else if gains(levels) {
-                expected.by_class.insert(class);
-                expected.may_fail = true;
+            if runs == 3 {
+                lost.is_in_all = (0..runs).all(|run| !kept(run).is_zero());
+                lost.is_confirmed |= lost.is_in_all || gains((0..runs).map(level));
+            }
+            if lost.is_confirmed {
+                expected.confirmed.insert(class);
+            }
+            for (run, most) in lost.most.iter_mut().enumerate() {
+                *most += kept(run).bytes;
             }
         }
         for (sum, rises) in self.judged_sums() {
+            let lost = layers.entry(layer_of_sum(sum)).or_insert_with(|| Lost::new(runs));
             let rose: Vec<bool> = rises.iter().map(|rise| *rise != 0).collect();
             if (runs == 1 && rose[0]) || repeats(&rose) {
-                add(layer_of_sum(sum), &mut rises.iter().copied());
+                lost.is_confirmed = true;
+                lost.add(rises.to_vec());
+                // A sum of all runs may be compared, for what leaks and what was set up once look alike.
+                let most = rises.iter().max().copied().unwrap_or(0);
+                lost.most.iter_mut().for_each(|sum| *sum += most);
             } else {
-                *once.entry(layer_of_sum(sum)).or_default() += rises.iter().sum::<u64>();
+                lost.once += rises.iter().sum::<u64>();
             }
         }
-        let tolerance = self.session.settings.tolerance;
-        let is_over = |bytes: &Vec<u64>| bytes.iter().any(|bytes| *bytes > tolerance);
-        for (layer, rest) in most.iter_mut().filter(|(layer, _)| leaked.contains_key(*layer)) {
-            let sum = rest.iter_mut().zip(&leaked[layer]);
-            sum.for_each(|(sum, bytes)| *sum = bytes.max(sum).to_owned());
-        }
-        expected.may_fail |= most.values().any(is_over);
-        for (layer, bytes) in leaked {
-            match bytes.iter().any(|bytes| *bytes > tolerance) {
-                true => expected.must_fail = Some(format!("{bytes:?} B of {layer:?} are leaked")),
-                false => _ = expected.tolerated.insert(layer),
+        for (layer, lost) in layers {
+            let leaks = lost.least.iter().any(|bytes| *bytes > tolerance);
+            let leaks = leaks || lost.is_in_all && lost.most.iter().all(|bytes| *bytes > tolerance);
+            if leaks {
+                let bytes = &lost.most;
+                expected.must_fail = Some(format!("{bytes:?} B of {layer:?} are leaked"));
+            } else {
+                expected.tolerated.insert(layer.clone());
+            }
+            if lost.is_confirmed {
+                expected.may_fail |= lost.most.iter().any(|bytes| *bytes > tolerance);
+            }
+            if lost.once <= tolerance {
+                expected.tolerated_once.insert(layer);
             }
         }
-        let once = once.into_iter().filter(|(_, bytes)| *bytes <= tolerance);
-        expected.tolerated_once = once.map(|(layer, _)| layer).collect();
         let rose: Vec<bool> = self.reserve.iter().map(|rise| *rise != 0).collect();
         if (runs == 1 && rose[0]) || repeats(&rose) {
             expected.must_fail = Some(format!("{:?} B are reserved for nothing", self.reserve));
@@ -568,6 +629,14 @@ impl View<'_> {
             // What a check inside it failed for is not told again.
             expected.may_fail |= expected.must_fail.take().is_some();
         }
+    }
+
+    fn by_class(&self) -> BTreeMap<Class, Vec<&Group>> {
+        let mut classes: BTreeMap<Class, Vec<&Group>> = BTreeMap::new();
+        for ((class, _), group) in &self.groups {
+            classes.entry(*class).or_default().push(group);
+        }
+        classes
     }
 
     fn expect_of_rounds(&self, expected: &mut Expected) {
@@ -583,7 +652,7 @@ impl View<'_> {
         let mut all = grown.clone();
         for (class, levels) in self.class_levels() {
             if gains(levels.iter().copied()) {
-                expected.by_class.insert(class);
+                expected.confirmed.insert(class);
                 let last = levels.last().map_or(0, |it| it.bytes);
                 all.entry(layer(class)).and_modify(|it| *it = last.max(*it)).or_insert(last);
                 grown.entry(layer(class)).or_insert(last);
@@ -652,7 +721,7 @@ impl View<'_> {
             Some(why) if !is_inconclusive && !is_failure => {
                 wrong.push(format!("is {}, and {why}", status.name()));
             }
-            None if is_inconclusive => wrong.push("is inconclusive without a cause".to_owned()),
+            None if is_inconclusive && !self.is_mixed => wrong.push("is inconclusive without a cause".to_owned()),
             _ => {}
         }
         if matches!(status, CheckStatus::NotMeasured | CheckStatus::Aborted) {
@@ -667,10 +736,10 @@ impl View<'_> {
                 if !group.is_left() && !group.is_kept() || group.is_settled {
                     continue;
                 }
-                if expected.may_be_silent(&layer(*class), group) {
+                if expected.may_be_silent(*class, group) {
                     continue;
                 }
-                let by_class = expected.by_class.contains(class);
+                let by_class = expected.confirmed.contains(class);
                 let is_told = report.findings.iter().any(|finding| {
                     is_of(finding, *class) && (by_class || site_of(finding) == Some(*site))
                 });
@@ -756,7 +825,7 @@ impl View<'_> {
     }
 
     fn check_sums(&self, report: &Report, wrong: &mut Vec<String>) {
-        if self.rounds > 1 {
+        if self.rounds > 1 || self.is_mixed {
             return;
         }
         let sums = report.findings.iter().filter(|finding| site_of(finding).is_none());

@@ -274,16 +274,21 @@ impl Execution {
             }
             What::Move { sum, bytes, back } => {
                 let mut trace = self.trace();
-                let at = trace.tick();
+                let (by, at) = (trace.owner(context.home), trace.tick());
                 sum.add(*bytes);
                 if *back {
                     sum.subtract(*bytes);
                 } else {
                     let bytes = i64::try_from(*bytes).expect("a small number");
-                    trace.moves.push(Move { sum: *sum, at, bytes });
+                    trace.moves.push(Move {
+                        sum: *sum,
+                        by,
+                        at,
+                        bytes,
+                    });
                 }
             }
-            What::Reserve { bytes } => _ = self.reserve(*bytes),
+            What::Reserve { bytes } => _ = self.reserve(context, *bytes),
             What::Check {
                 settings,
                 caught,
@@ -422,7 +427,7 @@ impl Execution {
     /// A new block; its number.
     fn allocate(&self, context: Context, take: &Take) -> usize {
         let address = match take.allocator {
-            Allocator::Pool => self.reserve(SEGMENT),
+            Allocator::Pool => self.reserve(context, SEGMENT),
             _ => allocators::fresh(take.bytes),
         };
         take.allocator.allocated(take.place, address, take.bytes);
@@ -438,10 +443,7 @@ impl Execution {
         take: &Take,
     ) -> usize {
         let mut trace = self.trace();
-        let owner = match context.home {
-            Owner::Run(home) => trace.answering(home).map_or(Owner::Nobody, Owner::Run),
-            other => other,
-        };
+        let owner = trace.owner(context.home);
         let made = trace.tick();
         trace.blocks.push(Block {
             allocator,
@@ -484,11 +486,16 @@ impl Execution {
     }
 
     /// The pool takes a new segment; its address.
-    fn reserve(&self, bytes: u64) -> u64 {
+    fn reserve(&self, context: Context, bytes: u64) -> u64 {
         let address = allocators::reserve(bytes);
         let mut trace = self.trace();
-        let at = trace.tick();
-        trace.segments.push(Reserved { address, bytes, at });
+        let (by, at) = (trace.owner(context.home), trace.tick());
+        trace.segments.push(Reserved {
+            address,
+            bytes,
+            by,
+            at,
+        });
         address
     }
 

@@ -84,6 +84,7 @@ pub(super) struct Block {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Move {
     pub(super) sum: Sum,
+    pub(super) by: Owner,
     pub(super) at: Tick,
     pub(super) bytes: i64,
 }
@@ -93,6 +94,7 @@ pub(super) struct Move {
 pub(super) struct Reserved {
     pub(super) address: u64,
     pub(super) bytes: u64,
+    pub(super) by: Owner,
     pub(super) at: Tick,
 }
 
@@ -123,6 +125,14 @@ impl Trace {
             home = session.parent;
         }
         None
+    }
+
+    /// Who does what a thread of `home` does now.
+    pub(super) fn owner(&self, home: Owner) -> Owner {
+        match home {
+            Owner::Run(home) => self.answering(home).map_or(Owner::Nobody, Owner::Run),
+            other => other,
+        }
     }
 
     /// The run of `session` in which `run` lies, or that it is.

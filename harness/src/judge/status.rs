@@ -94,13 +94,13 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
     reasons
 }
 
-/// Says of a failing finding that no further run could confirm it. What needs no confirmation stays.
+/// Says of a failing finding that no further run could confirm it. What needs no confirmation stays,
+/// and so does what the second run had confirmed when the third one failed.
 pub(crate) fn cannot_be_confirmed(finding: &mut Finding) {
-    use crate::report::model::FindingKind::{FailedFree, Leaked, OverBudget, Retained};
-    match finding.kind {
-        Leaked | Retained | OverBudget => finding.set_unconfirmed(),
-        FailedFree => {}
-        _ => {}
+    use crate::report::model::FindingKind::{Leaked, OverBudget, Retained};
+    let needs_it = matches!(finding.kind, Leaked | Retained | OverBudget);
+    if needs_it && finding.confirmed.is_none() {
+        finding.set_unconfirmed();
     }
 }
 
@@ -176,4 +176,28 @@ fn too_many_allocators(first: &str) -> Reason {
         "call those that belong together by one name where their `Source`s are made, or run the \
          test in a process of its own",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cannot_be_confirmed;
+    use crate::judge::finding::of_sum;
+    use crate::ledger::{Layer, Place};
+    use crate::report::model::{Confirmation, FindingKind};
+
+    #[test]
+    fn what_two_runs_confirmed_fails_though_a_third_could_not_be_made() {
+        let mut leaked = of_sum(FindingKind::Leaked, Layer::DRIVER, Place::cuda(0), 8);
+        leaked.confirmed = Some(Confirmation {
+            runs: 2,
+            of: 2,
+            count: 1,
+            bytes: 8,
+        });
+        cannot_be_confirmed(&mut leaked);
+        assert!(leaked.fails());
+        leaked.confirmed = None;
+        cannot_be_confirmed(&mut leaked);
+        assert!(!leaked.fails() && leaked.is_unconfirmed());
+    }
 }
