@@ -59,6 +59,8 @@ pub(crate) fn finding(kind: FindingKind, resource: Kind, count: u64, each: u64) 
 pub(crate) fn leak(kind: Kind, count: u64, each: u64) -> Finding {
     Finding {
         confirmed: Some(Confirmation {
+            runs: 2,
+            of: 2,
             count,
             bytes: count * each,
         }),

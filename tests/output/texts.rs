@@ -159,6 +159,8 @@ fn a_retained_reserve_names_its_holder() {
         bytes: 32 * MIB,
         site: Site::default(),
         confirmed: Some(Confirmation {
+            runs: 2,
+            of: 2,
             count: 0,
             bytes: 32 * MIB,
         }),
