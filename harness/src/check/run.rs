@@ -25,7 +25,7 @@ use crate::report::model::{AllowedBy, PrimaryKept};
 pub(crate) struct Run {
     open: Open,
     /// What was created since then and is live counts: since the check's first run began.
-    since: u64,
+    since: Beginning,
     began: u64,
     events_before: u64,
     budget: Budget,
@@ -34,6 +34,13 @@ pub(crate) struct Run {
     baseline: Usage,
     broken_before: Option<Poisoned>,
     watch: Watch<'static>,
+}
+
+/// When a run began, in the order of the ledger's events and in that of its anomalies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beginning {
+    at: u64,
+    mark: Mark,
 }
 
 /// How a body has ended.
@@ -61,7 +68,7 @@ impl Run {
         company: Company<'_>,
         budget: Budget,
         confirms: bool,
-        earlier: (&[ScopeId], Option<u64>),
+        earlier: (&[ScopeId], Option<Beginning>),
     ) -> Self {
         let ledger = ledger::live();
         let outer = current();
@@ -93,20 +100,25 @@ impl Run {
             if let Some(layer) = budget.metered() {
                 ledger.meter(open.scope(), layer);
             }
-            let began = ledger.now();
+            let (began, mark) = (ledger.now(), ledger.mark());
             Self {
-                since: earlier.1.unwrap_or(began),
+                since: earlier.1.unwrap_or(Beginning { at: began, mark }),
                 began,
                 events_before: ledger.events(),
                 budget,
                 others,
-                mark: ledger.mark(),
+                mark,
                 baseline,
                 broken_before: broken.into_iter().next(),
                 watch: ledger.watch(),
                 open,
             }
         })
+    }
+
+    /// When the first run of its check began.
+    pub(crate) fn since(&self) -> Beginning {
+        self.since
     }
 
     /// What its threads have as their token.
@@ -218,6 +230,7 @@ impl Run {
             input.segments = sources::segments();
             input.holdings = ledger.holdings().into_iter().collect();
             self.collect_records(&lineage, end.failure, &mut input);
+            self.collect_overwritten(&lineage, end.failure, &mut input);
             self.collect_anomalies(&lineage, end.failure, &mut input);
         }
         input
@@ -242,7 +255,7 @@ impl Run {
             count: handed_over.count,
             bytes: handed_over.bytes,
         };
-        let records = ledger.select(|record| record.sequence >= self.since);
+        let records = ledger.select(|record| record.sequence >= self.since.at);
         let strangers: BTreeSet<ScopeId> = records
             .iter()
             .map(|record| record.made.caller.scope)
@@ -252,7 +265,9 @@ impl Run {
         for record in records {
             let scope = record.made.caller.scope;
             let owner = if scope == ScopeId::NOBODY {
-                (handed_over.count != 0).then_some(Ownership::HandedOver)
+                // Of a scope that is over, nobody keeps count.
+                let is_own = handed_over.count != 0 || !input.others.may_have_moved_sums();
+                is_own.then_some(Ownership::HandedOver)
             } else if lineage.has(scope) {
                 own(&record, lineage, failure)
             } else if !strangers.contains(&scope) {
@@ -296,7 +311,18 @@ impl Run {
             });
             is_own && !may_stay && !is_settled
         });
-        for anomaly in &anomalies {
+        anomalies.retain(|anomaly| match anomaly {
+            Anomaly::Overwritten { by: Some(by), .. } => !is_live(by),
+            _ => true,
+        });
+        input.anomalies = anomalies;
+    }
+
+    /// Adds what an allocator has reported at an address that it has at another place as well: as long
+    /// as neither was freed, both are live, in this run and in those after it.
+    fn collect_overwritten(&self, lineage: &Lineage, failure: Option<&str>, input: &mut RunInput) {
+        let ledger = ledger::live();
+        for anomaly in ledger.anomalies_since(self.since.mark) {
             let Anomaly::Overwritten {
                 record,
                 by: Some(by),
@@ -304,25 +330,15 @@ impl Run {
             else {
                 continue;
             };
-            // An address that two places have: as long as neither was freed, both are live.
-            let is_live = ledger
-                .get(&by.key())
-                .is_some_and(|it| it.sequence == by.sequence);
-            if is_live && record.made.place != by.made.place && record.sequence >= self.since {
-                let owner = own(record, lineage, failure);
-                input.live.extend(owner.map(|owner| LiveRecord {
-                    record: *record,
-                    owner,
-                }));
+            let is_own = lineage.has(record.made.caller.scope);
+            let is_new = record.sequence >= self.since.at;
+            if is_own && is_new && record.made.place != by.made.place && is_live(&by) {
+                let owner = own(&record, lineage, failure);
+                input
+                    .live
+                    .extend(owner.map(|owner| LiveRecord { record, owner }));
             }
         }
-        anomalies.retain(|anomaly| match anomaly {
-            Anomaly::Overwritten { by: Some(by), .. } => ledger
-                .get(&by.key())
-                .is_none_or(|it| it.sequence != by.sequence),
-            _ => true,
-        });
-        input.anomalies = anomalies;
     }
 
     /// Adds what is asked for once, when there is nothing left to wait for.
@@ -373,6 +389,12 @@ impl Run {
         let courses = ledger.counters().courses(&self.watch, self.began);
         input.timeline = timeline::of_run(&ran, courses);
     }
+}
+
+/// Whether this very record is live.
+fn is_live(record: &Record) -> bool {
+    let known = ledger::live().get(&record.key());
+    known.is_some_and(|known| known.sequence == record.sequence)
 }
 
 /// Whose a record is that was created by the run's own threads; none where a check inside it has

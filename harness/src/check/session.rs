@@ -14,7 +14,7 @@ use super::process::summary::{self, UnderWay};
 use super::process::{late, warmup};
 use super::recording;
 use super::report_of::report_of;
-use super::run::{Ended, Run};
+use super::run::{Beginning, Ended, Run};
 use super::scopes::open::{Open, current};
 use super::scopes::tree::{self, Settled};
 use super::turn::company::Company;
@@ -42,6 +42,8 @@ pub(crate) struct Session<'gate> {
     turn: Option<Turn<'gate>>,
     /// The scopes of its runs so far, warm-ups included.
     scopes: Vec<ScopeId>,
+    /// When the first of its runs began.
+    since: Option<Beginning>,
     began: Instant,
     body_time: Duration,
     /// How the test itself ends.
@@ -122,6 +124,7 @@ impl<'gate> Session<'gate> {
             manifest_dir: None,
             turn,
             scopes: Vec::new(),
+            since: None,
             began: Instant::now(),
             body_time: Duration::ZERO,
             end: None,
@@ -214,18 +217,18 @@ impl<'gate> Session<'gate> {
     pub(crate) fn begin_run(&self) -> Run {
         let runs = &self.input.runs;
         let confirms = !runs.is_empty() && self.input.facts.rounds <= 1;
-        let first = runs.first().map(|run| run.began);
         Run::begin(
             self.company(),
             self.input.facts.budget,
             confirms,
-            (&self.scopes, first),
+            (&self.scopes, self.since),
         )
     }
 
     /// The body of `run` has ended.
     pub(crate) fn finish_run(&mut self, run: Run, end: End) {
         let scope = run.scope();
+        self.since = Some(run.since());
         let as_expected = end.as_expected(self.should_panic);
         let failure = match &end {
             End::Panicked(payload) if !as_expected => body::message(&**payload),

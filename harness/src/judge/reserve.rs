@@ -222,7 +222,9 @@ fn explained(
     let blocks = run.live.iter().filter(|live| {
         let made = &live.record.made;
         let is_here = made.layer == layer && made.place == usage.place;
-        is_here && may_lie_in(&usage.name, made.kind)
+        // What earlier runs left lies in what was reserved at this one's baseline already.
+        let is_new = live.record.sequence >= run.began;
+        is_here && is_new && may_lie_in(&usage.name, made.kind)
     });
     if !run.segments.has_any_of(layer, usage.place) {
         let chunks = blocks.map(|live| chunk(live.record.made.bytes));
@@ -292,4 +294,84 @@ pub(crate) fn is_kept_by_a_broken_context(input: &CheckInput) -> bool {
             .filter(|usage| is_kept_by_broken(usage, run));
         kept.into_iter().any(|usage| rise(usage, run, input) != 0)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::findings;
+    use crate::judge::input::{CheckInput, LiveRecord, Ownership, RunInput};
+    use crate::judge::usage::{LayerName, LayerUsage, Usage};
+    use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space};
+    use crate::ledger::{Kind, Layer, Place, Record};
+    use crate::probe::Segment;
+    use crate::report::model::FindingKind;
+
+    const SEGMENT: u64 = 1 << 20;
+
+    /// A run in which an allocator takes two segments, one of them for a block, beside what the runs
+    /// before did.
+    fn run(layer: Layer, at: u64) -> RunInput {
+        let place = Place::cuda(0);
+        let address = |segment: u64| 0x1000_0000 + segment * SEGMENT;
+        let usage = |reserved| Usage {
+            layers: vec![LayerUsage {
+                name: LayerName::Probe(layer),
+                place,
+                allocated: 64 * at,
+                peak: None,
+                reserved: Some(reserved),
+                reported: Some(64 * at),
+            }],
+            ..Usage::default()
+        };
+        let block = |run: u64| {
+            let made = Creation {
+                key: Key {
+                    space: Space::Observed(layer),
+                    value: address(2 * run),
+                },
+                kind: Kind::Block,
+                layer,
+                place,
+                bytes: 64,
+                context: ContextUid::default(),
+                stream: 0,
+                pool: 0,
+                caller: Caller::default(),
+            };
+            let sequence = 10 * run + 1;
+            LiveRecord {
+                record: Record { sequence, made },
+                owner: Ownership::HandedOver,
+            }
+        };
+        let mut input = RunInput {
+            began: 10 * at,
+            as_expected: true,
+            baseline: usage(2 * at * SEGMENT),
+            end: usage(2 * (at + 1) * SEGMENT),
+            live: (0..=at).map(block).collect(),
+            ..RunInput::default()
+        };
+        let segments = (0..2 * (at + 1)).map(|segment| Segment {
+            address: address(segment),
+            bytes: SEGMENT,
+        });
+        input
+            .segments
+            .add(layer, place, &segments.collect::<Vec<_>>());
+        input
+    }
+
+    #[test]
+    fn what_earlier_runs_left_explains_nothing_of_what_a_run_reserved() {
+        let layer = Layer::allocator("reserve-runs");
+        let input = CheckInput {
+            runs: (0..2).map(|at| run(layer, at)).collect(),
+            ..CheckInput::default()
+        };
+        let found = findings(&input);
+        let told = found.iter().map(|it| (it.finding.kind, it.finding.bytes));
+        assert_eq!(told.collect::<Vec<_>>(), [(FindingKind::Retained, SEGMENT)]);
+    }
 }

@@ -94,9 +94,11 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
     reasons
 }
 
-/// Says of a failing finding that no further run could confirm it. A free that fails needs none.
+/// Says of a failing finding that no further run could confirm it. A free that fails needs none, and
+/// what the second run had confirmed stays confirmed when the third one failed.
 pub(crate) fn cannot_be_confirmed(finding: &mut Finding) {
-    if finding.kind.is_failure() && finding.kind != FindingKind::FailedFree {
+    let needs_it = finding.kind.is_failure() && finding.kind != FindingKind::FailedFree;
+    if needs_it && finding.confirmed.is_none() {
         finding.confirmed = Some(Confirmation::NotRepeatable);
     }
 }
@@ -173,4 +175,23 @@ fn too_many_allocators(first: &str) -> Reason {
         "call those that belong together by one name where their `Source`s are made, or run the \
          test in a process of its own",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cannot_be_confirmed;
+    use crate::judge::finding::of_sum;
+    use crate::ledger::{Layer, Place};
+    use crate::report::model::{Confirmation, FindingKind};
+
+    #[test]
+    fn what_two_runs_confirmed_fails_though_a_third_could_not_be_made() {
+        let mut leaked = of_sum(FindingKind::Leaked, Layer::DRIVER, Place::cuda(0), 8);
+        leaked.confirmed = Some(Confirmation::by_second_run(1, 8));
+        cannot_be_confirmed(&mut leaked);
+        assert!(leaked.is_failure());
+        leaked.confirmed = None;
+        cannot_be_confirmed(&mut leaked);
+        assert!(!leaked.is_failure() && leaked.is_unconfirmed());
+    }
 }

@@ -106,7 +106,9 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
         finding.rounds = super::growth::left_after(&levels.collect::<Vec<_>>());
     }
     let mut found = Found::sum(finding);
-    found.most_bytes = rise.bytes.iter().copied().max().unwrap_or(0);
+    if !grew {
+        found.most_bytes = rise.bytes.iter().copied().max().unwrap_or(0);
+    }
     Some(found)
 }
 
