@@ -185,8 +185,8 @@ impl<'gate> Session<'gate> {
         let manifest_dir = self.manifest_dir.as_deref();
         record_from_here(manifest_dir, &subject.file);
         listen(manifest_dir, &subject.file);
-        recording::began(subject);
         if self.is_filed {
+            recording::began(subject);
             self._under_way = Some(summary::began(&subject.test));
             Sink::global().began(&subject.test, &subject.file, subject.line);
             warmup::run_hooks(subject);

@@ -228,12 +228,6 @@ fn notes(input: &CheckInput) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if first.threads_running != 0 {
-        notes.push(format!(
-            "{} of the test had not ended: what it allocates from now on is not judged",
-            quantity(first.threads_running, "thread")
-        ));
-    }
     notes.extend(failed_allocations::notes(input));
     notes.extend(budget::unbound(input));
     notes.extend(input.names.wrong_setting.clone());
