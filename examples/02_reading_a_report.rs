@@ -77,10 +77,10 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         .map(|test| (test.report.status, test.failed))
         .collect();
     let planned = [
-        (FindingKind::Leaked, true),
-        (FindingKind::FirstUse, false),
+        (CheckStatus::Found(FindingKind::Leaked), true),
+        (CheckStatus::Found(FindingKind::FirstUse), false),
         (CheckStatus::Clean, false),
-        (FindingKind::Leaked, true),
+        (CheckStatus::Found(FindingKind::Leaked), true),
     ];
     if came_to != planned {
         return Err(format!("{planned:?} was planned, not {came_to:?}").into());

@@ -65,7 +65,7 @@ const WORDS: &[Word] = &[
     ),
     word(
         "allowed",
-        "It is still held, and an entry of the attribute or of gpu-leak-check.toml says that it may.",
+        "It is still held, and an entry of the attribute or of gpu-leak-check.toml, or the code itself, says that it may.",
         "Nothing need be done. `cargo gpu-leak report --deny expired` fails once an entry is past its `until`.",
     ),
     word(

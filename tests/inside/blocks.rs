@@ -140,9 +140,9 @@ fn takes_too_much() {
 fn a_block_has_the_limits_of_a_test() {
     let checked = run("takes_too_much");
     failed(&checked, "limited");
-    let verdicts: Vec<_> = checked.reports.iter().map(|report| report.status).collect();
+    let statuses: Vec<_> = checked.reports.iter().map(|report| report.status).collect();
     assert_eq!(
-        verdicts,
+        statuses,
         [
             CheckStatus::Clean,
             CheckStatus::Found(FindingKind::OverBudget)
@@ -162,9 +162,9 @@ fn grows() {
 fn what_every_round_leaves_more_of_fails_and_what_one_made_does_not() {
     let checked = run("grows");
     failed(&checked, "assert_no_growth");
-    let verdicts: Vec<_> = checked.reports.iter().map(|report| report.status).collect();
+    let statuses: Vec<_> = checked.reports.iter().map(|report| report.status).collect();
     assert_eq!(
-        verdicts,
+        statuses,
         [CheckStatus::Clean, CheckStatus::Found(FindingKind::Grew)],
         "{}",
         checked.story()

@@ -112,9 +112,9 @@ fn gives_back_late() {
 fn pytorch_86167_a_workspace_made_at_first_use() {
     let checked = run(module_path!(), "child_with_a_workspace");
     assert!(checked.child.status.success(), "{}", checked.story());
-    let verdicts: Vec<_> = checked.reports.iter().map(|report| report.status).collect();
+    let statuses: Vec<_> = checked.reports.iter().map(|report| report.status).collect();
     assert_eq!(
-        verdicts,
+        statuses,
         [
             CheckStatus::Found(FindingKind::FirstUse),
             CheckStatus::Clean

@@ -47,9 +47,9 @@ fn keeps_its_table() {
 #[test]
 fn what_no_entry_names_is_a_leak_all_the_same() {
     let checked = run("allowed::keeps_more_than_its_table");
-    let verdicts: Vec<_> = checked.report().findings.iter().map(|f| f.kind).collect();
+    let kinds: Vec<_> = checked.report().findings.iter().map(|f| f.kind).collect();
     assert_eq!(
-        verdicts,
+        kinds,
         [FindingKind::Leaked, FindingKind::Allowed],
         "{}",
         checked.story()
