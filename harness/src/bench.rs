@@ -62,7 +62,7 @@ pub fn cupti_candidates() -> Result<Vec<std::path::PathBuf>, String> {
 /// # Panics
 ///
 /// When the run's settings are wrong.
-pub fn leaves_nothing(body: impl FnMut()) -> bool {
+pub fn leaves_nothing(body: impl FnOnce()) -> bool {
     checked(body).status == CheckStatus::Clean
 }
 
@@ -72,11 +72,11 @@ pub fn leaves_nothing(body: impl FnMut()) -> bool {
 ///
 /// When the run's settings are wrong.
 #[must_use]
-pub fn told(body: impl FnMut()) -> String {
+pub fn told(body: impl FnOnce()) -> String {
     text::to_string(&checked(body), &Rendering::for_stderr())
 }
 
-fn checked(body: impl FnMut()) -> Report {
+fn checked(body: impl FnOnce()) -> Report {
     match check::check_here("benchmark", body) {
         Ok(report) => report,
         Err(why) => panic!("gpu-leak-check: {why}"),

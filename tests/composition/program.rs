@@ -62,7 +62,7 @@ impl When {
             Self::Only(which) => execution == which,
             Self::Later => execution > 1,
             Self::Odd => execution % 2 == 1,
-            Self::Even => execution % 2 == 0,
+            Self::Even => execution.is_multiple_of(2),
         }
     }
 }

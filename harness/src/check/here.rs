@@ -12,7 +12,7 @@ use crate::report::model::Report;
 /// # Errors
 ///
 /// What is wrong with the run's settings, or that a warm-up did not end as it should.
-pub(crate) fn check_here(name: &str, mut body: impl FnMut()) -> Result<Report, String> {
+pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, String> {
     let policy = Policy::of(name, None, &Options::DEFAULT)?;
     let policy = Policy {
         confirm: false,
@@ -26,7 +26,10 @@ pub(crate) fn check_here(name: &str, mut body: impl FnMut()) -> Result<Report, S
         again: None,
     };
     let session = Session::new(subject, policy, Vec::new(), None).unfiled();
-    let checked = check(session, |scope| run_here(scope, &mut body, drop));
+    let mut body = Some(body);
+    let checked = check(session, |scope| {
+        run_here(scope, || body.take().map_or((), |body| body()), drop)
+    });
     checked
         .map(|checked| checked.report)
         .map_err(|_| "the warm-up of a benchmark failed".to_owned())

@@ -36,7 +36,7 @@ pub(crate) use reconcile::reconcile;
 pub use reconcile::{Part, Purpose};
 pub(crate) use segments::SegmentMap;
 pub(crate) use trend::{ENOUGH as ENOUGH_SNAPSHOTS, Trend};
-pub(crate) use usage::{Amount, DeviceUsage, LayerName, LayerUsage, Limits, Usage, total};
+pub(crate) use usage::{Amount, DeviceUsage, LayerName, LayerUsage, Usage, total};
 
 use self::diff::{Diff, diff};
 use self::finding::Found;

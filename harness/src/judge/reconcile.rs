@@ -167,7 +167,8 @@ fn change(before: u64, after: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::{DeviceUsage, Part, Purpose, Reconciled, Usage, reconcile};
-    use crate::judge::{LayerName, LayerUsage, Limits};
+    use crate::device::memory::Limits;
+    use crate::judge::{LayerName, LayerUsage};
     use crate::ledger::PoolName;
     use crate::ledger::event::ContextUid;
     use crate::ledger::{Layer, Place};

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::device::memory::Limits;
 use crate::ledger::PoolName;
 use crate::ledger::event::ContextUid;
 use crate::ledger::{Counted, Layer, Place};
@@ -84,17 +85,6 @@ pub(crate) struct DeviceUsage {
     pub(crate) contexts: u64,
     /// How many modules and libraries are loaded, on whatever device.
     pub(crate) code: u64,
-}
-
-/// Sizes that a context has set apart on its device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Limits {
-    /// Local memory of one thread.
-    pub(crate) stack: u64,
-    /// The buffer of `printf`.
-    pub(crate) printf: u64,
-    /// What kernels allocate from.
-    pub(crate) heap: u64,
 }
 
 /// Whose figures they are.
