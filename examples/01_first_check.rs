@@ -12,7 +12,7 @@ use std::error::Error;
 use std::sync::{Mutex, OnceLock};
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
 use gpu_leak_examples::lesson::{self, Checked};
 use gpu_leak_examples::{device_named, option};
 use gpu_leak_kernels::nn::Module;
@@ -68,7 +68,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let [clean, leaking] = &checked[..] else {
         return Err("there are two tests in this file".into());
     };
-    if clean.failed || clean.report.verdict != Verdict::Clean {
+    if clean.failed || clean.report.status != CheckStatus::Clean {
         return Err("the first test should be clean".into());
     }
     if !is_the_planted_leak(leaking) {
@@ -85,7 +85,7 @@ fn is_the_planted_leak(Checked { failed, report }: &Checked) -> bool {
         return false;
     };
     *failed
-        && finding.verdict == Verdict::Leaked
+        && finding.kind == FindingKind::Leaked
         && (finding.count, finding.bytes) == (1, scores as u64)
         && taken_in(report).is_some_and(|function| function.contains("predict"))
 }

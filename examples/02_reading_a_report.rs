@@ -16,7 +16,7 @@ use std::mem::forget;
 use std::sync::OnceLock;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_examples::{device_named, lesson, option};
 use gpu_leak_kernels::{Device, Result, Tensor};
 
@@ -74,13 +74,13 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let checked = lesson::run_tests()?;
     let came_to: Vec<_> = checked
         .iter()
-        .map(|test| (test.report.verdict, test.failed))
+        .map(|test| (test.report.status, test.failed))
         .collect();
     let planned = [
-        (Verdict::Leaked, true),
-        (Verdict::FirstUse, false),
-        (Verdict::Clean, false),
-        (Verdict::Leaked, true),
+        (CheckStatus::Found(FindingKind::Leaked), true),
+        (CheckStatus::Found(FindingKind::FirstUse), false),
+        (CheckStatus::Clean, false),
+        (CheckStatus::Found(FindingKind::Leaked), true),
     ];
     if came_to != planned {
         return Err(format!("{planned:?} was planned, not {came_to:?}").into());

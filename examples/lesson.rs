@@ -7,7 +7,7 @@ use std::panic::catch_unwind;
 use std::process::ExitCode;
 
 use gpu_leak_check::registry;
-use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_check::report::model::{Outcome, Report};
 use gpu_leak_check::report::text::{self, Rendering};
 use gpu_leak_check::report::{Sink, json};
 
@@ -36,7 +36,7 @@ pub fn run_tests() -> Result<Vec<Checked>, Box<dyn Error>> {
             let failed = end.ok() != Some(ExitCode::SUCCESS);
             let report = last_report()?;
             // What fails or warns has printed its report by itself.
-            if !failed && report.verdict != Verdict::FirstUse {
+            if !failed && report.outcome == Some(Outcome::Pass) {
                 print!("{}", text::to_string(&report, &Rendering::for_stderr()));
             }
             println!(

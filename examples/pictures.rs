@@ -132,7 +132,7 @@ fn shortened(report: &Report, how: &Rendering) -> String {
 fn others(report: &Report) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for finding in report.findings.iter().skip(1) {
-        let name = finding.verdict.name();
+        let name = finding.kind.name();
         match counts.last_mut() {
             Some((last, count)) if *last == name => *count += 1,
             _ => counts.push((name, 1)),

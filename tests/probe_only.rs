@@ -9,7 +9,7 @@ use cudarc::driver::{CudaContext, result};
 
 use gpu_leak_check::ledger::{Kind, Layer};
 use gpu_leak_check::probe::{Probe, Segment};
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, Confirmation, FindingKind};
 use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_tests::checked;
 
@@ -180,22 +180,25 @@ fn more_than_before_is_a_leak_of_its_layer() {
     let [leak] = &report.findings[..] else {
         panic!("{} findings\n{story}", report.findings.len());
     };
-    assert_eq!(leak.verdict, Verdict::Leaked, "{story}");
+    assert_eq!(leak.kind, FindingKind::Leaked, "{story}");
     assert_eq!(
-        (leak.kind, leak.bytes),
+        (leak.resource, leak.bytes),
         (Some(Kind::Block), 4096),
         "{story}"
     );
     assert_eq!(leak.layer, Layer::allocator("silent"), "{story}");
-    let again = leak.confirmed.expect("the second run confirms it");
-    assert_eq!(again.bytes, 4096, "{story}");
+    let by_second_run = Some(Confirmation::by_second_run(1, 4096));
+    assert_eq!(leak.confirmed, by_second_run, "{story}");
 }
 
 #[test]
 fn what_only_the_first_run_kept_is_first_use() {
     let checked = checked::run("keeps_a_block_of_its_first_run");
     assert!(checked.child.status.success(), "{}", checked.story());
-    assert_eq!(checked.report().verdict, Verdict::FirstUse);
+    assert_eq!(
+        checked.report().status,
+        CheckStatus::Found(FindingKind::FirstUse)
+    );
 }
 
 #[test]
@@ -226,7 +229,7 @@ fn the_same_loss_in_every_round_grows() {
     let [grown] = &report.findings[..] else {
         panic!("{} findings\n{story}", report.findings.len());
     };
-    assert_eq!((grown.verdict, grown.bytes), (Verdict::Grew, 3 * 4096));
+    assert_eq!((grown.kind, grown.bytes), (FindingKind::Grew, 3 * 4096));
     let bytes: Vec<_> = grown.rounds.iter().map(|left| left.bytes).collect();
     assert_eq!(bytes, [4096, 2 * 4096, 3 * 4096], "{story}");
     let text = "4.00 KiB, 8.00 KiB, 12.0 KiB left after each: 4.00 KiB more a round";
@@ -261,6 +264,10 @@ fn what_a_known_allocator_takes_is_its_probe_s_to_judge() {
 fn what_a_known_allocator_takes_and_its_probe_does_not_tell_of_is_a_leak() {
     let checked = checked::run("keeps_a_segment_that_rmm_forgot");
     let (report, story) = (checked.report(), checked.story());
-    assert_eq!(report.verdict, Verdict::Leaked, "{story}");
-    assert_eq!(report.findings[0].kind, Some(Kind::Linear), "{story}");
+    assert_eq!(
+        report.status,
+        CheckStatus::Found(FindingKind::Leaked),
+        "{story}"
+    );
+    assert_eq!(report.findings[0].resource, Some(Kind::Linear), "{story}");
 }

@@ -147,7 +147,7 @@ fn named(code: &str, prefix: &str) -> Vec<String> {
     names
 }
 
-/// What in `house` has no floor, or imports from its own one or from above.
+/// What in `house` has no floor, or imports from above. Names in one row are one floor.
 fn wrong(house: &House) -> Vec<String> {
     let floors = floors(house);
     let sources = root().join(house.folder);
@@ -168,7 +168,7 @@ fn wrong(house: &House) -> Vec<String> {
         let is_module = inside.iter().count() == 1 || inside.ends_with(format!("{module}/mod.rs"));
         let prefix = house.prefixes[usize::from(is_module)];
         for name in named(&code(&fs::read_to_string(&path).expect("a file")), prefix) {
-            if name != module && floors.get(&name).is_some_and(|other| other <= floor) {
+            if name != module && floors.get(&name).is_some_and(|other| other < floor) {
                 wrong.push(format!("{} imports {name}", inside.display()));
             }
         }

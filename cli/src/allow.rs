@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::FindingKind;
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::quantity;
+use tempfile::Builder;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::arguments::Allow;
@@ -30,7 +32,7 @@ pub(crate) fn allow(asked: &Allow) -> Outcome<Exit> {
     let (may, may_not): (Vec<_>, Vec<_>) = overview
         .groups
         .iter()
-        .filter(|group| group.finding.verdict.is_failure())
+        .filter(|group| group.finding.kind.is_failure())
         .partition(|group| can_be_allowed(group));
     for sentence in refused(&may_not) {
         say(format_args!("note: {sentence}"));
@@ -47,27 +49,29 @@ pub(crate) fn allow(asked: &Allow) -> Outcome<Exit> {
 
 fn can_be_allowed(group: &Group<'_>) -> bool {
     let finding = &group.finding;
-    matches!(finding.verdict, Verdict::Leaked | Verdict::Grew)
+    matches!(finding.kind, FindingKind::Leaked | FindingKind::Grew)
         && !finding.site.fingerprint.is_empty()
 }
 
 /// Why there is no entry for these, and what there is instead.
 fn refused(groups: &[&Group<'_>]) -> Vec<String> {
-    let mut by_verdict: BTreeMap<Verdict, u64> = BTreeMap::new();
+    let mut by_kind: BTreeMap<FindingKind, u64> = BTreeMap::new();
     for group in groups {
-        *by_verdict.entry(group.finding.verdict).or_default() += 1;
+        *by_kind.entry(group.finding.kind).or_default() += 1;
     }
-    let told = by_verdict.into_iter().map(|(verdict, count)| {
-        let why = match verdict {
-            Verdict::FailedFree => "a free that fails is a mistake whoever makes it: mend the call",
-            Verdict::Retained => {
+    let told = by_kind.into_iter().map(|(kind, count)| {
+        let why = match kind {
+            FindingKind::FailedFree => {
+                "a free that fails is a mistake whoever makes it: mend the call"
+            }
+            FindingKind::Retained => {
                 "a reserve has no stack: `reserved_tolerance` says how much may stay"
             }
-            Verdict::OverBudget => "a limit has its own figure: raise it, or take less at once",
+            FindingKind::OverBudget => "a limit has its own figure: raise it, or take less at once",
             _ => "only a probe counts it, so it has no stack: `tolerance` says how much may stay",
         };
         let findings = quantity(count, "finding");
-        format!("no entry for {findings} ({}): {why}", verdict.name())
+        format!("no entry for {findings} ({}): {why}", kind.name())
     });
     told.collect()
 }
@@ -113,10 +117,20 @@ fn appended(path: &Path, added: usize, before: usize) -> String {
 }
 
 /// Writes beside the file and renames: whatever happens, one of both is whole.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let beside = path.with_extension("toml.new");
-    fs::write(&beside, text)?;
-    fs::rename(beside, path)
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let mut beside = Builder::new();
+    beside.prefix(".gpu-leak-check-").suffix(".new");
+    // As any new file, for all that the user lets read them; else as the one that was there.
+    #[cfg(unix)]
+    beside.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut beside = beside.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    if let Ok(before) = fs::metadata(path) {
+        beside.as_file().set_permissions(before.permissions())?;
+    }
+    beside.write_all(text.as_bytes())?;
+    beside.persist(path)?;
+    Ok(())
 }
 
 /// Adds an entry for each of `groups` that has none, and counts those.
@@ -159,7 +173,7 @@ fn add(document: &mut DocumentMut, groups: &[&Group<'_>]) -> Result<usize, Strin
 fn comment(group: &Group<'_>) -> String {
     let finding = &group.finding;
     let lines = [
-        format!("{}: {}", finding.verdict.name(), what(finding)),
+        format!("{}: {}", finding.kind.name(), what(finding)),
         format!(
             "at {}",
             finding
@@ -175,11 +189,13 @@ fn comment(group: &Group<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use gpu_leak_check::ledger::{Kind, Layer, Place};
-    use gpu_leak_check::report::model::{Finding, Site, Verdict};
+    use gpu_leak_check::report::model::{Finding, FindingKind, Site};
     use toml_edit::DocumentMut;
 
-    use super::{add, can_be_allowed, refused};
+    use super::{add, can_be_allowed, refused, replace};
     use crate::overview::Overview;
     use crate::render::sample;
 
@@ -198,14 +214,38 @@ mod tests {
         );
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_waits_beside_the_file_leads_nowhere() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, secret) = (folder.path().join("a.toml"), folder.path().join("secret"));
+        fs::write(&secret, "precious").expect("a file");
+        symlink(&secret, path.with_extension("toml.new")).expect("a link");
+        replace(&path, "new").expect("written");
+        assert_eq!(fs::read_to_string(&secret).expect("a file"), "precious");
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).expect("its owner");
+        replace(&path, "newer").expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("a file"), "newer");
+        let mode = fs::metadata(&path).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o640, "who may read it stays as it was");
+        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3);
+    }
+
     #[test]
     fn what_has_no_stack_is_refused_with_what_there_is_instead() {
         let layer = Layer::allocator("pool");
         let probed = Finding {
-            kind: Some(Kind::Linear),
-            ..Finding::new(Verdict::Leaked, layer, Place::cuda(0), Site::default())
+            resource: Some(Kind::Linear),
+            ..Finding::new(FindingKind::Leaked, layer, Place::cuda(0), Site::default())
         };
-        let reserve = Finding::new(Verdict::Retained, layer, Place::cuda(0), Site::default());
+        let reserve = Finding::new(
+            FindingKind::Retained,
+            layer,
+            Place::cuda(0),
+            Site::default(),
+        );
         let run = sample::run(vec![sample::with("a", &[probed, reserve])]);
         let overview = Overview::of(&run);
         assert!(!overview.groups.iter().any(can_be_allowed));

@@ -240,7 +240,7 @@ pub(crate) struct Allow {
     pub(crate) write: bool,
 }
 
-/// Says what a verdict or the code of a reason means and what to do
+/// Says what a kind of finding, a status or the code of a reason means and what to do
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -293,7 +293,7 @@ pub(crate) struct Report {
 /// What else is a finding.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Judging {
-    /// Also fail on: allowances that expired; findings of any verdict that an older run has not;
+    /// Also fail on: allowances that expired; findings of any kind that an older run has not;
     /// allowances in the configuration file that allowed nothing; what `on_leak` only warns of
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     pub(crate) deny: Vec<Deny>,

@@ -1,6 +1,6 @@
 //! Tests that a runner tried again: what each attempt came to.
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::CheckStatus;
 
 use crate::run::{Process, Run};
 
@@ -21,23 +21,23 @@ fn flaky(earlier: &[&Process], last: &Process) -> Option<String> {
     let attempts: Vec<_> = earlier.iter().copied().chain([last]).collect();
     let came_to: Vec<_> = attempts.iter().filter_map(|it| worst(it)).collect();
     let (_, now) = *came_to.last()?;
-    if came_to.iter().all(|(_, verdict)| *verdict == now) {
+    if came_to.iter().all(|(_, status)| *status == now) {
         return None;
     }
     let (test, _) = came_to[0];
     let parts: Vec<_> = came_to
         .iter()
         .zip(1..)
-        .map(|((_, verdict), number)| format!("{} in attempt {number}", verdict.name()))
+        .map(|((_, status), number)| format!("{} in attempt {number}", status.name()))
         .collect();
     Some(format!("flaky: {test}: {}", parts.join(", ")))
 }
 
 /// The worst that an attempt came to, and its test.
-fn worst(attempt: &Process) -> Option<(&str, Verdict)> {
+fn worst(attempt: &Process) -> Option<(&str, CheckStatus)> {
     let reports = attempt.reports.iter();
-    let reports = reports.map(|report| (report.test.as_str(), report.verdict));
+    let reports = reports.map(|report| (report.test.as_str(), report.status));
     let aborted = attempt.aborted.iter();
-    let aborted = aborted.map(|began| (began.test.as_str(), Verdict::Aborted));
-    aborted.chain(reports).min_by_key(|(_, verdict)| *verdict)
+    let aborted = aborted.map(|began| (began.test.as_str(), CheckStatus::Aborted));
+    aborted.chain(reports).min_by_key(|(_, status)| *status)
 }

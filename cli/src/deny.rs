@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpu_leak_check::__command::{Told, allow_entries};
+use gpu_leak_check::__command::allow_entries;
 use gpu_leak_check::report::escape;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::AllowedBy;
 
 use crate::arguments::{Deny, Judging};
 use crate::exit::{Failure, Outcome};
@@ -38,24 +38,26 @@ pub(crate) fn denied(
     Ok(denied)
 }
 
-/// What the notes of allowed findings say of their entries.
-fn entries_in_use(run: &Run) -> impl Iterator<Item = Told<'_>> {
+/// What the findings of the run are allowed by.
+fn entries_in_use(run: &Run) -> impl Iterator<Item = &AllowedBy> {
     let findings = run.reports().flat_map(|report| &report.findings);
-    let allowed = findings.filter(|finding| finding.verdict == Verdict::Allowed);
-    allowed.flat_map(|finding| finding.notes.iter().filter_map(|note| Told::of(note)))
+    findings.filter_map(|finding| finding.allowed_by.as_ref())
 }
 
 fn expired(run: &Run) -> Vec<String> {
     let mut expired: Vec<_> = entries_in_use(run)
-        .filter_map(|entry| Some((entry.stands_in, entry.expired?)))
-        .map(|(place, day)| format!("{place} allows what it may not since {day}"))
+        .filter_map(|entry| Some((&entry.stands_in, entry.expired.as_ref()?)))
+        .map(|(place, day)| {
+            let place = escape::name(place);
+            format!("{place} allows what it may not since {}", escape::name(day))
+        })
         .collect();
     expired.sort_unstable();
     expired.dedup();
     expired
 }
 
-/// The findings that the older run has not, whatever their verdict.
+/// The findings that the older run has not, whatever their kind.
 fn new(
     overview: &Overview<'_>,
     against: Option<&Path>,
@@ -78,7 +80,7 @@ fn unknown(overview: &Overview<'_>, known: &Overview<'_>) -> Vec<String> {
     let told = new.map(|finding| {
         format!(
             "new: {}: {} at {}",
-            finding.verdict.name(),
+            finding.kind.name(),
             gpu_leak_check::report::what(finding),
             finding.site.location()
         )
@@ -107,7 +109,7 @@ fn warned(run: &Run) -> Vec<String> {
             format!(
                 "{}: {}, and `on_leak` only warns of it",
                 escape::name(&report.test),
-                report.verdict.name()
+                report.status.name()
             )
         })
         .collect()
@@ -128,7 +130,7 @@ fn unused(run: &Run, overview: &Overview<'_>) -> Outcome<Vec<String>> {
         );
         return Ok(Vec::new());
     }
-    let used: Vec<_> = entries_in_use(run).map(|entry| entry.stands_in).collect();
+    let used: Vec<_> = entries_in_use(run).map(|entry| &*entry.stands_in).collect();
     let entries = allow_entries(&path, &shown).map_err(Failure::usage)?;
     let unused = entries
         .into_iter()
@@ -144,7 +146,7 @@ fn unused(run: &Run, overview: &Overview<'_>) -> Outcome<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use gpu_leak_check::ledger::{Kind, Layer, Place};
-    use gpu_leak_check::report::model::{Finding, Site, Verdict};
+    use gpu_leak_check::report::model::{Finding, FindingKind, Site};
 
     use super::unknown;
     use crate::overview::Overview;
@@ -152,20 +154,20 @@ mod tests {
 
     #[test]
     fn of_what_has_no_stack_only_the_same_is_known() {
-        let stackless = |verdict, layer: &str, kind| Finding {
-            kind,
+        let stackless = |kind, layer: &str, resource| Finding {
+            resource,
             ..Finding::new(
-                verdict,
+                kind,
                 Layer::allocator(layer),
                 Place::cuda(0),
                 Site::default(),
             )
         };
-        let old = stackless(Verdict::Retained, "pool", None);
+        let old = stackless(FindingKind::Retained, "pool", None);
         let new = [
             old.clone(),
-            stackless(Verdict::Retained, "arena", None),
-            stackless(Verdict::Leaked, "pool", Some(Kind::Linear)),
+            stackless(FindingKind::Retained, "arena", None),
+            stackless(FindingKind::Leaked, "pool", Some(Kind::Linear)),
         ];
         let old = sample::run(vec![sample::with("a", &[old])]);
         let new = sample::run(vec![sample::with("a", &new)]);

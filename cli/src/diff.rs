@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::CheckStatus;
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::{count_change, size_change};
 
 use crate::arguments::Diff;
 use crate::exit::{Exit, Outcome};
+use crate::names;
 use crate::output::{print, say};
 use crate::overview::{Group, Identity, Overview, identity};
 use crate::render::{width_of_stdout, wrapped};
 use crate::run::Run;
-use crate::{names, verdicts};
 
 /// What became of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,9 +70,7 @@ fn compare(old: &Run, new: &Run) -> Vec<(Fate, String)> {
     let (before, after) = (by_identity(&before), by_identity(&after));
     let measured: Vec<&str> = new
         .reports()
-        .filter(|report| {
-            !verdicts::is_unmeasured(report.verdict) && report.verdict != Verdict::Aborted
-        })
+        .filter(|report| !report.status.is_unmeasured() && report.status != CheckStatus::Aborted)
         .map(|report| report.test.as_str())
         .collect();
     let mut fates = Vec::new();
@@ -105,10 +103,10 @@ fn compare(old: &Run, new: &Run) -> Vec<(Fate, String)> {
     fates
 }
 
-/// By what they are about, whatever their verdict.
+/// By what they are about, whatever their kind.
 fn by_identity<'a>(overview: &'a Overview<'a>) -> BTreeMap<Identity<'a>, &'a Group<'a>> {
     let groups = overview.groups.iter();
-    // Of two verdicts about one thing the worst counts: groups are sorted by it.
+    // Of two kinds of findings about one thing the worst counts: groups are sorted by it.
     let named = groups.map(|group| (identity(&group.finding), group));
     named.rev().collect()
 }
@@ -117,7 +115,7 @@ fn line(group: &Group<'_>) -> String {
     let finding = &group.finding;
     format!(
         "{}: {} at {}, in {}",
-        finding.verdict.name(),
+        finding.kind.name(),
         what(finding),
         finding.site.location(),
         names::some_of(&group.tests, 3)
@@ -138,14 +136,15 @@ fn told(fates: &[(Fate, String)], width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use gpu_leak_check::report::model::Verdict;
+    use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 
     use super::{compare, told};
     use crate::render::sample::{self, MIB};
 
     #[test]
     fn each_finding_has_its_fate() {
-        let leak = |function: &str, count| sample::finding(Verdict::Leaked, function, count, MIB);
+        let leak =
+            |function: &str, count| sample::finding(FindingKind::Leaked, function, count, MIB);
         let old = sample::run(vec![
             sample::with("a", &[leak("kept", 1), leak("grows", 1)]),
             sample::with("b", &[leak("mended", 1)]),
@@ -153,8 +152,8 @@ mod tests {
         ]);
         let new = sample::run(vec![
             sample::with("a", &[leak("kept", 1), leak("grows", 3)]),
-            sample::report("b", Verdict::Clean),
-            sample::report("c", Verdict::NotMeasured),
+            sample::report("b", CheckStatus::Clean),
+            sample::report("c", CheckStatus::NotMeasured),
             sample::with("d", &[leak("fresh", 1)]),
         ]);
         insta::assert_snapshot!(told(&compare(&old, &new), 100));

@@ -90,7 +90,7 @@ fn seen(machine: &Machine) -> Vec<(&'static str, String)> {
             }
         }
         Err(reason) => {
-            rows.push(("CUPTI", format!("{}: {}", reason.code, reason.what)));
+            rows.push(("CUPTI", format!("{}: {}", reason.code.name(), reason.what)));
             rows.push(("what to do", reason.remedy.clone()));
         }
     }

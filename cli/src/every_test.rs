@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use gpu_leak_check::__inject::Settings;
-use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, Finding, Report};
 use gpu_leak_check::report::text::{self, Rendering};
 use gpu_leak_check::report::{Sources, headline};
 use gpu_leak_check::units::quantity;
@@ -29,7 +29,7 @@ use crate::arguments::{EveryTest, RUNNER};
 use crate::exec::watching;
 use crate::exit::{Failure, Outcome, code_of};
 use crate::output::{print, say};
-use crate::{progress, verdicts, workspace};
+use crate::{progress, workspace};
 
 /// How many tests run at once, for the runner.
 const JOBS: &str = "GPU_LEAK_EVERY_TEST";
@@ -231,18 +231,18 @@ impl Ran {
     fn leaks(&self) -> bool {
         let warns = env::var_os("GPU_LEAK_CHECK_ON_LEAK").is_some_and(|value| value == "warn");
         let mut findings = self.report.iter().flat_map(|report| &report.findings);
-        !warns && findings.any(|finding| finding.verdict.is_failure())
+        !warns && findings.any(Finding::is_failure)
     }
 
     fn told(&self) -> String {
         match &self.report {
             _ if !self.passed => "FAILED".to_owned(),
             Some(report) if self.leaks() => format!("FAILED: {}", headline(report)),
-            Some(report) if verdicts::is_unmeasured(report.verdict) => {
-                format!("ok, {}", report.verdict.name())
+            Some(report) if report.status.is_unmeasured() => {
+                format!("ok, {}", report.status.name())
             }
-            Some(report) if report.verdict != Verdict::Clean => {
-                format!("ok, {}", report.verdict.name())
+            Some(report) if report.status != CheckStatus::Clean => {
+                format!("ok, {}", report.status.name())
             }
             _ => "ok".to_owned(),
         }

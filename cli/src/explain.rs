@@ -26,7 +26,7 @@ const fn word(code: &'static str, means: &'static str, remedy: &'static str) -> 
 /// Words that are more alike than this are told as near matches.
 const ALIKE: f64 = 0.75;
 
-/// Verdicts, codes of reasons, errors of the driver that a free returns.
+/// Kinds of findings, statuses of checks, codes of reasons, errors of the driver that a free returns.
 const WORDS: &[Word] = &[
     word(
         "leaked",
@@ -59,8 +59,13 @@ const WORDS: &[Word] = &[
         "Nothing need be done. To have it fail: GPU_LEAK_CHECK_FIRST_USE=fail. To have it made before every test: #[gpu_leak_check::warmup].",
     ),
     word(
+        "deferred",
+        "The first run of the body left it, and a later run freed it: it is kept until it is replaced, typically by a static.",
+        "Nothing need be done. To have it freed in time, drop it where its last user ends.",
+    ),
+    word(
         "allowed",
-        "It is still held, and an entry of the attribute or of gpu-leak-check.toml says that it may.",
+        "It is still held, and an entry of the attribute or of gpu-leak-check.toml, or the code itself, says that it may.",
         "Nothing need be done. `cargo gpu-leak report --deny expired` fails once an entry is past its `until`.",
     ),
     word(
@@ -134,6 +139,21 @@ const WORDS: &[Word] = &[
         "Call those that belong together by one name where their Sources are made, or run their tests in a process of their own: #[gpu_leak_check(isolate)], nextest.",
     ),
     word(
+        "shared",
+        "An allocator that only a probe looks into has handed out more than before, and something beside this check could have taken it: the sum has no owner. By itself that fails no test.",
+        "Have the allocator report its blocks (gpu_leak_check::observe), or give the test a process of its own: #[gpu_leak_check(isolate)], nextest.",
+    ),
+    word(
+        "not-repeatable",
+        "The test left something, and its body could not be run a second time, so whether each run leaves it again is not known.",
+        "Let the body be one that can run twice, or say that it cannot: #[gpu_leak_check(confirm = false)] judges the first run alone.",
+    ),
+    word(
+        "ambiguous-free",
+        "An address that was freed was live at two places, and the report of its free did not say which of them it meant.",
+        "Let the Source that reports it say that its addresses are per place, and name the place in its frees.",
+    ),
+    word(
         "process-ended",
         "The process of an isolated test ended inside the test; the report says by which signal or exit code.",
         "Look at the test's own output, and run it alone.",
@@ -150,7 +170,7 @@ const WORDS: &[Word] = &[
     ),
     word(
         "flaky",
-        "The runner tried the test again, and its attempts came to different verdicts; the last one decides.",
+        "The runner tried the test again, and its attempts came to different results; the last one decides.",
         "Look at the report of the attempt that failed: what is freed on another thread, or made once, depends on timing. A longer `settle` or a #[gpu_leak_check::warmup] may be all that is missing.",
     ),
     word(
@@ -280,26 +300,21 @@ fn all() -> String {
 #[cfg(test)]
 mod tests {
     use gpu_leak_check::report::Code;
-    use gpu_leak_check::report::model::Verdict;
+    use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 
     use super::{WORDS, all, one};
 
     #[test]
-    fn every_verdict_is_explained() {
-        for verdict in [
-            Verdict::Leaked,
-            Verdict::FailedFree,
-            Verdict::Retained,
-            Verdict::Grew,
-            Verdict::OverBudget,
-            Verdict::FirstUse,
-            Verdict::Allowed,
-            Verdict::Inconclusive,
-            Verdict::NotMeasured,
-            Verdict::Aborted,
-            Verdict::Clean,
-        ] {
-            assert!(one(verdict.name(), 80).is_ok(), "{}", verdict.name());
+    fn every_kind_of_finding_and_every_status_is_explained() {
+        let statuses = [
+            CheckStatus::Inconclusive,
+            CheckStatus::NotMeasured,
+            CheckStatus::Aborted,
+            CheckStatus::Clean,
+        ];
+        let kinds = FindingKind::ALL.iter().copied().map(CheckStatus::Found);
+        for status in kinds.chain(statuses) {
+            assert!(one(status.name(), 80).is_ok(), "{}", status.name());
         }
     }
 

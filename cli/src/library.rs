@@ -2,13 +2,14 @@
 //! a driver can load it.
 
 use std::env;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::hash::{BuildHasher, DefaultHasher, Hasher, RandomState};
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process;
 use std::time::{Duration, SystemTime};
+
+use tempfile::Builder;
 
 use crate::exit::{Failure, Outcome};
 
@@ -67,7 +68,17 @@ fn put(folder: &Path) -> io::Result<PathBuf> {
     let folder = folder.canonicalize()?;
     let owner = fs::metadata(&folder)?;
     let mode = owner.permissions().mode();
-    if link.uid() != us || owner.uid() != us || mode & 0o022 != 0 {
+    // Whoever may write to a folder around it can put another one in its place, unless only owners
+    // may rename there.
+    let is_replaceable = |around: &Path| {
+        let mode = fs::metadata(around).map(|data| data.permissions().mode());
+        mode.is_ok_and(|mode| mode & 0o1002 == 0o002)
+    };
+    if link.uid() != us
+        || owner.uid() != us
+        || mode & 0o022 != 0
+        || folder.ancestors().skip(1).any(is_replaceable)
+    {
         return Err(io::Error::other("others can write there"));
     }
     if mode & 0o077 != 0 {
@@ -82,16 +93,12 @@ fn put(folder: &Path) -> io::Result<PathBuf> {
         keep(&path)?;
         return Ok(path);
     }
-    // Of all who share the folder, containers too, whose processes have the same numbers.
-    let any = RandomState::new().hash_one(process::id());
-    let unfinished = folder.join(format!("{name}.{any:016x}"));
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o700)
-        .open(&unfinished)?;
-    file.write_all(BYTES)?;
-    fs::rename(&unfinished, &path)?;
+    let mut unfinished = Builder::new()
+        .prefix(&format!("{name}."))
+        .permissions(Permissions::from_mode(0o700))
+        .tempfile_in(&folder)?;
+    unfinished.write_all(BYTES)?;
+    unfinished.persist(&path)?;
     Ok(path)
 }
 
@@ -217,5 +224,9 @@ mod tests {
         fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("its owner");
         let why = put(folder.path()).expect_err("others could swap the library");
         assert!(why.to_string().contains("others"), "{why}");
+        let why = put(&folder.path().join("ours")).expect_err("others could swap the folder");
+        assert!(why.to_string().contains("others"), "{why}");
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).expect("its owner");
+        put(&folder.path().join("ours")).expect("as in the system's folder for such files");
     }
 }

@@ -19,6 +19,7 @@ mod fuzz;
 #[cfg(unix)]
 mod library;
 mod names;
+mod outcomes;
 mod output;
 mod overview;
 mod passing;
@@ -27,7 +28,6 @@ mod progress;
 mod render;
 mod report;
 mod run;
-mod verdicts;
 mod words;
 mod workspace;
 

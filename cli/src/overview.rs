@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::iter;
 
-use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::ledger::{Kind, PoolName};
 use gpu_leak_check::report::Summary;
-use gpu_leak_check::report::model::{Figure, Finding, Outcome, Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, Figure, Finding, Limit, Outcome, Report};
 
 use crate::attempts;
 use crate::exit::Exit;
+use crate::outcomes;
 use crate::run::Run;
-use crate::verdicts;
 
 /// A run summed up.
 #[derive(Debug)]
 pub(crate) struct Overview<'run> {
-    /// Counts of verdicts, with names and reasons.
+    /// Counts of statuses, with names and reasons.
     pub(crate) summary: Summary,
     /// Worst first, then largest.
     pub(crate) groups: Vec<Group<'run>>,
@@ -31,7 +31,7 @@ pub(crate) struct Overview<'run> {
     pub(crate) problems: &'run [String],
 }
 
-/// Findings that are one: of the same verdict and [`identity`], in whatever tests.
+/// Findings that are one: of the same kind and [`identity`], in whatever tests.
 #[derive(Debug)]
 pub(crate) struct Group<'run> {
     /// All of them as one finding; its site and its details are those of the largest.
@@ -67,7 +67,7 @@ impl<'run> Overview<'run> {
         for test in &aborted {
             summary.add_aborted(test);
         }
-        for report in run.reports().filter(|it| it.verdict == Verdict::Aborted) {
+        for report in run.reports().filter(|it| it.status == CheckStatus::Aborted) {
             aborted.push(&report.test);
         }
         aborted.sort_unstable();
@@ -78,7 +78,7 @@ impl<'run> Overview<'run> {
             aborted,
             unmeasured: run
                 .reports()
-                .filter(|report| verdicts::is_unmeasured(report.verdict))
+                .filter(|report| report.status.is_unmeasured())
                 .collect(),
             peaks: peaks(run),
             finished: run.reports().count(),
@@ -109,7 +109,7 @@ impl<'run> Overview<'run> {
         let failed_blind = self
             .unmeasured
             .iter()
-            .any(|report| verdicts::outcome(report) == Outcome::Fail);
+            .any(|report| outcomes::outcome(report) == Outcome::Fail);
         if unread || failed_blind || (require_measured && self.is_blind()) {
             return Exit::Unmeasured;
         }
@@ -122,9 +122,9 @@ pub(crate) type Identity<'a> = (
     &'a str,
     String,
     String,
-    Option<&'a str>,
+    Option<PoolName>,
     Option<Kind>,
-    Option<&'a str>,
+    Option<Limit>,
 );
 
 /// Its stack, where it has one, the device and the allocator. A reserve, a limit that was passed and
@@ -138,9 +138,9 @@ pub(crate) fn identity(finding: &Finding) -> Identity<'_> {
         stacks.find(|stack| !stack.is_empty()).unwrap_or_default(),
         finding.place.to_string(),
         finding.layer.to_string(),
-        finding.holder.as_deref(),
-        finding.kind,
-        finding.budget.as_ref().map(|budget| &*budget.option),
+        finding.pool,
+        finding.resource,
+        finding.budget.as_ref().map(|budget| budget.limit),
     )
 }
 
@@ -149,7 +149,7 @@ fn groups(run: &Run) -> Vec<Group<'_>> {
     for report in run.reports() {
         for finding in &report.findings {
             found
-                .entry((finding.verdict, identity(finding)))
+                .entry((finding.kind, identity(finding)))
                 .or_default()
                 .push((report, finding));
         }
@@ -160,8 +160,7 @@ fn groups(run: &Run) -> Vec<Group<'_>> {
         .collect();
     groups.sort_by(|left, right| {
         let weight = |group: &Group<'_>| (group.finding.bytes, group.finding.count);
-        (left.finding.verdict.cmp(&right.finding.verdict))
-            .then_with(|| weight(right).cmp(&weight(left)))
+        (left.finding.kind.cmp(&right.finding.kind)).then_with(|| weight(right).cmp(&weight(left)))
     });
     groups
 }
@@ -187,7 +186,7 @@ fn group<'run>(same: &[(&'run Report, &'run Finding)]) -> Option<Group<'run>> {
     finding.each = largest.each.filter(|_| each);
     let outcomes = same
         .iter()
-        .map(|(report, of)| verdicts::outcome_of(of, report));
+        .map(|(report, of)| outcomes::outcome_of(of, report));
     Some(Group {
         finding,
         outcome: outcomes.max()?,

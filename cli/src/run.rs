@@ -10,7 +10,7 @@ use gpu_leak_check::recording;
 use gpu_leak_check::report::json::{
     self, Attempt, Began, Header, Late, RunFile, Snapshot, Unowned,
 };
-use gpu_leak_check::report::model::{Reason, Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, Reason, Report};
 use gpu_leak_check::report::{Code, escape};
 
 use crate::exit::{Failure, Outcome};
@@ -201,7 +201,7 @@ impl Run {
     fn forget_aborts_told_twice(&mut self) {
         let told: Vec<_> = self
             .reports()
-            .filter(|report| report.verdict == Verdict::Aborted)
+            .filter(|report| report.status == CheckStatus::Aborted)
             .map(|report| (report.test.clone(), report.file.clone(), report.line))
             .collect();
         for process in &mut self.processes {
@@ -269,7 +269,7 @@ fn tests(began: &[Began]) -> String {
 fn last_seen(snapshot: Snapshot<'_>) -> Report {
     let seconds = Duration::from_millis(snapshot.after_ms).as_secs_f64();
     let mut report = snapshot.report.into_owned();
-    report.verdict = Verdict::Aborted;
+    report.status = CheckStatus::Aborted;
     report.reason = Some(Reason::new(
         Code::ProcessEnded,
         format!(

@@ -24,8 +24,8 @@
   const listOf = (noun) => {
     const section = document.querySelector(`section[aria-labelledby=${noun}s]`);
     if (!section) return null;
-    const all = [...section.children].map((element) => ({ element, verdict: element.dataset.verdict, text: null }));
-    for (const [verdict, ...lines] of rest[`${noun}s`]) all.push({ lines, verdict: rest.lines[verdict] });
+    const all = [...section.children].map((element) => ({ element, status: element.dataset.status, text: null }));
+    for (const [status, ...lines] of rest[`${noun}s`]) all.push({ lines, status: rest.lines[status] });
     const more = document.createElement("button");
     more.type = "button";
     const told = document.getElementById(`${noun}s-rest`);
@@ -79,11 +79,11 @@
 
   const update = () => {
     const wanted = search.value.trim().toLowerCase();
-    const verdicts = new Set(filters.filter(isOn).map((it) => it.dataset.verdict));
+    const statuses = new Set(filters.filter(isOn).map((it) => it.dataset.status));
     const isFound = wanted ? finder(wanted) : () => true;
     const told = [];
     for (const list of lists) {
-      list.fitting = list.all.filter((it) => verdicts.has(it.verdict) && isFound(it));
+      list.fitting = list.all.filter((it) => statuses.has(it.status) && isFound(it));
       list.most = STEP;
       show(list);
       list.heading.hidden = list.fitting.length === 0;
@@ -110,7 +110,7 @@
     return true;
   };
 
-  // A link to a view, `#search=adam&verdict=leaked&unfold`, or to one place, `#finding-3`.
+  // A link to a view, `#search=adam&status=leaked&unfold`, or to one place, `#finding-3`.
   const go = () => {
     const hash = location.hash.slice(1);
     const place = /^(finding|test)-(\d+)$/.exec(hash);
@@ -123,9 +123,9 @@
     if (view.has("theme")) setTheme(view.get("theme") === "dark" ? "dark" : "light");
     if (!tools) return;
     if (view.has("search")) search.value = view.get("search");
-    if (view.has("verdict")) {
-      const verdicts = view.getAll("verdict");
-      filters.forEach((it) => it.setAttribute("aria-pressed", String(verdicts.includes(it.dataset.verdict))));
+    if (view.has("status")) {
+      const statuses = view.getAll("status");
+      filters.forEach((it) => it.setAttribute("aria-pressed", String(statuses.includes(it.dataset.status))));
     }
     update();
     if (view.has("unfold")) fold(true);

@@ -72,11 +72,11 @@ fn search_filters_and_folds_work_and_the_console_is_silent() {
     view.press("Escape");
     assert_eq!(view.shown(), "5 of 5 findings, 5 of 5 tests shown");
 
-    view.click("button[data-verdict=leaked]");
+    view.click("button[data-status=leaked]");
     assert_eq!(view.shown(), "2 of 5 findings, 3 of 5 tests shown");
-    let pressed = "document.querySelector('button[data-verdict=leaked]').ariaPressed";
+    let pressed = "document.querySelector('button[data-status=leaked]').ariaPressed";
     assert_eq!(view.value(pressed), "false");
-    view.click("button[data-verdict=leaked]");
+    view.click("button[data-status=leaked]");
 
     view.click("#unfold-shown");
     assert_eq!(view.count(".list > details[open]"), 10);
@@ -100,7 +100,7 @@ fn a_link_opens_a_view_or_a_place() {
     let view = chromium.open(&page, "search=keeps_two&unfold");
     assert_eq!(view.shown(), "2 of 5 findings, 1 of 5 tests shown");
     assert_eq!(view.count(".list > details[open]"), 3);
-    let view = chromium.open(&page, "verdict=over-budget");
+    let view = chromium.open(&page, "status=over-budget");
     assert_eq!(view.shown(), "1 of 5 findings, 1 of 5 tests shown");
     let view = chromium.open(&page, "finding-2");
     assert_eq!(view.count("details[open]"), 1);

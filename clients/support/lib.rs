@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gpu_leak_check::report::json;
-use gpu_leak_check::report::model::{Finding, Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, Finding, FindingKind, Report};
 
 /// How a checked test ended and what its check found.
 pub struct Checked {
@@ -23,10 +23,15 @@ impl Checked {
     #[track_caller]
     pub fn leaks(&self) -> Vec<&Finding> {
         assert!(!self.passed, "a leak fails its test\n{}", self.story);
-        assert_eq!(self.report.verdict, Verdict::Leaked, "{}", self.story);
+        assert_eq!(
+            self.report.status,
+            CheckStatus::Found(FindingKind::Leaked),
+            "{}",
+            self.story
+        );
         let findings = self.report.findings.iter();
         findings
-            .filter(|finding| finding.verdict == Verdict::Leaked)
+            .filter(|finding| finding.kind == FindingKind::Leaked)
             .collect()
     }
 }

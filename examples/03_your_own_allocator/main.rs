@@ -13,7 +13,7 @@ mod pool;
 use std::error::Error;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_examples::lesson;
 
 use pool::POOL;
@@ -41,9 +41,14 @@ fn leaves_the_pool_with_a_slab_that_nobody_uses() {
 fn main() -> Result<(), Box<dyn Error>> {
     println!("Three tests of a pool of slabs, which reports its pages and has a probe.");
     let checked = lesson::run_tests()?;
-    let verdicts: Vec<_> = checked.iter().map(|test| test.report.verdict).collect();
-    if verdicts != [Verdict::Clean, Verdict::Leaked, Verdict::Retained] {
-        return Err(format!("clean, leaked and retained were planned, not {verdicts:?}").into());
+    let statuses: Vec<_> = checked.iter().map(|test| test.report.status).collect();
+    let planned = [
+        CheckStatus::Clean,
+        CheckStatus::Found(FindingKind::Leaked),
+        CheckStatus::Found(FindingKind::Retained),
+    ];
+    if statuses != planned {
+        return Err(format!("{planned:?} were planned, not {statuses:?}").into());
     }
     println!("\nAs planned: one is clean, one leaks a page, one leaves an unused slab in reserve.");
     Ok(())

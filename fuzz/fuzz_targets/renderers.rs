@@ -13,6 +13,8 @@ mod exit;
 mod fuzz;
 #[path = "../../cli/src/names.rs"]
 mod names;
+#[path = "../../cli/src/outcomes.rs"]
+mod outcomes;
 #[path = "../../cli/src/output.rs"]
 mod output;
 #[path = "../../cli/src/overview.rs"]
@@ -21,7 +23,5 @@ mod overview;
 mod render;
 #[path = "../../cli/src/run.rs"]
 mod run;
-#[path = "../../cli/src/verdicts.rs"]
-mod verdicts;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::renderers(input));

@@ -2,7 +2,7 @@
 //! made for this project's own benchmarks alone.
 
 use crate::ledger::StackId;
-use crate::report::model::{Report, Verdict};
+use crate::report::model::{CheckStatus, Report};
 use crate::report::text::{self, Rendering};
 use crate::{capture, check, device, observe};
 
@@ -63,7 +63,7 @@ pub fn cupti_candidates() -> Result<Vec<std::path::PathBuf>, String> {
 ///
 /// When the run's settings are wrong.
 pub fn leaves_nothing(body: impl FnOnce()) -> bool {
-    checked(body).verdict == Verdict::Clean
+    checked(body).status == CheckStatus::Clean
 }
 
 /// Checks `body` on this thread, and answers with what a failing test would tell of it.

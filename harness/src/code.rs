@@ -1,16 +1,26 @@
-//! Why a check has no verdict of its own, in words that stay the same.
+//! Why a check came to no result of its own, in words that stay the same.
+
+use serde::{Deserialize, Serialize};
 
 macro_rules! codes {
     ($($(#[$what:meta])* $code:ident = $name:literal,)*) => {
         /// Every [`Reason::code`](crate::report::model::Reason::code) there is. `cargo gpu-leak explain` knows each.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum Code {
-            $($(#[$what])* $code,)*
+            $(
+                $(#[$what])*
+                #[serde(rename = $name)]
+                $code,
+            )*
+            /// A word of a later release, in a file that it wrote: the reason's sentences say what
+            /// it means.
+            #[serde(rename = "unknown", other)]
+            Unknown,
         }
 
         impl Code {
-            /// All of them.
+            /// All that a check of this release gives.
             pub const ALL: &[Self] = &[$(Self::$code,)*];
 
             /// The word in a file and on a terminal.
@@ -18,6 +28,7 @@ macro_rules! codes {
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$code => $name,)*
+                    Self::Unknown => "unknown",
                 }
             }
         }
@@ -45,8 +56,30 @@ codes! {
     NoProbe = "no-probe",
     /// More allocators report than can be told apart.
     TooManyAllocators = "too-many-allocators",
+    /// A sum without an owner rose while others could have moved it.
+    Shared = "shared",
+    /// The body could not be run a second time, so its findings could not be confirmed.
+    NotRepeatable = "not-repeatable",
+    /// An address was live at two places when it was freed, and the free did not say which it meant.
+    AmbiguousFree = "ambiguous-free",
     /// The process ended inside the check.
     ProcessEnded = "process-ended",
     /// Checks are switched off.
     Off = "off",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Code;
+
+    #[test]
+    fn a_code_is_its_word_in_a_file_and_one_of_a_later_release_is_unknown() {
+        for code in Code::ALL.iter().chain([&Code::Unknown]) {
+            let word = serde_json::to_string(code).unwrap();
+            assert_eq!(word, format!("\"{}\"", code.name()));
+            assert_eq!(serde_json::from_str::<Code>(&word).unwrap(), *code);
+        }
+        let later = serde_json::from_str::<Code>("\"of-a-later-release\"").unwrap();
+        assert_eq!(later, Code::Unknown);
+    }
 }

@@ -5,9 +5,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-pub use crate::allow::Told;
 use crate::capture::cupti::{self, CudaVersion, Unavailable};
-pub use crate::check::replay::movements::{Did, Movements, Step, Taken, movements};
+pub use crate::check::movements::{Did, Movements, Step, Taken, movements};
 use crate::device::driver::{self, Driver};
 use crate::report;
 use crate::report::model::{Reason, Report};
@@ -15,7 +14,7 @@ use crate::report::model::{Reason, Report};
 /// An entry of a configuration file that lets something stay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowEntry {
-    /// As [`Told::stands_in`] has it: `gpu-leak-check.toml:12`.
+    /// As [`AllowedBy::stands_in`](report::model::AllowedBy::stands_in) has it: `gpu-leak-check.toml:12`.
     pub stands_in: String,
     /// Why it may stay.
     pub reason: String,
@@ -28,7 +27,7 @@ pub struct AllowEntry {
 /// `file:line:column: what is wrong`.
 pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<AllowEntry>, String> {
     let entries = crate::config::entries_of(path, shown)?;
-    let told = |entry: crate::allow::Entry| AllowEntry {
+    let told = |entry: crate::allow::Suppression| AllowEntry {
         stands_in: entry.stands_in,
         reason: entry.reason,
     };
@@ -59,7 +58,7 @@ pub fn is_recording(path: &Path) -> bool {
 /// stacks that the report holds: what changed between two runs is not how they are counted.
 pub fn renew_fingerprints(report: &mut Report) {
     for finding in &mut report.findings {
-        let Some(kind) = finding.kind else {
+        let Some(kind) = finding.resource else {
             continue;
         };
         let failed = finding.failed.as_mut().map(|failed| &mut failed.site);

@@ -4,7 +4,7 @@
 pub use crate::allow::fuzz::patterns;
 #[cfg(target_pointer_width = "64")]
 pub use crate::capture::cupti::fuzz::callbacks;
-pub use crate::check::replay::fuzz::recording;
+pub use crate::check::fuzz::recording;
 pub use crate::config::fuzz::{config, variables};
 pub use crate::report::fuzz::{run_file, sites};
 

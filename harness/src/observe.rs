@@ -29,9 +29,9 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::capture;
 use crate::device::exit;
-use crate::device::quiet::{Quiet, quiet_if_heard};
 use crate::ledger::event::{ContextUid, Creation, Event, Key, Space, StackId};
 use crate::ledger::{self, Kind, Layer, Place};
+use crate::quiet::{Quiet, quiet, quiet_if_heard};
 
 /// Whether any check has begun in this process.
 static LISTENING: AtomicBool = AtomicBool::new(false);
@@ -45,6 +45,9 @@ const NOT_COUNTED: u32 = u32::MAX;
 
 /// An allocator that reports what it hands out: the layer `allocator:NAME`. The same as
 /// `gpu_leak_hooks::Source`, for code that can name this crate.
+///
+/// An address of it is in use once, wherever it is. Where each of its places counts addresses from
+/// the beginning, it is a [`PlacedSource`].
 #[derive(Debug)]
 pub struct Source(gpu_leak_hooks::Source);
 
@@ -80,7 +83,58 @@ impl Source {
     #[inline]
     pub fn freed(&self, address: u64) {
         if LISTENING.load(Ordering::Relaxed) {
-            freed(&self.0, address);
+            freed(&self.0, || None, address);
+        }
+    }
+}
+
+/// As [`Source`], of an allocator whose devices have addresses of their own: the same address may be
+/// in use on two of them, and a free names the one it is about.
+///
+/// ```
+/// use gpu_leak_check::{Place, observe::PlacedSource};
+///
+/// static HEAPS: PlacedSource = PlacedSource::new("my-heaps", &["my-heaps/src/"]);
+///
+/// // Offsets into each device's heap.
+/// HEAPS.allocated(Place::named("npu:0"), 0x1000, 64);
+/// HEAPS.allocated(Place::named("npu:1"), 0x1000, 64);
+/// HEAPS.freed(Place::named("npu:0"), 0x1000);
+/// HEAPS.freed(Place::named("npu:1"), 0x1000);
+/// ```
+#[derive(Debug)]
+pub struct PlacedSource(gpu_leak_hooks::PlacedSource);
+
+impl PlacedSource {
+    /// As [`Source::new`].
+    #[must_use]
+    pub const fn new(name: &'static str, own_sources: &'static [&'static str]) -> Self {
+        Self(gpu_leak_hooks::PlacedSource::new(name, own_sources))
+    }
+
+    /// The layer it reports for.
+    ///
+    /// # Panics
+    ///
+    /// When more than 15 allocators report to one process.
+    pub fn layer(&self) -> Layer {
+        let source = self.0.source();
+        layer(source).unwrap_or_else(|| Layer::allocator(source.name))
+    }
+
+    /// It has handed out `bytes` at `address` of `place`. Call it after the fact.
+    #[inline]
+    pub fn allocated(&self, place: Place, address: u64, bytes: u64) {
+        if LISTENING.load(Ordering::Relaxed) {
+            allocated(self.0.source(), || place, address, bytes);
+        }
+    }
+
+    /// `address` of `place` comes back. Call it before the allocator can hand it out again.
+    #[inline]
+    pub fn freed(&self, place: Place, address: u64) {
+        if LISTENING.load(Ordering::Relaxed) {
+            freed(self.0.source(), || Some(place), address);
         }
     }
 }
@@ -96,6 +150,7 @@ fn layer(source: &gpu_leak_hooks::Source) -> Option<Layer> {
     if let Some(known) = Layer::numbered(number) {
         return Some(known);
     }
+    let _quiet = quiet();
     let mut all = OWN_SOURCES.lock().unwrap_or_else(PoisonError::into_inner);
     let new = source.own_sources.iter();
     let new: Vec<_> = new.filter(|own| !all.contains(own)).collect();
@@ -138,11 +193,12 @@ pub(crate) fn allocated(
     let Some(layer) = layer(source) else {
         return;
     };
+    let place = place();
     ledger::live().apply(&Event::Created(Creation {
-        key: key(layer, address),
+        key: key(source, layer, Some(place), address),
         kind: Kind::Block,
         layer,
-        place: place(),
+        place,
         bytes,
         context: ContextUid::default(),
         stream: 0,
@@ -153,7 +209,11 @@ pub(crate) fn allocated(
 
 /// An allocator is about to take `address` back.
 #[cold]
-pub(crate) fn freed(source: &gpu_leak_hooks::Source, address: u64) {
+pub(crate) fn freed(
+    source: &gpu_leak_hooks::Source,
+    place: impl FnOnce() -> Option<Place>,
+    address: u64,
+) {
     let Some(_quiet) = heard() else {
         return;
     };
@@ -162,8 +222,8 @@ pub(crate) fn freed(source: &gpu_leak_hooks::Source, address: u64) {
     };
     let ledger = ledger::live();
     if let Some(ticket) = ledger.apply(&Event::ReleaseBegan {
-        key: key(layer, address),
-        caller: capture::caller_without_stack(),
+        key: key(source, layer, place(), address),
+        caller: capture::freeing_caller(),
     }) {
         ledger.apply(&Event::ReleaseEnded {
             ticket,
@@ -173,9 +233,12 @@ pub(crate) fn freed(source: &gpu_leak_hooks::Source, address: u64) {
     }
 }
 
-fn key(layer: Layer, address: u64) -> Key {
+fn key(source: &gpu_leak_hooks::Source, layer: Layer, place: Option<Place>, address: u64) -> Key {
     Key {
-        space: Space::Observed(layer),
+        space: match place.filter(|_| source.per_place) {
+            Some(place) => Space::ObservedAt(layer, place),
+            None => Space::Observed(layer),
+        },
         value: address,
     }
 }
@@ -197,6 +260,7 @@ pub(crate) fn listen() {
 
 /// The source folders of the allocators that have reported.
 pub(crate) fn own_sources() -> Vec<&'static str> {
+    let _quiet = quiet();
     OWN_SOURCES
         .lock()
         .unwrap_or_else(PoisonError::into_inner)

@@ -8,7 +8,7 @@
 //! ```no_run
 //! let replay = gpu_leak_check::recording::replay("gpu-4711.jsonl")?;
 //! for report in &replay.reports {
-//!     println!("{}: {}", report.test, report.verdict.name());
+//!     println!("{}: {}", report.test, report.status.name());
 //! }
 //! # Ok::<(), std::io::Error>(())
 //! ```

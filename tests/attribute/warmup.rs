@@ -2,8 +2,9 @@
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
-use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::{Check, gpu_leak_check};
 use gpu_leak_tests::child::Run;
 
 static WARMED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
@@ -26,6 +27,17 @@ fn c_fails_where_it_is_told_to() {
     );
 }
 
+/// As a library's own set-up may do, on threads of its own as well.
+#[gpu_leak_check::warmup]
+fn d_checks_what_it_does_where_it_is_told_to() {
+    if std::env::var_os("WARMUP_CHECKS").is_none() {
+        return;
+    }
+    Check::new("set-up").run(|| Check::new("part of it").run(|| ()));
+    let beside = thread::spawn(|| Check::new("beside").run(|| 1));
+    assert_eq!(beside.join().unwrap(), 1);
+}
+
 #[gpu_leak_check]
 #[test]
 fn warm_ups_run_once_in_the_order_of_their_names() {
@@ -40,6 +52,13 @@ fn a_warm_up_that_panics_fails_the_first_check_by_name() {
     let told =
         "the warm-up main::attribute::warmup::c_fails_where_it_is_told_to failed: no device today";
     assert!(child.stderr.contains(told), "{child:#?}");
+}
+
+#[test]
+fn a_warm_up_that_runs_checks_of_its_own_ends() {
+    let test = "attribute::warmup::warm_ups_run_once_in_the_order_of_their_names";
+    let child = Run::of(test).env("WARMUP_CHECKS", "1").run();
+    assert!(child.status.success(), "{child:#?}");
 }
 
 static RUNS: AtomicU32 = AtomicU32::new(0);

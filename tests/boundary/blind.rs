@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::Code;
+use gpu_leak_check::report::model::CheckStatus;
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
 
@@ -30,7 +31,7 @@ fn run(fake: &Fake, variables: &[(&str, &str)]) -> Checked {
 }
 
 /// Passes on a developer's machine with a word in the last lines, fails where `CI` is set or it is required.
-fn assert_unmeasured(fake: &Fake, code: &str, what: &str) {
+fn assert_unmeasured(fake: &Fake, code: Code, what: &str) {
     for (variables, passes) in [
         (&[][..], true),
         (&[("CI", "true")][..], false),
@@ -46,8 +47,8 @@ fn assert_unmeasured(fake: &Fake, code: &str, what: &str) {
         let report = checked.report();
         let reason = report.reason.as_ref().expect("a reason");
         assert_eq!(
-            (report.verdict, &*reason.code),
-            (Verdict::NotMeasured, code),
+            (report.status, reason.code),
+            (CheckStatus::NotMeasured, code),
             "{story}"
         );
         assert!(reason.what.contains(what), "{story}");
@@ -62,14 +63,14 @@ fn no_cupti_measures_nothing() {
         // This machine has one that cannot be hidden.
         return;
     }
-    assert_unmeasured(&Fake::new().without_cupti(), "no-cupti", "libcupti");
+    assert_unmeasured(&Fake::new().without_cupti(), Code::NoCupti, "libcupti");
 }
 
 #[test]
 fn a_tracer_taken_by_another_tool_measures_nothing() {
     assert_unmeasured(
         &Fake::new().fault("cupti:taken=nsys"),
-        "tracer-taken",
+        Code::TracerTaken,
         "nsys",
     );
 }
@@ -78,7 +79,7 @@ fn a_tracer_taken_by_another_tool_measures_nothing() {
 fn a_cupti_that_is_too_old_measures_nothing() {
     assert_unmeasured(
         &Fake::new().fault("cupti:version=12"),
-        "cupti-too-old",
+        Code::CuptiTooOld,
         "11.8",
     );
 }
@@ -87,7 +88,7 @@ fn a_cupti_that_is_too_old_measures_nothing() {
 fn a_driver_that_is_too_old_for_cupti_measures_nothing() {
     assert_unmeasured(
         &Fake::new().fault("cupti:too_old"),
-        "cupti-too-old",
+        Code::CuptiTooOld,
         "needs a newer driver",
     );
 }
@@ -100,10 +101,10 @@ fn a_tracer_lost_inside_is_inconclusive() {
             let checked = run(&fake, variables);
             let story = checked.story();
             let report = checked.report();
-            assert_eq!(report.verdict, Verdict::Inconclusive, "{fault}\n{story}");
+            assert_eq!(report.status, CheckStatus::Inconclusive, "{fault}\n{story}");
             assert_eq!(
                 report.reason.as_ref().expect("a reason").code,
-                "tracer-lost",
+                Code::TracerLost,
                 "{story}"
             );
             assert_eq!(
@@ -121,8 +122,8 @@ fn what_may_have_been_freed_after_the_tracer_was_lost_is_no_leak() {
         let checked = run(&Fake::new().fault(&format!("cupti:lost@{callbacks}")), &[]);
         let report = checked.report();
         assert_eq!(
-            report.verdict,
-            Verdict::Inconclusive,
+            report.status,
+            CheckStatus::Inconclusive,
             "{callbacks}\n{}",
             checked.story()
         );
@@ -168,8 +169,8 @@ fn a_machine_without_a_device_is_not_measured_and_passes_even_where_ci_is_set() 
         let report = checked.report();
         let reason = report.reason.as_ref().expect("a reason");
         assert_eq!(
-            (report.verdict, &*reason.code),
-            (Verdict::NotMeasured, "no-gpu"),
+            (report.status, reason.code),
+            (CheckStatus::NotMeasured, Code::NoGpu),
             "{story}"
         );
     }

@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::Code;
+use gpu_leak_check::report::model::CheckStatus;
 use gpu_leak_tests::checked;
 use gpu_leak_tests::fake::{Fake, built};
 
@@ -62,11 +63,11 @@ fn a_program_whose_plugin_came_first_measures_nothing_and_says_so() {
     for (variable, passes) in [("COPIES", true), ("CI", false)] {
         let checked = checked::finish(fake.run(&test).env(variable, "true"));
         let (report, story) = (checked.report(), checked.story());
-        let reason = report.reason.as_ref().map(|reason| &*reason.code);
-        let told = (report.verdict, reason);
+        let reason = report.reason.as_ref().map(|reason| reason.code);
+        let told = (report.status, reason);
         assert_eq!(
             told,
-            (Verdict::NotMeasured, Some("tracer-taken")),
+            (CheckStatus::NotMeasured, Some(Code::TracerTaken)),
             "{story}"
         );
         assert_eq!(checked.child.status.success(), passes, "{story}");

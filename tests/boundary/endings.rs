@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
@@ -24,7 +24,11 @@ fn leak() {
 fn assert_fails_with_both(checked: &Checked, own: &str) {
     let story = checked.story();
     assert!(!checked.child.status.success(), "{story}");
-    assert_eq!(checked.report().verdict, Verdict::Leaked, "{story}");
+    assert_eq!(
+        checked.report().status,
+        CheckStatus::Found(FindingKind::Leaked),
+        "{story}"
+    );
     assert!(checked.child.stderr.contains(own), "{story}");
     assert!(
         checked
@@ -66,7 +70,7 @@ fn a_panic_without_a_leak_is_told_as_it_was() {
     let checked = run("panics_cleanly");
     let story = checked.story();
     assert!(!checked.child.status.success(), "{story}");
-    assert_eq!(checked.report().verdict, Verdict::Clean, "{story}");
+    assert_eq!(checked.report().status, CheckStatus::Clean, "{story}");
     assert!(!checked.child.stderr.contains("gpu leak:"), "{story}");
 }
 
@@ -84,7 +88,11 @@ fn the_right_panic_and_a_leak_fail_with_the_report() {
     let checked = run("panics_as_it_should");
     let story = checked.story();
     assert!(!checked.child.status.success(), "{story}");
-    assert_eq!(checked.report().verdict, Verdict::Leaked, "{story}");
+    assert_eq!(
+        checked.report().status,
+        CheckStatus::Found(FindingKind::Leaked),
+        "{story}"
+    );
 }
 
 #[gpu_leak_check]
@@ -100,7 +108,12 @@ fn panics_as_it_should() {
 fn what_is_freed_after_the_verdict_is_late_and_the_verdict_stays() {
     let checked = run("frees_after_the_verdict");
     let report = checked.report();
-    assert_eq!(report.verdict, Verdict::Leaked, "{}", checked.story());
+    assert_eq!(
+        report.status,
+        CheckStatus::Found(FindingKind::Leaked),
+        "{}",
+        checked.story()
+    );
     let [late] = &checked.late[..] else {
         panic!("{}", checked.story());
     };
@@ -191,8 +204,8 @@ fn a_forked_child_tells_nothing_and_the_parent_is_judged_as_if_there_were_none()
     let checked = checked::on(&Fake::new(), "boundary::endings::forks");
     let story = checked.story();
     let finding = only_finding(checked.report(), &story);
-    let found = (finding.verdict, finding.count, finding.bytes);
-    assert_eq!(found, (Verdict::Leaked, 1, 8), "{story}");
+    let found = (finding.kind, finding.count, finding.bytes);
+    assert_eq!(found, (FindingKind::Leaked, 1, 8), "{story}");
     assert!(checked.aborted.is_empty(), "{story}");
     let last_lines = checked.child.stderr.matches("1 checked: 1 leaked");
     assert_eq!(last_lines.count(), 1, "{story}");

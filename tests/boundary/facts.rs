@@ -5,7 +5,7 @@ use std::sync::mpsc;
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::probe::{Probe, Segment};
-use gpu_leak_check::report::model::{Verdict, When};
+use gpu_leak_check::report::model::{CheckStatus, FindingKind, When};
 use gpu_leak_check::{Place, gpu_leak_check, probe};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
@@ -151,7 +151,11 @@ fn a_finding_by_a_probe_needs_no_gpu_and_gives_no_reason_for_one() {
     let fake = Fake::new().devices(0);
     let checked = checked::on(&fake, &format!("{HERE}hoards"));
     let (report, story) = (checked.report(), checked.story());
-    assert_eq!(report.verdict, Verdict::Retained, "{story}");
+    assert_eq!(
+        report.status,
+        CheckStatus::Found(FindingKind::Retained),
+        "{story}"
+    );
     assert_eq!(report.reason, None, "{story}");
     assert!(!story.contains("no GPU"), "{story}");
 }

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::Code;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::{Control, Fake};
 
@@ -61,7 +62,7 @@ fn an_address_freed_twice_is_a_failed_free() {
     let story = checked.story();
     assert!(!checked.child.status.success(), "{story}");
     let finding = only_finding(checked.report(), &story);
-    assert_eq!(finding.verdict, Verdict::FailedFree, "{story}");
+    assert_eq!(finding.kind, FindingKind::FailedFree, "{story}");
     let failed = finding.failed.as_ref().expect("the error and where");
     assert_eq!(
         (failed.code, &*failed.error),
@@ -86,10 +87,14 @@ fn a_free_that_fails_leaves_its_memory_and_explains_it() {
     let story = checked.story();
     assert!(!checked.child.status.success(), "{story}");
     let report = checked.report();
-    assert_eq!(report.verdict, Verdict::FailedFree, "{story}");
+    assert_eq!(
+        report.status,
+        CheckStatus::Found(FindingKind::FailedFree),
+        "{story}"
+    );
     let finding = only_finding(report, &story);
     assert_eq!(
-        (finding.kind, finding.bytes),
+        (finding.resource, finding.bytes),
         (Some(Kind::Linear), 24),
         "{story}"
     );
@@ -110,9 +115,12 @@ fn a_free_that_is_repeated_with_success_hides_no_other_leak_of_the_line() {
     let story = checked.story();
     let findings = checked.report().findings.iter();
     let told: Vec<_> = findings
-        .map(|finding| (finding.verdict, finding.count, finding.bytes))
+        .map(|finding| (finding.kind, finding.count, finding.bytes))
         .collect();
-    let expected = [(Verdict::Leaked, 1, 40), (Verdict::FailedFree, 1, 24)];
+    let expected = [
+        (FindingKind::Leaked, 1, 40),
+        (FindingKind::FailedFree, 1, 24),
+    ];
     assert_eq!(told, expected, "{story}");
 }
 
@@ -137,12 +145,12 @@ fn what_goes_wrong_in_one_of_the_rounds_is_told() {
     let told: Vec<_> = report
         .findings
         .iter()
-        .map(|finding| (finding.verdict, finding.count, finding.bytes))
+        .map(|finding| (finding.kind, finding.count, finding.bytes))
         .collect();
     let expected = [
-        (Verdict::FailedFree, 1, 24),
-        (Verdict::Grew, 3, 120),
-        (Verdict::OverBudget, 1, 40 + 24 + 4096),
+        (FindingKind::FailedFree, 1, 24),
+        (FindingKind::Grew, 3, 120),
+        (FindingKind::OverBudget, 1, 40 + 24 + 4096),
     ];
     assert_eq!(told, expected, "{story}");
     let refused = "1 × CUDA_ERROR_OUT_OF_MEMORY: 64.0 TiB of linear memory";
@@ -179,7 +187,7 @@ fn a_pool_that_cannot_be_emptied_is_told_as_first_use() {
     let finding = only_finding(checked.report(), &story);
     assert_eq!(finding.bytes, 32 << 20, "{story}");
     // The second run finds the block there and takes no more.
-    assert_eq!(finding.verdict, Verdict::FirstUse, "{story}");
+    assert_eq!(finding.kind, FindingKind::FirstUse, "{story}");
 }
 
 #[gpu_leak_check]
@@ -200,8 +208,8 @@ fn a_context_broken_before_the_check_is_inconclusive() {
     };
     let reason = report.reason.as_ref().expect("a reason");
     assert_eq!(
-        (report.verdict, &*reason.code),
-        (Verdict::Inconclusive, "poisoned"),
+        (report.status, reason.code),
+        (CheckStatus::Inconclusive, Code::Poisoned),
         "{story}"
     );
 }
@@ -241,7 +249,7 @@ fn a_context_broken_inside_is_named_by_the_checks_after_it() {
         panic!("{story}")
     };
     let finding = only_finding(first, &story);
-    assert_eq!(finding.verdict, Verdict::FailedFree, "{story}");
+    assert_eq!(finding.kind, FindingKind::FailedFree, "{story}");
     assert_eq!(
         finding.failed.as_ref().expect("the error").code,
         700,
@@ -255,8 +263,8 @@ fn a_context_broken_inside_is_named_by_the_checks_after_it() {
     );
     let reason = second.reason.as_ref().expect("a reason");
     assert_eq!(
-        (second.verdict, &*reason.code),
-        (Verdict::Inconclusive, "poisoned"),
+        (second.status, reason.code),
+        (CheckStatus::Inconclusive, Code::Poisoned),
         "{story}"
     );
     assert!(
@@ -287,7 +295,7 @@ fn a_context_broken_in_a_later_run_of_a_body_is_named_too() {
         let story = checked.story();
         let report = checked.reports.last().expect("a report");
         let reason = report.reason.as_ref().expect("a reason");
-        assert_eq!(&*reason.code, "poisoned", "{story}");
+        assert_eq!(reason.code, Code::Poisoned, "{story}");
         let culprit = format!("by boundary::failures::{test}");
         assert!(reason.what.contains(&culprit), "{}\n{story}", reason.what);
     }

@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock};
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
 use gpu_leak_tests::{checked, gpu};
@@ -27,9 +27,9 @@ fn what_is_made_once_and_kept_is_told_and_fails_nothing() {
     let story = checked.story();
     assert!(checked.child.status.success(), "{story}");
     let finding = only_finding(checked.report(), &story);
-    assert_eq!(finding.verdict, Verdict::FirstUse, "{story}");
+    assert_eq!(finding.kind, FindingKind::FirstUse, "{story}");
     assert_eq!(
-        (finding.kind, finding.bytes),
+        (finding.resource, finding.bytes),
         (Some(Kind::StreamOrdered), 4000),
         "{story}"
     );
@@ -42,7 +42,11 @@ fn what_each_run_only_replaces_is_no_leak() {
     let checked = run("keeps_its_last_result");
     let story = checked.story();
     assert!(checked.child.status.success(), "{story}");
-    assert_eq!(checked.report().verdict, Verdict::FirstUse, "{story}");
+    assert_eq!(
+        checked.report().status,
+        CheckStatus::Found(FindingKind::Deferred),
+        "{story}"
+    );
 }
 
 #[gpu_leak_check]
@@ -64,8 +68,8 @@ fn what_an_older_thread_replaces_by_another_way_is_no_leak() {
     let story = checked.story();
     assert!(checked.child.status.success(), "{story}");
     let finding = only_finding(checked.report(), &story);
-    let what = (finding.verdict, finding.foreign_thread.as_deref());
-    assert_eq!(what, (Verdict::FirstUse, Some("keeper")), "{story}");
+    let what = (finding.kind, finding.foreign_thread.as_deref());
+    assert_eq!(what, (FindingKind::Deferred, Some("keeper")), "{story}");
 }
 
 #[test]
@@ -111,8 +115,8 @@ fn what_is_made_once_and_kept_fails_where_the_policy_says_so() {
     let checked = checked::finish(run.env("GPU_LEAK_CHECK_FIRST_USE", "fail"));
     assert!(!checked.child.status.success(), "{}", checked.story());
     assert_eq!(
-        checked.report().verdict,
-        Verdict::FirstUse,
+        checked.report().status,
+        CheckStatus::Found(FindingKind::FirstUse),
         "{}",
         checked.story()
     );
@@ -151,12 +155,12 @@ fn what_comes_partly_by_another_way_in_the_second_run_is_no_first_use() {
     let findings = &checked.report().findings;
     let told = |count| {
         let told = findings.iter().find(|finding| finding.count == count);
-        told.map(|finding| (finding.verdict, finding.bytes))
+        told.map(|finding| (finding.kind, finding.bytes))
     };
     let story = checked.story();
     assert_eq!(findings.len(), 2, "{story}");
-    assert_eq!(told(2), Some((Verdict::Leaked, 64)), "{story}");
-    assert_eq!(told(1), Some((Verdict::Leaked, 32)), "{story}");
+    assert_eq!(told(2), Some((FindingKind::Leaked, 64)), "{story}");
+    assert_eq!(told(1), Some((FindingKind::Leaked, 32)), "{story}");
 }
 
 /// Three in each run: two one way and one the other, then all of them the other.

@@ -6,7 +6,8 @@ use std::sync::OnceLock;
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::Code;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
 
@@ -104,10 +105,10 @@ mod cubecl_runtime {
 
 fn assert_inconclusive(checked: &Checked) {
     let (report, story) = (checked.report(), checked.story());
-    assert_eq!(report.verdict, Verdict::Inconclusive, "{story}");
+    assert_eq!(report.status, CheckStatus::Inconclusive, "{story}");
     assert!(report.findings.is_empty(), "{story}");
     let reason = report.reason.as_ref().expect("a reason");
-    assert_eq!(reason.code, "no-probe", "{story}");
+    assert_eq!(reason.code, Code::NoProbe, "{story}");
     assert!(reason.what.contains("no probe for cubecl"), "{story}");
     assert!(reason.remedy.contains("probe!"), "{story}");
     assert!(
@@ -143,7 +144,10 @@ fn a_leak_beside_such_an_allocator_is_a_leak() {
     assert!(!checked.child.status.success(), "{story}");
     let report = checked.report();
     assert_eq!(only_finding(report, &story).bytes, 24, "{story}");
-    assert_eq!((report.verdict, &report.reason), (Verdict::Leaked, &None));
+    assert_eq!(
+        (report.status, &report.reason),
+        (CheckStatus::Found(FindingKind::Leaked), &None)
+    );
     assert_noted_report(report, "no probe for cubecl");
 }
 

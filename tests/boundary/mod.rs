@@ -34,7 +34,7 @@ mod owners;
 mod whole;
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{Finding, Report, Verdict};
+use gpu_leak_check::report::model::{Finding, FindingKind, Report};
 use gpu_leak_tests::checked::Checked;
 
 /// Fails unless the test passed, its check was clean, and one of its notes says this.
@@ -54,9 +54,9 @@ fn assert_one_leak(checked: &Checked, kind: Kind, bytes: u64) -> &Finding {
     );
     let report = checked.reports.last().expect("a report");
     let finding = only_finding(report, &story);
-    assert_eq!(finding.verdict, Verdict::Leaked, "{story}");
+    assert_eq!(finding.kind, FindingKind::Leaked, "{story}");
     assert_eq!(
-        (finding.kind, finding.count, finding.bytes),
+        (finding.resource, finding.count, finding.bytes),
         (Some(kind), 1, bytes),
         "{story}"
     );

@@ -34,7 +34,8 @@ fn taken_before_and_freed_inside_is_shown_without_credit() {
     let [_, report] = &checked.reports[..] else {
         panic!("{}", checked.story())
     };
-    let note = "1 object, 1,000 B, taken before the test and given back inside it: no credit";
+    let note =
+        "1 object, 1,000 B, allocated before the test and freed inside it: shown, and no credit";
     assert_eq!(report.notes, [note], "{}", checked.story());
 }
 

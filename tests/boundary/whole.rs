@@ -6,7 +6,7 @@
 use cudarc::driver::{LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::compile_ptx;
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{Part, Purpose, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, Part, Purpose};
 use gpu_leak_tests::checked;
 use gpu_leak_tests::fake::{Control, Fake};
 use gpu_leak_tests::gpu;
@@ -28,7 +28,7 @@ fn what_a_leak_takes_of_the_device_is_accounted_for() {
     let [first, second] = &checked.reports[..] else {
         panic!("{story}")
     };
-    assert_eq!(first.verdict, Verdict::Clean, "{story}");
+    assert_eq!(first.status, CheckStatus::Clean, "{story}");
     assert_eq!(first.devices[0].whole, None, "no context before: {story}");
     let Some(whole) = &second.devices[0].whole else {
         // A GPU that others use as well.

@@ -4,7 +4,7 @@
 mod planted;
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::{checked, gpu};
 
 /// The number of the line that ends in `// leak: mark`.
@@ -26,11 +26,15 @@ fn a_cublas_handle() {
     let checked = checked::run("detects::planted::a_cublas_handle::leaks");
     let report = checked.report();
     let story = checked.story();
-    assert_eq!(report.verdict, Verdict::Leaked, "{story}");
+    assert_eq!(
+        report.status,
+        CheckStatus::Found(FindingKind::Leaked),
+        "{story}"
+    );
     for leak in report
         .findings
         .iter()
-        .filter(|finding| finding.verdict == Verdict::Leaked)
+        .filter(|finding| finding.kind == FindingKind::Leaked)
     {
         let user = &leak.site.frames[leak.site.user.expect("a line of the user's")];
         assert_eq!(user.line, Some(line_of("cublas")), "{story}");
@@ -41,7 +45,7 @@ fn a_cublas_handle() {
     let linear = report
         .findings
         .iter()
-        .filter(|finding| finding.kind == Some(Kind::Linear));
+        .filter(|finding| finding.resource == Some(Kind::Linear));
     assert!(
         linear.map(|finding| finding.bytes).sum::<u64>() > 0,
         "{story}"

@@ -4,7 +4,7 @@
 mod calls;
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{Figure, Report, Verdict};
+use gpu_leak_check::report::model::{Figure, FindingKind, Report};
 use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
@@ -35,8 +35,12 @@ fn leaks(checked: &Checked) -> Vec<(Kind, Place, u64)> {
     );
     let report = checked.reports.last().expect("a report");
     let leaks = report.findings.iter().map(|finding| {
-        assert_eq!(finding.verdict, Verdict::Leaked, "{}", checked.story());
-        (finding.kind.expect("a kind"), finding.place, finding.bytes)
+        assert_eq!(finding.kind, FindingKind::Leaked, "{}", checked.story());
+        (
+            finding.resource.expect("a kind"),
+            finding.place,
+            finding.bytes,
+        )
     });
     let mut leaks: Vec<_> = leaks.collect();
     leaks.sort_unstable();

@@ -9,7 +9,7 @@ mod system;
 
 use std::process::ExitStatus;
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::Checked;
 
 /// What a body prints when it has come to its end.
@@ -43,8 +43,8 @@ fn assert_not_missed(checked: &Checked, bytes: u64, fault: &str) {
         return;
     }
     let report = checked.report();
-    match report.verdict {
-        Verdict::Leaked => {
+    match report.status {
+        CheckStatus::Found(FindingKind::Leaked) => {
             let leaked = |it: &&_| matches!(it, f if is_leak_of(f, bytes));
             assert_eq!(
                 report.findings.iter().filter(leaked).count(),
@@ -53,13 +53,13 @@ fn assert_not_missed(checked: &Checked, bytes: u64, fault: &str) {
             );
             assert!(!checked.child.status.success(), "{fault}: {story}");
         }
-        Verdict::NotMeasured | Verdict::Inconclusive => assert_explained(checked, fault),
+        CheckStatus::NotMeasured | CheckStatus::Inconclusive => assert_explained(checked, fault),
         _ => panic!("{fault}: {story}"),
     }
 }
 
 fn is_leak_of(finding: &gpu_leak_check::report::model::Finding, bytes: u64) -> bool {
-    finding.verdict == Verdict::Leaked && finding.bytes == bytes
+    finding.kind == FindingKind::Leaked && finding.bytes == bytes
 }
 
 /// Fails where a body that leaves nothing is blamed. `may_keep` is for faults that make the driver
@@ -72,10 +72,10 @@ fn assert_not_blamed(checked: &Checked, may_keep: bool, fault: &str) {
         assert!(!checked.child.status.success(), "{fault}: {story}");
         return;
     }
-    match checked.report().verdict {
-        Verdict::Clean => assert!(checked.child.status.success(), "{fault}: {story}"),
-        Verdict::NotMeasured | Verdict::Inconclusive => assert_explained(checked, fault),
-        Verdict::FirstUse if may_keep => {}
+    match checked.report().status {
+        CheckStatus::Clean => assert!(checked.child.status.success(), "{fault}: {story}"),
+        CheckStatus::NotMeasured | CheckStatus::Inconclusive => assert_explained(checked, fault),
+        CheckStatus::Found(FindingKind::FirstUse) if may_keep => {}
         _ => panic!("{fault}: {story}"),
     }
 }

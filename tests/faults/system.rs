@@ -5,7 +5,7 @@
 use std::fs;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked;
 use gpu_leak_tests::fake::Fake;
 
@@ -82,7 +82,12 @@ fn without_file_descriptors_a_leak_is_still_found() {
     let checked = checked::on(&Fake::new(), &format!("{HERE}uses_up_the_descriptors"));
     assert_survived(&checked, "no descriptors");
     let report = checked.report();
-    assert_eq!(report.verdict, Verdict::Leaked, "{}", checked.story());
+    assert_eq!(
+        report.status,
+        CheckStatus::Found(FindingKind::Leaked),
+        "{}",
+        checked.story()
+    );
     assert_eq!(report.findings[0].bytes, PLANTED, "{}", checked.story());
 }
 

@@ -4,7 +4,7 @@
 
 use cudarc::driver::result::{self, stream};
 use cudarc::driver::{CudaContext, sys};
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::FindingKind;
 use gpu_leak_check::{allow, gpu_leak_check, hand_over};
 use gpu_leak_tests::checked;
 
@@ -85,7 +85,7 @@ fn what_is_left_beside_them_is_found() {
     let checked = run("hands_over_one_of_two");
     assert_eq!(
         told(checked.report()),
-        [(Verdict::Leaked, 1000)],
+        [(FindingKind::Leaked, 1000)],
         "{}",
         checked.story()
     );

@@ -2,7 +2,7 @@
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::hand_over;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::FindingKind;
 use gpu_leak_hooked::Buffer;
 
 use super::{run, told};
@@ -27,7 +27,7 @@ fn another_leak_is_found_beside_it() {
     let checked = run("handed_over::hands_over_and_leaks");
     assert_eq!(
         told(checked.report()),
-        [(Verdict::Leaked, 7)],
+        [(FindingKind::Leaked, 7)],
         "{}",
         checked.story()
     );

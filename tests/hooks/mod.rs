@@ -4,8 +4,10 @@ mod allowed;
 mod driver;
 mod handed_over;
 mod many;
+mod placed;
+mod versions;
 
-use gpu_leak_check::report::model::{Finding, Report, Verdict};
+use gpu_leak_check::report::model::{AllowedBy, Finding, FindingKind, Report};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 
@@ -14,18 +16,17 @@ fn run(test: &str) -> Checked {
     checked::finish(Run::of(&format!("hooks::{test}")))
 }
 
-/// Each finding's verdict and bytes.
-fn told(report: &Report) -> Vec<(Verdict, u64)> {
+/// Each finding's kind and bytes.
+fn told(report: &Report) -> Vec<(FindingKind, u64)> {
     let findings = report.findings.iter();
     findings
-        .map(|finding| (finding.verdict, finding.bytes))
+        .map(|finding| (finding.kind, finding.bytes))
         .collect()
 }
 
 /// Whether a finding is allowed for this reason.
 fn is_for(finding: &Finding, reason: &str) -> bool {
-    let note = format!("allowed in the code: {reason}");
-    finding.verdict == Verdict::Allowed && finding.notes.contains(&note)
+    finding.kind == FindingKind::Allowed && finding.allowed_by == Some(AllowedBy::the_code(reason))
 }
 
 /// Fails unless the test passed and all that is told is allowed, of so many bytes.
@@ -35,7 +36,7 @@ fn assert_allowed(checked: &Checked, bytes: &[u64]) {
     let report = checked.report();
     let expected: Vec<_> = bytes
         .iter()
-        .map(|bytes| (Verdict::Allowed, *bytes))
+        .map(|bytes| (FindingKind::Allowed, *bytes))
         .collect();
     assert_eq!(told(report), expected, "{}", checked.story());
 }

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
 use gpu_leak_check::{Check, assert_no_growth, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
@@ -37,7 +37,12 @@ fn leaks() {
 fn a_block_that_leaks_fails_its_test_with_the_report() {
     let checked = run("leaks");
     let report = failed(&checked, "leaky step");
-    assert_eq!(report.verdict, Verdict::Leaked, "{}", checked.story());
+    assert_eq!(
+        report.status,
+        CheckStatus::Found(FindingKind::Leaked),
+        "{}",
+        checked.story()
+    );
     assert!(
         report.findings[0].confirmed.is_some(),
         "{}",
@@ -45,7 +50,7 @@ fn a_block_that_leaks_fails_its_test_with_the_report() {
     );
     let told = "thread 'leaky step' panicked at tests/inside/blocks.rs";
     assert!(checked.child.stderr.contains(told), "{}", checked.story());
-    assert_eq!(checked.reports[0].verdict, Verdict::Clean);
+    assert_eq!(checked.reports[0].status, CheckStatus::Clean);
 }
 
 #[gpu_leak_check]
@@ -83,7 +88,10 @@ fn fills_a_static() {
 fn what_a_block_makes_once_is_told_and_fails_nothing() {
     let checked = run("fills_a_static");
     assert!(checked.child.status.success(), "{}", checked.story());
-    assert_eq!(checked.report().verdict, Verdict::FirstUse);
+    assert_eq!(
+        checked.report().status,
+        CheckStatus::Found(FindingKind::FirstUse)
+    );
     assert!(
         checked.child.stdout.contains("2 runs"),
         "{}",
@@ -110,7 +118,10 @@ fn panics() {
 #[test]
 fn a_block_s_own_panic_stays_the_outcome_and_the_leak_is_told_beside_it() {
     let checked = run("panics");
-    assert_eq!(failed(&checked, "panics").verdict, Verdict::Leaked);
+    assert_eq!(
+        failed(&checked, "panics").status,
+        CheckStatus::Found(FindingKind::Leaked)
+    );
     for words in ["the block's own panic", "gpu leak: 1 allocation, 8 B"] {
         assert!(checked.child.stderr.contains(words), "{}", checked.story());
     }
@@ -129,12 +140,14 @@ fn takes_too_much() {
 fn a_block_has_the_limits_of_a_test() {
     let checked = run("takes_too_much");
     failed(&checked, "limited");
-    let verdicts: Vec<_> = checked
-        .reports
-        .iter()
-        .map(|report| report.verdict)
-        .collect();
-    assert_eq!(verdicts, [Verdict::Clean, Verdict::OverBudget]);
+    let statuses: Vec<_> = checked.reports.iter().map(|report| report.status).collect();
+    assert_eq!(
+        statuses,
+        [
+            CheckStatus::Clean,
+            CheckStatus::Found(FindingKind::OverBudget)
+        ]
+    );
 }
 
 #[test]
@@ -149,14 +162,10 @@ fn grows() {
 fn what_every_round_leaves_more_of_fails_and_what_one_made_does_not() {
     let checked = run("grows");
     failed(&checked, "assert_no_growth");
-    let verdicts: Vec<_> = checked
-        .reports
-        .iter()
-        .map(|report| report.verdict)
-        .collect();
+    let statuses: Vec<_> = checked.reports.iter().map(|report| report.status).collect();
     assert_eq!(
-        verdicts,
-        [Verdict::Clean, Verdict::Grew],
+        statuses,
+        [CheckStatus::Clean, CheckStatus::Found(FindingKind::Grew)],
         "{}",
         checked.story()
     );

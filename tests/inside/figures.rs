@@ -45,7 +45,7 @@ fn a_snapshot_s_difference_names_what_is_new_by_its_line() {
     let [found] = &found[..] else {
         panic!("{found:#?}");
     };
-    assert_eq!((found.kind, found.bytes), (Some(Kind::Block), 64));
+    assert_eq!((found.resource, found.bytes), (Some(Kind::Block), 64));
     assert!(
         found.site.location().starts_with("tests/inside/mod.rs"),
         "{}",

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::{Child, Run};
 use rstest::rstest;
@@ -106,8 +106,8 @@ fn a_leak_fails_the_test_with_the_report_once() {
     let checked = run("leaks");
     assert!(!checked.child.status.success(), "{}", checked.story());
     assert_eq!(
-        checked.report().verdict,
-        Verdict::Leaked,
+        checked.report().status,
+        CheckStatus::Found(FindingKind::Leaked),
         "{}",
         checked.story()
     );

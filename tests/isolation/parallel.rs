@@ -5,7 +5,7 @@ use std::sync::{Barrier, Mutex, mpsc};
 use std::thread;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 
@@ -54,7 +54,12 @@ fn of_two_at_once_each_answers_for_its_own() {
     let checked = in_company("two_at_once");
     assert!(checked.child.status.success(), "{}", checked.story());
     let leaked = report(&checked, "::leaks");
-    assert_eq!(leaked.verdict, Verdict::Leaked, "{}", checked.story());
+    assert_eq!(
+        leaked.status,
+        CheckStatus::Found(FindingKind::Leaked),
+        "{}",
+        checked.story()
+    );
     assert_eq!((leaked.findings.len(), leaked.findings[0].bytes), (1, 64));
     assert!(
         leaked
@@ -65,8 +70,8 @@ fn of_two_at_once_each_answers_for_its_own() {
         checked.story()
     );
     assert_eq!(
-        report(&checked, "::is_clean").verdict,
-        Verdict::Clean,
+        report(&checked, "::is_clean").status,
+        CheckStatus::Clean,
         "{}",
         checked.story()
     );
@@ -189,8 +194,8 @@ fn a_leak_on_a_thread_that_the_first_run_started_repeats_in_the_second() {
     assert!(!checked.child.status.success(), "{}", checked.story());
     let finding = &checked.report().findings[0];
     assert_eq!(
-        (finding.verdict, finding.bytes),
-        (Verdict::Leaked, 24),
+        (finding.kind, finding.bytes),
+        (FindingKind::Leaked, 24),
         "{}",
         checked.story()
     );
@@ -213,11 +218,15 @@ fn leaks_alone() {
 }
 
 #[test]
-fn what_a_check_inside_has_told_of_the_outer_one_does_not_tell_again() {
+fn what_a_check_inside_left_is_the_outer_ones_where_its_panic_was_caught() {
     let checked = in_company("calls_a_check_that_leaks");
-    assert_eq!(report(&checked, "::leaks_alone").verdict, Verdict::Leaked);
+    assert_eq!(
+        report(&checked, "::leaks_alone").status,
+        CheckStatus::Found(FindingKind::Leaked)
+    );
     let outer = report(&checked, "::calls_a_check_that_leaks");
-    assert_eq!(outer.verdict, Verdict::Clean, "{}", checked.story());
+    let leaked = CheckStatus::Found(FindingKind::Leaked);
+    assert_eq!(outer.status, leaked, "{}", checked.story());
     let summary = "by threads outside every check";
     assert!(
         !checked.child.stderr.contains(summary),
@@ -276,7 +285,7 @@ fn many_at_once_each_answer_for_their_own() {
     let mut leaked: Vec<(u64, u64)> = Vec::new();
     for report in &checked.reports {
         match &report.findings[..] {
-            [] => assert_eq!(report.verdict, Verdict::Clean, "{}", checked.story()),
+            [] => assert_eq!(report.status, CheckStatus::Clean, "{}", checked.story()),
             [finding] => leaked.push((finding.count, finding.bytes)),
             _ => panic!("{}", checked.story()),
         }

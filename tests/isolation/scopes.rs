@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::thread;
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_check::{Instrument, Scope, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
@@ -24,7 +24,11 @@ fn assert_leaks(test: &str, bytes: u64) {
     let checked = run(test);
     let story = checked.story();
     let report = checked.reports.last().expect("a report");
-    assert_eq!(report.verdict, Verdict::Leaked, "{story}");
+    assert_eq!(
+        report.status,
+        CheckStatus::Found(FindingKind::Leaked),
+        "{story}"
+    );
     let found: u64 = report.findings.iter().map(|finding| finding.bytes).sum();
     assert_eq!(found, bytes, "{story}");
     assert!(!checked.child.status.success(), "{story}");
@@ -280,7 +284,7 @@ fn has_stretches() {
     let taken = leaky.in_scope(|| thread::scope(|scope| scope.spawn(|| take(7)).join().unwrap()));
     take_beside_it();
     let report = leaky.finish();
-    assert_eq!(report.verdict, Verdict::Leaked);
+    assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
     assert_eq!((report.findings.len(), report.findings[0].bytes), (1, 7));
     assert_eq!((report.test.as_str(), report.line), ("leaky", line));
     let told = std::panic::catch_unwind(|| report.assert_clean()).expect_err("a leak");
@@ -322,14 +326,17 @@ fn what_an_unfinished_stretch_holds_is_the_test_s() {
 fn tells_of_a_stretch_itself() {
     let stretch = Scope::open("leaky");
     stretch.in_scope(|| take(5));
-    assert_eq!(stretch.finish().verdict, Verdict::Leaked);
+    assert_eq!(
+        stretch.finish().status,
+        CheckStatus::Found(FindingKind::Leaked)
+    );
 }
 
 #[test]
-fn what_a_stretch_has_told_the_test_around_it_does_not_tell_again() {
+fn what_a_scope_only_reported_is_the_leak_of_the_test_around_it() {
     let checked = run("tells_of_a_stretch_itself");
     assert_eq!(
-        report(&checked, "tells_of_a_stretch_itself").verdict,
-        Verdict::Clean
+        report(&checked, "tells_of_a_stretch_itself").status,
+        CheckStatus::Found(FindingKind::Leaked)
     );
 }

@@ -4,9 +4,11 @@ use std::env;
 use std::fs;
 use std::process::Command;
 
-use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{FailedRelease, Finding, Report, Verdict};
-use gpu_leak_check::report::{Sink, json};
+use gpu_leak_check::ledger::{Kind, PoolName};
+use gpu_leak_check::report::model::{
+    AllowedBy, CheckStatus, FailedRelease, Finding, Reason, Report,
+};
+use gpu_leak_check::report::{Code, Sink, json};
 use insta::assert_snapshot;
 
 use super::sample::{self, MIB, leak, report, with};
@@ -14,11 +16,16 @@ use super::sample::{self, MIB, leak, report, with};
 /// A report with something in each field.
 fn full() -> Report {
     let finding = Finding {
-        holder: Some("pool 0".to_owned()),
+        pool: Some(PoolName::Default),
         failed: Some(FailedRelease {
             error: "CUDA_ERROR_INVALID_VALUE".to_owned(),
             code: 1,
             site: sample::site(),
+        }),
+        allowed_by: Some(AllowedBy {
+            owner: Some("the runtime team".to_owned()),
+            expired: Some("2026-05-31".to_owned()),
+            ..AllowedBy::the_code("a table")
         }),
         foreign_thread: Some("dataloader-2".to_owned()),
         referrers: None,
@@ -26,8 +33,9 @@ fn full() -> Report {
         ..leak(Kind::StreamOrdered, 2, MIB)
     };
     Report {
-        reason: Some(sample::reason("no-gpu", "what", "remedy")),
+        reason: Some(Reason::new(Code::NoGpu, "what", "remedy")),
         notes: vec!["a note".to_owned()],
+        configured_by: Some("gpu-leak-check.toml".to_owned()),
         ..with(finding)
     }
 }
@@ -47,7 +55,7 @@ fn a_report_survives_json() {
 #[ignore = "ends its process; run by the test below"]
 fn ends_the_process_inside_its_second_check() {
     let sink = Sink::global();
-    let first = report(Verdict::Clean);
+    let first = report(CheckStatus::Clean);
     sink.began(&first.test, &first.file, first.line);
     sink.finished(&first);
     sink.began("the_second", "tests/train.rs", 90);
@@ -86,7 +94,7 @@ fn a_test_that_took_its_process_down_is_known_by_name() {
             .starts_with("main-")
     );
     let file = json::read(path).unwrap();
-    assert_eq!(file.reports, [report(Verdict::Clean)]);
+    assert_eq!(file.reports, [report(CheckStatus::Clean)]);
     assert_eq!(file.aborted.len(), 1);
     assert_eq!(file.aborted[0].test, "the_second");
 }

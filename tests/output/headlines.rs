@@ -1,16 +1,18 @@
 //! The one line that CI pages and terminals show first.
 
 use gpu_leak_check::ledger::{Kind, Place};
-use gpu_leak_check::report::headline;
-use gpu_leak_check::report::model::{FailedRelease, Finding, Report, Site, Verdict};
+use gpu_leak_check::report::model::{
+    CheckStatus, FailedRelease, Finding, FindingKind, Reason, Report, Site,
+};
+use gpu_leak_check::report::{Code, headline};
 
 use super::sample::{self, KIB, MIB, finding, leak, report};
 
 fn of(findings: Vec<Finding>) -> String {
     headline(&Report {
-        verdict: findings[0].verdict,
+        status: CheckStatus::Found(findings[0].kind),
         findings,
-        ..report(Verdict::Clean)
+        ..report(CheckStatus::Clean)
     })
 }
 
@@ -53,7 +55,7 @@ fn several_are_summed_up_by_device_and_kind() {
         },
         leak(Kind::Event, 3, 0),
         // Told in the report, no part of the verdict.
-        finding(Verdict::FirstUse, Kind::Module, 1, 0),
+        finding(FindingKind::FirstUse, Kind::Module, 1, 0),
     ]);
     assert_eq!(
         line,
@@ -70,7 +72,7 @@ fn a_refused_free_names_the_error_and_the_call() {
             code: 1,
             site: elsewhere(9),
         }),
-        ..finding(Verdict::FailedFree, Kind::Linear, 1, MIB)
+        ..finding(FindingKind::FailedFree, Kind::Linear, 1, MIB)
     };
     assert_eq!(
         of(vec![refused]),
@@ -81,9 +83,9 @@ fn a_refused_free_names_the_error_and_the_call() {
 #[test]
 fn a_reserve_has_a_size_and_a_device() {
     let retained = Finding {
-        kind: None,
+        resource: None,
         bytes: 32 * MIB,
-        ..finding(Verdict::Retained, Kind::Block, 1, 0)
+        ..finding(FindingKind::Retained, Kind::Block, 1, 0)
     };
     assert_eq!(
         of(vec![retained]),
@@ -94,17 +96,17 @@ fn a_reserve_has_a_size_and_a_device() {
 #[test]
 fn what_is_no_failure_does_not_call_itself_a_leak() {
     assert_eq!(
-        of(vec![finding(Verdict::FirstUse, Kind::Linear, 1, 512)]),
+        of(vec![finding(FindingKind::FirstUse, Kind::Linear, 1, 512)]),
         "gpu leak check: first-use: 1 allocation, 512 B on cuda:0, taken at src/optim.rs:8",
     );
-    let reason = sample::reason(
-        "no-gpu",
+    let reason = Reason::new(
+        Code::NoGpu,
         "there is no CUDA driver in this process",
         "get one",
     );
     let report = Report {
         reason: Some(reason),
-        ..report(Verdict::NotMeasured)
+        ..report(CheckStatus::NotMeasured)
     };
     assert_eq!(
         headline(&report),

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::model::{
-    Confirmation, DeviceTable, Figure, Finding, Frame, Owner, Reason, Report, Row, Site, Verdict,
+    CheckStatus, Confirmation, DeviceTable, Figure, Finding, FindingKind, Frame, Owner, Report,
+    Row, Site,
 };
 use gpu_leak_check::report::text::{self, Rendering};
 use gpu_leak_check::report::{Sources, Style};
@@ -26,17 +27,11 @@ pub(crate) fn styled(report: &Report, style: Style) -> String {
     text::to_string(report, &how)
 }
 
-pub(crate) fn report(verdict: Verdict) -> Report {
+pub(crate) fn report(status: CheckStatus) -> Report {
     Report {
         again: Some("cargo test --test train training_frees_everything -- --exact".to_owned()),
         overhead_ms: 1.5,
-        ..Report::new(
-            "training_frees_everything",
-            "tests/train.rs",
-            28,
-            1,
-            verdict,
-        )
+        ..Report::new("training_frees_everything", "tests/train.rs", 28, 1, status)
     }
 }
 
@@ -45,37 +40,26 @@ pub(crate) fn with(finding: Finding) -> Report {
     Report {
         findings: vec![finding.clone()],
         devices: vec![device()],
-        ..report(finding.verdict)
+        ..report(CheckStatus::Found(finding.kind))
     }
 }
 
-pub(crate) fn reason(code: &str, what: &str, remedy: &str) -> Reason {
-    Reason {
-        code: code.to_owned(),
-        what: what.to_owned(),
-        remedy: remedy.to_owned(),
-    }
-}
-
-/// `count` of `kind`, `each` bytes large, taken in the fixture's line.
-pub(crate) fn finding(verdict: Verdict, kind: Kind, count: u64, each: u64) -> Finding {
+/// `count` of `resource`, `each` bytes large, taken in the fixture's line.
+pub(crate) fn finding(kind: FindingKind, resource: Kind, count: u64, each: u64) -> Finding {
     Finding {
-        kind: Some(kind),
+        resource: Some(resource),
         count,
         bytes: count * each,
         each: Some(each),
         taken: count,
-        ..Finding::new(verdict, Layer::DRIVER, Place::cuda(0), site())
+        ..Finding::new(kind, Layer::DRIVER, Place::cuda(0), site())
     }
 }
 
 pub(crate) fn leak(kind: Kind, count: u64, each: u64) -> Finding {
     Finding {
-        confirmed: Some(Confirmation {
-            count,
-            bytes: count * each,
-        }),
-        ..finding(Verdict::Leaked, kind, count, each)
+        confirmed: Some(Confirmation::by_second_run(count, count * each)),
+        ..finding(FindingKind::Leaked, kind, count, each)
     }
 }
 

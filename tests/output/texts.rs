@@ -1,10 +1,11 @@
 //! One report of each sort, whole.
 
-use gpu_leak_check::ledger::{Kind, Layer, Place};
+use gpu_leak_check::ledger::{Kind, Layer, Place, PoolName};
+use gpu_leak_check::report::Code;
 use gpu_leak_check::report::Style;
 use gpu_leak_check::report::model::{
-    Confirmation, DeviceTable, FailedRelease, Figure, Finding, Frame, Known, Library, Owner, Part,
-    Purpose, Report, Row, Site, Verdict, When, WholeDevice,
+    AllowedBy, CheckStatus, Confirmation, DeviceTable, FailedRelease, Figure, Finding, FindingKind,
+    Frame, Known, Library, Owner, Part, Purpose, Reason, Report, Row, Site, When, WholeDevice,
 };
 use insta::assert_snapshot;
 
@@ -67,7 +68,7 @@ fn a_finding_is_told_with_its_holder_and_its_age() {
     };
     let report = Report {
         findings: vec![held, spread, nothing_else],
-        ..report(Verdict::Leaked)
+        ..report(CheckStatus::Found(FindingKind::Leaked))
     };
     assert_snapshot!(rendered(&report));
 }
@@ -129,7 +130,7 @@ fn a_refused_free_shows_the_call_and_where_the_memory_came_from() {
             code: 1,
             site: call,
         }),
-        ..finding(Verdict::FailedFree, Kind::Linear, 1, MIB)
+        ..finding(FindingKind::FailedFree, Kind::Linear, 1, MIB)
     });
     assert_snapshot!(rendered(&report));
 }
@@ -144,7 +145,7 @@ fn a_free_of_nothing_is_told_without_a_size() {
             code: 1,
             site: sample::site(),
         }),
-        ..finding(Verdict::FailedFree, Kind::Linear, 2, 0)
+        ..finding(FindingKind::FailedFree, Kind::Linear, 2, 0)
     });
     assert_snapshot!(rendered(&report));
 }
@@ -152,30 +153,86 @@ fn a_free_of_nothing_is_told_without_a_size() {
 #[test]
 fn a_retained_reserve_names_its_holder() {
     let report = with(Finding {
-        kind: None,
-        holder: Some("pool 0".to_owned()),
+        resource: None,
+        pool: Some(PoolName::Default),
         each: None,
         bytes: 32 * MIB,
         site: Site::default(),
-        confirmed: Some(Confirmation {
-            count: 0,
-            bytes: 32 * MIB,
-        }),
+        confirmed: Some(Confirmation::by_second_run(0, 32 * MIB)),
         notes: vec!["cuMemPoolTrimTo(0) gave nothing back".to_owned()],
-        ..finding(Verdict::Retained, Kind::Block, 1, 0)
+        ..finding(FindingKind::Retained, Kind::Block, 1, 0)
     });
     assert_snapshot!(rendered(&report));
 }
 
 #[test]
 fn what_is_made_once_and_kept_is_told_as_first_use() {
-    let report = with(finding(Verdict::FirstUse, Kind::Linear, 1, 400));
+    let report = with(finding(FindingKind::FirstUse, Kind::Linear, 1, 400));
     assert_snapshot!(rendered(&report));
 }
 
 #[test]
+fn what_a_later_run_frees_is_told_as_deferred() {
+    let report = with(finding(FindingKind::Deferred, Kind::Linear, 1, 400));
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn what_could_not_be_confirmed_is_told_with_the_reason() {
+    let report = Report {
+        reason: Some(Reason::new(
+            Code::NotRepeatable,
+            "the body could not be run a second time: it had to lock a file that it had locked",
+            "let the body be one that can run twice, or say `confirm = false`",
+        )),
+        findings: vec![Finding {
+            confirmed: Some(Confirmation::NotRepeatable),
+            ..leak(Kind::Linear, 2, 400)
+        }],
+        ..report(CheckStatus::Inconclusive)
+    };
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn a_finding_says_in_how_many_of_three_runs_it_was_left() {
+    let line = |kind, runs| {
+        let report = with(Finding {
+            confirmed: Some(Confirmation::Repeated {
+                runs,
+                of: 3,
+                count: 1,
+                bytes: 400,
+            }),
+            ..finding(kind, Kind::Linear, 1, 400)
+        });
+        let text = rendered(&report);
+        let line = text.lines().find(|line| line.contains("confirmed"));
+        line.expect("a line").trim_start().to_owned()
+    };
+    for (kind, runs, says) in [
+        (FindingKind::Leaked, 3, "left in all 3 runs: not one-time"),
+        (
+            FindingKind::Leaked,
+            2,
+            "left in 2 of 3 runs, the last one included: not one-time",
+        ),
+        (FindingKind::OverBudget, 3, "passed in all 3 runs: not"),
+        (FindingKind::Retained, 3, "kept in all 3 runs: not"),
+        (
+            FindingKind::FirstUse,
+            1,
+            "left in 1 of 3 runs, and not in the last: one-time",
+        ),
+    ] {
+        let line = line(kind, runs);
+        assert!(line.starts_with(&format!("confirmed  {says}")), "{line}");
+    }
+}
+
+#[test]
 fn a_leak_beside_first_use_gets_a_remedy_each() {
-    let first_use = finding(Verdict::FirstUse, Kind::Module, 1, 0);
+    let first_use = finding(FindingKind::FirstUse, Kind::Module, 1, 0);
     let report = Report {
         findings: vec![leak(Kind::Pinned, 1, 4 * KIB), first_use],
         ..with(leak(Kind::Pinned, 1, 4 * KIB))
@@ -197,11 +254,24 @@ fn an_allocators_blocks_carry_its_name() {
 #[test]
 fn what_stays_within_a_tolerance_is_allowed() {
     assert_snapshot!(rendered(&with(finding(
-        Verdict::Allowed,
+        FindingKind::Allowed,
         Kind::Linear,
         1,
         512
     ))));
+}
+
+#[test]
+fn what_an_entry_allows_is_told_with_its_reason_and_that_it_expired() {
+    assert_snapshot!(rendered(&with(Finding {
+        allowed_by: Some(AllowedBy {
+            stands_in: "gpu-leak-check.toml:12".to_owned(),
+            reason: "a table for the whole process".to_owned(),
+            owner: Some("the runtime team".to_owned()),
+            expired: Some("2026-05-31".to_owned()),
+        }),
+        ..finding(FindingKind::Allowed, Kind::Linear, 1, 512)
+    })));
 }
 
 #[test]
@@ -227,7 +297,7 @@ fn several_devices_share_their_columns() {
     let report = Report {
         devices: vec![device(), second],
         findings: vec![leak(Kind::Linear, 1, MIB), elsewhere],
-        ..report(Verdict::Leaked)
+        ..report(CheckStatus::Found(FindingKind::Leaked))
     };
     assert_snapshot!(rendered(&report));
 }
@@ -266,7 +336,7 @@ fn the_whole_device_is_told_below_its_layers_with_what_is_known_of_it() {
             whole(500 * MIB, 510 * MIB, &[], 10 << 20, &[]),
             whole(500 * MIB, 500 * MIB, &[], 0, &[]),
         ],
-        ..report(Verdict::Clean)
+        ..report(CheckStatus::Clean)
     };
     assert_snapshot!(rendered(&report));
 }
@@ -274,12 +344,12 @@ fn the_whole_device_is_told_below_its_layers_with_what_is_known_of_it() {
 #[test]
 fn nothing_to_measure_gives_the_reason_and_the_remedy() {
     let report = Report {
-        reason: Some(sample::reason(
-            "no-gpu",
+        reason: Some(Reason::new(
+            Code::NoGpu,
             "no CUDA driver is loaded in this process and no other allocator reported",
             "run this test on a machine with a GPU, or report an allocator through `observe`",
         )),
-        ..report(Verdict::NotMeasured)
+        ..report(CheckStatus::NotMeasured)
     };
     assert_snapshot!(rendered(&report));
 }
@@ -287,13 +357,13 @@ fn nothing_to_measure_gives_the_reason_and_the_remedy() {
 #[test]
 fn a_check_that_cannot_be_relied_on_says_why() {
     let report = Report {
-        reason: Some(sample::reason(
-            "poisoned",
+        reason: Some(Reason::new(
+            Code::Poisoned,
             "the context of cuda:0 was already in an error state, left by test `kernels::out_of_bounds`",
             "mend that test, or run this one in a process of its own",
         )),
         devices: vec![device()],
-        ..report(Verdict::Inconclusive)
+        ..report(CheckStatus::Inconclusive)
     };
     assert_snapshot!(rendered(&report));
 }
@@ -302,14 +372,14 @@ fn a_check_that_cannot_be_relied_on_says_why() {
 fn a_clean_check_is_short() {
     let report = Report {
         again: None,
-        ..report(Verdict::Clean)
+        ..report(CheckStatus::Clean)
     };
     assert_snapshot!(rendered(&report));
 }
 
 #[test]
 fn an_aborted_test_is_named_as_such() {
-    assert_snapshot!(rendered(&report(Verdict::Aborted)));
+    assert_snapshot!(rendered(&report(CheckStatus::Aborted)));
 }
 
 #[test]
@@ -320,7 +390,7 @@ fn only_the_first_ten_findings_are_told_one_by_one() {
     };
     let report = Report {
         findings: (1..=14).map(many).collect(),
-        ..report(Verdict::Leaked)
+        ..report(CheckStatus::Found(FindingKind::Leaked))
     };
     let text = rendered(&report);
     assert!(
@@ -387,7 +457,7 @@ fn a_long_line_and_one_with_tabs_keep_their_marks() {
     };
     let report = Report {
         findings: vec![at(14, 43), at(16, 146), at(16, 5), at(999, 1)],
-        ..report(Verdict::Leaked)
+        ..report(CheckStatus::Found(FindingKind::Leaked))
     };
     assert_snapshot!(rendered(&report));
 }

@@ -1,5 +1,14 @@
 //! A program that is one check, for `attribute::program`: it does what its argument says.
 
+#[expect(dead_code, reason = "the tests of this package use all of it")]
+#[path = "../soundness/allocators.rs"]
+mod allocators;
+#[expect(dead_code, reason = "the tests of this package use all of it")]
+#[path = "../soundness/driver.rs"]
+mod driver;
+#[path = "../soundness/remains.rs"]
+mod remains;
+
 use std::process::ExitCode;
 
 use gpu_leak_check::Place;
@@ -19,6 +28,12 @@ fn leak() {
 fn main() -> Result<ExitCode, String> {
     match std::env::args().nth(1).as_deref() {
         Some("leak") => leak(),
+        Some("leave") => {
+            let what = std::env::args().nth(2);
+            let mut all = remains::ALL.iter();
+            let known = all.find(|(name, _)| what.as_deref() == Some(name));
+            known.ok_or("nothing is called so")?.1();
+        }
         Some("code") => return Ok(ExitCode::from(7)),
         Some("panic") => panic!("the program's own panic"),
         Some("error") => {

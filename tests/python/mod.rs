@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gpu_leak_check::report::json;
-use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
 use gpu_leak_check::report::{Sources, Style, text};
 use gpu_leak_tests::fake::Fake;
 
@@ -76,7 +76,7 @@ fn a_leak_is_told_with_its_python_lines() {
     let Some((report, told)) = told_of("train.py") else {
         return;
     };
-    assert_eq!(report.verdict, Verdict::Leaked);
+    assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
     let lines: Vec<_> = told.lines().map(str::trim_end).collect();
     for expected in [
         // A thread, a method called in a loop, a generator.

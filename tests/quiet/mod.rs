@@ -2,7 +2,7 @@
 
 mod tiny_model;
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::gpu;
 
@@ -14,9 +14,12 @@ fn assert_quiet_but_for_first_use(checked: &Checked, checks: usize) {
     assert!(checked.child.status.success(), "{story}");
     let count = |wanted| {
         let reports = checked.reports.iter();
-        reports.filter(|report| report.verdict == wanted).count()
+        reports.filter(|report| report.status == wanted).count()
     };
-    let (clean, told) = (count(Verdict::Clean), count(Verdict::FirstUse));
+    let (clean, told) = (
+        count(CheckStatus::Clean),
+        count(CheckStatus::Found(FindingKind::FirstUse)),
+    );
     assert!(told <= 1 && clean + told == checks, "{story}");
 }
 

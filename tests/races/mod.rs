@@ -87,7 +87,7 @@ fn assert_only_what_was_kept(checked: &Checked, kind: Kind, kept: impl Iterator<
     };
     let bytes = kept.iter().sum::<usize>() as u64;
     assert_eq!(
-        (finding.kind, finding.count, finding.bytes),
+        (finding.resource, finding.count, finding.bytes),
         (Some(kind), kept.len() as u64, bytes),
         "{story}"
     );

@@ -108,13 +108,13 @@ fn told(replay: &Replay) -> String {
 }
 
 fn tell(report: &Report, text: &mut String) {
-    let _ = writeln!(text, "{}: {}", report.test, report.verdict.name());
+    let _ = writeln!(text, "{}: {}", report.test, report.status.name());
     for finding in &report.findings {
-        let kind = finding.kind.map_or("reserve", |kind| kind.name());
+        let kind = finding.resource.map_or("reserve", |kind| kind.name());
         let _ = writeln!(
             text,
             "  {}: {} × {kind}, {} bytes, {} on {}, taken at {}",
-            finding.verdict.name(),
+            finding.kind.name(),
             finding.count,
             finding.bytes,
             finding.layer,

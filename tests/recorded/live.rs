@@ -7,7 +7,7 @@ use std::process::{Command, abort, id};
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::recording::{self, Replay};
-use gpu_leak_check::report::model::{Report, Site, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report, Site};
 use gpu_leak_kernels::{Device, Tensor};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
@@ -181,9 +181,15 @@ fn every_allocator_s_program_is_judged_again_as_it_was() {
 #[test]
 fn what_may_stay_is_what_the_caller_of_the_replay_says() {
     let recorded = Recorded::run("settings::allowed::keeps_its_table");
-    assert_eq!(recorded.checked.report().verdict, Verdict::Allowed);
+    assert_eq!(
+        recorded.checked.report().status,
+        CheckStatus::Found(FindingKind::Allowed)
+    );
     let by_default = recorded.replay();
-    assert_eq!(by_default.reports[0].verdict, Verdict::Leaked);
+    assert_eq!(
+        by_default.reports[0].status,
+        CheckStatus::Found(FindingKind::Leaked)
+    );
 
     let file = recorded.path.with_extension("toml");
     let text = "[[allow]]\nfn = '*lookup_table'\nreason = 'shared by all models'";
@@ -192,9 +198,10 @@ fn what_may_stay_is_what_the_caller_of_the_replay_says() {
     let [finding] = &replay.reports[0].findings[..] else {
         panic!("{:?}", replay.reports)
     };
-    assert_eq!((finding.verdict, finding.bytes), (Verdict::Allowed, 100));
-    let note = format!("allowed by {}:1: shared by all models", file.display());
-    assert_eq!(finding.notes, [note]);
+    assert_eq!((finding.kind, finding.bytes), (FindingKind::Allowed, 100));
+    let sentence = format!("allowed by {}:1: shared by all models", file.display());
+    let by = finding.allowed_by.as_ref().expect("the entry");
+    assert_eq!(by.to_string(), sentence);
 
     fs::write(&file, "[[allow]]\nfn = 3").expect("the same file");
     let error = recording::replay_allowing(&recorded.path, &file).expect_err("a bad file");
@@ -212,9 +219,9 @@ fn a_leak_is_told_with_bytes_kind_and_line() {
     let [leak] = &report.findings[..] else {
         panic!("{report:?}")
     };
-    assert_eq!(leak.verdict, Verdict::Leaked);
+    assert_eq!(leak.kind, FindingKind::Leaked);
     assert_eq!(
-        (leak.kind, leak.count, leak.bytes),
+        (leak.resource, leak.count, leak.bytes),
         (Some(Kind::Linear), 1, 2048)
     );
     let line = include_str!("programs.rs")
@@ -249,7 +256,10 @@ fn a_second_process_with_p_in_its_name_has_a_file_of_its_own() {
         let run = Run::of("recorded::live::keeps_an_embedded_tensor");
         let record = folder.path().join("made/of-%p.jsonl");
         let checked = checked::finish(run.env("GPU_LEAK_CHECK_RECORD", record));
-        assert_eq!(checked.report().verdict, Verdict::Leaked);
+        assert_eq!(
+            checked.report().status,
+            CheckStatus::Found(FindingKind::Leaked)
+        );
     }
     let files: Vec<_> = fs::read_dir(folder.path().join("made"))
         .expect("a folder made for the recording")
@@ -261,7 +271,10 @@ fn a_second_process_with_p_in_its_name_has_a_file_of_its_own() {
         let pid = replay.header.pid;
         assert!(file.ends_with(format!("of-{pid}.jsonl")), "{file:?}");
         assert_ne!(pid, id());
-        assert_eq!(replay.reports[0].verdict, Verdict::Leaked);
+        assert_eq!(
+            replay.reports[0].status,
+            CheckStatus::Found(FindingKind::Leaked)
+        );
     }
 }
 
@@ -318,7 +331,10 @@ fn a_file_that_cannot_be_written_is_one_note_and_the_check_goes_on() {
     fs::write(&file, "in the way").expect("a file");
     let run = Run::of("recorded::live::keeps_an_embedded_tensor");
     let checked = checked::finish(run.env("GPU_LEAK_CHECK_RECORD", file.join("inside.jsonl")));
-    assert_eq!(checked.report().verdict, Verdict::Leaked);
+    assert_eq!(
+        checked.report().status,
+        CheckStatus::Found(FindingKind::Leaked)
+    );
     let notes = checked.child.stderr.matches("nothing is recorded").count();
     assert_eq!(notes, 1, "{}", checked.story());
 }

@@ -6,7 +6,7 @@ use std::thread;
 use cudarc::driver::CudaContext;
 use cudarc::driver::result::stream;
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 
 use super::live::{Recorded, assert_judged_alike};
 
@@ -18,7 +18,7 @@ fn eight_racing_threads_are_judged_again_as_they_were() {
     let recorded = Recorded::run("recorded::threads::race");
     assert_judged_alike(&recorded);
     let report = recorded.checked.report();
-    assert_eq!(report.verdict, Verdict::Leaked);
+    assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
     let kept: u64 = report.findings.iter().map(|finding| finding.count).sum();
     assert_eq!(kept, THREADS as u64);
 }

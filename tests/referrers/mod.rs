@@ -2,7 +2,7 @@
 
 mod planted;
 
-use gpu_leak_check::report::model::{Finding, Referrer, Root, RootKind, Verdict};
+use gpu_leak_check::report::model::{Finding, FindingKind, Referrer, Root, RootKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
@@ -27,7 +27,7 @@ fn run_for(time: &str, test: &str) -> Checked {
 
 fn leak(checked: &Checked) -> &Finding {
     let mut findings = checked.report().findings.iter();
-    let leak = findings.find(|finding| finding.verdict == Verdict::Leaked);
+    let leak = findings.find(|finding| finding.kind == FindingKind::Leaked);
     leak.unwrap_or_else(|| panic!("no leak\n{}", checked.story()))
 }
 
@@ -120,7 +120,7 @@ fn assert_held_by_nothing(test: &str, must_say_so: bool) {
         .report()
         .findings
         .iter()
-        .filter(|finding| finding.verdict == Verdict::Leaked)
+        .filter(|finding| finding.kind == FindingKind::Leaked)
         .partition(|finding| {
             let mut frames = finding.site.frames.iter();
             frames.any(|frame| frame.function.as_deref() == Some("main::referrers::planted::keep"))

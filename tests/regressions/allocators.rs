@@ -5,7 +5,7 @@ use std::sync::{LazyLock, Mutex};
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::probe::{Probe, Segment};
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::FindingKind;
 use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_kernels::memory::{Buffer, Stream};
 use gpu_leak_kernels::{Device, Tensor};
@@ -31,8 +31,8 @@ fn assert_over_budget(checked: &Checked, bytes: u64) {
         panic!("{}", checked.story())
     };
     assert_eq!(
-        (finding.verdict, finding.bytes),
-        (Verdict::OverBudget, bytes),
+        (finding.kind, finding.bytes),
+        (FindingKind::OverBudget, bytes),
         "{}",
         checked.story()
     );
@@ -107,8 +107,8 @@ fn pytorch_190348_the_private_pool_of_a_failed_capture() {
         panic!("{}", checked.story())
     };
     assert_eq!(
-        (finding.verdict, finding.bytes),
-        (Verdict::Retained, 20 << 20),
+        (finding.kind, finding.bytes),
+        (FindingKind::Retained, 20 << 20),
         "{}",
         checked.story()
     );

@@ -4,7 +4,7 @@ use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked;
 use gpu_leak_tests::fake::{Control, Fake};
 
@@ -112,14 +112,13 @@ fn gives_back_late() {
 fn pytorch_86167_a_workspace_made_at_first_use() {
     let checked = run(module_path!(), "child_with_a_workspace");
     assert!(checked.child.status.success(), "{}", checked.story());
-    let verdicts: Vec<_> = checked
-        .reports
-        .iter()
-        .map(|report| report.verdict)
-        .collect();
+    let statuses: Vec<_> = checked.reports.iter().map(|report| report.status).collect();
     assert_eq!(
-        verdicts,
-        [Verdict::FirstUse, Verdict::Clean],
+        statuses,
+        [
+            CheckStatus::Found(FindingKind::FirstUse),
+            CheckStatus::Clean
+        ],
         "{}",
         checked.story()
     );

@@ -14,7 +14,7 @@ mod in_kernel_heap;
 mod memory;
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{Finding, Report, Verdict};
+use gpu_leak_check::report::model::{Finding, FindingKind, Report};
 use gpu_leak_tests::checked::{self, Checked};
 
 /// Runs a body of the module at this path in a process of its own.
@@ -35,7 +35,7 @@ fn failed(checked: &Checked) -> &Report {
 fn of_kind(checked: &Checked, kind: Kind) -> &Finding {
     let matching = failed(checked).findings.iter();
     let matching: Vec<_> = matching
-        .filter(|finding| finding.kind == Some(kind))
+        .filter(|finding| finding.resource == Some(kind))
         .collect();
     let [finding] = matching[..] else {
         panic!(
@@ -51,7 +51,7 @@ fn of_kind(checked: &Checked, kind: Kind) -> &Finding {
 #[track_caller]
 fn assert_only_leak(checked: &Checked, kind: Kind, count: u64, bytes: u64) {
     let finding = of_kind(checked, kind);
-    assert_eq!(finding.verdict, Verdict::Leaked, "{}", checked.story());
+    assert_eq!(finding.kind, FindingKind::Leaked, "{}", checked.story());
     assert_eq!(
         (finding.count, finding.bytes),
         (count, bytes),

@@ -1,7 +1,7 @@
 //! What may stay: by the attribute, and by the file.
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 
 use super::file::configured;
 use super::run;
@@ -16,13 +16,25 @@ fn what_an_entry_of_the_attribute_names_is_allowed_with_its_reason() {
     let checked = run("allowed::keeps_its_table");
     assert!(checked.child.status.success(), "{}", checked.story());
     let report = checked.report();
-    assert_eq!(report.verdict, Verdict::Allowed, "{}", checked.story());
-    let note = "allowed by the attribute: shared by all models";
-    assert!(
-        report.findings[0].notes.iter().any(|n| n == note),
+    assert_eq!(
+        report.status,
+        CheckStatus::Found(FindingKind::Allowed),
         "{}",
         checked.story()
     );
+    let by = report.findings[0].allowed_by.as_ref().expect("the entry");
+    assert_eq!(
+        (&*by.stands_in, &*by.reason),
+        ("the attribute", "shared by all models")
+    );
+    let sentence = "allowed by the attribute: shared by all models";
+    assert!(
+        checked
+            .child
+            .stderr
+            .contains("1 object, 100 B allowed to stay")
+    );
+    assert_eq!(by.to_string(), sentence);
 }
 
 #[gpu_leak_check(allow("fn:*lookup_table", reason = "shared by all models", kind = block))]
@@ -35,15 +47,10 @@ fn keeps_its_table() {
 #[test]
 fn what_no_entry_names_is_a_leak_all_the_same() {
     let checked = run("allowed::keeps_more_than_its_table");
-    let verdicts: Vec<_> = checked
-        .report()
-        .findings
-        .iter()
-        .map(|f| f.verdict)
-        .collect();
+    let kinds: Vec<_> = checked.report().findings.iter().map(|f| f.kind).collect();
     assert_eq!(
-        verdicts,
-        [Verdict::Leaked, Verdict::Allowed],
+        kinds,
+        [FindingKind::Leaked, FindingKind::Allowed],
         "{}",
         checked.story()
     );
@@ -70,11 +77,10 @@ fn an_entry_of_the_file_allows_in_every_test() {
         "[[allow]]\nfile = 'tests/settings/*'\nreason = 'old'\nowner = 'ops'\nup_to = '100 B'";
     let checked = configured("allowed::keeps_a_table", text);
     assert!(checked.child.status.success(), "{}", checked.story());
-    let notes = &checked.report().findings[0].notes;
-    let note = notes
-        .iter()
-        .find(|note| note.contains("gpu.toml:1: old, ops"));
-    assert!(note.is_some(), "{}", checked.story());
+    let by = checked.report().findings[0].allowed_by.as_ref();
+    let by = by.expect("the entry");
+    assert!(by.stands_in.ends_with("gpu.toml:1"), "{by}");
+    assert_eq!((&*by.reason, by.owner.as_deref()), ("old", Some("ops")));
 }
 
 #[test]
@@ -82,8 +88,8 @@ fn a_leak_above_an_entry_s_limit_is_a_leak() {
     let text = "[[allow]]\nfn = '*'\nreason = 'old'\nup_to = 99";
     let checked = configured("allowed::keeps_a_table", text);
     assert_eq!(
-        checked.report().verdict,
-        Verdict::Leaked,
+        checked.report().status,
+        CheckStatus::Found(FindingKind::Leaked),
         "{}",
         checked.story()
     );
@@ -96,8 +102,8 @@ fn a_report_s_fingerprint_can_be_allowed() {
     let text = format!("[[allow]]\nfingerprint = '{fingerprint}'\nreason = 'known'");
     let checked = configured("allowed::keeps_a_table", &text);
     assert_eq!(
-        checked.report().verdict,
-        Verdict::Allowed,
+        checked.report().status,
+        CheckStatus::Found(FindingKind::Allowed),
         "{}",
         checked.story()
     );

@@ -1,7 +1,7 @@
 //! Limits of what a test takes, though it gives all of it back.
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 
 use super::shelf::{borrow, give_back, take};
 use super::{headline, run};
@@ -24,7 +24,12 @@ fn a_peak_above_the_budget_fails_with_the_figure_to_copy_and_what_was_alive() {
         "gpu budget passed: 130 B on shelf:0, max_allocated is 100 B"
     );
     let report = checked.report();
-    assert_eq!(report.verdict, Verdict::OverBudget, "{}", checked.story());
+    assert_eq!(
+        report.status,
+        CheckStatus::Found(FindingKind::OverBudget),
+        "{}",
+        checked.story()
+    );
     let budget = report.findings[0].budget.as_ref().expect("a budget");
     let shares: Vec<_> = budget
         .shares
@@ -75,8 +80,8 @@ fn a_budget_that_only_the_first_run_passes_is_told_as_first_use() {
     let checked = run("budgets::warms_up_dearly");
     assert!(checked.child.status.success(), "{}", checked.story());
     assert_eq!(
-        checked.report().verdict,
-        Verdict::FirstUse,
+        checked.report().status,
+        CheckStatus::Found(FindingKind::FirstUse),
         "{}",
         checked.story()
     );

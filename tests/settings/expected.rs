@@ -1,7 +1,7 @@
 //! A test that is to leak, exactly so much.
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 
 use super::shelf::take;
 use super::{headline, run};
@@ -11,8 +11,8 @@ fn what_was_expected_is_allowed() {
     let checked = run("expected::leaks_as_told");
     assert!(checked.child.status.success(), "{}", checked.story());
     assert_eq!(
-        checked.report().verdict,
-        Verdict::Allowed,
+        checked.report().status,
+        CheckStatus::Found(FindingKind::Allowed),
         "{}",
         checked.story()
     );

@@ -3,7 +3,7 @@
 use std::fs;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::Checked;
 
 use super::shelf::take;
@@ -43,15 +43,18 @@ fn an_override_holds_for_the_tests_it_names() {
     configured("file::leaks_ten_bytes", text).assert_clean();
     let text = "[[override]]\ntest = 'elsewhere::*'\ntolerance = '10 B'";
     let checked = configured("file::leaks_ten_bytes", text);
-    assert_eq!(checked.report().verdict, Verdict::Leaked);
+    assert_eq!(
+        checked.report().status,
+        CheckStatus::Found(FindingKind::Leaked)
+    );
 }
 
 #[test]
 fn the_attribute_stands_over_the_file() {
     let checked = configured("file::leaks_more_than_it_says", "[check]\ntolerance = 10");
     assert_eq!(
-        checked.report().verdict,
-        Verdict::Leaked,
+        checked.report().status,
+        CheckStatus::Found(FindingKind::Leaked),
         "{}",
         checked.story()
     );

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 
 use super::shelf::{give_back, take};
 use super::{headline, run, run_with};
@@ -20,7 +20,10 @@ fn what_grows_in_every_round_fails_with_each_round_s_figure() {
     );
     let finding = &checked.report().findings[0];
     let counts: Vec<_> = finding.rounds.iter().map(|left| left.count).collect();
-    assert_eq!((finding.verdict, counts), (Verdict::Grew, vec![1, 2, 3, 4]));
+    assert_eq!(
+        (finding.kind, counts),
+        (FindingKind::Grew, vec![1, 2, 3, 4])
+    );
     let text = "1, 2, 3, 4 left after each: 1 more a round, 10 B more";
     assert!(checked.child.stderr.contains(text), "{}", checked.story());
 }
@@ -81,7 +84,7 @@ fn no_round_is_run_once_nothing_can_have_grown() {
     checked.assert_clean();
     assert_eq!(
         checked.child.stderr.matches("a round").count(),
-        2,
+        3,
         "{}",
         checked.story()
     );
@@ -127,10 +130,10 @@ fn fails_the_second_time() {
 
 #[test]
 fn the_environment_sets_the_rounds_of_every_test() {
-    let checked = run_with("rounds::leaks", &[("GPU_LEAK_CHECK_ROUNDS", "2")]);
+    let checked = run_with("rounds::leaks", &[("GPU_LEAK_CHECK_ROUNDS", "3")]);
     assert_eq!(
-        checked.report().verdict,
-        Verdict::Grew,
+        checked.report().status,
+        CheckStatus::Found(FindingKind::Grew),
         "{}",
         checked.story()
     );

@@ -4,7 +4,7 @@
 use std::env;
 use std::thread;
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_kernels::Tensor;
 use gpu_leak_tests::checked::Checked;
 use gpu_leak_tests::random::Random;
@@ -127,15 +127,15 @@ fn assert_every_verdict(checked: &Checked, seed: u64) {
             .findings
             .iter()
             .fold((0_u64, 0_u64), |(count, bytes), leak| {
-                assert_eq!(leak.verdict, Verdict::Leaked, "{report:#?}");
+                assert_eq!(leak.kind, FindingKind::Leaked, "{report:#?}");
                 (count + leak.count, bytes + leak.bytes)
             });
         assert_eq!(leaked, planted(seed, test), "seed {seed}: {report:#?}");
         let verdict = match leaked {
-            (0, 0) => Verdict::Clean,
-            _ => Verdict::Leaked,
+            (0, 0) => CheckStatus::Clean,
+            _ => CheckStatus::Found(FindingKind::Leaked),
         };
-        assert_eq!(report.verdict, verdict, "seed {seed}: {report:#?}");
+        assert_eq!(report.status, verdict, "seed {seed}: {report:#?}");
     }
     let unowned = "by threads outside every check";
     assert!(

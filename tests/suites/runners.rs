@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::nextest::Nextest;
@@ -25,10 +25,10 @@ fn suite(beginning: &str) -> Option<Nextest> {
 }
 
 /// How often the tests ended with this verdict, by name.
-fn by_verdict(checked: &Checked, verdict: Verdict) -> BTreeMap<&str, usize> {
+fn by_status(checked: &Checked, status: CheckStatus) -> BTreeMap<&str, usize> {
     let mut tests = BTreeMap::new();
     let reports = checked.reports.iter();
-    for report in reports.filter(|report| report.verdict == verdict) {
+    for report in reports.filter(|report| report.status == status) {
         *tests.entry(name(report)).or_default() += 1;
     }
     tests
@@ -47,7 +47,11 @@ fn the_first_day_under_nextest_fails_nothing_and_each_process_tells_its_first_us
         assert!(checked.child.status.success(), "{story}");
         assert_eq!(checked.reports.len(), TESTS, "{story}");
         for report in &checked.reports {
-            assert_eq!(report.verdict, Verdict::FirstUse, "{report:#?}");
+            assert_eq!(
+                report.status,
+                CheckStatus::Found(FindingKind::FirstUse),
+                "{report:#?}"
+            );
             assert_eq!(plans(report).count(), 1, "{report:#?}");
         }
     }
@@ -74,7 +78,7 @@ fn one_true_leak_fails_under_nextest_and_each_attempt_is_judged() {
         let checked = nextest.arg("--retries=1").run();
         let story = checked.story();
         assert_eq!(checked.child.status.code(), Some(code), "{story}");
-        let leaked = by_verdict(&checked, Verdict::Leaked);
+        let leaked = by_status(&checked, CheckStatus::Found(FindingKind::Leaked));
         let attempts = if code == FAILED { 2 } else { 1 };
         assert_eq!(leaked, BTreeMap::from([(LEAKING, attempts)]), "{story}");
         // The other nine, and the attempt that did not leak.
@@ -91,9 +95,9 @@ fn a_stress_run_gives_the_same_verdict_each_time() {
     let checked = nextest.arg("--stress-count=3").run();
     let story = checked.story();
     assert_eq!(checked.child.status.code(), Some(FAILED), "{story}");
-    let leaked = by_verdict(&checked, Verdict::Leaked);
+    let leaked = by_status(&checked, CheckStatus::Found(FindingKind::Leaked));
     assert_eq!(leaked, BTreeMap::from([(LEAKING, 3)]), "{story}");
-    let first_use = by_verdict(&checked, Verdict::FirstUse);
+    let first_use = by_status(&checked, CheckStatus::Found(FindingKind::FirstUse));
     assert_eq!(first_use, BTreeMap::from([("t16", 3)]), "{story}");
 }
 
@@ -123,14 +127,15 @@ fn an_archive_that_runs_elsewhere_reads_the_configuration_there_as_libtest_does(
         assert!(checked.child.status.success(), "{story}");
         let report = checked.report();
         // What stays is within the tolerance that the file there allows.
-        assert_eq!(report.verdict, Verdict::Clean, "{story}");
+        assert_eq!(report.status, CheckStatus::Clean, "{story}");
         let notes = report.notes.join("\n");
         assert!(
             notes.contains("within the tolerance of 16.0 MiB"),
             "{story}"
         );
-        assert!(
-            notes.contains("configured by gpu-leak-check.toml"),
+        assert_eq!(
+            report.configured_by.as_deref(),
+            Some("gpu-leak-check.toml"),
             "{story}"
         );
     }

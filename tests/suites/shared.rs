@@ -6,7 +6,7 @@ use std::env;
 use std::fs;
 use std::sync::{Mutex, PoisonError};
 
-use gpu_leak_check::report::model::{Finding, Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, Finding, FindingKind, Report};
 use gpu_leak_kernels::{Result, Tensor};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
@@ -97,7 +97,7 @@ fn run(device: &str, variables: &[(&str, &str)]) -> Checked {
 pub(super) fn plans(report: &Report) -> impl Iterator<Item = &Finding> {
     let findings = report.findings.iter();
     findings.filter(|finding| {
-        finding.verdict == Verdict::FirstUse
+        finding.kind == FindingKind::FirstUse
             && finding.layer.to_string() == "allocator:gpu-leak-kernels"
     })
 }
@@ -113,7 +113,7 @@ fn the_first_day_of_a_suite_fails_nothing_and_tells_each_first_use_once() {
         let first: Vec<_> = checked
             .reports
             .iter()
-            .filter(|report| report.verdict == Verdict::FirstUse)
+            .filter(|report| report.status == CheckStatus::Found(FindingKind::FirstUse))
             .collect();
         assert!(first.len() <= PLANS, "{}", checked.story());
     }
@@ -129,7 +129,12 @@ fn a_process_for_each_test_fails_nothing_either() {
             let checked = checked::finish(run);
             assert!(checked.child.status.success(), "{}", checked.story());
             let report = checked.report();
-            assert_eq!(report.verdict, Verdict::FirstUse, "{}", checked.story());
+            assert_eq!(
+                report.status,
+                CheckStatus::Found(FindingKind::FirstUse),
+                "{}",
+                checked.story()
+            );
             assert_eq!(plans(report).count(), 1, "{}", checked.story());
         }
     }
@@ -178,7 +183,7 @@ fn one_true_leak_among_first_uses_is_found() {
         let leaked: Vec<_> = checked
             .reports
             .iter()
-            .filter(|report| report.verdict == Verdict::Leaked)
+            .filter(|report| report.status == CheckStatus::Found(FindingKind::Leaked))
             .map(|report| report.test.rsplit("::").next())
             .collect();
         assert_eq!(leaked, [Some(LEAKING)], "{}", checked.story());

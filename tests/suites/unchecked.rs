@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_kernels::Tensor;
 
 use super::{BLOCK, devices, report, run_warm, runs, take};
@@ -175,15 +175,15 @@ fn unchecked_tests_are_blamed_on_none_and_hide_nothing() {
             );
             for test in CLEAN {
                 let report = report(&checked, test);
-                assert_eq!(report.verdict, Verdict::Clean, "{report:#?}");
+                assert_eq!(report.status, CheckStatus::Clean, "{report:#?}");
             }
             for test in LEAKING {
                 let report = report(&checked, test);
                 let [leak] = &report.findings[..] else {
                     panic!("{report:#?}");
                 };
-                let found = (leak.verdict, leak.count, leak.bytes);
-                let planted = (Verdict::Leaked, 1, 6 * BLOCK as u64);
+                let found = (leak.kind, leak.count, leak.bytes);
+                let planted = (FindingKind::Leaked, 1, 6 * BLOCK as u64);
                 assert_eq!(found, planted, "{report:#?}");
             }
             let unowned = "by threads outside every check";

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gpu_leak_check::report::json::{self, Late};
-use gpu_leak_check::report::model::{Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, Report};
 
 use crate::child::{Child, Run};
 use crate::fake::Fake;
@@ -45,7 +45,7 @@ impl Checked {
     pub fn assert_clean(&self) {
         assert!(self.child.status.success(), "{}", self.story());
         for report in &self.reports {
-            assert_eq!(report.verdict, Verdict::Clean, "{}", self.story());
+            assert_eq!(report.status, CheckStatus::Clean, "{}", self.story());
         }
     }
 

@@ -36,7 +36,7 @@ impl From<Output> for Child {
 }
 
 /// Takes from `command` what would make its outcome depend on where its parent runs.
-pub(crate) fn clean(command: &mut Command) {
+pub fn clean(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if AMBIENT
             .iter()

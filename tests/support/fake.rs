@@ -21,6 +21,12 @@ const CUDA_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 /// The same for cuBLAS, which programs open when they first need it.
 const CUBLAS_NAME: &str = "libcublas.so.13";
 
+/// The same for the CUDA runtime.
+const CUDART_NAME: &str = "libcudart.so.13";
+
+/// What cargo calls the stand-in for it.
+pub const BUILT_CUDART: &str = "libgpu_leak_fake_cudart.so";
+
 /// The same for CUPTI.
 const CUPTI_NAMES: [&str; 2] = ["libcupti.so.13", "libcupti.so"];
 
@@ -67,6 +73,13 @@ impl Fake {
             &built("libgpu_leak_fake_cublas.so"),
             &self.folder.path().join(CUBLAS_NAME),
         );
+        self
+    }
+
+    /// A machine with the CUDA runtime, as programs find it that do not have it built in.
+    #[must_use]
+    pub fn with_cudart(self) -> Self {
+        link(&built(BUILT_CUDART), &self.folder.path().join(CUDART_NAME));
         self
     }
 

@@ -69,7 +69,7 @@ mod tests {
     use std::fs;
 
     use gpu_leak_check::report::json::{Header, Record, SCHEMA};
-    use gpu_leak_check::report::model::Verdict;
+    use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 
     use super::{Folder, files_in};
     use crate::render::sample;
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn a_process_number_that_comes_again_is_known_by_its_test() {
         let base = tempfile::tempdir().expect("a folder");
-        let leave = |name: &str, verdict| {
+        let leave = |name: &str, status| {
             let header = Header {
                 schema: SCHEMA,
                 version: "0.1.0".to_owned(),
@@ -88,7 +88,7 @@ mod tests {
                 pid_space: None,
                 attempt: None,
             };
-            let report = sample::report(name, verdict);
+            let report = sample::report(name, status);
             let records = [
                 serde_json::to_string(&Record::Header(header)),
                 serde_json::to_string(&Record::Verdict(Cow::Owned(report))),
@@ -98,19 +98,22 @@ mod tests {
             fs::write(base.path().join(format!("train-7-{copy}.jsonl")), lines).expect("a file");
         };
         // Of a program before this one, whose test has the same name.
-        leave("b", Verdict::Clean);
+        leave("b", CheckStatus::Clean);
         let folder = Folder {
             path: base.path().to_owned(),
             runs: base.path().to_owned(),
             run: String::new(),
             earlier: BTreeSet::from_iter(files_in(base.path())),
         };
-        leave("a", Verdict::Clean);
-        leave("b", Verdict::Leaked);
-        let verdict = |process, test| Some(folder.report_of(process, test)?.verdict);
-        assert_eq!(verdict(7, "b"), Some(Verdict::Leaked));
-        assert_eq!(verdict(7, "a"), Some(Verdict::Clean));
-        assert_eq!(verdict(7, "c"), None);
-        assert_eq!(verdict(77, "b"), None);
+        leave("a", CheckStatus::Clean);
+        leave("b", CheckStatus::Found(FindingKind::Leaked));
+        let status = |process, test| Some(folder.report_of(process, test)?.status);
+        assert_eq!(
+            status(7, "b"),
+            Some(CheckStatus::Found(FindingKind::Leaked))
+        );
+        assert_eq!(status(7, "a"), Some(CheckStatus::Clean));
+        assert_eq!(status(7, "c"), None);
+        assert_eq!(status(77, "b"), None);
     }
 }

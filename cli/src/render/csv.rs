@@ -7,9 +7,9 @@ use crate::exit::{Failure, Outcome};
 use crate::overview::{Group, Overview};
 
 const HEADER: [&str; 14] = [
-    "verdict",
-    "layer",
     "kind",
+    "layer",
+    "resource",
     "place",
     "count",
     "bytes",
@@ -52,11 +52,11 @@ fn row(group: &Group<'_>) -> [String; HEADER.len()] {
         .map(|library| library.name.as_str());
     let tests: Vec<_> = group.tests.iter().map(|test| escape::name(test)).collect();
     [
-        finding.verdict.name().to_owned(),
+        finding.kind.name().to_owned(),
         cell(&finding.layer.to_string()),
         finding
-            .kind
-            .map_or_else(String::new, |kind| kind.name().to_owned()),
+            .resource
+            .map_or_else(String::new, |resource| resource.name().to_owned()),
         cell(&finding.place.to_string()),
         finding.count.to_string(),
         finding.bytes.to_string(),

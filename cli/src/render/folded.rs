@@ -34,7 +34,7 @@ fn stack(test: &str, finding: &Finding) -> String {
     let frames = finding.site.frames.iter().rev();
     let mut parts = vec![part(test)];
     parts.extend(frames.map(|frame| part(&name(frame))));
-    parts.push(part(&kind(finding)));
+    parts.push(part(&held(finding)));
     parts.join(";")
 }
 
@@ -46,10 +46,10 @@ fn name(frame: &Frame) -> String {
 }
 
 /// `leaked linear`: without its size, so that equal stacks fall together.
-fn kind(finding: &Finding) -> String {
-    match finding.kind {
-        Some(kind) => format!("{} {}", finding.verdict.name(), kind.name()),
-        None => finding.verdict.name().to_owned(),
+fn held(finding: &Finding) -> String {
+    match finding.resource {
+        Some(resource) => format!("{} {}", finding.kind.name(), resource.name()),
+        None => finding.kind.name().to_owned(),
     }
 }
 

@@ -11,7 +11,7 @@ use gpu_leak_check::report::model::Outcome;
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::quantity;
 
-use super::{position, verdict};
+use super::{kind, position};
 use crate::names;
 use crate::overview::{Group, Overview};
 
@@ -75,7 +75,7 @@ fn annotation(level: &str, group: &Group<'_>) -> String {
         properties.extend(line.map(|line| format!("line={line}")));
         properties.extend(column.map(|column| format!("col={column}")));
     }
-    let title = format!("gpu leak check: {}", verdict(group));
+    let title = format!("gpu leak check: {}", kind(group));
     properties.push(format!("title={}", property(&title)));
     let text = format!(
         "{}, in {}",

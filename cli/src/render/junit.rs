@@ -7,15 +7,15 @@
 
 use std::time::Duration;
 
-use gpu_leak_check::report::model::{Outcome as Weight, Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, Outcome as Weight, Report};
 use gpu_leak_check::report::text;
 use gpu_leak_check::report::{Sources, Style, escape, headline};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestRerun, TestSuite, XmlString};
 
 use super::Rendering;
 use crate::exit::{Failure, Outcome};
+use crate::outcomes;
 use crate::run::{Process, Run};
-use crate::verdicts;
 
 /// Who says so.
 const NAME: &str = "gpu-leak-check";
@@ -59,7 +59,7 @@ fn add(suite: &mut TestSuite, process: &Process, earlier: &[&Process], how: &Ren
     for began in &process.aborted {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
         status
-            .set_type(Verdict::Aborted.name())
+            .set_type(CheckStatus::Aborted.name())
             .set_message(ABORTED);
         let mut case = TestCase::new(name(&began.test), status);
         case.set_classname(name(&process.binary));
@@ -78,16 +78,16 @@ fn told(report: &Report, how: &Rendering) -> XmlString {
 /// How a case that does not pass is told: what failed a test, and what took it down or kept it from
 /// being judged.
 fn kind(report: &Report) -> Option<NonSuccessKind> {
-    match verdicts::outcome(report) {
+    match outcomes::outcome(report) {
         Weight::Pass | Weight::Warn => None,
-        Weight::Fail if report.verdict == Verdict::Aborted => Some(NonSuccessKind::Error),
-        Weight::Fail if verdicts::is_unmeasured(report.verdict) => Some(NonSuccessKind::Error),
+        Weight::Fail if report.status == CheckStatus::Aborted => Some(NonSuccessKind::Error),
+        Weight::Fail if report.status.is_unmeasured() => Some(NonSuccessKind::Error),
         Weight::Fail => Some(NonSuccessKind::Failure),
     }
 }
 
 fn case(report: &Report, binary: &str, how: &Rendering) -> TestCase {
-    let is_skipped = verdicts::is_unmeasured(report.verdict);
+    let is_skipped = report.status.is_unmeasured();
     let mut status = match kind(report) {
         Some(kind) => TestCaseStatus::non_success(kind),
         None if is_skipped => TestCaseStatus::skipped(),
@@ -95,7 +95,7 @@ fn case(report: &Report, binary: &str, how: &Rendering) -> TestCase {
     };
     if !matches!(status, TestCaseStatus::Success { .. }) {
         status
-            .set_type(report.verdict.name())
+            .set_type(report.status.name())
             .set_message(headline(report))
             .set_description(told(report, how));
     }
@@ -105,7 +105,7 @@ fn case(report: &Report, binary: &str, how: &Rendering) -> TestCase {
     // What the check cost: how long the body ran, the test runner says.
     let overhead = report.overhead_ms / 1000.0;
     case.set_time(Duration::try_from_secs_f64(overhead).unwrap_or_default());
-    if passes && verdicts::outcome(report) == Weight::Warn {
+    if passes && outcomes::outcome(report) == Weight::Warn {
         case.set_system_out(told(report, how));
     }
     case
@@ -115,7 +115,7 @@ fn case(report: &Report, binary: &str, how: &Rendering) -> TestCase {
 fn rerun(report: &Report, how: &Rendering) -> Option<TestRerun> {
     let mut rerun = TestRerun::new(kind(report)?);
     rerun
-        .set_type(report.verdict.name())
+        .set_type(report.status.name())
         .set_message(headline(report))
         .set_description(told(report, how));
     Some(rerun)
@@ -123,7 +123,9 @@ fn rerun(report: &Report, how: &Rendering) -> Option<TestRerun> {
 
 fn aborted_run() -> TestRerun {
     let mut rerun = TestRerun::new(NonSuccessKind::Error);
-    rerun.set_type(Verdict::Aborted.name()).set_message(ABORTED);
+    rerun
+        .set_type(CheckStatus::Aborted.name())
+        .set_message(ABORTED);
     rerun
 }
 

@@ -6,7 +6,7 @@ use gpu_leak_check::report::model::Finding;
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::{count, size};
 
-use super::verdict;
+use super::kind;
 use crate::names;
 use crate::overview::Overview;
 
@@ -27,13 +27,13 @@ pub(super) fn render(overview: &Overview<'_>) -> String {
         line_of_text(&mut out, &escape::sentence(problem));
     }
     if !overview.groups.is_empty() {
-        out += "\n| verdict | what | bytes | at | tests |\n| --- | --- | ---: | --- | --- |\n";
+        out += "\n| kind | what | bytes | at | tests |\n| --- | --- | ---: | --- | --- |\n";
     }
     for (at, group) in overview.groups.iter().enumerate() {
         let finding = &group.finding;
         let row = format!(
             "| {} | {} | {} | {} | {} |\n",
-            literal(&verdict(group)),
+            literal(&kind(group)),
             literal(&what(finding)),
             size(finding.bytes),
             code(&place(finding)),

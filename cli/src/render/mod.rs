@@ -88,16 +88,20 @@ pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Ve
 
 /// `leaked: 2 × 512 KiB device memory, stream-ordered`
 fn title(group: &Group<'_>) -> String {
-    format!("{}: {}", verdict(group), what(&group.finding))
+    format!("{}: {}", kind(group), what(&group.finding))
 }
 
-/// `leaked`, or `leaked (only warned)` where the policy lets the tests pass.
-fn verdict(group: &Group<'_>) -> String {
-    let verdict = group.finding.verdict;
-    if verdict.is_failure() && group.outcome == Weight::Warn {
-        format!("{} (only warned)", verdict.name())
+/// `leaked`; `leaked (only warned)` where the policy lets the tests pass, `leaked (not confirmed)`
+/// where no second run could be made.
+fn kind(group: &Group<'_>) -> String {
+    let finding = &group.finding;
+    let name = finding.kind.name();
+    if finding.is_unconfirmed() {
+        format!("{name} (not confirmed)")
+    } else if finding.is_failure() && group.outcome == Weight::Warn {
+        format!("{name} (only warned)")
     } else {
-        verdict.name().to_owned()
+        name.to_owned()
     }
 }
 

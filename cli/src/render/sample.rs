@@ -1,9 +1,11 @@
 //! Runs to render.
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
+use gpu_leak_check::report::Code;
 use gpu_leak_check::report::json::{Attempt, Began, Header, Late, SCHEMA, Unowned};
 use gpu_leak_check::report::model::{
-    DeviceTable, Figure, Finding, Frame, Owner, Reason, Report, Row, Site, Verdict,
+    AllowedBy, CheckStatus, DeviceTable, Figure, Finding, FindingKind, Frame, Owner, Reason,
+    Report, Row, Site,
 };
 
 use crate::run::{Process, Run};
@@ -24,15 +26,15 @@ pub(crate) fn run(reports: Vec<Report>) -> Run {
 
 /// Two tests with one leak in common, one test of its own kind, one blind, one clean, one aborted.
 pub(crate) fn mixed() -> Run {
-    let leak = finding(Verdict::Leaked, "optim::Adam::step", 2, MIB / 2);
-    let table = finding(Verdict::FirstUse, "lookup_table", 1, 4096);
+    let leak = finding(FindingKind::Leaked, "optim::Adam::step", 2, MIB / 2);
+    let table = finding(FindingKind::FirstUse, "lookup_table", 1, 4096);
     let blind = Report {
         reason: Some(Reason {
-            code: "no-gpu".to_owned(),
+            code: Code::NoGpu,
             what: "no CUDA device can be used here".to_owned(),
             remedy: "run on a machine with one".to_owned(),
         }),
-        ..report("reads_the_device", Verdict::NotMeasured)
+        ..report("reads_the_device", CheckStatus::NotMeasured)
     };
     let mut run = run(vec![
         with("trains", std::slice::from_ref(&leak)),
@@ -41,7 +43,7 @@ pub(crate) fn mixed() -> Run {
         blind,
         Report {
             devices: vec![device(73 * MIB)],
-            ..report("is_clean", Verdict::Clean)
+            ..report("is_clean", CheckStatus::Clean)
         },
     ]);
     run.processes[0].aborted.push(Began {
@@ -86,18 +88,18 @@ pub(crate) fn retried() -> Run {
         }),
         ..run(vec![report]).processes.remove(0)
     };
-    let leak = finding(Verdict::Leaked, "optim::Adam::step", 2, MIB / 2);
+    let leak = finding(FindingKind::Leaked, "optim::Adam::step", 2, MIB / 2);
     Run {
         earlier: vec![attempt(1, with("trains", &[leak]))],
-        processes: vec![attempt(2, report("trains", Verdict::Clean))],
+        processes: vec![attempt(2, report("trains", CheckStatus::Clean))],
         ..Run::default()
     }
 }
 
-pub(crate) fn report(test: &str, verdict: Verdict) -> Report {
+pub(crate) fn report(test: &str, status: CheckStatus) -> Report {
     Report {
         overhead_ms: 1.5,
-        ..Report::new(test, "tests/train.rs", 28, 1, verdict)
+        ..Report::new(test, "tests/train.rs", 28, 1, status)
     }
 }
 
@@ -105,11 +107,11 @@ pub(crate) fn with(test: &str, findings: &[Finding]) -> Report {
     Report {
         findings: findings.to_vec(),
         devices: vec![device(2 * MIB)],
-        ..report(test, findings[0].verdict)
+        ..report(test, CheckStatus::Found(findings[0].kind))
     }
 }
 
-pub(crate) fn finding(verdict: Verdict, function: &str, count: u64, each: u64) -> Finding {
+pub(crate) fn finding(kind: FindingKind, function: &str, count: u64, each: u64) -> Finding {
     let site = Site {
         fingerprint: format!("1-{function}"),
         frames: vec![
@@ -120,12 +122,12 @@ pub(crate) fn finding(verdict: Verdict, function: &str, count: u64, each: u64) -
         library: None,
     };
     Finding {
-        kind: Some(Kind::StreamOrdered),
+        resource: Some(Kind::StreamOrdered),
         count,
         bytes: count * each,
         each: Some(each),
         taken: count,
-        ..Finding::new(verdict, Layer::DRIVER, Place::cuda(0), site)
+        ..Finding::new(kind, Layer::DRIVER, Place::cuda(0), site)
     }
 }
 
@@ -165,10 +167,16 @@ pub(crate) const HOSTILE: &str =
 pub(crate) fn hostile() -> Run {
     let long = "n".repeat(10_000);
     let named = |name: &str| {
-        let mut finding = finding(Verdict::Leaked, name, 1, MIB);
+        let mut finding = finding(FindingKind::Leaked, name, 1, MIB);
         for frame in &mut finding.site.frames {
             frame.file = Some(name.to_owned());
         }
+        finding.allowed_by = Some(AllowedBy {
+            owner: Some(name.to_owned()),
+            expired: Some(name.to_owned()),
+            stands_in: name.to_owned(),
+            reason: name.to_owned(),
+        });
         finding.notes.push(name.to_owned());
         let mut report = with(name, &[finding]);
         report.devices[0].rows[0].layer = name.to_owned();

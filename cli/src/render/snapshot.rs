@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use gpu_leak_check::__command::{Did, Movements, Taken, movements};
 use gpu_leak_check::Place;
 use gpu_leak_check::report::escape;
-use gpu_leak_check::report::model::{Finding, Site, Verdict};
+use gpu_leak_check::report::model::{Finding, FindingKind, Site};
 use serde::Serialize;
 
 use crate::exit::{Failure, Outcome};
@@ -133,7 +133,7 @@ impl Snapshot {
         let devices = Devices::of(findings.iter().map(|finding| finding.place));
         let mut address = FIRST_ADDRESS;
         // What went over a limit has been given back.
-        let is_held = |finding: &&&Finding| finding.verdict != Verdict::OverBudget;
+        let is_held = |finding: &&&Finding| finding.kind != FindingKind::OverBudget;
         for finding in findings.iter().filter(is_held) {
             if finding.bytes == 0 {
                 continue;
@@ -204,7 +204,7 @@ impl Snapshot {
 /// A finding as a segment of its own.
 fn segment_of(finding: &Finding, device: usize, address: u64) -> Segment {
     let frames = frames(&finding.site);
-    let is_reserve = finding.verdict == Verdict::Retained;
+    let is_reserve = finding.kind == FindingKind::Retained;
     let (count, each) = match finding.each {
         Some(each)
             if each > 0

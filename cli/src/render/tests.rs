@@ -4,7 +4,7 @@ mod hostile;
 mod junit;
 mod snapshot;
 
-use gpu_leak_check::report::model::{Outcome, Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, FindingKind, Outcome, Report};
 use insta::assert_snapshot;
 
 use super::sample::{self, MIB};
@@ -62,7 +62,7 @@ fn folded_stacks_begin_outermost_and_are_weighed_by_bytes() {
 #[test]
 fn github_is_given_no_more_than_it_shows() {
     let leaks = (0..5000).map(|at| {
-        let finding = sample::finding(Verdict::Leaked, &format!("f{at}"), 1, MIB);
+        let finding = sample::finding(FindingKind::Leaked, &format!("f{at}"), 1, MIB);
         sample::with(&format!("t{at}"), &[finding])
     });
     let run = sample::run(leaks.collect());
@@ -85,7 +85,7 @@ fn github_is_given_no_more_than_it_shows() {
 fn a_summary_stays_inside_a_mebibyte_and_counts_the_rest() {
     let name = "a_module::".repeat(30);
     let leaks = (0..5000).map(|at| {
-        let finding = sample::finding(Verdict::Leaked, &format!("{name}f{at}"), 1, MIB);
+        let finding = sample::finding(FindingKind::Leaked, &format!("{name}f{at}"), 1, MIB);
         let tests = ["a", "b", "c"].map(|test| format!("{name}{at}{test}"));
         tests.map(|test| sample::with(&test, std::slice::from_ref(&finding)))
     });
@@ -100,14 +100,14 @@ fn a_summary_stays_inside_a_mebibyte_and_counts_the_rest() {
 
 #[test]
 fn a_run_without_leaks_has_a_flame_graph_that_says_so() {
-    let run = sample::run(vec![sample::report("a", Verdict::Clean)]);
+    let run = sample::run(vec![sample::report("a", CheckStatus::Clean)]);
     let svg = shown(&run, Format::Flamegraph, 0);
     assert!(svg.contains("nothing was left behind"), "{svg}");
 }
 
 #[test]
 fn what_is_only_warned_of_is_told_as_such_and_fails_nothing() {
-    let leak = sample::finding(Verdict::Leaked, "optim::Adam::step", 2, MIB / 2);
+    let leak = sample::finding(FindingKind::Leaked, "optim::Adam::step", 2, MIB / 2);
     let warned = Report {
         outcome: Some(Outcome::Warn),
         ..sample::with("trains", &[leak])
@@ -140,7 +140,7 @@ fn what_is_only_warned_of_is_told_as_such_and_fails_nothing() {
 fn annotations_are_no_more_than_github_shows_of_a_step() {
     let many = |outcome: Outcome| {
         let reports = (0..5_000).map(|at| {
-            let mut leak = sample::finding(Verdict::Leaked, "optim::Adam::step", 1, MIB);
+            let mut leak = sample::finding(FindingKind::Leaked, "optim::Adam::step", 1, MIB);
             leak.site.fingerprint = format!("{at}");
             Report {
                 outcome: Some(outcome),

@@ -77,6 +77,9 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
     if let Some(referrers) = referrers(finding) {
         detail("held by", &referrers);
     }
+    if let Some(allowed_by) = &finding.allowed_by {
+        detail("note", &escape::sentence(&allowed_by.to_string()));
+    }
     for note in &finding.notes {
         detail("note", &escape::sentence(note));
     }

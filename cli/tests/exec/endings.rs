@@ -1,6 +1,6 @@
 //! However a program ends, what was seen of it is told, and its end is its own.
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::fake::Fake;
 
 use super::ran;
@@ -61,7 +61,7 @@ fn a_program_whose_terminal_hangs_up_leaves_a_snapshot() {
 fn the_program_s_own_handler_goes_on_working() {
     let ran = ran(&Fake::new(), &[], "handles-it");
     assert_eq!(ran.told.code, Some(7), "{:?}", ran.told);
-    assert_eq!(ran.files()[0].reports[0].verdict, Verdict::Clean);
+    assert_eq!(ran.files()[0].reports[0].status, CheckStatus::Clean);
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_signal_asks_for_a_snapshot_and_ends_nothing() {
     let asked = "at SIGUSR1: gpu leak: 1 allocation, 4.00 KiB on cuda:0";
     assert!(ran.told.stderr.contains(asked), "{:?}", ran.told);
     let files = ran.files();
-    assert_eq!(files[0].reports[0].verdict, Verdict::Clean);
+    assert_eq!(files[0].reports[0].status, CheckStatus::Clean);
     assert!(files[0].snapshot.is_none(), "it has its verdict");
 }
 
@@ -89,12 +89,15 @@ fn a_forked_child_tells_nothing_of_its_parent() {
     let files = ran.files();
     assert_eq!(files.len(), 1);
     assert_eq!(files[0].reports.len(), 1, "{files:?}");
-    assert_eq!(files[0].reports[0].verdict, Verdict::Clean);
+    assert_eq!(files[0].reports[0].status, CheckStatus::Clean);
 }
 
 #[test]
 fn a_program_that_closes_every_file_is_told_all_the_same() {
     let ran = ran(&Fake::new(), &[], "closes-everything");
     assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
-    assert_eq!(ran.files()[0].reports[0].verdict, Verdict::Leaked);
+    assert_eq!(
+        ran.files()[0].reports[0].status,
+        CheckStatus::Found(FindingKind::Leaked)
+    );
 }

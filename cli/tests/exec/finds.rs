@@ -1,7 +1,7 @@
 //! What a program leaves is told exactly, and what it gives back is not.
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{Finding, Verdict};
+use gpu_leak_check::report::model::{Finding, FindingKind};
 use gpu_leak_tests::fake::Fake;
 
 use super::{Ran, line_of, ran};
@@ -26,8 +26,8 @@ fn a_leak_is_told_with_its_bytes_its_function_and_its_line() {
         panic!("{findings:?}");
     };
     assert_eq!(
-        (leak.verdict, leak.count, leak.bytes),
-        (Verdict::Leaked, 1, 4096)
+        (leak.kind, leak.count, leak.bytes),
+        (FindingKind::Leaked, 1, 4096)
     );
     let frame = leak.site.user_frame().expect("a line");
     assert_eq!(frame.function.as_deref(), Some("take"));
@@ -63,7 +63,7 @@ fn one_of_each_kind_is_one_of_each_kind() {
     let ran = ran(&Fake::new(), &[], "each");
     let mut kinds: Vec<_> = findings(&ran)
         .iter()
-        .map(|finding| (finding.kind.expect("a kind"), finding.count))
+        .map(|finding| (finding.resource.expect("a kind"), finding.count))
         .collect();
     kinds.sort();
     let expected = [
@@ -116,7 +116,7 @@ fn what_a_library_keeps_for_itself_is_named_and_fails_nothing() {
     let [kept] = &findings[..] else {
         panic!("{findings:?}");
     };
-    assert_eq!((kept.verdict, kept.bytes), (Verdict::Allowed, 64 << 20));
+    assert_eq!((kept.kind, kept.bytes), (FindingKind::Allowed, 64 << 20));
     let library = kept.site.library.as_ref().expect("a library");
     assert_eq!(
         (&*library.name, library.function.as_deref()),
@@ -132,7 +132,7 @@ fn what_gains_at_every_snapshot_has_grown() {
     let [grown] = &findings[..] else {
         panic!("{findings:?}");
     };
-    assert_eq!(grown.verdict, Verdict::Grew, "{grown:?}");
+    assert_eq!(grown.kind, FindingKind::Grew, "{grown:?}");
     assert_eq!(grown.rounds.len(), 5);
     assert!(
         grown

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::CheckStatus;
 use gpu_leak_tests::fake::Fake;
 
 use super::{compiled, program, ran, ran_with};
@@ -186,7 +186,7 @@ fn without_cupti_nothing_is_measured_and_the_remedy_is_told() {
     let ran = ran(&machine, &[], "one");
     assert_eq!(ran.told.code, Some(3), "{:?}", ran.told);
     let files = ran.files();
-    assert_eq!(files[0].reports[0].verdict, Verdict::NotMeasured);
+    assert_eq!(files[0].reports[0].status, CheckStatus::NotMeasured);
     assert!(
         ran.told.stdout.contains("1 not measured (no CUPTI)"),
         "{:?}",

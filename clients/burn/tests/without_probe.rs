@@ -4,7 +4,7 @@ use burn::backend::{Cuda, cuda::CudaDevice};
 use burn::tensor::{Tensor, backend::Backend};
 use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::model::CheckStatus;
 use gpu_leak_client_support as support;
 
 /// cubecl makes a stream for each thread that uses it and keeps it, and each run of a test has a
@@ -32,7 +32,12 @@ fn the_check_says_what_it_cannot_judge() {
     let checked = support::run("a_forgotten_tensor");
     assert!(checked.passed, "{}", checked.story);
     let report = &checked.report;
-    assert_eq!(report.verdict, Verdict::Inconclusive, "{}", checked.story);
+    assert_eq!(
+        report.status,
+        CheckStatus::Inconclusive,
+        "{}",
+        checked.story
+    );
     let reason = report.reason.as_ref().map_or("", |reason| &reason.what);
     assert!(reason.contains("no probe for cubecl"), "{}", checked.story);
 }

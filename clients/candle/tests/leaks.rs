@@ -61,7 +61,7 @@ fn assert_found(test: &str, (count, bytes): (u64, u64), line: (&str, u32)) {
     let (memory, handles): (Vec<_>, Vec<_>) = checked
         .leaks()
         .into_iter()
-        .partition(|leak| leak.kind == Some(Kind::StreamOrdered));
+        .partition(|leak| leak.resource == Some(Kind::StreamOrdered));
     let [memory] = memory[..] else {
         panic!("{} leaks of memory\n{}", memory.len(), checked.story);
     };
@@ -74,7 +74,7 @@ fn assert_found(test: &str, (count, bytes): (u64, u64), line: (&str, u32)) {
     assert_eq!(support::blamed(memory), Some(line), "{}", checked.story);
     // cudarc makes two events for each slice of memory: who used it last.
     for handle in &handles {
-        assert_eq!(handle.kind, Some(Kind::Event), "{}", checked.story);
+        assert_eq!(handle.resource, Some(Kind::Event), "{}", checked.story);
         assert_eq!(support::blamed(handle), Some(line), "{}", checked.story);
     }
     let events: u64 = handles.iter().map(|handle| handle.count).sum();

@@ -1,9 +1,9 @@
 //! Entries of any content, against stacks of any names: see [`crate::__fuzz`].
 
-use super::{Date, Entry, Pattern, Told, settle};
+use super::{Date, Pattern, Suppression, settle};
 use crate::judge;
 use crate::report::fuzz::leak;
-use crate::report::model::Verdict;
+use crate::report::model::FindingKind;
 
 /// A pattern as an attribute has it, a reason, and the names of a stack, a line each.
 ///
@@ -22,7 +22,7 @@ pub fn patterns(input: &[u8]) {
     let Ok(matches) = Pattern::new(word, pattern) else {
         return;
     };
-    let entry = Entry {
+    let entry = Suppression {
         matches,
         kind: None,
         up_to: None,
@@ -34,23 +34,26 @@ pub fn patterns(input: &[u8]) {
     let today = Date::new(2026, 6, 1);
     for until in [None, Some(Date::new(2000, 1, 1))] {
         let mut allowed = findings.clone();
-        let entry = Entry {
+        let entry = Suppression {
             until,
             ..entry.clone()
         };
-        let expired = settle(&[entry], today, &mut allowed);
-        let notes = || allowed.iter().flat_map(|finding| &finding.notes);
-        for note in notes() {
-            let told = Told::of(note).expect("a note that says by what");
-            assert_eq!(told.stands_in, "gpu-leak-check.toml:12", "{note}");
+        let expired = settle(&[entry], today, &mut allowed.iter_mut().collect::<Vec<_>>());
+        let by = || {
+            allowed
+                .iter()
+                .filter_map(|finding| finding.allowed_by.as_ref())
+        };
+        for by in by() {
+            assert_eq!(by.stands_in, "gpu-leak-check.toml:12", "{by:?}");
         }
         let are_allowed = allowed
             .iter()
-            .filter(|finding| finding.verdict == Verdict::Allowed);
-        assert_eq!(are_allowed.count(), notes().count());
+            .filter(|finding| finding.kind == FindingKind::Allowed);
+        assert_eq!(are_allowed.count(), by().count());
         assert_eq!(
             expired.len(),
-            usize::from(until.is_some() && notes().next().is_some())
+            usize::from(until.is_some() && by().next().is_some())
         );
         let bytes = |all: &[_]| {
             judge::total(

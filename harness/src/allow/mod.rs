@@ -4,22 +4,20 @@ mod date;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod inlined;
-mod told;
 
+use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
 
 pub(crate) use self::date::Date;
-pub use self::told::Told;
-use self::told::{ALLOWED_BY, EXPIRED};
 use crate::judge;
 use crate::ledger::Kind;
 use crate::options::Allow;
-use crate::report::model::{Finding, Frame, Site, Verdict};
+use crate::report::model::{AllowedBy, Finding, FindingKind, Frame, Site};
 use crate::units::exact_size;
 
 /// One thing that may stay.
-#[derive(Clone, Debug)]
-pub(crate) struct Entry {
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Suppression {
     pub(crate) matches: Pattern,
     /// Only resources of this kind.
     pub(crate) kind: Option<Kind>,
@@ -34,15 +32,16 @@ pub(crate) struct Entry {
     pub(crate) stands_in: String,
 }
 
-/// What an entry is about.
-#[derive(Clone, Debug)]
+/// What an entry is about, with `*` and `?` for what may vary.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Pattern {
     /// A function of the stack.
-    Function(WildMatch),
+    Function(String),
     /// A source file of the stack.
-    File(WildMatch),
+    File(String),
     /// A library of the stack, by its file or by its name.
-    Library(WildMatch),
+    Library(String),
     /// The whole stack.
     Fingerprint(String),
 }
@@ -61,9 +60,9 @@ impl Pattern {
             return Err(format!("an empty `{word}` matches nothing"));
         }
         match word {
-            "fn" => Ok(Self::Function(WildMatch::new(text))),
-            "file" => Ok(Self::File(WildMatch::new(text))),
-            "lib" => Ok(Self::Library(WildMatch::new(text))),
+            "fn" => Ok(Self::Function(text.to_owned())),
+            "file" => Ok(Self::File(text.to_owned())),
+            "lib" => Ok(Self::Library(text.to_owned())),
             "fingerprint" if !is_fingerprint(text) => Err(format!(
                 "`{text}` is no fingerprint: a run file has them as 1-0123456789abcdef"
             )),
@@ -76,7 +75,8 @@ impl Pattern {
     }
 
     fn matches(&self, site: &Site) -> bool {
-        let any = |pattern: &WildMatch, of: fn(&Frame) -> Option<&String>| {
+        let any = |pattern: &str, of: fn(&Frame) -> Option<&String>| {
+            let pattern = WildMatch::new(pattern);
             let mut names = site.frames.iter().filter_map(of);
             names.any(|name| pattern.matches(name))
         };
@@ -86,14 +86,15 @@ impl Pattern {
                     || site
                         .frames
                         .iter()
-                        .any(|frame| inlined::is_of(&pattern.to_string(), frame))
+                        .any(|frame| inlined::is_of(pattern, frame))
             }
             Self::File(pattern) => any(pattern, |frame| frame.file.as_ref()),
             Self::Library(pattern) => {
                 let library = site.library.iter();
                 let mut names =
                     library.flat_map(|library| [Some(&library.name), library.file.as_ref()]);
-                names.any(|name| name.is_some_and(|name| pattern.matches(name)))
+                let own = WildMatch::new(pattern);
+                names.any(|name| name.is_some_and(|name| own.matches(name)))
                     || any(pattern, |frame| frame.module.as_ref())
             }
             Self::Fingerprint(fingerprint) => site.fingerprint == *fingerprint,
@@ -111,7 +112,7 @@ fn is_fingerprint(text: &str) -> bool {
     })
 }
 
-impl Entry {
+impl Suppression {
     /// The entry of an attribute.
     ///
     /// # Errors
@@ -133,12 +134,12 @@ impl Entry {
     fn is_about(&self, finding: &Finding) -> bool {
         // A free that fails is a mistake whoever makes it, and a budget has its own figure.
         let may_stay = matches!(
-            finding.verdict,
-            Verdict::Leaked | Verdict::Grew | Verdict::FirstUse
+            finding.kind,
+            FindingKind::Leaked | FindingKind::Grew | FindingKind::FirstUse
         );
         may_stay
             && finding.budget.is_none()
-            && self.kind.is_none_or(|kind| finding.kind == Some(kind))
+            && self.kind.is_none_or(|kind| finding.resource == Some(kind))
             && self.matches.matches(&finding.site)
     }
 
@@ -153,28 +154,27 @@ impl Entry {
         ))
     }
 
-    fn note(&self, today: Date) -> String {
-        let owner = self
-            .owner
-            .as_ref()
-            .map_or_else(String::new, |owner| format!(", {owner}"));
-        let expired = match self.until {
-            Some(until) if until < today => format!("{EXPIRED}{until}"),
-            _ => String::new(),
-        };
-        format!(
-            "{ALLOWED_BY}{}: {}{owner}{expired}",
-            self.stands_in, self.reason
-        )
+    fn allows(&self, today: Date) -> AllowedBy {
+        let expired = self.until.filter(|until| *until < today);
+        AllowedBy {
+            stands_in: self.stands_in.clone(),
+            reason: self.reason.clone(),
+            owner: self.owner.clone(),
+            expired: expired.map(|until| until.to_string()),
+        }
     }
 }
 
-/// Turns every finding that an entry allows into one that is [allowed](Verdict::Allowed). The first
+/// Turns every finding that an entry allows into one that is [allowed](FindingKind::Allowed). The first
 /// entry that is about a finding counts, also where it allows less than that is. Answers what is to
 /// be told of entries that have expired.
-pub(crate) fn settle(entries: &[Entry], today: Date, findings: &mut [Finding]) -> Vec<String> {
+pub(crate) fn settle(
+    entries: &[Suppression],
+    today: Date,
+    findings: &mut [&mut Finding],
+) -> Vec<String> {
     let first = |finding: &Finding| entries.iter().position(|entry| entry.is_about(finding));
-    let of_each: Vec<_> = findings.iter().map(first).collect();
+    let of_each: Vec<_> = findings.iter().map(|finding| first(finding)).collect();
     let mut expired = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
         let pairs = findings.iter_mut().zip(&of_each);
@@ -189,8 +189,8 @@ pub(crate) fn settle(entries: &[Entry], today: Date, findings: &mut [Finding]) -
         for finding in own {
             match too_much {
                 None => {
-                    finding.verdict = Verdict::Allowed;
-                    finding.notes.push(entry.note(today));
+                    finding.kind = FindingKind::Allowed;
+                    finding.allowed_by = Some(entry.allows(today));
                 }
                 Some(limit) => finding.notes.push(format!(
                     "{} allows up to {}, and these are {}",

@@ -1,7 +1,7 @@
-use super::{Date, Entry, Finding, Pattern, Verdict, settle};
+use super::{Date, Finding, FindingKind, Pattern, Suppression, settle};
 use crate::ledger::Kind;
 use crate::report::fuzz;
-use crate::report::model::{Frame, Library, Site};
+use crate::report::model::{AllowedBy, Frame, Library, Site};
 
 const TODAY: Date = Date::new(2026, 6, 1);
 
@@ -34,8 +34,8 @@ fn leak(bytes: u64) -> Finding {
     }
 }
 
-fn entry(word: &str, text: &str) -> Entry {
-    Entry {
+fn entry(word: &str, text: &str) -> Suppression {
+    Suppression {
         matches: Pattern::new(word, text).unwrap(),
         kind: None,
         up_to: None,
@@ -46,13 +46,17 @@ fn entry(word: &str, text: &str) -> Entry {
     }
 }
 
-fn settled(entry: Entry, mut findings: Vec<Finding>) -> Vec<Finding> {
-    settle(&[entry], TODAY, &mut findings);
+fn settled(entry: Suppression, mut findings: Vec<Finding>) -> Vec<Finding> {
+    apply(&[entry], &mut findings);
     findings
 }
 
-fn is_allowed(entry: Entry) -> bool {
-    settled(entry, vec![leak(10)])[0].verdict == Verdict::Allowed
+fn apply(entries: &[Suppression], findings: &mut [Finding]) -> Vec<String> {
+    settle(entries, TODAY, &mut findings.iter_mut().collect::<Vec<_>>())
+}
+
+fn is_allowed(entry: Suppression) -> bool {
+    settled(entry, vec![leak(10)])[0].kind == FindingKind::Allowed
 }
 
 #[test]
@@ -76,7 +80,7 @@ fn functions_files_libraries_and_fingerprints_are_matched() {
 
 #[test]
 fn an_entry_of_another_kind_does_not_match() {
-    let of = |kind| Entry {
+    let of = |kind| Suppression {
         kind: Some(kind),
         ..entry("fn", "*")
     };
@@ -86,67 +90,69 @@ fn an_entry_of_another_kind_does_not_match() {
 
 #[test]
 fn the_limit_is_inclusive_and_of_all_that_match_together() {
-    let up_to = |bytes| Entry {
+    let up_to = |bytes| Suppression {
         up_to: Some(bytes),
         ..entry("fn", "*")
     };
     let both = || vec![leak(10), leak(20)];
-    let all = |findings: Vec<Finding>, verdict| findings.iter().all(|f| f.verdict == verdict);
-    assert!(all(settled(up_to(30), both()), Verdict::Allowed));
+    let all = |findings: Vec<Finding>, kind| findings.iter().all(|f| f.kind == kind);
+    assert!(all(settled(up_to(30), both()), FindingKind::Allowed));
     let refused = settled(up_to(29), both());
     assert_eq!(
         refused[0].notes,
         ["gpu.toml:3 allows up to 29 B, and these are 30 B"]
     );
-    assert!(all(refused, Verdict::Leaked));
+    assert!(all(refused, FindingKind::Leaked));
 }
 
 #[test]
 fn the_first_entry_about_a_finding_counts_though_a_later_one_allows_more() {
-    let first = Entry {
+    let first = Suppression {
         up_to: Some(5),
         ..entry("fn", "train::optim::*")
     };
-    let later = Entry {
+    let later = Suppression {
         stands_in: "gpu.toml:9".into(),
         ..entry("fn", "*")
     };
     let mut findings = [leak(10)];
-    settle(&[first.clone(), later.clone()], TODAY, &mut findings);
-    assert_eq!(findings[0].verdict, Verdict::Leaked);
+    apply(&[first.clone(), later.clone()], &mut findings);
+    assert_eq!(findings[0].kind, FindingKind::Leaked);
     assert_eq!(
         findings[0].notes,
         ["gpu.toml:3 allows up to 5 B, and these are 10 B"]
     );
 
     let mut findings = [leak(10)];
-    settle(&[later, first], TODAY, &mut findings);
-    assert_eq!(findings[0].verdict, Verdict::Allowed);
-    assert_eq!(findings[0].notes.len(), 1, "{:?}", findings[0].notes);
+    apply(&[later, first], &mut findings);
+    assert_eq!(findings[0].kind, FindingKind::Allowed);
+    let by = findings[0].allowed_by.as_ref().expect("an entry");
+    assert_eq!(by.stands_in, "gpu.toml:9");
 }
 
 #[test]
 fn an_expired_entry_still_allows_and_says_so() {
-    let expired = Entry {
+    let expired = Suppression {
         until: Some(Date::new(2026, 5, 31)),
         owner: Some("the runtime team".into()),
         ..entry("fn", "*")
     };
     let finding = &settled(expired.clone(), vec![leak(10)])[0];
-    assert_eq!(finding.verdict, Verdict::Allowed);
-    assert_eq!(
-        finding.notes,
-        [
-            "allowed by gpu.toml:3: a table for the whole process, the runtime team; \
-          this entry expired on 2026-05-31"
-        ]
-    );
-    let today = Entry {
+    assert_eq!(finding.kind, FindingKind::Allowed);
+    let by = AllowedBy {
+        stands_in: "gpu.toml:3".into(),
+        reason: "a table for the whole process".into(),
+        owner: Some("the runtime team".into()),
+        expired: Some("2026-05-31".into()),
+    };
+    assert_eq!(finding.allowed_by, Some(by));
+    let today = Suppression {
         until: Some(TODAY),
         ..entry("fn", "*")
     };
-    assert!(!settled(today.clone(), vec![leak(10)])[0].notes[0].contains("expired"));
-    let told = |entry: Entry| settle(&[entry], TODAY, &mut [leak(10)]);
+    let by = settled(today.clone(), vec![leak(10)])[0].allowed_by.clone();
+    assert_eq!(by.expect("an entry").expired, None);
+    let told = |entry: Suppression| apply(&[entry], &mut [leak(10)]);
     assert_eq!(
         told(expired),
         [
@@ -160,12 +166,12 @@ fn an_expired_entry_still_allows_and_says_so() {
 #[test]
 fn a_failed_free_is_never_allowed() {
     let failed = Finding {
-        verdict: Verdict::FailedFree,
+        kind: FindingKind::FailedFree,
         ..leak(10)
     };
     assert_eq!(
-        settled(entry("fn", "*"), vec![failed])[0].verdict,
-        Verdict::FailedFree
+        settled(entry("fn", "*"), vec![failed])[0].kind,
+        FindingKind::FailedFree
     );
 }
 

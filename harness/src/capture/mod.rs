@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ledger;
 use crate::ledger::event::{Caller, ScopeId, StackId};
+use crate::quiet::quiet;
 
 /// Who is calling, with the stack.
 pub(crate) fn caller() -> Caller {
@@ -43,6 +44,22 @@ pub(crate) fn caller_without_stack() -> Caller {
     }
 }
 
+/// Whether frees take stacks: only while a run confirms findings, for nearly all frees are in order.
+static STACKS_OF_FREES: AtomicBool = AtomicBool::new(false);
+
+/// Has frees take stacks from now on, or no longer.
+pub(crate) fn take_stacks_of_frees(take: bool) {
+    STACKS_OF_FREES.store(take, Ordering::Relaxed);
+}
+
+/// Who is calling to free something.
+pub(crate) fn freeing_caller() -> Caller {
+    match STACKS_OF_FREES.load(Ordering::Relaxed) {
+        true => caller(),
+        false => caller_without_stack(),
+    }
+}
+
 /// Whether stacks are taken. Only a benchmark ever turns them off.
 static STACKS: AtomicBool = AtomicBool::new(true);
 
@@ -56,6 +73,7 @@ pub(crate) fn stack() -> StackId {
     if !STACKS.load(Ordering::Relaxed) {
         return StackId::default();
     }
+    let _quiet = quiet();
     unwind::stack(ledger::live().stacks())
 }
 

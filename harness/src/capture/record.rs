@@ -17,6 +17,7 @@ use super::recording::{Header, Line, SCHEMA, SCHEMA_VERSION, Stack, Told};
 use crate::device::contexts::device_name;
 use crate::device::driver;
 use crate::device::quiet::quiet;
+use crate::files::through_no_link;
 use crate::ledger::event::{Event, Ticket};
 use crate::ledger::{self, Place, StackId, Stacks};
 
@@ -85,15 +86,19 @@ pub(crate) fn recorder_of_this_process() -> Option<&'static Recorder> {
     RECORDER.get()?.as_ref()
 }
 
-/// An empty file, in a folder made for it if need be.
+/// An empty file, in a folder made for it if need be. A link that stands there is not followed, for
+/// what it leads to would be emptied: the name can be guessed, and others may write to the folder.
 fn create(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    fs::File::create(path)?;
+    if path.is_symlink() {
+        return Err(io::Error::other("it is a symbolic link"));
+    }
     // For appending: should another process have the same name for its recording, the lines of
     // both stay whole, and a reader can say what is wrong.
-    let file = fs::OpenOptions::new().append(true).open(path)?;
+    let file = through_no_link().append(true).create(true).open(path)?;
+    file.set_len(0)?;
     Ok(Box::new(file))
 }
 
@@ -210,6 +215,7 @@ impl Recorder {
     /// Adds lines of a check's. Call it [between two events](crate::ledger::Ledger::between_events) where their
     /// order matters.
     pub(crate) fn add<L: Serialize>(&self, added: &[L]) {
+        let _quiet = quiet();
         let lines: serde_json::Result<Vec<_>> = added.iter().map(line).collect();
         let lines = lines.map(|lines| lines.concat());
         self.write(&mut self.state(), lines);
@@ -217,6 +223,7 @@ impl Recorder {
 
     /// Why nothing is recorded, told once; none while it is.
     pub(crate) fn note(&self) -> Option<String> {
+        let _quiet = quiet();
         match &mut self.state().output {
             Output::GaveUp(why) => why.take(),
             Output::Waiting(..) | Output::Open(_) => None,
@@ -285,9 +292,40 @@ fn why(path: &Path, error: &io::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::io::Write;
     use std::path::Path;
 
-    use super::with_its_number;
+    use super::{create, with_its_number};
+
+    #[test]
+    fn what_was_recorded_before_gives_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("made/gpu.jsonl");
+        create(&path).unwrap().write_all(b"a long line\n").unwrap();
+        create(&path).unwrap().write_all(b"new\n").unwrap();
+        assert_eq!(fs::read_to_string(path).unwrap(), "new\n");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_a_link_leads_to_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let (link, secret) = (
+            folder.path().join("gpu.jsonl"),
+            folder.path().join("secret"),
+        );
+        fs::write(&secret, "precious").unwrap();
+        std::os::unix::fs::symlink(&secret, &link).unwrap();
+        let why = create(&link).err().expect("a link is refused");
+        assert!(why.to_string().contains("symbolic link"), "{why}");
+        assert_eq!(fs::read_to_string(secret).unwrap(), "precious");
+        fs::remove_file(&link).unwrap();
+        let nowhere = folder.path().join("nowhere");
+        std::os::unix::fs::symlink(&nowhere, &link).unwrap();
+        assert!(create(&link).is_err(), "nor is a file made where it leads");
+        assert!(!nowhere.exists());
+    }
 
     #[test]
     fn a_child_s_recording_has_a_name_of_its_own() {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::ledger::event::ThreadNumber;
+use crate::quiet::quiet;
 
 static LAST: AtomicU32 = AtomicU32::new(0);
 /// The names by number, from 1.
@@ -22,14 +23,32 @@ pub(crate) fn number() -> ThreadNumber {
     if known != 0 {
         return ThreadNumber(known);
     }
+    let _quiet = quiet();
     let new = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     NUMBER.set(new);
     register(new, system_name());
     ThreadNumber(new)
 }
 
+/// Whether this is the thread that the process began with.
+pub(crate) fn is_first_thread() -> bool {
+    thread_local! {
+        static IS_FIRST: Cell<Option<bool>> = const { Cell::new(None) };
+    }
+    if let Some(known) = IS_FIRST.get() {
+        return known;
+    }
+    // `PID/task/TID`: of the first thread, both are one number.
+    let this = std::fs::read_link("/proc/thread-self").unwrap_or_default();
+    let mut parts = this.iter();
+    let is_first = parts.next() == parts.next_back();
+    IS_FIRST.set(Some(is_first));
+    is_first
+}
+
 /// The name of a thread, also after its end: its own, else `thread 7`.
 pub(crate) fn thread_name(thread: ThreadNumber) -> String {
+    let _quiet = quiet();
     let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     let name = (thread.0 as usize)
         .checked_sub(1)

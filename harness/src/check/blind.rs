@@ -5,20 +5,10 @@ use std::sync::OnceLock;
 use crate::capture::cupti::{self, Unavailable};
 use crate::code::Code;
 use crate::device::contexts;
+use crate::judge::Untraced;
 use crate::ledger;
 use crate::ledger::event::SourceLoss;
-use crate::report::model::{Reason, Verdict};
-
-/// Why a check cannot speak for the driver's layer.
-#[derive(Clone, Debug)]
-pub(crate) struct Blindness {
-    /// `not-measured`, or `inconclusive` where the sight was lost half-way.
-    pub(crate) verdict: Verdict,
-    /// Why, and what to do.
-    pub(crate) reason: Reason,
-    /// Whether there was anything to see: the program uses the driver.
-    pub(crate) driver_in_use: bool,
-}
+use crate::report::model::Reason;
 
 /// Whether this machine has no working driver.
 pub(crate) fn no_gpu() -> bool {
@@ -39,12 +29,12 @@ pub(crate) fn misled() -> Option<String> {
 
 /// What the check that just ran could not see; `saw_events` says whether any source reported
 /// anything while it ran.
-pub(crate) fn blindness(saw_events: bool) -> Option<Blindness> {
+pub(crate) fn untraced(saw_events: bool) -> Option<Untraced> {
     match cupti::start() {
         Ok(tracer) => {
             let lost = ledger::live().lost().or_else(|| tracer.heartbeat().err());
-            lost.map(|why| Blindness {
-                verdict: Verdict::Inconclusive,
+            lost.map(|why| Untraced {
+                lost: true,
                 reason: lost_reason(why),
                 driver_in_use: true,
             })
@@ -55,8 +45,8 @@ pub(crate) fn blindness(saw_events: bool) -> Option<Blindness> {
             if saw_events && !driver_in_use {
                 return None;
             }
-            Some(Blindness {
-                verdict: Verdict::NotMeasured,
+            Some(Untraced {
+                lost: false,
                 reason: reason(unavailable),
                 driver_in_use,
             })
@@ -70,16 +60,16 @@ pub(crate) fn reason(unavailable: &Unavailable) -> Reason {
 }
 
 /// Nothing is judged, because the run's settings say so.
-pub(crate) fn switched_off() -> Blindness {
-    Blindness {
-        verdict: Verdict::NotMeasured,
+pub(crate) fn switched_off() -> Untraced {
+    Untraced {
+        lost: false,
         reason: Reason::new(Code::Off, "checks are switched off", "unset GPU_LEAK_CHECK"),
         driver_in_use: false,
     }
 }
 
 /// Why what follows the loss of the tracer says nothing.
-pub(super) fn lost_reason(why: SourceLoss) -> Reason {
+fn lost_reason(why: SourceLoss) -> Reason {
     let what = match why {
         SourceLoss::CuptiFatal => "CUPTI met a fatal error and took its tracing down",
         SourceLoss::SubscriptionGone => {

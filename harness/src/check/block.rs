@@ -1,17 +1,18 @@
 //! A check of a block inside a test.
 
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
+use std::panic::{Location, resume_unwind};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::conclude::Subject;
-use super::measure::body::End;
+use super::annotated::{Caller, take_turn};
+use super::assertion;
+use super::body::End;
 use super::outcome::{self, Outcome};
-use super::run::{Caller, Judged, Task, judge, take_turn};
 use super::scopes::open::is_inside_a_check;
-use super::scopes::token::Token;
+use super::session::{Checked, Session, check, run_here, subject_at};
 use crate::config::{self, Mode, Policy};
+use crate::judge::Subject;
 use crate::options::{Options, Size};
 use crate::report::headline;
 
@@ -117,31 +118,22 @@ impl Check {
     pub fn run<T>(self, block: impl FnMut() -> T) -> T {
         let block = RefCell::new(block);
         let returned = RefCell::new(None);
-        let run = |scope| {
-            let _token = Token::set(scope);
-            match catch_unwind(AssertUnwindSafe(|| block.borrow_mut()())) {
-                Ok(value) => {
-                    returned.replace(Some(value));
-                    End::Passed
-                }
-                Err(payload) => End::Panicked(payload),
-            }
-        };
-        let mut task = Task {
-            subject: Subject::at(&self.name, self.at),
-            manifest_dir: None,
-            should_panic: None,
-        };
+        let subject = subject_at(&self.name, self.at);
         let policy = Policy::of(&self.name, None, &self.options)
-            .unwrap_or_else(|why| outcome::fail_at(&task.subject, &why, ""));
-        task.subject.allowed = config::allowed(&self.options, None)
-            .unwrap_or_else(|why| outcome::fail_at(&task.subject, &why, ""));
+            .unwrap_or_else(|why| outcome::fail_at(&subject, &why, ""));
+        let suppressions = config::suppressions(&self.options, None)
+            .unwrap_or_else(|why| outcome::fail_at(&subject, &why, ""));
         if policy.mode == Mode::Off {
             return block.borrow_mut()();
         }
         let turn = (!is_inside_a_check()).then(|| take_turn(&policy, Caller::Program));
-        match judge(&task, &policy, turn.as_ref(), run) {
-            Ok(judged) => conclude(&task.subject, judged),
+        let session = Session::new(subject.clone(), policy, suppressions, turn);
+        let body = |scope| {
+            let keep = |value| drop(returned.replace(Some(value)));
+            run_here(scope, || block.borrow_mut()(), keep)
+        };
+        match check(session, body) {
+            Ok(checked) => conclude(&subject, checked),
             Err(end) => go_on(end),
         }
         let returned = returned.borrow_mut().take();
@@ -149,19 +141,20 @@ impl Check {
     }
 }
 
-fn conclude(subject: &Subject<'_>, judged: Judged) {
-    let Judged {
+fn conclude(subject: &Subject, checked: Checked) {
+    let Checked {
         end,
         report,
         outcome,
-        missed,
-    } = judged;
-    let failed = match missed {
-        Some(missed) => Some(missed),
+        unmet,
+    } = checked;
+    let failed = match unmet {
+        Some(unmet) => Some(unmet),
         None => (outcome == Outcome::Fail).then(|| headline(&report)),
     };
     match (&end, failed) {
         (End::Passed, Some(failed)) => {
+            assertion::fails(&report, &failed, true);
             outcome::fail_at(subject, &failed, &outcome::story(&report));
         }
         _ => outcome::tell_beside(&report, outcome),

@@ -1,11 +1,10 @@
 //! What is held right now, for assertions of a test's own.
 
 use super::blind;
-use super::conclude::finding::finding;
-use super::conclude::tables::tables;
-use super::measure::sources;
-use super::names::Live;
-use crate::judge::{self, Confirmed, LevelName, What};
+use super::naming;
+use super::sources;
+use super::tables::tables;
+use crate::judge::{self, CheckInput, LayerName, LiveRecord, Ownership, RunInput};
 use crate::ledger::{self, Layer, Place, Record};
 use crate::probe;
 use crate::report::model::Finding;
@@ -36,10 +35,10 @@ pub fn memory_allocated(place: Place) -> u64 {
 #[must_use]
 pub fn memory_reserved(place: Place) -> u64 {
     let inside: u64 = probes_at(place).map(|probe| probe.reserved(place)).sum();
-    let levels = sources::read().levels;
-    let pools = levels
+    let layers = sources::read().layers;
+    let pools = layers
         .iter()
-        .filter(|level| level.place == place && matches!(level.name, LevelName::Pool(_)));
+        .filter(|layer| layer.place == place && matches!(layer.name, LayerName::Pool(_)));
     let cached: u64 = pools
         .filter_map(|pool| pool.reserved?.checked_sub(pool.allocated))
         .sum();
@@ -50,21 +49,26 @@ pub fn memory_reserved(place: Place) -> u64 {
 /// with a [`Probe`](crate::probe::Probe) where there are such, else by the driver.
 #[must_use]
 pub fn max_memory_allocated(place: Place) -> u64 {
-    let levels = sources::read().levels;
-    let at_place = || levels.iter().filter(|level| level.place == place);
-    let is_probed = |name: &LevelName| matches!(name, LevelName::Probe(_));
-    let has_probe = at_place().any(|level| is_probed(&level.name));
+    let layers = sources::read().layers;
+    let at_place = || layers.iter().filter(|layer| layer.place == place);
+    let is_probed = |name: &LayerName| matches!(name, LayerName::Probe(_));
+    let has_probe = at_place().any(|layer| is_probed(&layer.name));
     at_place()
-        .filter(|level| is_probed(&level.name) == has_probe)
-        .filter_map(|level| level.peak)
+        .filter(|layer| is_probed(&layer.name) == has_probe)
+        .filter_map(|layer| layer.peak)
         .sum()
 }
 
 /// What each device holds, as the table of a report.
 #[must_use]
 pub fn memory_summary() -> String {
-    let now = sources::read();
-    text::tables(&tables(&now, &now, &Live), Style::PLAIN)
+    let now = RunInput {
+        end: sources::read(),
+        ..RunInput::default()
+    };
+    let mut input = CheckInput::default();
+    naming::add(&mut input.names, &now);
+    text::tables(&tables(&now.end, &now.end, &input.names), Style::PLAIN)
 }
 
 fn probes_at(place: Place) -> impl Iterator<Item = &'static dyn probe::Probe> {
@@ -79,10 +83,10 @@ fn unprobed() -> Vec<Record> {
         .map(|probe| Layer::allocator(probe.name()))
         .collect();
     let ledger = ledger::live();
-    let claims = sources::claims();
-    let holdings = ledger.holdings();
+    let segments = sources::segments();
+    let holdings = ledger.holdings().into_iter().collect();
     let mut records = ledger.select(|record| !probed.contains(&record.made.layer));
-    records.retain(|record| claims.owner(record, &holdings).is_none());
+    records.retain(|record| segments.owner(record, &holdings).is_none());
     records
 }
 
@@ -111,11 +115,11 @@ pub struct Snapshot {
 /// ```
 #[must_use]
 pub fn snapshot() -> Snapshot {
-    let claims = sources::claims();
+    let segments = sources::segments();
     let ledger = ledger::live();
-    let holdings = ledger.holdings();
+    let holdings = ledger.holdings().into_iter().collect();
     let mut live = ledger.select(|_| true);
-    live.retain(|record| claims.owner(record, &holdings).is_none());
+    live.retain(|record| segments.owner(record, &holdings).is_none());
     Snapshot { live }
 }
 
@@ -131,14 +135,21 @@ impl Snapshot {
     pub fn since(&self, earlier: &Self) -> Vec<Finding> {
         let known: std::collections::BTreeSet<u64> =
             earlier.live.iter().map(|record| record.sequence).collect();
-        let new = self
-            .live
-            .iter()
-            .filter(|record| !known.contains(&record.sequence))
-            .map(|record| (*record, What::Live(record.made.kind), None));
-        let held = judge::group(new);
-        held.into_iter()
-            .map(|held| finding(&Confirmed::unconfirmed(held), None, &Live))
-            .collect()
+        let live = self.live.iter().copied();
+        let new = live.filter(|record| !known.contains(&record.sequence));
+        let now = RunInput {
+            as_expected: true,
+            live: new
+                .map(|record| LiveRecord {
+                    record,
+                    owner: Ownership::Session,
+                })
+                .collect(),
+            ..RunInput::default()
+        };
+        let mut input = CheckInput::default();
+        naming::add(&mut input.names, &now);
+        input.runs.push(now);
+        judge::held(&input)
     }
 }

@@ -1,14 +1,9 @@
-//! A check of a closure on the calling thread: what [`run`](super::run) does for a test, without a
-//! turn at the gate, a thread for the body, a confirming run and the run file.
+//! A check of a closure on the calling thread, without a turn at the gate, a confirming run and the
+//! run file: what benchmarks measure.
 
-use super::blind;
-use super::conclude::{Subject, conclude};
-use super::measure::body::End;
-use super::measure::{Earlier, measure};
-use super::recording::{self, Runs};
-use super::scopes::token::Token;
-use super::turn::company::Company;
+use super::session::{Session, check, run_here};
 use crate::config::Policy;
+use crate::judge::Subject;
 use crate::options::Options;
 use crate::report::model::Report;
 
@@ -16,28 +11,26 @@ use crate::report::model::Report;
 ///
 /// # Errors
 ///
-/// What is wrong with the run's settings.
+/// What is wrong with the run's settings, or that a warm-up did not end as it should.
 pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, String> {
     let policy = Policy::of(name, None, &Options::DEFAULT)?;
-    let mut earlier = Earlier::default();
-    let measured = measure(name, &policy, None, Company::of(None), &earlier, |scope| {
-        let _token = Token::set(scope);
-        body();
-        End::Passed
-    });
-    earlier.scopes.push(measured.scope);
-    let blindness = blind::blindness(measured.saw_events);
+    let policy = Policy {
+        confirm: false,
+        ..policy
+    };
     let subject = Subject {
-        test: name,
-        file: file!(),
+        test: name.to_owned(),
+        file: file!().to_owned(),
         line: line!(),
         column: column!(),
         again: None,
-        allowed: Vec::new(),
     };
-    let runs = Runs::Once(measured.scope, None);
-    let report = recording::concluded(runs, blindness.as_ref(), None, |names| {
-        conclude(subject, &measured, None, blindness.as_ref(), names)
+    let session = Session::new(subject, policy, Vec::new(), None).unfiled();
+    let mut body = Some(body);
+    let checked = check(session, |scope| {
+        run_here(scope, || body.take().map_or((), |body| body()), drop)
     });
-    Ok(report)
+    checked
+        .map(|checked| checked.report)
+        .map_err(|_| "the warm-up of a benchmark failed".to_owned())
 }

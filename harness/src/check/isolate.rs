@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::measure::body;
+use super::body;
 use super::outcome;
 use super::process::summary;
 use super::turn::child;
@@ -26,7 +26,7 @@ use crate::capture::record;
 use crate::case::Case;
 use crate::code::Code;
 use crate::device::exit;
-use crate::report::model::{Outcome, Reason, Report, Verdict};
+use crate::report::model::{CheckStatus, Outcome, Reason, Report};
 use crate::report::{Sink, Summary, again, headline};
 
 /// libtest's code for tests that failed.
@@ -301,7 +301,7 @@ fn aborted(case: &Case, status: ExitStatus) -> Report {
             origin.file,
             origin.line,
             origin.column,
-            Verdict::Aborted,
+            CheckStatus::Aborted,
         )
     }
 }
@@ -346,7 +346,7 @@ mod tests {
     fn what_stands_between_the_two_lines_is_the_test_s_own() {
         let mut between = Between::new("7-1");
         let head = format!("test a ... {}\n", first_line("7-1"));
-        let carried = r#"{"how":"Passed","summary":{"verdicts":{},"named":{},"reasons":[],"unowned":{"count":0,"bytes":0},"allowed":{"count":0,"bytes":0},"notes":[]}}"#;
+        let carried = r#"{"how":"Passed","summary":{"statuses":{},"named":{},"reasons":[],"unowned":{"count":0,"bytes":0},"allowed":{"count":0,"bytes":0},"notes":[]}}"#;
         let tail = format!("no end of line{}{carried}\n", last_line("7-1"));
         let lines = ["\n", "running 1 test\n", &head, "own\n", &tail, "ok\n"];
         let own: Vec<_> = lines.iter().filter_map(|line| between.own(line)).collect();

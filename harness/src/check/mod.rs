@@ -1,28 +1,38 @@
 //! One check, from its beginning to its outcome.
 
+mod annotated;
+mod assertion;
 mod attached;
 mod blind;
 mod block;
-mod conclude;
-mod family;
+mod body;
 mod figures;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod here;
+mod holders;
 mod isolate;
-mod measure;
-mod names;
+pub(crate) mod movements;
+mod naming;
 mod outcome;
 mod poison;
 mod process;
 mod program;
 mod recording;
 pub(crate) mod replay;
+mod report_of;
 mod run;
 #[cfg(feature = "main")]
 mod runner;
 mod scope;
 mod scopes;
+mod session;
+mod sources;
+mod tables;
+mod timeline;
 mod turn;
 
+pub use annotated::{run, run_test};
 pub use attached::{Attached, Cause, attach};
 pub use block::{Check, assert_no_growth};
 pub use figures::{
@@ -33,7 +43,6 @@ pub(crate) use here::check_here;
 pub use program::run_program;
 pub use replay::Replay;
 pub(crate) use replay::replay;
-pub use run::{run, run_test};
 #[cfg(feature = "main")]
 pub use runner::main;
 pub use scope::{Entered, Instrument, Instrumented, OpenScope, Scope};

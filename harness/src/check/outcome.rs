@@ -3,39 +3,43 @@
 use std::panic::resume_unwind;
 use std::process::ExitCode;
 
-use super::blind::Blindness;
-use super::conclude::Subject;
-use super::measure::body::{self, End};
+use super::body::{self, End};
+use super::session::{Checked, subject_of};
 use crate::case::Case;
 use crate::config::{FirstUse, Mode, Policy};
+use crate::judge::{Subject, Untraced};
 use crate::options::OnLeak;
+use crate::report::Code;
 use crate::report::headline;
 pub(crate) use crate::report::model::Outcome;
-use crate::report::model::{Report, Verdict};
+use crate::report::model::{CheckStatus, Finding, FindingKind, Report};
 use crate::report::text::{self, Rendering};
 
 /// Weighs a report by the policy.
-pub(crate) fn weigh(report: &Report, policy: &Policy, blindness: Option<&Blindness>) -> Outcome {
-    match report.verdict {
-        Verdict::Clean | Verdict::Allowed => Outcome::Pass,
-        Verdict::FirstUse => match policy.first_use {
+pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced>) -> Outcome {
+    match report.status {
+        CheckStatus::Clean | CheckStatus::Found(FindingKind::Allowed) => Outcome::Pass,
+        CheckStatus::Found(FindingKind::Deferred) => Outcome::Warn,
+        CheckStatus::Found(FindingKind::FirstUse) => match policy.first_use {
             FirstUse::Fail => Outcome::Fail,
             FirstUse::Warn => Outcome::Warn,
         },
-        Verdict::Inconclusive | Verdict::NotMeasured => {
-            let something_to_see = blindness.is_none_or(|blindness| blindness.driver_in_use);
+        CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
+            let something_to_see = untraced.is_none_or(|untraced| untraced.driver_in_use);
+            // A sum without an owner fails nobody's test: `--strict` of the command does.
+            let is_shared = report
+                .reason
+                .as_ref()
+                .is_some_and(|it| it.code == Code::Shared);
             match policy.mode {
                 Mode::Require => Outcome::Fail,
-                Mode::Auto if something_to_see && policy.ci => Outcome::Fail,
+                Mode::Auto if something_to_see && policy.ci && !is_shared => Outcome::Fail,
+                // What was left and could not be confirmed is worth a look.
+                _ if report.findings.iter().any(Finding::is_unconfirmed) => Outcome::Warn,
                 Mode::Auto | Mode::Off => Outcome::Pass,
             }
         }
-        Verdict::Leaked
-        | Verdict::FailedFree
-        | Verdict::Retained
-        | Verdict::Grew
-        | Verdict::OverBudget
-        | Verdict::Aborted => match policy.on_leak {
+        CheckStatus::Found(_) | CheckStatus::Aborted => match policy.on_leak {
             OnLeak::Fail => Outcome::Fail,
             OnLeak::Warn => Outcome::Warn,
         },
@@ -47,15 +51,24 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, blindness: Option<&Blindne
 /// # Panics
 ///
 /// When the test fails: with the body's panic, or with the report.
-pub(crate) fn conclude(case: &Case, end: End, report: &Report, outcome: Outcome) -> ExitCode {
+pub(crate) fn conclude(case: &Case, checked: Checked) -> ExitCode {
+    let Checked {
+        end,
+        report,
+        outcome,
+        unmet,
+    } = checked;
     if !end.as_expected(case.should_panic) {
-        tell_beside(report, outcome);
+        tell_beside(&report, outcome);
         return end_unjudged(case, end);
     }
-    if outcome == Outcome::Fail {
-        fail(case, &headline(report), &story(report));
+    if let Some(unmet) = unmet {
+        fail(case, &unmet, &story(&report));
     }
-    tell_beside(report, outcome);
+    if outcome == Outcome::Fail {
+        fail(case, &headline(&report), &story(&report));
+    }
+    tell_beside(&report, outcome);
     ExitCode::SUCCESS
 }
 
@@ -79,7 +92,9 @@ pub(crate) fn end_unjudged(case: &Case, end: End) -> ExitCode {
 
 /// Tells what there is to tell without failing anything by it.
 pub(crate) fn tell_beside(report: &Report, outcome: Outcome) {
-    if outcome != Outcome::Pass {
+    // What failed inside has been told there.
+    let is_told = report.failed_inside.is_some() && report.findings.is_empty();
+    if outcome != Outcome::Pass && !is_told {
         tell(&format!("{}\n\n{}", headline(report), story(report)));
     }
 }
@@ -101,11 +116,11 @@ pub(crate) fn story(report: &Report) -> String {
 /// Fails the test as a panic would. The line is written here, not by the panic hook: runners take
 /// the story from what follows the last such line, and the report belongs to it.
 pub(crate) fn fail(case: &Case, headline: &str, story: &str) -> ! {
-    fail_at(&Subject::of(case), headline, story)
+    fail_at(&subject_of(case), headline, story)
 }
 
 /// As [`fail`], for a block.
-pub(crate) fn fail_at(subject: &Subject<'_>, headline: &str, story: &str) -> ! {
+pub(crate) fn fail_at(subject: &Subject, headline: &str, story: &str) -> ! {
     let at = format!("{}:{}:{}", subject.file, subject.line, subject.column);
     tell(&format!(
         "\nthread '{}' panicked at {at}: {headline}\n\n{story}",

@@ -3,9 +3,10 @@
 use std::panic::resume_unwind;
 use std::process::ExitCode;
 
-use super::measure::body::{self, End};
+use super::annotated::{is_left_out, is_unchecked, session_of};
+use super::body::{self, End};
 use super::outcome::{self, Outcome};
-use super::run::{Task, is_left_out, is_unchecked, judge};
+use super::session::check;
 use super::turn::company;
 use crate::case::Case;
 use crate::config::{Mode, Policy};
@@ -38,18 +39,17 @@ pub fn run_program(case: &'static Case) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     company::is_one_program();
-    let judged = match judge(&Task::of(case), &policy, None, |scope| {
-        body::run_main(scope, case.body)
-    }) {
-        Ok(judged) => judged,
+    let body = |scope| body::run_main(scope, case.body);
+    let checked = match check(session_of(case, policy, None), body) {
+        Ok(checked) => checked,
         Err(end) => return end_of_its_own(end),
     };
-    outcome::tell_beside(&judged.report, judged.outcome);
-    let failed = judged.outcome == Outcome::Fail || judged.missed.is_some();
-    if let Some(missed) = &judged.missed {
-        outcome::tell(missed);
+    outcome::tell_beside(&checked.report, checked.outcome);
+    let failed = checked.outcome == Outcome::Fail || checked.unmet.is_some();
+    if let Some(unmet) = &checked.unmet {
+        outcome::tell(unmet);
     }
-    match judged.end {
+    match checked.end {
         End::Passed if failed => ExitCode::from(FINDINGS),
         end => end_of_its_own(end),
     }

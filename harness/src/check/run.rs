@@ -1,318 +1,441 @@
-//! The whole flow of one check.
+//! One run of a body: from its baseline to everything that there is to know about what it left.
 
-use std::process::ExitCode;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::blind::{self, Blindness};
-use super::conclude::{Subject, conclude, conclude_rounds};
-use super::conclude::{expect, referrers, rounds, uncounted};
-use super::isolate;
-use super::measure::body;
-use super::measure::{Earlier, Measured, measure, run_unmeasured};
-use super::outcome::{self, Outcome};
-use super::process::listen::{listen, record_from_here};
-use super::process::summary::{self, UnderWay};
-use super::process::{late, warmup};
-use super::recording::{self, Runs};
-use super::scopes::open::is_inside_a_check;
-use super::turn::company::{self, Company};
-use super::turn::entry;
-use super::turn::gate::{Gate, Manner, Turn};
-use crate::__inject;
-use crate::case::{Case, ShouldPanic};
-use crate::config::{self, Mode, Policy, WithoutGpu};
-use crate::ledger::ScopeId;
-use crate::report::Sink;
-use crate::report::model::Report;
+use rustc_hash::FxHashSet;
 
-static GATE: Gate = Gate::new();
+use super::scopes::open::{Open, current};
+use super::scopes::tree::{self, Lineage, Settled};
+use super::sources;
+use super::timeline;
+use super::turn::company::Company;
+use super::turn::others::AtBegin;
+use crate::capture;
+use crate::config::Policy;
+use crate::device::quiesce::Poisoned;
+use crate::judge::{Amount, Budget, Freed, LiveRecord, Ownership, RunInput, SegmentMap, Usage};
+use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, Watch};
+use crate::report;
+use crate::report::model::{AllowedBy, PrimaryKept};
 
-/// Runs one annotated test: its body, and what the body left. For runners: it waits until no other
-/// check is in the way.
-///
-/// # Panics
-///
-/// When the test fails, by its own panic or by the report.
-pub fn run(case: &'static Case) -> ExitCode {
-    run_as(case, Caller::Runner)
+/// A run that has begun.
+#[derive(Debug)]
+pub(crate) struct Run {
+    open: Open,
+    /// What was created since then and is live counts: since the check's first run began.
+    since: Beginning,
+    began: u64,
+    events_before: u64,
+    budget: Budget,
+    others: AtBegin,
+    mark: Mark,
+    baseline: Usage,
+    broken_before: Option<Poisoned>,
+    watch: Watch<'static>,
 }
 
-/// As [`run`], called by the test function itself: by libtest on a thread of the test's name, or by
-/// the program's own code on any thread.
-///
-/// # Panics
-///
-/// When the test fails, by its own panic or by the report.
-pub fn run_test(case: &'static Case) -> ExitCode {
-    let caller = match thread::current().name() {
-        Some(name) if name == case.name() => Caller::Runner,
-        _ => Caller::Program,
-    };
-    run_as(case, caller)
+/// When a run began, in the order of the ledger's events and in that of its anomalies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beginning {
+    at: u64,
+    mark: Mark,
 }
 
-/// Who calls a check.
-#[derive(Clone, Copy)]
-pub(super) enum Caller {
-    /// For whom no check waits.
-    Runner,
-    /// For whom the check inside may wait.
-    Program,
+/// How a body has ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended<'a> {
+    /// Whether that is how it should end.
+    pub(crate) as_expected: bool,
+    /// What the panic said by which it failed.
+    pub(crate) failure: Option<&'a str>,
 }
 
-fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
-    isolate::report_to_parent(|| {
-        let policy = policy(case);
-        let nested = is_inside_a_check();
-        if policy.mode != Mode::Off && !nested && entry::is_second(case) {
-            outcome::fail(case, entry::REGISTERED_TWICE, "");
-        }
-        // The library that a command has had loaded holds the one subscription to CUPTI.
-        let is_crowded = __inject::is_here();
-        if !nested && (is_crowded || (policy.isolate && !company::is_isolated())) {
-            return isolate::run(case);
-        }
-        if policy.mode == Mode::Off || is_unchecked(case) {
-            let end = body::run(case.name(), ScopeId::NONE, case.body);
-            return outcome::end_unjudged(case, end);
-        }
-        record_from_here(case.origin.manifest_dir, case.origin.file);
-        if is_left_out(case, &policy) {
-            return ExitCode::SUCCESS;
-        }
-        let turn = (!nested).then(|| take_turn(&policy, caller));
-        check(case, &policy, turn.as_ref())
-    })
+/// What must be read before anything is given back.
+#[derive(Debug)]
+struct BodyEnd {
+    at: u64,
+    events: u64,
+    reserved: Usage,
+    over_budget: Vec<crate::judge::UsageOverBudget>,
 }
 
-fn policy(case: &Case) -> Policy {
-    Policy::of(case.name(), case.origin.manifest_dir, &case.options)
-        .unwrap_or_else(|error| outcome::fail(case, &error, ""))
-}
-
-pub(super) fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {
-    let manner = if policy.parallel {
-        Manner::Parallel
-    } else {
-        Manner::Exclusive
-    };
-    match caller {
-        Caller::Runner => GATE.enter(manner),
-        Caller::Program => GATE.enter_now(manner),
-    }
-}
-
-fn check(case: &'static Case, policy: &Policy, turn: Option<&Turn<'_>>) -> ExitCode {
-    let run = |scope| body::run(case.name(), scope, case.body);
-    match judge(&Task::of(case), policy, turn, run) {
-        Ok(judged) => {
-            if let Some(missed) = judged
-                .missed
-                .filter(|_| judged.end.as_expected(case.should_panic))
-            {
-                outcome::fail(case, &missed, &outcome::story(&judged.report));
+impl Run {
+    /// Takes the baseline, here and now. `earlier` are the runs of the same check: their scopes, and
+    /// when the first of them began.
+    pub(crate) fn begin(
+        company: Company<'_>,
+        budget: Budget,
+        confirms: bool,
+        earlier: (&[ScopeId], Option<Beginning>),
+    ) -> Self {
+        let ledger = ledger::live();
+        let outer = current();
+        let broken = sources::synchronise(ScopeId::NONE);
+        if outer.is_none() {
+            sources::empty_caches();
+            if !company.met_a_check() {
+                ledger.counters().restart_peaks();
             }
-            outcome::conclude(case, judged.end, &judged.report, judged.outcome)
         }
-        Err(end) => outcome::end_unjudged(case, end),
+        if budget.reserved.is_some() {
+            sources::restart_most_reserved();
+        }
+        let baseline = sources::read();
+        let others = AtBegin::now(company);
+        let open = Open::new(confirms);
+        for scope in earlier.0 {
+            tree::hand_on(*scope, open.scope());
+        }
+        if confirms {
+            // What a second free of the same address means can be told from the first one.
+            ledger.await_release(&[open.scope()]);
+            capture::take_stacks_of_frees(true);
+        }
+        ledger.between_events(|| {
+            if let Some(outer) = outer {
+                ledger.nest(open.scope(), outer);
+            }
+            if let Some(layer) = budget.metered() {
+                ledger.meter(open.scope(), layer);
+            }
+            let (began, mark) = (ledger.now(), ledger.mark());
+            Self {
+                since: earlier.1.unwrap_or(Beginning { at: began, mark }),
+                began,
+                events_before: ledger.events(),
+                budget,
+                others,
+                mark,
+                baseline,
+                broken_before: broken.into_iter().next(),
+                watch: ledger.watch(),
+                open,
+            }
+        })
     }
-}
 
-/// What there is to judge, beside the body.
-pub(super) struct Task<'a> {
-    pub(super) subject: Subject<'a>,
-    pub(super) manifest_dir: Option<&'a str>,
-    pub(super) should_panic: Option<ShouldPanic>,
-}
+    /// When the first run of its check began.
+    pub(crate) fn since(&self) -> Beginning {
+        self.since
+    }
 
-impl<'a> Task<'a> {
-    /// That of an annotated test.
-    pub(super) fn of(case: &'a Case) -> Self {
-        let subject = Subject::of(case);
-        let allowed = config::allowed(&case.options, case.origin.manifest_dir)
-            .unwrap_or_else(|error| outcome::fail_at(&subject, &error, ""));
-        Self {
-            subject: Subject { allowed, ..subject },
-            manifest_dir: case.origin.manifest_dir,
-            should_panic: case.should_panic,
+    /// What its threads have as their token.
+    pub(crate) fn scope(&self) -> ScopeId {
+        self.open.scope()
+    }
+
+    /// The body has ended: waits until nothing is left, nothing can still be freed or the time is up,
+    /// and says what there is.
+    pub(crate) fn finish(self, policy: &Policy, company: Company<'_>, end: &Ended<'_>) -> RunInput {
+        let body = self.body_ended();
+        let start = Instant::now();
+        let mut was_read_again = false;
+        loop {
+            let mut input = self.look(&body, company, end);
+            let pause = if !is_anything_left(&input) {
+                None
+            } else if self.could_still_free() && start.elapsed() < policy.settle {
+                Some(Duration::from_millis(1))
+            } else if was_read_again {
+                None
+            } else {
+                was_read_again = true;
+                Some(Duration::from_millis(10).min(policy.settle))
+            };
+            match pause {
+                Some(pause) => thread::sleep(pause),
+                None => {
+                    self.complete(&mut input, &body);
+                    let returned = self.open.close();
+                    input.freed_earlier = Amount {
+                        count: returned.count,
+                        bytes: returned.bytes,
+                    };
+                    return input;
+                }
+            }
         }
     }
-}
 
-/// A body's run and what it left.
-pub(super) struct Judged {
-    pub(super) end: body::End,
-    pub(super) report: Report,
-    /// What the report means by the policy.
-    pub(super) outcome: Outcome,
-    /// How what was left differs from what was to be left.
-    pub(super) missed: Option<String>,
-}
+    fn body_ended(&self) -> BodyEnd {
+        capture::take_stacks_of_frees(false);
+        let reserved = match self.budget.reserved {
+            Some(_) => sources::read_most_reserved(),
+            None => sources::read_probed(),
+        };
+        let ledger = ledger::live();
+        ledger.between_events(|| {
+            let mut over_budget = self.budget.passed_by(ledger.metered(self.scope()));
+            over_budget.extend(self.budget.passed_by_reserve(&self.baseline, &reserved));
+            BodyEnd {
+                at: ledger.now(),
+                events: ledger.events(),
+                reserved,
+                over_budget,
+            }
+        })
+    }
 
-/// Runs a body as often as it takes to judge it; the end of a warm-up that did not end as it
-/// should.
-pub(super) fn judge(
-    task: &Task<'_>,
-    policy: &Policy,
-    turn: Option<&Turn<'_>>,
-    run: impl Fn(ScopeId) -> body::End,
-) -> Result<Judged, body::End> {
-    let start = Instant::now();
-    let company = Company::of(turn);
-    let _under_way = begin(task);
-    let mut earlier = Earlier::default();
-    for _ in 0..policy.warmup {
-        let (scope, end) = run_unmeasured(task.subject.test, company, &run);
-        if !end.as_expected(task.should_panic) {
-            return Err(end);
+    /// Whether a free is in flight, or a thread that works for the run lives on.
+    fn could_still_free(&self) -> bool {
+        ledger::live().releases_in_flight() || Lineage::of(self.scope()).live_threads() != 0
+    }
+
+    /// Waits for the devices, empties the caches and reads everything.
+    fn look(&self, body: &BodyEnd, company: Company<'_>, end: &Ended<'_>) -> RunInput {
+        let broken = sources::synchronise(self.scope());
+        if broken.is_empty() {
+            sources::empty_caches();
         }
-        earlier.scopes.push(scope);
+        let usage = sources::read();
+        let ledger = ledger::live();
+        let lineage = Lineage::of(self.scope());
+        let others = self.others.until_now(company);
+        let calls = body.events - self.events_before;
+        let is_ordered = ledger::steps(self.began, body.at) == calls;
+        let mut input = RunInput {
+            scope: self.scope(),
+            began: self.began,
+            ended: body.at,
+            calls: is_ordered.then_some(calls),
+            as_expected: end.as_expected,
+            baseline: self.baseline.clone(),
+            end: usage,
+            live: Vec::new(),
+            anomalies: Vec::new(),
+            freed_before: Vec::new(),
+            allocations: BTreeMap::new(),
+            over_budget: body.over_budget.clone(),
+            segments: SegmentMap::default(),
+            probed: sources::probed(),
+            holdings: BTreeMap::new(),
+            failed_inside: lineage.failed_sums(end.failure),
+            others,
+            owner_unknown: Amount::default(),
+            freed_earlier: Amount::default(),
+            handed_over: Amount::default(),
+            broken_before: self.broken_before,
+            broken_inside: match self.broken_before {
+                None => broken.into_iter().next(),
+                Some(_) => None,
+            },
+            primaries: Vec::new(),
+            threads_running: 0,
+            saw_events: ledger.now() != self.began,
+            timeline: report::model::TimelineRun::default(),
+        };
+        if self.may_have_left(&lineage) {
+            input.segments = sources::segments();
+            input.holdings = ledger.holdings().into_iter().collect();
+            self.collect_records(&lineage, end.failure, &mut input);
+            self.collect_overwritten(&lineage, end.failure, &mut input);
+            self.collect_anomalies(&lineage, end.failure, &mut input);
+        }
+        input
     }
-    let mut measure = |earlier: &mut Earlier| {
-        let test = task.subject.test;
-        let measured = measure(test, policy, task.should_panic, company, earlier, &run);
-        earlier.scopes.push(measured.scope);
-        measured
-    };
-    let Seen {
-        ended,
-        mut report,
-        body_time,
-        blindness,
-    } = if policy.rounds > 1 {
-        let rounds = rounds::run(policy.rounds, earlier, &mut measure);
-        by_rounds(task, policy, rounds)
-    } else {
-        let first = measure(&mut earlier);
-        // Of both runs together, so that what the second one only replaces is no loss.
-        earlier.since = Some(first.began);
-        let second = needs_confirmation(&first, policy).then(|| measure(&mut earlier));
-        once(task, policy, &earlier, first, second)
-    };
-    uncounted::tell(&mut report);
-    report.waited_ms = turn.map_or(0, |turn| turn.waited.as_millis() as u64);
-    report.overhead_ms = start.elapsed().saturating_sub(body_time).as_secs_f64() * 1e3;
-    if let Some(file) = config::file_in_use(task.manifest_dir) {
-        report.notes.push(format!("configured by {file}"));
+
+    /// Whether any record can be this run's business, live or not. Beside a million records of others
+    /// a clean run searches nothing.
+    fn may_have_left(&self, lineage: &Lineage) -> bool {
+        let ledger = ledger::live();
+        ledger.live_in(self.scope()) != 0
+            || !lineage.is_single()
+            || ledger.unowned() != self.others.unowned()
+            || ledger.handed_over(|scope| lineage.has(scope)).count != 0
+            || ledger.mark() != self.mark
     }
-    let missed = match policy.expect {
-        // Who could not see cannot miss anything.
-        Some(expect) if blindness.is_none() => expect::settle(expect, &mut report).err(),
-        _ => None,
-    };
-    let outcome = outcome::weigh(&report, policy, blindness.as_ref());
-    // A test that is to leave something fails where it does not.
-    report.outcome = Some(missed.as_ref().map_or(outcome, |_| Outcome::Fail));
-    file(task, &report, &ended);
-    Ok(Judged {
-        end: ended.end,
-        report,
-        outcome,
-        missed,
+
+    /// What is live and was created inside, and whose it is.
+    fn collect_records(&self, lineage: &Lineage, failure: Option<&str>, input: &mut RunInput) {
+        let ledger = ledger::live();
+        let handed_over = ledger.handed_over(|scope| lineage.has(scope));
+        input.handed_over = Amount {
+            count: handed_over.count,
+            bytes: handed_over.bytes,
+        };
+        let records = ledger.select(|record| record.sequence >= self.since.at);
+        let strangers: BTreeSet<ScopeId> = records
+            .iter()
+            .map(|record| record.made.caller.scope)
+            .filter(|scope| *scope != ScopeId::NOBODY && !lineage.has(*scope))
+            .collect();
+        let strangers = tree::unanswered(strangers);
+        for record in records {
+            let scope = record.made.caller.scope;
+            let owner = if scope == ScopeId::NOBODY {
+                // Of a scope that is over, nobody keeps count.
+                let is_own = handed_over.count != 0 || !input.others.may_have_moved_sums();
+                is_own.then_some(Ownership::HandedOver)
+            } else if lineage.has(scope) {
+                own(&record, lineage, failure)
+            } else if !strangers.contains(&scope) {
+                None
+            } else if input.others.may_have_moved_sums() {
+                if input.segments.owner(&record, &input.holdings).is_none() {
+                    input.owner_unknown.add(record.made.bytes);
+                }
+                None
+            } else if scope == ScopeId::NONE {
+                Some(Ownership::Foreign(record.made.caller.thread))
+            } else {
+                // A thread whose scope has closed may be at an earlier test's work still.
+                input.owner_unknown.add(record.made.bytes);
+                None
+            };
+            input
+                .live
+                .extend(owner.map(|owner| LiveRecord { record, owner }));
+        }
+    }
+
+    /// What happened inside beside the coming and going of records.
+    fn collect_anomalies(&self, lineage: &Lineage, failure: Option<&str>, input: &mut RunInput) {
+        let ledger = ledger::live();
+        let mut anomalies = ledger.anomalies_since(self.mark);
+        let alone = !input.others.may_have_moved_sums();
+        anomalies.retain(|anomaly| {
+            let scope = anomaly.caller().scope;
+            let is_own = lineage.has(scope) || (alone && tree::open_scope(scope).is_none());
+            let record = match anomaly {
+                Anomaly::EndedWithContext { record, .. } => Some(record),
+                Anomaly::FailedRelease { record, .. } => record.as_ref(),
+                Anomaly::FailedCreation { .. } | Anomaly::Overwritten { .. } => None,
+            };
+            let may_stay = matches!(anomaly, Anomaly::EndedWithContext { record, .. }
+                if lineage.reason(record.made.caller.scope).is_some());
+            let is_settled = record.is_some_and(|it| {
+                matches!(lineage.settled(it.sequence), Some(Settled::Failed(by))
+                    if failure == Some(&**by))
+            });
+            is_own && !may_stay && !is_settled
+        });
+        anomalies.retain(|anomaly| match anomaly {
+            Anomaly::Overwritten { by: Some(by), .. } => !is_live(by),
+            _ => true,
+        });
+        input.anomalies = anomalies;
+    }
+
+    /// Adds what an allocator has reported at an address that it has at another place as well: as long
+    /// as neither was freed, both are live, in this run and in those after it.
+    fn collect_overwritten(&self, lineage: &Lineage, failure: Option<&str>, input: &mut RunInput) {
+        let ledger = ledger::live();
+        for anomaly in ledger.anomalies_since(self.since.mark) {
+            let Anomaly::Overwritten {
+                record,
+                by: Some(by),
+            } = anomaly
+            else {
+                continue;
+            };
+            let is_own = lineage.has(record.made.caller.scope);
+            let is_new = record.sequence >= self.since.at;
+            if is_own && is_new && record.made.place != by.made.place && is_live(&by) {
+                let owner = own(&record, lineage, failure);
+                input
+                    .live
+                    .extend(owner.map(|owner| LiveRecord { record, owner }));
+            }
+        }
+    }
+
+    /// Adds what is asked for once, when there is nothing left to wait for.
+    fn complete(&self, input: &mut RunInput, body: &BodyEnd) {
+        let ledger = ledger::live();
+        let lineage = Lineage::of(self.scope());
+        let stacks: FxHashSet<StackId> = input
+            .live
+            .iter()
+            .map(|live| live.record.made.caller.stack)
+            .collect();
+        for stack in stacks {
+            if let Some(count) = ledger.taken(stack, self.scope()) {
+                input.allocations.insert(stack, count);
+            }
+        }
+        let failed: FxHashSet<_> = (input.anomalies.iter())
+            .filter_map(|anomaly| match anomaly {
+                Anomaly::FailedRelease {
+                    key, record: None, ..
+                } => Some(*key),
+                _ => None,
+            })
+            .collect();
+        if !failed.is_empty() {
+            let is_meant = |record: &Record| failed.iter().any(|key| record.is_at(*key));
+            let released = ledger.released(is_meant).into_iter();
+            let freed = released.map(|released| Freed {
+                record: released.record,
+                stack: released.stack,
+            });
+            input.freed_before = freed.collect();
+        }
+        let kept = ledger.primaries_kept(|scope| lineage.has(scope));
+        let kept = kept.into_iter();
+        input.primaries = kept
+            .map(|(place, times)| PrimaryKept { place, times })
+            .collect();
+        input.threads_running = lineage.live_threads() as u64;
+        let ran = timeline::Ran {
+            began: self.began,
+            ended: body.at,
+            over: ledger.now(),
+            before: &input.baseline,
+            reserved: &body.reserved,
+            after: &input.end,
+        };
+        let courses = ledger.counters().courses(&self.watch, self.began);
+        input.timeline = timeline::of_run(&ran, courses);
+    }
+}
+
+/// Whether this very record is live.
+fn is_live(record: &Record) -> bool {
+    let known = ledger::live().get(&record.key());
+    known.is_some_and(|known| known.sequence == record.sequence)
+}
+
+/// Whose a record is that was created by the run's own threads; none where a check inside it has
+/// failed for it.
+fn own(record: &Record, lineage: &Lineage, failure: Option<&str>) -> Option<Ownership> {
+    match lineage.settled(record.sequence) {
+        Some(Settled::Failed(by)) if failure == Some(&**by) => return None,
+        Some(Settled::Allowed(by)) => return Some(Ownership::Allowed(by.clone())),
+        Some(Settled::Failed(_)) | None => {}
+    }
+    Some(match lineage.reason(record.made.caller.scope) {
+        Some(reason) => Ownership::Allowed(AllowedBy::the_code(reason)),
+        None => Ownership::Session,
     })
 }
 
-/// The runs of a body and what they showed.
-struct Seen {
-    /// The run that decides how the test itself ends.
-    ended: Measured,
-    report: Report,
-    body_time: Duration,
-    blindness: Option<Blindness>,
-}
-
-/// One run, and the one that confirmed what it left.
-fn once(
-    task: &Task<'_>,
-    policy: &Policy,
-    earlier: &Earlier,
-    first: Measured,
-    second: Option<Measured>,
-) -> Seen {
-    let blindness = blind::blindness(first.saw_events);
-    let runs = Runs::Once(first.scope, second.as_ref().map(|second| second.scope));
-    let mut report = recording::concluded(runs, blindness.as_ref(), policy.expect, |names| {
-        let (subject, second) = (task.subject.clone(), second.as_ref());
-        conclude(subject, &first, second, blindness.as_ref(), names)
-    });
-    late::await_release(&report, &first, second.as_ref(), &earlier.scopes);
-    referrers::tell(&mut report, &first, &earlier.scopes, policy.held_by);
-    let again = second.map_or(Duration::ZERO, |second| second.body_time);
-    Seen {
-        report,
-        body_time: first.body_time + again,
-        ended: first,
-        blindness,
-    }
-}
-
-/// Several, of which only what grows in each is told.
-fn by_rounds(task: &Task<'_>, policy: &Policy, rounds: rounds::Rounds) -> Seen {
-    let blindness = blind::blindness(rounds.first.saw_events);
-    let runs = Runs::Rounds(rounds.scopes.clone());
-    let mut report = recording::concluded(runs, blindness.as_ref(), policy.expect, |names| {
-        conclude_rounds(task.subject.clone(), &rounds, blindness.as_ref(), names)
-    });
-    referrers::tell(&mut report, &rounds.first, &rounds.scopes, policy.held_by);
-    let ended = match rounds.last {
-        Some(last) if !last.as_expected => last,
-        _ => rounds.first,
+/// Whether there is anything that a free on its way could still take back.
+fn is_anything_left(input: &RunInput) -> bool {
+    let is_left = |live: &LiveRecord| {
+        matches!(live.owner, Ownership::Session | Ownership::Foreign(_))
+            && input
+                .segments
+                .owner(&live.record, &input.holdings)
+                .is_none()
+            && !is_the_runtimes_code(&live.record)
     };
-    Seen {
-        report,
-        body_time: rounds.body_time,
-        ended,
-        blindness,
+    input.live.iter().any(is_left)
+        || !input.anomalies.is_empty()
+        || input.end.layers.iter().any(|usage| {
+            let before = input.baseline.layer(&usage.name, usage.place);
+            let reserved = before.and_then(|before| before.reserved).unwrap_or(0);
+            let allocated = before.map_or(0, |before| before.allocated);
+            usage.reserved.is_some_and(|now| now > reserved)
+                || (usage.reserved.is_some() && usage.allocated > allocated)
+        })
+}
+
+/// Code that CUDA's own libraries loaded for themselves stays for the process: nobody frees it.
+fn is_the_runtimes_code(record: &Record) -> bool {
+    matches!(record.made.kind, Kind::Module | Kind::Library) && {
+        let stacks = ledger::live().stacks();
+        report::is_cudas_own(stacks.frames(record.made.caller.stack))
     }
-}
-
-/// Gets everything ready that must be there before the body: the driver's tracer, ears for other
-/// sources, the line in the run file by which a killed test is known, and what the process warms
-/// up once.
-fn begin(task: &Task<'_>) -> UnderWay {
-    let subject = &task.subject;
-    record_from_here(task.manifest_dir, subject.file);
-    listen(task.manifest_dir, subject.file);
-    let under_way = summary::began(subject.test);
-    Sink::global().began(subject.test, subject.file, subject.line);
-    warmup::run_hooks(subject);
-    under_way
-}
-
-/// Whether the body runs a second time: only what repeats is a leak.
-fn needs_confirmation(first: &Measured, policy: &Policy) -> bool {
-    let found = !first.held.is_empty() || !first.over.is_empty();
-    // In a broken context the body could only fail.
-    let broken = first.poisoned_before.is_some() || first.poisoned_inside.is_some();
-    policy.confirm && first.as_expected && found && !broken
-}
-
-/// Writes the report down where the run's summary and other programs find it.
-fn file(task: &Task<'_>, report: &Report, first: &Measured) {
-    let test = task.subject.test;
-    let unowned = first.owner_unknown;
-    summary::add(report, unowned);
-    Sink::global().finished(report);
-    Sink::global().unowned(test, unowned.count, unowned.bytes);
-}
-
-/// Whether the run's settings leave the test out on this machine.
-pub(super) fn is_left_out(case: &Case, policy: &Policy) -> bool {
-    let left_out = policy.without_gpu == WithoutGpu::Skip && blind::no_gpu();
-    if left_out {
-        summary::skipped(case.name());
-    }
-    left_out
-}
-
-/// Whether the attribute says that this test is not to be judged here.
-pub(super) fn is_unchecked(case: &Case) -> bool {
-    case.options.unchecked_if.is_some_and(|unchecked| {
-        let holds = (unchecked.condition)();
-        if holds {
-            summary::unchecked(case.name(), unchecked.reason);
-        }
-        holds
-    })
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 
-use super::run::run;
+use super::annotated::run;
 use crate::case::Case;
 use crate::registry;
 

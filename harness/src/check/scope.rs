@@ -6,18 +6,12 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use super::blind;
-use super::conclude::{Subject, conclude};
-use super::conclude::{referrers, uncounted};
-use super::measure::stretch::Stretch;
-use super::poison;
-use super::process::listen::{listen, record_from_here};
-use super::recording::{self, Runs};
-use super::scopes::members;
+use super::body::End;
+use super::run::Run;
 use super::scopes::open::current;
 use super::scopes::token::Token;
-use super::turn::company::Company;
-use crate::config::{Mode, Policy};
+use super::session::{Session, subject_at};
+use crate::config::Policy;
 use crate::ledger::ScopeId;
 use crate::options::Options;
 use crate::report::model::Report;
@@ -102,7 +96,7 @@ impl Scope {
             Ok(policy) => policy,
             Err(why) => panic!("gpu-leak-check: {why}"),
         };
-        OpenScope::begin(name, policy, Location::caller())
+        OpenScope::begin(&name, policy, Location::caller())
     }
 }
 
@@ -112,62 +106,41 @@ pub struct Entered {
     _token: Token,
 }
 
-/// A stretch that has begun. Dropped without [`finish`](Self::finish) it leaves what it holds to
-/// the scope around it.
+/// A scope by hand that has begun. Dropped without [`finish`](Self::finish) it leaves what it holds
+/// to the scope around it.
 #[derive(Debug)]
 pub struct OpenScope {
     scope: Scope,
-    stretch: Stretch<'static>,
-    policy: Policy,
-    name: String,
-    at: &'static Location<'static>,
+    run: Run,
+    session: Session<'static>,
 }
 
 impl OpenScope {
-    pub(crate) fn begin(name: String, policy: Policy, at: &'static Location<'static>) -> Self {
-        if policy.mode != Mode::Off {
-            record_from_here(None, at.file());
-        }
-        listen(None, at.file());
-        let stretch = Stretch::begin(&name, Company::of(None), policy.budget);
+    pub(crate) fn begin(name: &str, policy: Policy, at: &'static Location<'static>) -> Self {
+        // Nothing runs a second time: there is no body to run.
+        let policy = Policy {
+            confirm: false,
+            rounds: 1,
+            ..policy
+        };
+        let mut session = Session::new(subject_at(name, at), policy, Vec::new(), None).unfiled();
+        session.listen();
+        let run = session.begin_run();
         Self {
-            scope: Scope {
-                id: stretch.scope(),
-            },
-            stretch,
-            policy,
-            name,
-            at,
+            scope: Scope { id: run.scope() },
+            run,
+            session,
         }
     }
 
     /// Ends it, and reports what it left.
     #[must_use = "the report fails nothing by itself: see `assert_clean`"]
     pub fn finish(self) -> Report {
-        let company = Company::of(None);
-        let ended = self.stretch.end_body();
-        let left = self.stretch.settle(&self.policy, company);
-        let mut measured = self.stretch.finish(true, ended, left);
-        if measured.poisoned_inside.is_some() {
-            let (file, line) = (self.at.file(), self.at.line());
-            let name = format!("{} ({file}:{line})", self.name);
-            poison::blame(&name, company.met_a_check());
-        }
-        let mut blindness = blind::blindness(measured.saw_events);
-        if self.policy.mode == Mode::Off {
-            measured.held.clear();
-            measured.over.clear();
-            blindness = Some(blind::switched_off());
-        }
-        let subject = Subject::at(&self.name, self.at);
-        members::forget(measured.scope);
-        let runs = Runs::Once(measured.scope, None);
-        let mut report = recording::concluded(runs, blindness.as_ref(), None, |names| {
-            conclude(subject, &measured, None, blindness.as_ref(), names)
-        });
-        let scopes = [measured.scope];
-        referrers::tell(&mut report, &measured, &scopes, self.policy.held_by);
-        uncounted::tell(&mut report);
+        let mut session = self.session;
+        session.finish_run(self.run, End::Passed);
+        let mut report = session.conclude().report;
+        // Nobody weighs it: who called does.
+        report.outcome = None;
         report
     }
 }

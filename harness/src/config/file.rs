@@ -12,7 +12,7 @@ use wildmatch::WildMatch;
 
 use self::value::{Layer, date, duration, number, one_of, pattern, rounds, size};
 use super::word::{FirstUse, Mode, WithoutGpu};
-use crate::allow::{Date, Entry, Pattern};
+use crate::allow::{Date, Pattern, Suppression};
 use crate::ledger::Kind;
 use crate::options::{OnLeak, Options};
 
@@ -96,14 +96,14 @@ impl File {
     /// # Errors
     ///
     /// `file:line:column: what is wrong`.
-    pub(super) fn read(path: &Path, shown: &str) -> Result<(Self, Vec<Entry>), String> {
+    pub(super) fn read(path: &Path, shown: &str) -> Result<(Self, Vec<Suppression>), String> {
         let text =
             fs::read_to_string(path).map_err(|why| format!("{shown} cannot be read: {why}"))?;
         Self::of_text(&text, shown)
     }
 
     /// As [`Self::read`], of a file that was read.
-    pub(super) fn of_text(text: &str, shown: &str) -> Result<(Self, Vec<Entry>), String> {
+    pub(super) fn of_text(text: &str, shown: &str) -> Result<(Self, Vec<Suppression>), String> {
         let file = Self::parse(text).map_err(|(at, what)| {
             let (line, column) = place(text, at);
             format!("{shown}:{line}:{column}: {what}")
@@ -149,7 +149,7 @@ impl File {
     }
 
     /// What may stay in any test. `shown` is the file's name.
-    fn allowed(&self, text: &str, shown: &str) -> Vec<Entry> {
+    fn allowed(&self, text: &str, shown: &str) -> Vec<Suppression> {
         let entry = |allowed: &Spanned<Allowed>| {
             let (line, _) = place(text, allowed.span().start);
             // Each has been tried as the file was read.
@@ -172,7 +172,7 @@ impl File {
 }
 
 impl Allowed {
-    fn entry(&self, stands_in: String) -> Result<Entry, String> {
+    fn entry(&self, stands_in: String) -> Result<Suppression, String> {
         let given = [&self.function, &self.file, &self.lib, &self.fingerprint];
         let given = Pattern::WORDS.into_iter().zip(given);
         let given: Vec<_> = given
@@ -187,7 +187,7 @@ impl Allowed {
         if self.reason.trim().is_empty() {
             return Err("an [[allow]] needs a reason that says something".to_owned());
         }
-        Ok(Entry {
+        Ok(Suppression {
             matches: Pattern::new(word, text)?,
             kind: self.kind,
             up_to: self.up_to,

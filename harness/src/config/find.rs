@@ -3,7 +3,8 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
-use crate::report::workspace::Workspace;
+use crate::files::own_ancestors;
+use crate::report::workspace::{self, Workspace};
 
 /// The file's name, unless `GPU_LEAK_CHECK_CONFIG` names another.
 pub(super) const NAME: &str = "gpu-leak-check.toml";
@@ -29,11 +30,11 @@ pub(super) fn find(
 /// The folder of the package under test. Runners tell it, also of an archive that runs elsewhere;
 /// else it is where the compiler found it, or where the program was started.
 fn package(manifest_dir: Option<&str>) -> PathBuf {
-    let told = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let built = manifest_dir
         .map(PathBuf::from)
         .filter(|folder| folder.is_dir());
-    told.or(built)
+    workspace::manifest_dir()
+        .or(built)
         .or_else(|| env::current_dir().ok())
         .unwrap_or_default()
 }
@@ -53,9 +54,7 @@ fn choose(chosen: &Path, root: &Path) -> Result<PathBuf, String> {
 }
 
 fn nearest(package: &Path, root: &Path) -> Option<PathBuf> {
-    let inside = package
-        .ancestors()
-        .take_while(|folder| folder.starts_with(root));
+    let inside = own_ancestors(package).take_while(|folder| folder.starts_with(root));
     inside
         .map(|folder| folder.join(NAME))
         .find(|path| path.is_file())
@@ -79,6 +78,22 @@ mod tests {
         assert_eq!(nearest(&package, &root), Some(root.join(NAME)));
         fs::write(package.join(NAME), "").unwrap();
         assert_eq!(nearest(&package, &root), Some(package.join(NAME)));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_anybody_may_have_put_there_counts_for_nothing() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let all_s = tempfile::tempdir().unwrap();
+        let package = all_s.path().join("a");
+        fs::create_dir(&package).unwrap();
+        fs::write(all_s.path().join(NAME), "").unwrap();
+        let shared = fs::Permissions::from_mode(0o1777);
+        fs::set_permissions(all_s.path(), shared).unwrap();
+        assert_eq!(nearest(&package, all_s.path()), None);
+        fs::write(package.join(NAME), "").unwrap();
+        assert_eq!(nearest(&package, all_s.path()), Some(package.join(NAME)));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::time::Duration;
 use self::file::File;
 use self::variables::Variables;
 pub(crate) use self::word::{FirstUse, Mode, WithoutGpu};
-use crate::allow::Entry;
+use crate::allow::Suppression;
 use crate::judge::Budget;
 use crate::options::{Expect, OnLeak, Options};
 use crate::report::workspace::Workspace;
@@ -50,10 +50,35 @@ struct Found {
     /// As reports show it.
     shown: String,
     file: File,
-    allowed: Vec<Entry>,
+    allowed: Vec<Suppression>,
 }
 
 impl Policy {
+    /// Where nobody says anything.
+    pub(crate) const DEFAULT: Self = Self {
+        mode: Mode::Auto,
+        ci: false,
+        on_leak: OnLeak::Fail,
+        first_use: FirstUse::Warn,
+        without_gpu: WithoutGpu::Run,
+        settle: Duration::from_millis(250),
+        held_by: Duration::from_millis(200),
+        confirm: true,
+        tolerance: 0,
+        reserved_tolerance: 0,
+        budget: Budget {
+            allocated: None,
+            reserved: None,
+            allocations: None,
+            allocator: None,
+        },
+        parallel: false,
+        isolate: false,
+        warmup: 0,
+        rounds: 1,
+        expect: None,
+    };
+
     /// What holds for `test`, of the package at `manifest_dir`, whose attribute says `options`.
     ///
     /// # Errors
@@ -67,12 +92,15 @@ impl Policy {
     ) -> Result<Self, String> {
         let variables = variables::of_this_process()?;
         let file = file_of_this_process(variables, manifest_dir)?;
-        Ok(Self::combine(
-            variables,
-            options,
-            file.map(|found| &found.file),
-            test,
-        ))
+        let file = file.map(|found| &found.file);
+        let policy = Self::combine(variables, options, file, test);
+        if policy.rounds == 2 {
+            return Err(
+                "two rounds say nothing of what grows: `rounds` takes 3 or more, or 1 for a single run"
+                    .to_owned(),
+            );
+        }
+        Ok(policy)
     }
 
     fn combine(variables: &Variables, options: &Options, file: Option<&File>, test: &str) -> Self {
@@ -139,12 +167,15 @@ fn allocator(layer: &'static str) -> Option<&'static str> {
 /// # Errors
 ///
 /// What is wrong with a pattern, or with the run's settings.
-pub(crate) fn allowed(options: &Options, manifest_dir: Option<&str>) -> Result<Vec<Entry>, String> {
+pub(crate) fn suppressions(
+    options: &Options,
+    manifest_dir: Option<&str>,
+) -> Result<Vec<Suppression>, String> {
     let variables = variables::of_this_process()?;
     let found = file_of_this_process(variables, manifest_dir)?;
     let mut entries = Vec::new();
     for allow in options.allow {
-        entries.push(Entry::of_attribute(allow)?);
+        entries.push(Suppression::of_attribute(allow)?);
     }
     entries.extend(found.into_iter().flat_map(|found| &found.allowed).cloned());
     Ok(entries)
@@ -164,7 +195,7 @@ pub(crate) fn variables_of_this_process() -> Result<(), String> {
 /// # Errors
 ///
 /// What is wrong with it, and where.
-pub(crate) fn entries_of(path: &Path, shown: &str) -> Result<Vec<Entry>, String> {
+pub(crate) fn entries_of(path: &Path, shown: &str) -> Result<Vec<Suppression>, String> {
     File::read(path, shown).map(|(_, allowed)| allowed)
 }
 
@@ -173,7 +204,7 @@ pub(crate) fn entries_of(path: &Path, shown: &str) -> Result<Vec<Entry>, String>
 /// # Errors
 ///
 /// What is wrong with the file, and where.
-pub(crate) fn allowed_by(path: &Path) -> Result<Vec<Entry>, String> {
+pub(crate) fn allowed_by(path: &Path) -> Result<Vec<Suppression>, String> {
     entries_of(path, &path.to_string_lossy())
 }
 

@@ -2,15 +2,27 @@
 
 #![expect(unsafe_code, reason = "a context is made current by its handle")]
 
+use serde::{Deserialize, Serialize};
+
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::captures;
 use super::driver::{self, DeviceAttribute, Limit};
 use super::exclusion::CONTEXTS_AND_POOLS;
 use super::quiet::quiet;
-use crate::judge::Limits;
 use crate::ledger::event::ContextUid;
 use crate::ledger::{self, ContextEntry, Place};
+
+/// Sizes that a context has set apart on its device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Limits {
+    /// Local memory of one thread.
+    pub(crate) stack: u64,
+    /// The buffer of `printf`.
+    pub(crate) printf: u64,
+    /// What kernels allocate from.
+    pub(crate) heap: u64,
+}
 
 /// Whether devices are read. Only a benchmark ever turns it off.
 static READ: AtomicBool = AtomicBool::new(true);

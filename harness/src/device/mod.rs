@@ -21,5 +21,6 @@ pub(crate) mod memory;
 pub(crate) mod neighbours;
 pub(crate) mod pools;
 pub(crate) mod quiesce;
-pub(crate) mod quiet;
 pub(crate) mod start;
+
+pub(crate) use crate::quiet;

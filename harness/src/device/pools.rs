@@ -5,40 +5,13 @@
 
 #![expect(unsafe_code, reason = "pools are named by their handles")]
 
-use std::fmt;
-
 use super::captures;
 use super::contexts::devices_in_use;
 use super::driver::{self, Driver, GraphAttribute, PoolAttribute};
 use super::exclusion::{CONTEXTS_AND_POOLS, Reading};
 use super::quiet::quiet;
-use crate::judge::GRAPH_POOL;
 use crate::ledger::event::{CuResult, Key, Space};
-use crate::ledger::{self, Kind, Place};
-
-/// Which of a device's pools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum PoolName {
-    /// The device's own, which always exists.
-    Default,
-    /// One that the program made, by its handle.
-    Explicit(u64),
-    /// One that was made before the harness listened and is the device's current pool.
-    Current(u64),
-    /// The memory of graphs' alloc nodes.
-    Graph,
-}
-
-/// `pool 0`, `pool 0x7f…`, `graph pool`.
-impl fmt::Display for PoolName {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => out.write_str("pool 0"),
-            Self::Explicit(handle) | Self::Current(handle) => write!(out, "pool {handle:#x}"),
-            Self::Graph => out.write_str(GRAPH_POOL),
-        }
-    }
-}
+use crate::ledger::{self, Kind, Place, PoolName};
 
 /// What one pool holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +128,7 @@ fn live_pools(driver: &Driver, _reading: &Reading, devices: &[usize]) -> Vec<Liv
         match driver.current_pool(device) {
             Ok(current) if current != default && !is_in_ledger(current) => pools.push(LivePool {
                 place,
-                name: PoolName::Current(current),
+                name: PoolName::Other(current),
                 handle: current,
             }),
             _ => {}
@@ -183,7 +156,7 @@ fn explicit_pools() -> Vec<LivePool> {
     let pools = ledger.select(|record| record.made.kind == Kind::Pool);
     let pool = pools.into_iter().map(|record| LivePool {
         place: record.made.place,
-        name: PoolName::Explicit(record.made.key.value),
+        name: PoolName::Other(record.made.key.value),
         handle: record.made.key.value,
     });
     pool.collect()

@@ -1,9 +1,15 @@
-//! Limits of what a test takes, whether it gives it back or not.
+//! Limits of what a test uses while it runs, whether it frees that or not.
+//!
+//! A limit that every run exceeds, or two of three with the last one, fails; one that only the first
+//! run exceeds was exceeded by what is set up once.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::reading::{LevelName, Reading};
-use crate::ledger::{Layer, Place, SiteTaken, Taken};
+use super::finding::{Found, confirmation, repeats};
+use super::input::{CheckInput, NameTable};
+use super::usage::{Amount, LayerName, Usage};
+use crate::ledger::{Kind, Layer, Place, PoolName, SiteTaken, Taken};
+use crate::report::model::{self, Finding, FindingKind, Limit, Share, Site};
 
 /// The limits of one test, each inclusive and for each device by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,20 +57,9 @@ impl<'de> Deserialize<'de> for Budget {
     }
 }
 
-/// Which limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Limit {
-    /// `max_allocated`.
-    Allocated,
-    /// `max_reserved`.
-    Reserved,
-    /// `max_allocation_count`.
-    Allocations,
-}
-
-/// A limit that was passed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Over {
+/// A limit that a run exceeded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UsageOverBudget {
     /// Which.
     pub(crate) limit: Limit,
     /// What the test allows.
@@ -75,8 +70,8 @@ pub(crate) struct Over {
     pub(crate) layer: Layer,
     /// On which device.
     pub(crate) place: Place,
-    /// Whose reserve, where not the layer's.
-    pub(crate) holder: Option<String>,
+    /// Which pool's reserve, where it is one's.
+    pub(crate) pool: Option<PoolName>,
     /// Who has part in it, the largest first.
     pub(crate) sites: Vec<SiteTaken>,
 }
@@ -92,60 +87,70 @@ impl Budget {
     }
 
     /// Every limit that what a test took passes.
-    pub(crate) fn passed_by(&self, taken: Vec<Taken>) -> Vec<Over> {
+    pub(crate) fn passed_by(&self, taken: Vec<Taken>) -> Vec<UsageOverBudget> {
         let mut over = Vec::new();
         let on_devices = taken.into_iter().filter(|taken| taken.place != Place::HOST);
         for taken in on_devices {
             let figures = [
-                (Limit::Allocated, self.allocated, taken.peak, taken.at_peak),
                 (
-                    Limit::Allocations,
+                    Limit::MaxAllocated,
+                    self.allocated,
+                    taken.peak,
+                    taken.at_peak,
+                ),
+                (
+                    Limit::MaxAllocationCount,
                     self.allocations,
                     taken.made,
                     taken.by_site,
                 ),
             ];
             for (limit, allowed, reached, sites) in figures {
-                over.extend(
-                    allowed
-                        .filter(|allowed| reached > *allowed)
-                        .map(|allowed| Over {
-                            limit,
-                            allowed,
-                            reached,
-                            layer: self.layer(),
-                            place: taken.place,
-                            holder: None,
-                            sites,
-                        }),
-                );
+                over.extend(allowed.filter(|allowed| reached > *allowed).map(|allowed| {
+                    UsageOverBudget {
+                        limit,
+                        allowed,
+                        reached,
+                        layer: self.layer(),
+                        place: taken.place,
+                        pool: None,
+                        sites,
+                    }
+                }));
             }
         }
         over
     }
 
     /// Every reserve that has risen above its limit from `before` to `at_most`.
-    pub(crate) fn passed_by_reserve(&self, before: &Reading, at_most: &Reading) -> Vec<Over> {
+    pub(crate) fn passed_by_reserve(
+        &self,
+        before: &Usage,
+        at_most: &Usage,
+    ) -> Vec<UsageOverBudget> {
         let Some(allowed) = self.reserved else {
             return Vec::new();
         };
-        let is_meant = |name: &LevelName| match (name, self.allocator) {
-            (LevelName::Pool(_), None) => true,
-            (LevelName::Probe(_), Some(_)) => *name == LevelName::Probe(self.layer()),
+        let is_meant = |name: &LayerName| match (name, self.allocator) {
+            (LayerName::Pool(_), None) => true,
+            (LayerName::Probe(_), Some(_)) => *name == LayerName::Probe(self.layer()),
             _ => false,
         };
-        let meant = at_most.levels.iter().filter(|level| is_meant(&level.name));
-        let over = meant.filter_map(|level| {
-            let was = before.level(&level.name, level.place);
-            let was = was.and_then(|level| level.reserved).unwrap_or(0);
-            let reached = level.reserved?.saturating_sub(was);
-            (reached > allowed).then(|| Over {
-                limit: Limit::Reserved,
+        let meant = at_most.layers.iter().filter(|usage| is_meant(&usage.name));
+        let over = meant.filter_map(|usage| {
+            let was = before.layer(&usage.name, usage.place);
+            let was = was.and_then(|usage| usage.reserved).unwrap_or(0);
+            let reached = usage.reserved?.saturating_sub(was);
+            (reached > allowed).then(|| UsageOverBudget {
+                limit: Limit::MaxReserved,
                 allowed,
                 reached,
                 layer: self.layer(),
-                place: level.place,
-                holder: Some(level.name.to_string()),
+                place: usage.place,
+                pool: match &usage.name {
+                    LayerName::Pool(pool) => Some(*pool),
+                    _ => None,
+                },
                 sites: Vec::new(),
             })
         });
@@ -153,40 +158,141 @@ impl Budget {
     }
 }
 
-impl Limit {
-    /// The option that sets it.
-    pub(crate) const fn option(self) -> &'static str {
-        match self {
-            Self::Allocated => "max_allocated",
-            Self::Reserved => "max_reserved",
-            Self::Allocations => "max_allocation_count",
-        }
-    }
-}
-
-impl Over {
+impl UsageOverBudget {
     /// Whether `other`, of another run, is the same limit passed.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let limit = |over: &Self| (over.limit, over.layer, over.place);
-        limit(self) == limit(other) && self.holder == other.holder
+        limit(self) == limit(other) && self.pool == other.pool
     }
 }
 
-/// Adds the limits that a further run passed: of each, the run that came furthest counts.
-pub(crate) fn add_over(all: &mut Vec<Over>, more: &[Over]) {
-    for new in more {
-        match all.iter_mut().find(|known| known.is_like(new)) {
-            Some(known) if known.reached < new.reached => *known = new.clone(),
-            Some(_) => {}
-            None => all.push(new.clone()),
+/// How many call sites a finding names.
+const NAMED: usize = 5;
+
+/// The budgets that the runs exceeded.
+pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
+    let runs = input.judged_runs();
+    let mut known: Vec<&UsageOverBudget> = Vec::new();
+    for over in runs.iter().flat_map(|run| &run.over_budget) {
+        if !known.iter().any(|known| known.is_like(over)) {
+            known.push(over);
         }
     }
+    let finding = |over: &&UsageOverBudget| {
+        let of_run = |run: &super::input::RunInput| {
+            let mut all = run.over_budget.iter();
+            all.find(|other| other.is_like(over)).cloned()
+        };
+        let of_runs: Vec<_> = runs.iter().map(of_run).collect();
+        finding(&of_runs, input)
+    };
+    known.iter().filter_map(finding).map(Found::sum).collect()
+}
+
+/// Whether what only the second of two runs exceeds needs a third.
+pub(crate) fn is_undecided(input: &CheckInput) -> bool {
+    let [first, second] = input.judged_runs() else {
+        return false;
+    };
+    let is_new = |over: &UsageOverBudget| !first.over_budget.iter().any(|it| it.is_like(over));
+    second.over_budget.iter().any(is_new)
+}
+
+/// One limit, with what each run reached where it exceeded it.
+fn finding(of_runs: &[Option<UsageOverBudget>], input: &CheckInput) -> Option<Finding> {
+    let in_runs: Vec<bool> = of_runs.iter().map(Option::is_some).collect();
+    let rounds = input.facts.rounds > 1;
+    let furthest = || of_runs.iter().flatten().max_by_key(|over| over.reached);
+    let over = match rounds {
+        true => furthest(),
+        false => of_runs.iter().flatten().next(),
+    }?;
+    let kind = match rounds || in_runs.len() == 1 || repeats(&in_runs) {
+        true => FindingKind::OverBudget,
+        false => FindingKind::FirstUse,
+    };
+    let shares = over.sites.iter().take(NAMED);
+    let shares: Vec<_> = shares.map(|taken| share(taken, &input.names)).collect();
+    let site = shares.first().map(|(_, site)| site.clone());
+    let last = of_runs.last().and_then(Option::as_ref);
+    let last = last.filter(|_| kind == FindingKind::OverBudget && !rounds);
+    Some(Finding {
+        pool: over.pool,
+        count: 1,
+        bytes: match over.limit {
+            Limit::MaxAllocationCount => 0,
+            _ => over.reached,
+        },
+        confirmed: last.and_then(|last| {
+            let reached = Amount {
+                count: 1,
+                bytes: last.reached,
+            };
+            confirmation(&in_runs, reached)
+        }),
+        budget: Some(model::Budget {
+            limit: over.limit,
+            allowed: over.allowed,
+            reached: over.reached,
+            shares: shares.into_iter().map(|(share, _)| share).collect(),
+        }),
+        ..Finding::new(kind, over.layer, over.place, site.unwrap_or_default())
+    })
+}
+
+fn share(taken: &SiteTaken, names: &NameTable) -> (Share, Site) {
+    let site = names.site(taken.stack, Kind::Linear);
+    let share = Share {
+        count: taken.count,
+        bytes: taken.bytes,
+        at: site.location(),
+    };
+    (share, site)
+}
+
+/// What is said of a limit that cannot bind, for nothing reported in its layer.
+pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
+    let budget = &input.facts.budget;
+    let limits = [
+        (Limit::MaxAllocated, budget.allocated),
+        (Limit::MaxReserved, budget.reserved),
+        (Limit::MaxAllocationCount, budget.allocations),
+    ];
+    let stated = limits.iter().filter(|(_, limit)| limit.is_some());
+    let stated: Vec<&str> = stated.map(|(limit, _)| limit.option()).collect();
+    let layer = budget.layer();
+    let of_layer = |name: &LayerName| match name {
+        LayerName::Layer(known) | LayerName::Probe(known) => *known == layer,
+        LayerName::Pool(_) => layer == Layer::DRIVER,
+    };
+    let usages = |usage: &Usage| usage.layers.iter().any(|usage| of_layer(&usage.name));
+    let is_bound = input
+        .runs
+        .iter()
+        .any(|run| usages(&run.baseline) || usages(&run.end));
+    let others = || {
+        let all = input.runs.iter().flat_map(|run| &run.end.layers);
+        let names = all.map(|usage| usage.name.to_string());
+        names.collect::<std::collections::BTreeSet<_>>()
+    };
+    let others: Vec<String> = if stated.is_empty() || is_bound {
+        return None;
+    } else {
+        others().into_iter().collect()
+    };
+    (!others.is_empty()).then(|| {
+        format!(
+            "{} binds nothing: nothing was allocated in the layer {layer}; layers that were seen: {}",
+            stated.join(" and "),
+            others.join(", ")
+        )
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, Limit, Place, Taken, add_over};
-    use crate::judge::{Level, LevelName, Reading};
+    use super::{Budget, Limit, Place, PoolName, Taken};
+    use crate::judge::{LayerName, LayerUsage, Usage};
 
     fn taken(place: Place, made: u64, peak: u64) -> Taken {
         Taken {
@@ -221,7 +327,7 @@ mod tests {
         );
         assert_eq!(
             limits(budget, vec![taken(device(0), 3, 101)]),
-            [(Limit::Allocated, 101), (Limit::Allocations, 3)]
+            [(Limit::MaxAllocated, 101), (Limit::MaxAllocationCount, 3)]
         );
         assert_eq!(
             limits(budget, vec![taken(Place::HOST, 9, 999)]),
@@ -231,31 +337,17 @@ mod tests {
     }
 
     #[test]
-    fn of_several_runs_the_one_that_came_furthest_counts() {
-        let budget = Budget {
-            allocated: Some(100),
-            ..Budget::default()
-        };
-        let run = |peak| budget.passed_by(vec![taken(Place::cuda(0), 1, peak)]);
-        let mut all = run(100);
-        for peak in [150, 300, 200] {
-            add_over(&mut all, &run(peak));
-        }
-        let reached: Vec<_> = all.iter().map(|over| over.reached).collect();
-        assert_eq!(reached, [300]);
-    }
-
-    #[test]
     fn a_reserve_counts_from_its_baseline() {
-        let reserve = |reserved| Reading {
-            levels: vec![Level {
-                name: LevelName::Pool("pool 0".into()),
+        let reserve = |reserved| Usage {
+            layers: vec![LayerUsage {
+                name: LayerName::Pool(PoolName::Default),
                 place: Place::cuda(0),
                 allocated: 0,
                 peak: None,
                 reserved: Some(reserved),
+                reported: None,
             }],
-            ..Reading::default()
+            ..Usage::default()
         };
         let budget = Budget {
             reserved: Some(32),
@@ -264,8 +356,8 @@ mod tests {
         assert_eq!(budget.passed_by_reserve(&reserve(8), &reserve(40)), []);
         let over = budget.passed_by_reserve(&reserve(8), &reserve(41));
         assert_eq!(
-            (over[0].reached, over[0].holder.as_deref()),
-            (33, Some("pool 0"))
+            (over[0].reached, over[0].pool),
+            (33, Some(PoolName::Default))
         );
         let other = Budget {
             allocator: Some("tensor"),

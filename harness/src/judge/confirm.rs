@@ -1,221 +1,270 @@
-//! What a second run of the body says of the findings of the first.
+//! Only what repeats is a leak: what one run leaves may be set up once and kept.
+//!
+//! A finding is confirmed by the same call site in two runs, the last one included. What only the
+//! second run leaves triggers a third, the last there is: then the same layer, place and kind in all
+//! three runs confirms as well, whatever the call sites, and so does what is more after each of them.
+//! What is kept and not confirmed is `first-use`. What one run left and a later one freed is
+//! `deferred`. Neither fails a test by default.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
-use super::held::{Held, What};
+use super::diff::{Class, Group, Tally};
+use super::finding::{Found, confirmation, location, of_group, repeats};
+use super::growth::gains_always;
+use super::input::CheckInput;
+use super::usage::Amount;
+use crate::ledger::StackId;
+use crate::report::model::FindingKind;
+use crate::units::{count, exact_size, quantity};
 
-/// What the second run of the body showed of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Confirmation {
-    /// How many more were left.
-    pub count: u64,
-    /// How many more bytes.
-    pub bytes: u64,
+/// The most runs that a check without `rounds` makes of its body.
+pub(crate) const MOST_RUNS: usize = 3;
+
+/// Whether the second of two runs left something that neither run explains: a third one must tell.
+pub(crate) fn is_undecided(groups: &[Group]) -> bool {
+    let histories = histories(groups);
+    histories.values().any(|history| {
+        // What takes the place of another at the same line, and is no larger, is kept until it is
+        // replaced itself.
+        history.residual.len() == 2 && history.residual[1].exceeds(history.replaced)
+    })
 }
 
-/// A finding of the first run in the light of the second.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Confirmed {
-    /// What the first run left.
-    pub(crate) held: Held,
-    /// What the second run left at the same place; none where no second run was made.
-    pub(crate) second: Option<Confirmation>,
-    /// Whether it is one-time set-up: made once, kept, not made again.
-    pub(crate) first_use: bool,
-}
-
-impl Confirmed {
-    /// What no second run was made for, or has a say in.
-    pub(crate) const fn unconfirmed(held: Held) -> Self {
-        Self {
-            held,
-            second: None,
-            first_use: false,
-        }
-    }
-}
-
-/// What a second run has left more, of `both` runs' leftovers together: a run that gives back what
-/// the first left, and keeps its own instead, loses nothing, by whichever way it came to the same
-/// line. What is not live was the second's alone.
-pub(crate) fn gained(
-    first: &[Held],
-    both: Vec<Held>,
-    is_same_line: impl Fn(&Held, &Held) -> bool,
-) -> Vec<Held> {
-    let is_live = |held: &&Held| matches!(held.key.what, What::Live(_));
-    let mut before: Vec<Held> = first.iter().filter(is_live).cloned().collect();
-    let mut after = both;
-    // A line is costly to find: only for what is left when each place has met itself.
-    for at_one_line in [false, true] {
-        for old in &mut before {
-            for new in &mut after {
-                if is_something(old)
-                    && is_something(new)
-                    && (old.key == new.key || (at_one_line && is_same_line(old, new)))
-                {
-                    cancel(&mut old.count, &mut new.count);
-                    cancel(&mut old.bytes, &mut new.bytes);
-                }
-            }
-        }
-    }
-    after.retain(is_something);
-    for held in &mut after {
-        // One that was replaced by a larger one.
-        held.count = held.count.max(1);
-    }
-    after
-}
-
-fn is_something(held: &Held) -> bool {
-    held.count != 0 || held.bytes != 0
-}
-
-/// Takes from both what both have.
-fn cancel(one: &mut u64, other: &mut u64) {
-    let common = (*one).min(*other);
-    *one -= common;
-    *other -= common;
-}
-
-/// Compares two runs.
-///
-/// What the second run left again is confirmed. Where it left less, the difference was one-time
-/// set-up and becomes a finding of its own, so that the confirmed figure is what each run loses.
-pub(crate) fn confirm(first: Vec<Held>, second: &[Held]) -> Vec<Confirmed> {
-    let mut results = Vec::new();
-    for held in first {
-        let again = second.iter().find(|other| other.key == held.key);
-        let (count, bytes) = again.map_or((0, 0), |again| (again.count, again.bytes));
-        let second = Some(Confirmation { count, bytes });
-        if count == 0 {
-            results.push(Confirmed {
-                held,
-                second,
-                first_use: true,
-            });
-        } else if fewer(&held, count, bytes) {
-            let mut once = held.clone();
-            once.count = held.count.saturating_sub(count).max(1);
-            once.bytes -= bytes;
-            let mut each_time = held;
-            (each_time.count, each_time.bytes) = (count, bytes);
-            results.push(Confirmed {
-                held: each_time,
-                second,
-                first_use: false,
-            });
-            results.push(Confirmed {
-                held: once,
-                second: None,
-                first_use: true,
-            });
-        } else {
-            results.push(Confirmed {
-                held,
-                second,
-                first_use: false,
-            });
-        }
-    }
-    results
-}
-
-/// Whether a run that left `count` and `bytes` again left less than `held`. A sum is always one.
-fn fewer(held: &Held, count: u64, bytes: u64) -> bool {
-    match held.key.what {
-        What::HandedOut => bytes < held.bytes,
-        _ => count < held.count && bytes <= held.bytes,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Confirmation, Held, confirm, gained};
-    use crate::judge::What;
-    use crate::judge::held::taken_at as held;
-
-    fn run(first: Vec<Held>, second: Vec<Held>) -> Vec<(u64, bool, Option<Confirmation>)> {
-        let all = confirm(first, &second);
-        all.into_iter()
-            .map(|c| (c.held.count, c.first_use, c.second))
-            .collect()
-    }
-
-    #[test]
-    fn what_does_not_repeat_is_first_use() {
-        let none = Some(Confirmation { count: 0, bytes: 0 });
-        assert_eq!(run(vec![held(1, 2)], vec![held(2, 2)]), [(2, true, none)]);
-    }
-
-    #[test]
-    fn what_repeats_is_confirmed_and_the_rest_is_first_use() {
-        let two = Some(Confirmation {
-            count: 2,
-            bytes: 16,
-        });
-        assert_eq!(run(vec![held(1, 2)], vec![held(1, 2)]), [(2, false, two)]);
-        assert_eq!(
-            run(vec![held(1, 3)], vec![held(1, 2)]),
-            [(2, false, two), (1, true, None)]
-        );
-    }
-
-    /// The stack and count of what is gained, where stacks of one decade are of one line.
-    fn gains(first: &[(u32, u64)], both: &[(u32, u64)]) -> Vec<(u32, u64)> {
-        let line = |held: &Held| held.key.stack.0 / 10;
-        let all = |all: &[(u32, u64)]| -> Vec<Held> {
-            let all = all.iter().map(|&(stack, count)| held(stack, count));
-            all.collect()
-        };
-        let gained = gained(&all(first), all(both), |one, other| {
-            line(one) == line(other)
-        });
-        let gained = gained.iter().map(|held| (held.key.stack.0, held.count));
-        gained.collect()
-    }
-
-    #[test]
-    fn what_the_second_run_only_replaces_is_no_gain() {
-        let gained = gains(&[(10, 2), (20, 1)], &[(10, 2), (20, 3), (30, 1)]);
-        assert_eq!(gained, [(20, 2), (30, 1)]);
-    }
-
-    #[test]
-    fn what_it_replaces_by_another_way_to_the_line_is_no_gain() {
-        assert_eq!(gains(&[(10, 1)], &[(11, 1)]), []);
-        assert_eq!(gains(&[(10, 1), (11, 1)], &[(11, 2)]), []);
-        // And what it leaves beside the first one is.
-        assert_eq!(gains(&[(10, 1)], &[(10, 1), (11, 1)]), [(11, 1)]);
-        assert_eq!(gains(&[(10, 2)], &[(11, 3)]), [(11, 1)]);
-        assert_eq!(gains(&[(10, 1)], &[(20, 1)]), [(20, 1)]);
-    }
-
-    #[test]
-    fn of_a_sum_the_bytes_that_do_not_repeat_are_first_use() {
-        let sum = |bytes| {
-            let mut held = held(1, 0);
-            held.key.what = What::HandedOut;
-            held.add(bytes);
-            held
-        };
-        let all = confirm(vec![sum(100)], &[sum(60)]);
-        let split: Vec<_> = all
+/// The findings of one run, or of the two or three that were made.
+pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
+    let runs = input.judged_runs().len();
+    if runs == 1 {
+        let of_only_run =
+            |group: &Group| of_group(FindingKind::Leaked, group, &group.kept[0], 0, input);
+        let kept = groups
             .iter()
-            .map(|it| (it.held.count, it.held.bytes, it.first_use))
-            .collect();
-        assert_eq!(split, [(1, 60, false), (1, 40, true)]);
-        assert_eq!(confirm(vec![sum(60)], &[sum(60)]).len(), 1);
+            .filter(|group| !group.kept[0].amount.is_zero());
+        return kept.map(of_only_run).collect();
+    }
+    let histories = histories(groups);
+    let mut found = Vec::new();
+    for group in groups {
+        let kept_in = kept_in(group);
+        let history = &histories[&group.key.class];
+        if repeats(&kept_in) {
+            found.extend(confirmed(group, &kept_in, input));
+        } else if history.is_in_all_runs() && !group.kept_in_all().amount.is_zero() {
+            found.extend(by_class(group, history, &kept_in, input));
+        } else if !history.explains(&kept_in) || has_deferred(group) {
+            found.extend(unconfirmed(group, history, &kept_in, input));
+        }
+    }
+    found
+}
+
+/// In which runs something was left that is kept.
+fn kept_in(group: &Group) -> Vec<bool> {
+    group.kept.iter().map(|it| !it.amount.is_zero()).collect()
+}
+
+fn has_deferred(group: &Group) -> bool {
+    (0..group.left.len() - 1).any(|run| !group.freed_later(run).is_zero())
+}
+
+/// What a confirmed group loses in each run: what its first run left, or the last one if that is
+/// less.
+fn each_run(group: &Group) -> (&Tally, usize) {
+    let first = group.kept.iter().position(|it| !it.amount.is_zero());
+    let (first, last) = (first.unwrap_or(0), group.kept.len() - 1);
+    match loses_less(group, first) {
+        true => (&group.kept[last], last),
+        false => (&group.kept[first], first),
+    }
+}
+
+/// Whether the last run lost less at this site than the first one that lost something.
+fn loses_less(group: &Group, first: usize) -> bool {
+    let (earlier, later) = (
+        group.kept[first].amount,
+        group.kept[group.kept.len() - 1].amount,
+    );
+    later.count < earlier.count && later.bytes <= earlier.bytes
+}
+
+/// What the groups of one layer, place and kind come to together.
+#[derive(Debug, Default)]
+struct ClassHistory<'a> {
+    groups: Vec<&'a Group>,
+    /// Of each run, what it left beyond what is confirmed by call site.
+    residual: Vec<Amount>,
+    /// Whether more was live after each run than after the one before.
+    rises: bool,
+    /// What the first run left and the second replaced at the same line.
+    replaced: Amount,
+}
+
+impl ClassHistory<'_> {
+    /// Whether each of three runs left some of it, wherever, or more was live after each of them.
+    fn is_in_all_runs(&self) -> bool {
+        let left_in_each = self.residual.iter().all(|it| !it.is_zero());
+        self.residual.len() == MOST_RUNS && (left_in_each || self.rises)
     }
 
-    #[test]
-    fn a_leak_that_grows_is_confirmed_with_the_first_run_s_figure() {
-        let two = Some(Confirmation {
-            count: 2,
-            bytes: 16,
-        });
-        assert_eq!(run(vec![held(1, 1)], vec![held(1, 2)]), [(1, false, two)]);
+    /// Whether what was left in these runs is what is confirmed at another call site, come to by
+    /// another way.
+    fn explains(&self, kept_in: &[bool]) -> bool {
+        let mut of_runs = kept_in.iter().zip(&self.residual);
+        kept_in.contains(&true) && of_runs.all(|(kept, residual)| !kept || residual.is_zero())
     }
+}
+
+fn histories(groups: &[Group]) -> BTreeMap<Class, ClassHistory<'_>> {
+    let mut histories: BTreeMap<Class, ClassHistory<'_>> = BTreeMap::new();
+    for group in groups {
+        let history = histories.entry(group.key.class).or_default();
+        history.groups.push(group);
+    }
+    for history in histories.values_mut() {
+        let runs = history.groups.first().map_or(0, |group| group.left.len());
+        let confirmed = history.groups.iter().filter(|it| repeats(&kept_in(it)));
+        let steady = confirmed.map(|group| each_run(group).0.amount);
+        let steady = steady.fold(Amount::default(), Amount::plus);
+        let sum = |of: &dyn Fn(&Group) -> Amount| {
+            let amounts = history.groups.iter().map(|group| of(group));
+            amounts.fold(Amount::default(), Amount::plus)
+        };
+        let residual = (0..runs).map(|run| sum(&|group| group.kept[run].amount).minus(steady));
+        history.residual = residual.collect();
+        let unconfirmed = |group: &Group, run: usize| match repeats(&kept_in(group)) {
+            true => Amount::default(),
+            false => group.level[run],
+        };
+        let levels: Vec<Amount> = (0..runs)
+            .map(|run| sum(&|group| unconfirmed(group, run)))
+            .collect();
+        history.rises = gains_always(&levels);
+        history.replaced = replaced(&history.groups);
+    }
+    histories
+}
+
+/// What the second run left at lines at which it freed what the first had left.
+fn replaced(groups: &[&Group]) -> Amount {
+    type Place<'a> = (Option<&'a (String, u32)>, Option<StackId>);
+    let mut by_line: BTreeMap<Place<'_>, [Amount; 2]> = BTreeMap::new();
+    for group in groups.iter().filter(|group| group.kept.len() > 1) {
+        // Without a line, each call site stands for itself.
+        let stack = group.line.is_none().then_some(group.key.stack);
+        let [freed, left] = by_line.entry((group.line.as_ref(), stack)).or_default();
+        *freed = freed.plus(group.freed_later(0));
+        *left = left.plus(group.kept[1].amount);
+    }
+    let least = |[freed, left]: &[Amount; 2]| Amount {
+        count: freed.count.min(left.count),
+        bytes: freed.bytes.min(left.bytes),
+    };
+    by_line
+        .values()
+        .map(least)
+        .fold(Amount::default(), Amount::plus)
+}
+
+/// What each run is known to lose, and beside it what was set up once.
+fn confirmed(group: &Group, kept_in: &[bool], input: &CheckInput) -> Vec<Found> {
+    let first = kept_in.iter().position(|it| *it).unwrap_or(0);
+    let (earlier, later) = (&group.kept[first], &group.kept[kept_in.len() - 1]);
+    let (tally, run) = each_run(group);
+    let mut leaked = of_group(FindingKind::Leaked, group, tally, run, input);
+    leaked.finding.confirmed = confirmation(kept_in, later.amount);
+    let further = group.kept.iter().skip(first + 1);
+    let largest = further.map(|it| it.amount.bytes).max();
+    leaked.most_bytes = leaked.finding.bytes.max(largest.unwrap_or(0));
+    leaked.records = group.kept_in_all().records;
+    let mut found = vec![leaked];
+    if loses_less(group, first) {
+        let once = group.part(first, earlier.amount.minus(later.amount));
+        found.push(of_group(FindingKind::FirstUse, group, &once, first, input));
+    }
+    found
+}
+
+/// A group of a layer, place and kind that every run left some of, each at other call sites. What
+/// the first run left is reported; what later runs left elsewhere is its confirmation.
+fn by_class(
+    group: &Group,
+    class: &ClassHistory<'_>,
+    kept_in: &[bool],
+    input: &CheckInput,
+) -> Vec<Found> {
+    let last = kept_in.len() - 1;
+    let others = class
+        .groups
+        .iter()
+        .filter(|group| !repeats(&self::kept_in(group)));
+    let earliest = others
+        .filter_map(|group| group.kept.iter().position(|it| !it.amount.is_zero()))
+        .min();
+    let Some(run) = earliest.filter(|run| kept_in[*run]) else {
+        // Told of with those of the first run.
+        return Vec::new();
+    };
+    let mut leaked = of_group(FindingKind::Leaked, group, &group.kept[run], run, input);
+    let in_last: Vec<&&Group> = (class.groups.iter())
+        .filter(|other| !other.kept[last].amount.is_zero() && !repeats(&self::kept_in(other)))
+        .collect();
+    let sum = class.residual[last];
+    leaked.finding.confirmed = confirmation(&vec![true; kept_in.len()], sum);
+    leaked.most_bytes = leaked.finding.bytes.max(sum.bytes);
+    let elsewhere = in_last.iter().filter(|other| other.key != group.key);
+    if let Some(other) = elsewhere.max_by_key(|other| other.kept[last].amount.bytes) {
+        leaked.finding.notes.push(format!(
+            "each run left some at another call site: the last one {}, {}, mostly at {}",
+            quantity(sum.count, "object"),
+            exact_size(sum.bytes),
+            location(&input.names, other)
+        ));
+    }
+    leaked
+        .records
+        .extend(in_last.iter().flat_map(|other| &other.kept[last].records));
+    vec![leaked]
+}
+
+/// What does not repeat.
+fn unconfirmed(
+    group: &Group,
+    class: &ClassHistory<'_>,
+    kept_in: &[bool],
+    input: &CheckInput,
+) -> Vec<Found> {
+    let last = kept_in.len() - 1;
+    let deferred = (0..last).find(|run| !group.freed_later(*run).is_zero());
+    let mut found = Vec::new();
+    if let Some(run) = deferred {
+        let tally = group.part(run, group.freed_later(run));
+        let mut deferred = of_group(FindingKind::Deferred, group, &tally, run, input);
+        let replaced = group.kept[last].amount;
+        if !replaced.is_zero() {
+            deferred.finding.notes.push(format!(
+                "the last run left {} in its place",
+                count(replaced.count)
+            ));
+        }
+        found.push(deferred);
+    }
+    let kept = group.kept_in_all();
+    // At the same line, by another way, it is a replacement all the same.
+    let is_same_line = |other: &&&Group| other.line.is_some() && other.line == group.line;
+    let mut of_line = class.groups.iter().filter(is_same_line);
+    let replaces = deferred.is_some() || of_line.any(|other| has_deferred(other));
+    let only_replaces = replaces && kept_in.iter().position(|it| *it) == Some(last);
+    if !kept.amount.is_zero() && !only_replaces {
+        let run = kept_in.iter().position(|it| *it).unwrap_or(0);
+        let mut once = of_group(FindingKind::FirstUse, group, &kept, run, input);
+        if run != 0 {
+            once.finding.notes.push(format!(
+                "left by run {} of {} alone: a test that does not do the same each time is not \
+                 confirmed by further runs",
+                run + 1,
+                kept_in.len()
+            ));
+        }
+        found.push(once);
+    }
+    found
 }

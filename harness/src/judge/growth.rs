@@ -1,157 +1,119 @@
-//! What every round of a body leaves more of.
+//! What gains in every round of a body, or from each snapshot of a program to the next.
+//!
+//! Judged by call site, and beside the sites by layer, place and kind: a total that grows by another
+//! line in each round grows all the same. What is set up once and what a later round frees is no
+//! growth.
 
-use super::held::{Held, What};
+use std::collections::BTreeMap;
 
-/// What one place of the program held after a round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Amount {
-    /// How many.
-    pub(crate) count: u64,
-    /// How many bytes.
-    pub(crate) bytes: u64,
+use super::diff::{Class, Group};
+use super::finding::{Found, location, of_group};
+use super::input::CheckInput;
+use super::usage::Amount;
+use crate::report::model::{FindingKind, Left};
+
+/// The fewest rounds that say anything: two a program passes by chance.
+pub(crate) const FEWEST_ROUNDS: usize = 3;
+
+/// Whether each of these levels is more than the one before it, in number or in bytes.
+pub(crate) fn gains_always(levels: &[Amount]) -> bool {
+    let mut before = Amount::default();
+    let mut gains = |level: &Amount| level.exceeds(std::mem::replace(&mut before, *level));
+    levels.iter().all(&mut gains)
 }
 
-/// What holds more after each round than before it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Grown {
-    /// As it was after the last round.
-    pub(crate) held: Held,
-    /// After each round.
-    pub(crate) levels: Vec<Amount>,
+/// Whether anything has gained in every round so far.
+pub(crate) fn may_still_grow(groups: &[Group]) -> bool {
+    groups.iter().any(|group| gains_always(&group.level))
+        || rest_by_class(groups)
+            .values()
+            .any(|(_, levels)| gains_always(levels))
 }
 
-/// What has grown in every one of these rounds. Each level is what all rounds up to it have left:
-/// what a later round gives back is no growth, and what is made once is none either.
-pub(crate) fn growth(rounds: &[Vec<Held>]) -> Vec<Grown> {
-    let Some(last) = rounds.last() else {
+/// What has grown in every round.
+pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
+    if input.could_not_repeat() || input.judged_runs().len() < FEWEST_ROUNDS {
         return Vec::new();
-    };
-    let candidates = last.iter().filter(|held| !is_an_incident(held));
-    let grown = candidates.filter_map(|held| {
-        let levels = levels(rounds, held);
-        let mut before = Amount::default();
-        let gains_always = levels.iter().all(|level| {
-            let gains = level.count > before.count || level.bytes > before.bytes;
-            before = *level;
-            gains
-        });
-        let mut held = held.clone();
-        let is_exact = |each: &u64| each.checked_mul(before.count) == Some(before.bytes);
-        (held.count, held.bytes) = (before.count, before.bytes);
-        held.each = held.each.filter(is_exact);
-        gains_always.then_some(Grown { held, levels })
+    }
+    let grown = groups.iter().filter(|group| gains_always(&group.level));
+    let mut found: Vec<Found> = grown.map(|group| of_site(group, input)).collect();
+    let by_class = rest_by_class(groups);
+    let grown = by_class.values().filter(|(_, levels)| gains_always(levels));
+    found.extend(grown.map(|(groups, levels)| of_class(groups, levels, input)));
+    found
+}
+
+fn of_site(group: &Group, input: &CheckInput) -> Found {
+    let last = group.level.last().copied().unwrap_or_default();
+    let run = group.first_run().unwrap_or(0);
+    let mut grown = of_group(FindingKind::Grew, group, &group.kept_in_all(), run, input);
+    let finding = &mut grown.finding;
+    let is_exact = |each: &u64| each.checked_mul(last.count) == Some(last.bytes);
+    (finding.count, finding.bytes) = (last.count, last.bytes);
+    finding.each = finding.each.filter(is_exact);
+    // Its calls are those of several rounds.
+    (finding.when, finding.taken, finding.given_back) = (None, finding.count, 0);
+    finding.rounds = left_after(&group.level);
+    grown.most_bytes = last.bytes;
+    grown
+}
+
+/// A sum that grows by call sites that do not: reported at the one that has most of it.
+fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
+    let largest = groups
+        .iter()
+        .max_by_key(|group| {
+            let last = group.level.last().copied().unwrap_or_default();
+            (last.bytes, last.count)
+        })
+        .expect("a class has a group");
+    let mut grown = of_site(largest, input);
+    let last = levels.last().copied().unwrap_or_default();
+    let finding = &mut grown.finding;
+    (finding.count, finding.bytes, finding.each) = (last.count, last.bytes, None);
+    finding.taken = last.count;
+    finding.rounds = left_after(levels);
+    let others = groups.iter().filter(|group| group.key != largest.key);
+    let others: Vec<String> = others
+        .map(|group| location(&input.names, group))
+        .take(NAMED)
+        .collect();
+    finding.notes.push(format!(
+        "no call site gained in every round, all of them together did; others: {}",
+        others.join(", ")
+    ));
+    grown.records = groups
+        .iter()
+        .flat_map(|group| group.kept_in_all().records)
+        .collect();
+    grown.most_bytes = last.bytes;
+    grown
+}
+
+/// How many other call sites a note names.
+const NAMED: usize = 4;
+
+/// What has not grown by itself, summed up by layer, place and kind; nothing where it is one call
+/// site alone.
+fn rest_by_class(groups: &[Group]) -> BTreeMap<Class, (Vec<&Group>, Vec<Amount>)> {
+    let mut classes: BTreeMap<Class, (Vec<&Group>, Vec<Amount>)> = BTreeMap::new();
+    for group in groups.iter().filter(|group| !gains_always(&group.level)) {
+        let (members, levels) = classes.entry(group.key.class).or_default();
+        levels.resize(group.level.len(), Amount::default());
+        for (sum, level) in levels.iter_mut().zip(&group.level) {
+            *sum = sum.plus(*level);
+        }
+        members.push(group);
+    }
+    classes.retain(|_, (members, _)| members.len() > 1);
+    classes
+}
+
+/// What was left after each round, or at each snapshot.
+pub(crate) fn left_after(levels: &[Amount]) -> Vec<Left> {
+    let left = levels.iter().map(|amount| Left {
+        count: amount.count,
+        bytes: amount.bytes,
     });
-    grown.collect()
-}
-
-/// What went wrong rather than stayed: told whether it grows or not.
-pub(crate) fn is_an_incident(held: &Held) -> bool {
-    matches!(held.key.what, What::FailedFree { .. })
-}
-
-/// After each round, what is under the key of `held`.
-///
-/// What is live in a round is what was left since the first one began. All else is the round's own,
-/// between two readings, and adds up.
-fn levels(rounds: &[Vec<Held>], held: &Held) -> Vec<Amount> {
-    let mut sum = Amount::default();
-    let after = |round: &Vec<Held>| {
-        let own = level(round, held);
-        sum.count = sum.count.saturating_add(own.count);
-        sum.bytes = sum.bytes.saturating_add(own.bytes);
-        match held.key.what {
-            What::Live(_) | What::FailedFree { .. } => own,
-            What::EndedWithContext(..) => sum,
-            // One figure, however many blocks it is of.
-            What::HandedOut | What::Reserve(_) => Amount {
-                bytes: sum.bytes,
-                ..own
-            },
-        }
-    };
-    rounds.iter().map(after).collect()
-}
-
-fn level(round: &[Held], held: &Held) -> Amount {
-    let same = round.iter().find(|other| other.key == held.key);
-    same.map_or(Amount::default(), |held| Amount {
-        count: held.count,
-        bytes: held.bytes,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Held, What, growth};
-    use crate::judge::held::taken_at as held;
-    use crate::ledger::Kind;
-    use crate::ledger::event::ContextEnd;
-
-    /// The stacks that grow; a round is its stacks and their counts.
-    fn grown(rounds: &[&[(u32, u64)]]) -> Vec<(u32, Vec<u64>)> {
-        let round = |round: &&[(u32, u64)]| round.iter().map(|(s, n)| held(*s, *n)).collect();
-        let rounds: Vec<Vec<Held>> = rounds.iter().map(round).collect();
-        let all = growth(&rounds);
-        all.into_iter()
-            .map(|grown| {
-                let counts = grown.levels.iter().map(|level| level.count).collect();
-                (grown.held.key.stack.0, counts)
-            })
-            .collect()
-    }
-
-    #[test]
-    fn only_what_gains_in_every_round_grows() {
-        assert_eq!(
-            grown(&[&[(1, 1), (2, 3)], &[(1, 2), (2, 3)], &[(1, 3), (2, 4)]]),
-            [(1, vec![1, 2, 3])]
-        );
-    }
-
-    #[test]
-    fn a_cache_that_is_filled_once_drops_out() {
-        assert_eq!(grown(&[&[(1, 5)], &[(1, 5)]]), []);
-        assert_eq!(grown(&[&[], &[(1, 5)]]), [], "filled by the second round");
-    }
-
-    #[test]
-    fn what_is_replaced_in_each_round_does_not_grow() {
-        assert_eq!(grown(&[&[(1, 1)], &[(1, 1)], &[(1, 1)]]), []);
-    }
-
-    /// The levels of what each of these rounds has lost by itself, in bytes, where that grows.
-    fn adds_up(what: &What, rounds: &[u64]) -> Option<Vec<(u64, u64)>> {
-        let round = |bytes: &u64| {
-            let mut held = held(1, 0);
-            held.key.what = what.clone();
-            held.add(*bytes);
-            Vec::from_iter((*bytes != 0).then_some(held))
-        };
-        let rounds: Vec<_> = rounds.iter().map(round).collect();
-        let [grown] = &growth(&rounds)[..] else {
-            return None;
-        };
-        let levels = grown.levels.iter().map(|level| (level.count, level.bytes));
-        let levels: Vec<_> = levels.collect();
-        assert_eq!(levels.last(), Some(&(grown.held.count, grown.held.bytes)));
-        Some(levels)
-    }
-
-    #[test]
-    fn what_each_round_loses_by_itself_adds_up() {
-        for sum in [What::HandedOut, What::Reserve("pool 0".into())] {
-            let levels = Some(vec![(1, 8), (1, 16), (1, 24)]);
-            assert_eq!(adds_up(&sum, &[8, 8, 8]), levels, "{sum:?}");
-            assert_eq!(adds_up(&sum, &[8, 8, 0]), None);
-            assert_eq!(adds_up(&sum, &[0, 8, 8]), None, "not by the first");
-        }
-        let ended = What::EndedWithContext(Kind::Linear, ContextEnd::Destroyed);
-        assert_eq!(adds_up(&ended, &[8, 4]), Some(vec![(1, 8), (2, 12)]));
-        assert_eq!(adds_up(&ended, &[8, 0, 8]), None);
-    }
-
-    #[test]
-    fn without_rounds_nothing_grows() {
-        assert_eq!(grown(&[]), []);
-    }
+    left.collect()
 }

@@ -4,7 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::reading::{GRAPH_POOL, LevelName, Reading, Whole};
+use super::usage::{DeviceUsage, LayerName, Usage};
+use crate::ledger::PoolName;
 use crate::ledger::{Layer, Place};
 
 /// The driver hands device memory out in pages of this size: 4 bytes can take one.
@@ -80,8 +81,8 @@ pub(crate) struct Reconciled {
 /// `threads` tells how many threads the device runs at once.
 pub(crate) fn reconcile(
     place: Place,
-    before: &Reading,
-    after: &Reading,
+    before: &Usage,
+    after: &Usage,
     threads: impl FnOnce() -> u64,
 ) -> Option<Reconciled> {
     let (was, is) = (before.whole(place)?, after.whole(place)?);
@@ -128,9 +129,9 @@ pub(crate) fn reconcile(
 }
 
 /// What the driver has handed out of the device's own memory.
-fn driver_bytes(reading: &Reading, whole: &Whole) -> u64 {
-    let level = reading.level(&LevelName::Layer(Layer::DRIVER), whole.place);
-    level.map_or(0, |level| level.allocated.saturating_sub(whole.elsewhere))
+fn driver_bytes(usage: &Usage, whole: &DeviceUsage) -> u64 {
+    let layer = usage.layer(&LayerName::Layer(Layer::DRIVER), whole.place);
+    layer.map_or(0, |layer| layer.allocated.saturating_sub(whole.elsewhere))
 }
 
 /// What a device's pools hold.
@@ -142,15 +143,15 @@ struct PoolReserve {
     graphs: u64,
 }
 
-fn pool_reserve(reading: &Reading, place: Place) -> PoolReserve {
+fn pool_reserve(usage: &Usage, place: Place) -> PoolReserve {
     let mut reserve = PoolReserve::default();
-    for level in reading.levels.iter().filter(|level| level.place == place) {
-        match (&level.name, level.reserved) {
-            (LevelName::Pool(name), Some(reserved)) if name == GRAPH_POOL => {
+    for layer in usage.layers.iter().filter(|layer| layer.place == place) {
+        match (&layer.name, layer.reserved) {
+            (LayerName::Pool(PoolName::Graph), Some(reserved)) => {
                 reserve.graphs = reserve.graphs.saturating_add(reserved);
             }
-            (LevelName::Pool(_), Some(reserved)) => {
-                let cached = reserved.saturating_sub(level.allocated);
+            (LayerName::Pool(_), Some(reserved)) => {
+                let cached = reserved.saturating_sub(layer.allocated);
                 reserve.pools = reserve.pools.saturating_add(cached);
             }
             _ => {}
@@ -165,15 +166,17 @@ fn change(before: u64, after: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Part, Purpose, Reading, Reconciled, Whole, reconcile};
-    use crate::judge::{GRAPH_POOL, Level, LevelName, Limits};
+    use super::{DeviceUsage, Part, Purpose, Reconciled, Usage, reconcile};
+    use crate::device::memory::Limits;
+    use crate::judge::{LayerName, LayerUsage};
+    use crate::ledger::PoolName;
     use crate::ledger::event::ContextUid;
     use crate::ledger::{Layer, Place};
 
     const MIB: u64 = 1 << 20;
 
-    fn whole(used: u64) -> Whole {
-        Whole {
+    fn whole(used: u64) -> DeviceUsage {
+        DeviceUsage {
             place: Place::cuda(0),
             context: ContextUid(1),
             used,
@@ -188,27 +191,28 @@ mod tests {
         }
     }
 
-    fn reading(whole: Whole, levels: &[(LevelName, u64, Option<u64>)]) -> Reading {
-        let level = |(name, allocated, reserved): &(LevelName, u64, Option<u64>)| Level {
+    fn usage(whole: DeviceUsage, levels: &[(LayerName, u64, Option<u64>)]) -> Usage {
+        let level = |(name, allocated, reserved): &(LayerName, u64, Option<u64>)| LayerUsage {
+            reported: None,
             name: name.clone(),
             place: Place::cuda(0),
             allocated: *allocated,
             peak: None,
             reserved: *reserved,
         };
-        Reading {
-            levels: levels.iter().map(level).collect(),
-            wholes: vec![whole],
-            ..Reading::default()
+        Usage {
+            layers: levels.iter().map(level).collect(),
+            whole_devices: vec![whole],
+            ..Usage::default()
         }
     }
 
-    fn between(before: &Reading, after: &Reading) -> Reconciled {
+    fn between(before: &Usage, after: &Usage) -> Reconciled {
         reconcile(Place::cuda(0), before, after, || 132 * 2048).expect("both were read")
     }
 
-    fn driver(allocated: u64) -> (LevelName, u64, Option<u64>) {
-        (LevelName::Layer(Layer::DRIVER), allocated, None)
+    fn driver(allocated: u64) -> (LayerName, u64, Option<u64>) {
+        (LayerName::Layer(Layer::DRIVER), allocated, None)
     }
 
     fn part(purpose: Purpose, bytes: u64) -> Part {
@@ -218,10 +222,10 @@ mod tests {
 
     #[test]
     fn what_the_ledger_and_the_pools_know_is_accounted_for() {
-        let pool = |used, reserved| (LevelName::Pool("pool 0".into()), used, Some(reserved));
-        let graphs = |reserved| (LevelName::Pool(GRAPH_POOL.into()), 0, Some(reserved));
-        let before = reading(whole(500 * MIB), &[driver(MIB)]);
-        let after = reading(
+        let pool = |used, reserved| (LayerName::Pool(PoolName::Default), used, Some(reserved));
+        let graphs = |reserved| (LayerName::Pool(PoolName::Graph), 0, Some(reserved));
+        let before = usage(whole(500 * MIB), &[driver(MIB)]);
+        let after = usage(
             whole(566 * MIB),
             // One of the three is in the pool's 32 already.
             &[driver(4 * MIB), pool(MIB, 32 * MIB), graphs(32 * MIB)],
@@ -240,12 +244,12 @@ mod tests {
 
     #[test]
     fn less_than_a_page_is_the_page_s_rest_and_more_is_unexplained() {
-        let before = reading(whole(0), &[]);
-        let told = between(&before, &reading(whole(2 * MIB), &[driver(4)]));
+        let before = usage(whole(0), &[]);
+        let told = between(&before, &usage(whole(2 * MIB), &[driver(4)]));
         let rest = part(Purpose::Pages, 2 * MIB - 4);
         assert_eq!(told.parts, [part(Purpose::Driver, 4), rest]);
         assert_eq!(told.unexplained, 0);
-        let told = between(&before, &reading(whole(2 * MIB), &[]));
+        let told = between(&before, &usage(whole(2 * MIB), &[]));
         assert_eq!((told.parts.len(), told.unexplained), (0, 2 << 20));
     }
 
@@ -255,12 +259,12 @@ mod tests {
         let grown = 4_055_040 * 1024;
         let mut is = whole(500 * MIB + grown);
         is.limits.stack = 16 * 1024;
-        let told = between(&reading(whole(500 * MIB), &[]), &reading(is, &[]));
+        let told = between(&usage(whole(500 * MIB), &[]), &usage(is, &[]));
         assert_eq!(told.parts, [part(Purpose::LocalMemory, grown)]);
         assert_eq!(told.unexplained, 0);
         // Another context's limits say nothing of this one's.
         is.context = ContextUid(2);
-        let told = between(&reading(whole(500 * MIB), &[]), &reading(is, &[]));
+        let told = between(&usage(whole(500 * MIB), &[]), &usage(is, &[]));
         assert_eq!(
             (told.parts.len(), told.unexplained),
             (0, grown.cast_signed())
@@ -271,14 +275,14 @@ mod tests {
     fn memory_that_need_not_be_the_device_s_is_not_expected_there() {
         let mut is = whole(0);
         is.elsewhere = 64 * MIB;
-        let told = between(&reading(whole(0), &[]), &reading(is, &[driver(64 * MIB)]));
+        let told = between(&usage(whole(0), &[]), &usage(is, &[driver(64 * MIB)]));
         assert_eq!((told.parts.len(), told.unexplained), (0, 0));
     }
 
     #[test]
     fn what_was_given_back_is_a_part_below_zero() {
-        let before = reading(whole(4 * MIB), &[driver(4 * MIB)]);
-        let told = between(&before, &reading(whole(0), &[]));
+        let before = usage(whole(4 * MIB), &[driver(4 * MIB)]);
+        let told = between(&before, &usage(whole(0), &[]));
         let back = Part {
             purpose: Purpose::Driver,
             bytes: -4 << 20,
@@ -288,10 +292,10 @@ mod tests {
 
     #[test]
     fn a_device_that_was_not_read_at_both_moments_is_not_told() {
-        let read = reading(whole(0), &[]);
+        let read = usage(whole(0), &[]);
         let neither = || unreachable!();
         let place = Place::cuda(0);
-        assert_eq!(reconcile(place, &Reading::default(), &read, neither), None);
-        assert_eq!(reconcile(place, &read, &Reading::default(), neither), None);
+        assert_eq!(reconcile(place, &Usage::default(), &read, neither), None);
+        assert_eq!(reconcile(place, &read, &Usage::default(), neither), None);
     }
 }

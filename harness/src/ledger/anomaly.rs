@@ -3,6 +3,7 @@
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::event::{Caller, ContextEnd, CuResult, Key, ScopeId};
 use super::kind::Kind;
@@ -13,7 +14,8 @@ use super::record::Record;
 const LIMIT: u32 = 10_000;
 
 /// One such thing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Anomaly {
     /// A free or destroy call returned an error.
     FailedRelease {
@@ -46,10 +48,14 @@ pub enum Anomaly {
         /// Who ended it.
         caller: Caller,
     },
-    /// A creation named something that was live: its release was not seen.
+    /// A creation named something that was live: its release was not seen. Where the two are in
+    /// different places, an allocator that reports uses one address in both and should be an
+    /// [`observe::PlacedSource`](crate::observe::PlacedSource): both may be live.
     Overwritten {
-        /// What was live.
+        /// What was live, and is not known any more.
         record: Record,
+        /// What has its key now; none for what may have more than one holder.
+        by: Option<Record>,
     },
 }
 
@@ -60,7 +66,7 @@ impl Anomaly {
     pub fn caller(&self) -> Caller {
         match self {
             Self::FailedRelease { caller, .. } | Self::FailedCreation { caller, .. } => *caller,
-            Self::EndedWithContext { record, .. } | Self::Overwritten { record } => {
+            Self::EndedWithContext { record, .. } | Self::Overwritten { record, .. } => {
                 record.made.caller
             }
         }

@@ -232,7 +232,10 @@ impl Ledger {
         });
         if let Some(old) = old {
             self.forget(&old);
-            self.anomalies.push(Anomaly::Overwritten { record: old });
+            self.anomalies.push(Anomaly::Overwritten {
+                record: old,
+                by: Some(record),
+            });
         }
         self.end_if_too_late(&record);
     }
@@ -342,7 +345,7 @@ impl Ledger {
     }
 
     fn returned(&self, record: &Record, caller: Caller) {
-        self.awaited.returned(record);
+        self.awaited.returned(record, caller.stack);
         if caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope {
             let mut freed = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
             let freed = freed.get_mut(&caller.scope);

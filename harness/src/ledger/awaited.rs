@@ -1,4 +1,4 @@
-//! What the scopes of a verdict leave: when it was given back after all.
+//! What certain scopes made: when it was given back, and where if stacks of frees are taken.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,8 +6,19 @@ use std::time::Instant;
 
 use rustc_hash::FxHashSet;
 
-use super::event::ScopeId;
+use super::event::{ScopeId, StackId};
 use super::record::Record;
+
+/// A release that was awaited.
+#[derive(Clone, Copy, Debug)]
+pub struct Released {
+    /// What was given back.
+    pub record: Record,
+    /// When.
+    pub at: Instant,
+    /// Where; none where no stack was taken.
+    pub stack: StackId,
+}
 
 /// The releases of records of awaited scopes.
 #[derive(Debug, Default)]
@@ -20,7 +31,7 @@ pub(super) struct Awaited {
 #[derive(Debug, Default)]
 struct Seen {
     scopes: FxHashSet<ScopeId>,
-    released: Vec<(Record, Instant)>,
+    released: Vec<Released>,
 }
 
 impl Awaited {
@@ -35,19 +46,26 @@ impl Awaited {
     }
 
     /// A record has been given back.
-    pub(super) fn returned(&self, record: &Record) {
+    pub(super) fn returned(&self, record: &Record, stack: StackId) {
         if self.any.load(Ordering::Acquire) {
             let mut seen = self.lock();
             if seen.scopes.contains(&record.made.caller.scope) {
-                seen.released.push((*record, Instant::now()));
+                seen.released.push(Released {
+                    record: *record,
+                    at: Instant::now(),
+                    stack,
+                });
             }
         }
     }
 
-    /// The noted releases of records that `wanted` likes, each with its time, the first one first.
-    pub(super) fn released(&self, wanted: impl Fn(&Record) -> bool) -> Vec<(Record, Instant)> {
+    /// The noted releases of records that `wanted` likes, the first one first.
+    pub(super) fn released(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Released> {
         let seen = self.lock();
-        let released = seen.released.iter().filter(|(record, _)| wanted(record));
+        let released = seen
+            .released
+            .iter()
+            .filter(|released| wanted(&released.record));
         released.copied().collect()
     }
 }

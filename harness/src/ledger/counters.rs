@@ -18,6 +18,7 @@ use super::name::{Layer, Place};
 use super::record::Record;
 use super::stripes::{Stripes, steps};
 use super::timeline::{Curve, Watch};
+use crate::quiet::quiet;
 
 /// What a counter shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -116,6 +117,7 @@ pub struct Counters<'ledger> {
 
 impl Counters<'_> {
     fn read(&self, counter: usize) -> Counted {
+        let _quiet = quiet();
         let peak = self.peaks.0[counter].load(Ordering::Relaxed);
         if peak == 0 {
             return Counted::default();
@@ -142,6 +144,7 @@ impl Counters<'_> {
     /// The number of live records of one kind, everywhere.
     #[must_use]
     pub fn live(&self, kind: Kind) -> u64 {
+        let _quiet = quiet();
         // None is what decides that there is nothing to search for: see `Stripes::live`.
         let all = self.stripes.at_once();
         let of_kind = all.iter().map(|own| own.kinds[kind as usize]);
@@ -152,6 +155,7 @@ impl Counters<'_> {
     /// How each figure that changed after the moment `since`, at which `watch` stood already, did so.
     #[must_use]
     pub fn courses(&self, watch: &Watch<'_>, since: u64) -> Vec<Course> {
+        let _quiet = quiet();
         let curves = watch.curves(steps(0, since), |counter| self.read(counter).live);
         let course = |(counter, curve)| {
             let layer = match counter / Place::LIMIT {
@@ -169,6 +173,7 @@ impl Counters<'_> {
 
     /// Begins the peaks anew at what is live now.
     pub fn restart_peaks(&self) {
+        let _quiet = quiet();
         let is_used = |counter: &usize| self.peaks.0[*counter].load(Ordering::Relaxed) != 0;
         let used: Vec<usize> = (0..COUNTERS).filter(is_used).collect();
         for mut own in self.stripes.each() {

@@ -33,6 +33,8 @@ pub enum Space {
     Handle(Kind),
     /// The address space of one allocator that reports through `observe`.
     Observed(Layer),
+    /// That of one place of such an allocator, where each has its own.
+    ObservedAt(Layer, Place),
 }
 
 impl Space {

@@ -7,6 +7,7 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::event::{ScopeId, StackId};
 use super::name::{Layer, Place};
@@ -22,8 +23,31 @@ pub(super) struct Meters {
 #[derive(Debug, Default)]
 struct Running {
     by_scope: FxHashMap<ScopeId, Meter>,
-    /// From a scope to the one it was opened in: what the inner takes, the outer takes too.
+    /// From a scope to the one it was opened in: what the inner takes, the outer takes too, and what
+    /// the inner leaves may be freed while the outer runs on.
     outer: FxHashMap<ScopeId, ScopeId>,
+    /// The other way.
+    inner: FxHashMap<ScopeId, Vec<ScopeId>>,
+}
+
+impl Running {
+    /// Forgets what was inside `scope`, which is over, unless a scope around it is asked about.
+    fn forget_inside(&mut self, scope: ScopeId) {
+        if self.by_scope.is_empty() {
+            self.outer.clear();
+            self.inner.clear();
+        } else if !self.outer.contains_key(&scope) {
+            let mut over = vec![scope];
+            while let Some(scope) = over.pop() {
+                for inner in self.inner.remove(&scope).unwrap_or_default() {
+                    self.outer.remove(&inner);
+                    if !self.by_scope.contains_key(&inner) {
+                        over.push(inner);
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// What one scope takes in one layer.
@@ -74,7 +98,7 @@ pub struct Taken {
 }
 
 /// The part that one stack has in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteTaken {
     /// The stack.
     pub stack: StackId,
@@ -99,19 +123,23 @@ impl Meters {
     /// What `inner` takes counts for `outer` as well.
     pub(super) fn nest(&self, inner: ScopeId, outer: ScopeId) {
         if self.running.load(Ordering::Relaxed) != 0 {
-            self.lock().outer.insert(inner, outer);
+            let mut running = self.lock();
+            running.outer.insert(inner, outer);
+            running.inner.entry(outer).or_default().push(inner);
         }
     }
 
-    /// Ends a scope's meter, if it has one.
+    /// Ends a scope's meter, if it has one. What the scope has left counts on for the scopes around
+    /// it, until it is freed.
     pub(super) fn end(&self, scope: ScopeId) -> Vec<Taken> {
         if self.running.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
         let mut running = self.lock();
-        running.outer.remove(&scope);
-        running.outer.retain(|_, outer| *outer != scope);
-        let Some(meter) = running.by_scope.remove(&scope) else {
+        let meter = running.by_scope.remove(&scope);
+        running.forget_inside(scope);
+        drop(running);
+        let Some(meter) = meter else {
             return Vec::new();
         };
         self.running.fetch_sub(1, Ordering::Relaxed);
@@ -294,6 +322,41 @@ mod tests {
         meters.took(&record(2, 1, 7));
         assert_eq!(meters.end(ScopeId(2)), []);
         assert_eq!(only(meters.end(ScopeId(1))).peak, 7);
+    }
+
+    #[test]
+    fn what_an_inner_scope_left_and_the_outer_frees_is_gone() {
+        let meters = Meters::default();
+        meters.begin(ScopeId(1), Layer::DRIVER);
+        meters.nest(ScopeId(2), ScopeId(1));
+        meters.begin(ScopeId(2), Layer::DRIVER);
+        meters.nest(ScopeId(3), ScopeId(2));
+        meters.took(&record(3, 1, 7));
+        meters.end(ScopeId(3));
+        assert_eq!(only(meters.end(ScopeId(2))).peak, 7);
+        meters.gave_back(&record(3, 1, 7));
+        meters.took(&record(1, 1, 7));
+        assert_eq!(only(meters.end(ScopeId(1))).peak, 7);
+    }
+
+    #[test]
+    fn nothing_is_kept_of_scopes_that_nobody_meters() {
+        let meters = Meters::default();
+        meters.begin(ScopeId(1), Layer::DRIVER);
+        for (inner, outer) in [(11, 10), (12, 11), (13, 11), (2, 1)] {
+            meters.nest(ScopeId(inner), ScopeId(outer));
+        }
+        meters.begin(ScopeId(12), Layer::DRIVER);
+        for scope in [13, 11, 10] {
+            meters.end(ScopeId(scope));
+        }
+        // It is metered by itself, whatever was around it.
+        meters.took(&record(12, 1, 5));
+        assert_eq!(only(meters.end(ScopeId(12))).peak, 5);
+        let kept = |meters: &Meters| meters.lock().outer.len();
+        assert_eq!(kept(&meters), 1, "the one inside what is metered still");
+        meters.end(ScopeId(1));
+        assert_eq!(kept(&meters), 0);
     }
 
     #[test]

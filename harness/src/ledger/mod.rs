@@ -17,6 +17,7 @@ mod lifetime;
 mod meter;
 mod name;
 mod physical;
+mod pool;
 mod primaries;
 mod record;
 mod scopes;
@@ -30,8 +31,11 @@ mod timeline;
 
 use std::sync::LazyLock;
 
+use crate::quiet::quiet;
+
 pub use anomaly::{Anomaly, Mark};
 pub use apply::{HandedOver, Ledger, Returned};
+pub use awaited::Released;
 pub use contexts::ContextEntry;
 pub use counters::{Counted, Counters, Course};
 pub use event::{Event, ScopeId, StackId};
@@ -39,6 +43,7 @@ pub use kind::Kind;
 pub use meter::{SiteTaken, Taken};
 pub use name::{Layer, Place};
 pub use physical::Holding;
+pub use pool::PoolName;
 pub use record::Record;
 pub use stack::Stacks;
 pub(crate) use stripes::steps;
@@ -46,6 +51,9 @@ pub use timeline::{Bucket, Curve, Watch};
 
 /// The ledger of this process, which every live source reports to.
 pub fn live() -> &'static Ledger {
-    static LIVE: LazyLock<Ledger> = LazyLock::new(Ledger::new);
+    static LIVE: LazyLock<Ledger> = LazyLock::new(|| {
+        let _quiet = quiet();
+        Ledger::new()
+    });
     &LIVE
 }

@@ -1,35 +1,81 @@
 //! Names that the hot path carries as small numbers: layers and places.
 
+use std::cell::Cell;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::quiet::quiet;
+
+/// As many names as any list has.
+const MOST: usize = 32;
+
 /// A growing list of names; a name's number never changes.
-struct Names(Mutex<Vec<&'static str>>);
+///
+/// An allocator may ask for a name in the middle of an allocation: nothing is allocated while the
+/// lock is held.
+struct Names(Mutex<Known>);
+
+#[derive(Clone, Copy)]
+struct Known {
+    names: [&'static str; MOST],
+    count: usize,
+}
+
+impl Known {
+    fn number(&self, name: &str) -> Option<usize> {
+        let mut known = self.names[..self.count].iter();
+        known.position(|known| *known == name)
+    }
+}
 
 impl Names {
     const fn new() -> Self {
-        Self(Mutex::new(Vec::new()))
+        Self(Mutex::new(Known {
+            names: [""; MOST],
+            count: 0,
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of `name`, new or known, or `None` when `limit` names are taken.
     fn number(&self, name: &str, limit: usize) -> Option<usize> {
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(number) = names.iter().position(|known| *known == name) {
-            return Some(number);
+        let known = self.lock().number(name);
+        known.or_else(|| self.add(name, limit.min(MOST)))
+    }
+
+    #[cold]
+    fn add(&self, name: &str, limit: usize) -> Option<usize> {
+        thread_local! {
+            static ADDING: Cell<bool> = const { Cell::new(false) };
         }
-        if names.len() == limit {
+
+        if self.lock().count >= limit || ADDING.replace(true) {
+            // Else the allocator that this name is to be kept by asks for it in turn.
             return None;
         }
+        let _quiet = quiet();
         // Names come from a few statics (or one recording) and live as long as the process.
-        names.push(Box::leak(name.to_owned().into_boxed_str()));
-        Some(names.len() - 1)
+        let kept = Box::leak(name.to_owned().into_boxed_str());
+        let mut known = self.lock();
+        ADDING.set(false);
+        // Another thread may have been quicker.
+        if let Some(number) = known.number(kept) {
+            return Some(number);
+        }
+        let number = known.count;
+        *known.names[..limit].get_mut(number)? = kept;
+        known.count += 1;
+        Some(number)
     }
 
     fn name(&self, number: usize) -> Option<&'static str> {
-        let names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        names.get(number).copied()
+        let known = self.lock();
+        known.names[..known.count].get(number).copied()
     }
 }
 
@@ -127,7 +173,7 @@ impl Place {
     /// The CUDA device with this ordinal.
     #[must_use]
     pub fn cuda(ordinal: usize) -> Self {
-        match u8::try_from(Self::FIRST_CUDA + ordinal) {
+        match u8::try_from(Self::FIRST_CUDA.saturating_add(ordinal)) {
             Ok(number) if usize::from(number) < Self::FIRST_NAMED => Self(number),
             _ => Self::UNKNOWN,
         }
@@ -255,6 +301,7 @@ mod tests {
         assert_eq!(Place::cuda(3).to_string(), "cuda:3");
         assert_eq!(Place::cuda(31).cuda_ordinal(), Some(31));
         assert_eq!(Place::cuda(32), Place::UNKNOWN);
+        assert_eq!(Place::cuda(usize::MAX), Place::UNKNOWN);
         assert_eq!(Place::named("name-test:0").to_string(), "name-test:0");
         assert_eq!(Place::named("name-test:0").cuda_ordinal(), None);
     }

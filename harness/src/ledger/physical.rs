@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::event::{ContextUid, Key, Space};
 use super::holds::{Change, Holds, Taken};
@@ -62,7 +63,7 @@ enum From {
 }
 
 /// What holds an object.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     /// How many times its handles must still be released.
     pub references: u64,

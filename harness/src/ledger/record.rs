@@ -14,6 +14,19 @@ pub struct Record {
 }
 
 impl Record {
+    /// Whether a key is an address inside it.
+    #[must_use]
+    pub fn contains(&self, key: Key) -> bool {
+        let Key { space, value } = self.made.key;
+        space == key.space && (value..value.saturating_add(self.made.bytes)).contains(&key.value)
+    }
+
+    /// Whether a key is its own or an address inside it.
+    #[must_use]
+    pub fn is_at(&self, key: Key) -> bool {
+        self.made.key == key || self.contains(key)
+    }
+
     /// Its identity.
     #[must_use]
     pub fn key(&self) -> Key {

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::apply::Ledger;
 use super::event::{Event, Ticket};
+use crate::quiet::quiet;
 
 /// Hears an event after the ledger has taken it, with the ledger's answer. It must neither tell
 /// the ledger anything nor wait for a thread that does.
@@ -44,6 +45,7 @@ impl Tap {
 impl Ledger {
     /// Has `listener` hear every event from now on. The first one counts.
     pub(crate) fn listen(&self, listener: Listener) {
+        let _quiet = quiet();
         let _order = self.tap.order();
         if self.tap.listener.set(listener).is_ok() {
             self.tap.on.store(true, Ordering::Relaxed);
@@ -60,6 +62,7 @@ impl Ledger {
     /// Like a listener, `step` must neither tell the ledger anything nor wait for a thread that
     /// does.
     pub(crate) fn between_events<T>(&self, step: impl FnOnce() -> T) -> T {
+        let _quiet = quiet();
         let _order = self.is_heard().then(|| self.tap.order());
         step()
     }

@@ -4,7 +4,6 @@
 //! tell which are in use, and a segment that stays is no leak.
 
 use super::model::Frame;
-use super::symbols;
 
 /// A caching allocator.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,11 +53,6 @@ const ALLOCATORS: &[Allocator] = &[
         frames: &[&["ggml_cuda_pool"]],
     },
 ];
-
-/// The known caching allocator through which the memory was taken at the return addresses `raw`.
-pub(crate) fn allocator(raw: &[usize]) -> Option<&'static Allocator> {
-    of(&symbols::frames(raw, &[]))
-}
 
 /// As [`allocator`], of a stack whose frames are known.
 pub(crate) fn of(frames: &[Frame]) -> Option<&'static Allocator> {

@@ -3,7 +3,8 @@
 use std::fmt::{self, Write};
 
 use super::model::{
-    Budget, FailedRelease, Finding, Left, Library, Report, Share, Site, Verdict, When,
+    Budget, CheckStatus, Confirmation, FailedRelease, Finding, FindingKind, Left, Library, Limit,
+    Report, Share, Site, When,
 };
 use super::rendering::Rendering;
 use super::{escape, excerpt, referrer};
@@ -18,9 +19,9 @@ pub(super) fn write(
     how: &Rendering,
     out: &mut dyn Write,
 ) -> fmt::Result {
-    let verdict = how.style.verdict(finding.verdict);
+    let colour = how.style.status(CheckStatus::Found(finding.kind));
     let strong = how.style.strong();
-    write!(out, "{verdict}{}{verdict:#}", finding.verdict.name())?;
+    write!(out, "{colour}{}{colour:#}", finding.kind.name())?;
     write!(out, "{strong}: {}", what(finding))?;
     if finding.place != Place::HOST && devices(report) > 1 {
         write!(out, ", on {}", escape::name(&finding.place.to_string()))?;
@@ -81,8 +82,8 @@ pub(super) fn write(
     if let Some(rounds) = rounds(finding) {
         detail("rounds", &rounds, how, out)?;
     }
-    if let Some(second) = second_run(finding) {
-        detail("confirmed", &second, how, out)?;
+    if let Some(runs) = further_runs(finding) {
+        detail("confirmed", &runs, how, out)?;
     }
     if let Some(known) = site
         .library
@@ -90,6 +91,9 @@ pub(super) fn write(
         .and_then(|library| library.known.as_ref())
     {
         detail("known", &escape::sentence(&known.says), how, out)?;
+    }
+    if let Some(allowed_by) = &finding.allowed_by {
+        detail("note", &escape::sentence(&allowed_by.to_string()), how, out)?;
     }
     for note in &finding.notes {
         detail("note", &escape::sentence(note), how, out)?;
@@ -125,10 +129,12 @@ pub fn what(finding: &Finding) -> String {
     if let Some(budget) = &finding.budget {
         return passed(budget, finding);
     }
-    let Some(kind) = finding.kind else {
-        let layer = finding.layer.to_string();
-        let holder = escape::name(finding.holder.as_deref().unwrap_or(&layer));
-        return format!("{} reserved by {holder}", exact_size(finding.bytes));
+    let Some(kind) = finding.resource else {
+        return format!(
+            "{} reserved by {}",
+            exact_size(finding.bytes),
+            allocator(finding)
+        );
     };
     if kind.is_handle() {
         return quantity(finding.count, noun(kind));
@@ -153,23 +159,33 @@ pub fn what(finding: &Finding) -> String {
 
 /// `1.50 MiB device memory at the peak, where max_allocated is 1.00 MiB`
 fn passed(budget: &Budget, finding: &Finding) -> String {
-    let layer = finding.layer.to_string();
-    let whose = escape::name(finding.holder.as_deref().unwrap_or(&layer));
-    let (reached, allowed) = match &*budget.option {
-        "max_allocation_count" => (
+    let (reached, allowed) = match budget.limit {
+        Limit::MaxAllocationCount => (
             format!("{} made", quantity(budget.reached, "allocation")),
             count(budget.allowed),
         ),
-        "max_reserved" => (
-            format!("{} reserved by {whose}", exact_size(budget.reached)),
+        Limit::MaxReserved => (
+            format!(
+                "{} reserved by {}",
+                exact_size(budget.reached),
+                allocator(finding)
+            ),
             exact_size(budget.allowed),
         ),
-        _ => (
+        Limit::MaxAllocated => (
             format!("{} allocated at the peak", exact_size(budget.reached)),
             exact_size(budget.allowed),
         ),
     };
-    format!("{reached}, {} is {allowed}", escape::name(&budget.option))
+    format!("{reached}, {} is {allowed}", budget.limit.option())
+}
+
+/// Whose reserve a finding is about: `pool 0`, `allocator:cubecl`.
+fn allocator(finding: &Finding) -> String {
+    match finding.pool {
+        Some(pool) => pool.to_string(),
+        None => escape::name(&finding.layer.to_string()),
+    }
 }
 
 /// `2 allocations, 1.00 MiB`
@@ -202,7 +218,7 @@ fn taken(finding: &Finding) -> String {
     if let Some([largest, ..]) = shares {
         return share(largest);
     }
-    let here = if finding.kind.is_none_or(|kind| !kind.is_handle()) {
+    let here = if finding.resource.is_none_or(|kind| !kind.is_handle()) {
         "taken here"
     } else {
         "made here"
@@ -272,25 +288,58 @@ fn rounds(finding: &Finding) -> Option<String> {
     Some(format!("{} left after each: {slope}", levels.join(", ")))
 }
 
-/// What the second run of the body showed.
-fn second_run(finding: &Finding) -> Option<String> {
-    Some(match (finding.verdict, finding.confirmed) {
-        (Verdict::FirstUse, _) => "the second run left no more: one-time set-up".to_owned(),
+/// What further runs of the body showed.
+fn further_runs(finding: &Finding) -> Option<String> {
+    let text = match (finding.kind, finding.confirmed) {
+        (FindingKind::Deferred, _) => {
+            "left by the first run and freed by a later one: kept until it is replaced".to_owned()
+        }
+        (_, Some(Confirmation::NotRepeatable)) => {
+            "not confirmed: the body could not be run a second time".to_owned()
+        }
+        (
+            FindingKind::FirstUse,
+            Some(Confirmation::Repeated {
+                runs, of: of @ 3.., ..
+            }),
+        ) => {
+            format!("left in {runs} of {of} runs, and not in the last: one-time set-up")
+        }
+        (FindingKind::FirstUse, _) => "the second run left no more: one-time set-up".to_owned(),
         (_, None) => return None,
-        (Verdict::OverBudget, Some(_)) => {
+        (
+            kind,
+            Some(Confirmation::Repeated {
+                runs, of: of @ 3.., ..
+            }),
+        ) => {
+            let what = match kind {
+                FindingKind::OverBudget => "passed",
+                FindingKind::Retained => "kept",
+                _ => "left",
+            };
+            match runs == of {
+                true => format!("{what} in all {of} runs: not one-time set-up"),
+                false => format!(
+                    "{what} in {runs} of {of} runs, the last one included: not one-time set-up"
+                ),
+            }
+        }
+        (FindingKind::OverBudget, Some(_)) => {
             "the second run passed it too: not one-time set-up".to_owned()
         }
-        (Verdict::Retained, Some(second)) => {
-            let kept = exact_size(second.bytes);
+        (FindingKind::Retained, Some(Confirmation::Repeated { bytes, .. })) => {
+            let kept = exact_size(bytes);
             format!("the second run kept {kept} more: not one-time set-up")
         }
-        (_, Some(second)) => {
+        (_, Some(Confirmation::Repeated { count: more, .. })) => {
             format!(
                 "the second run left {} more: not one-time set-up",
-                count(second.count)
+                count(more)
             )
         }
-    })
+    };
+    Some(text)
 }
 
 /// How many devices `report` speaks of. The host is none: its memory is called so.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::model::{Finding, Frame, Language, Owner, Site, Verdict};
+use super::model::{Finding, FindingKind, Frame, Language, Owner, Site};
 use super::text::{self, Rendering};
 use super::{Sources, Style, Summary, allocators, headline, is_cudas_own_frames, json, site_of};
 use crate::__fuzz::is_fit_to_print;
@@ -13,12 +13,12 @@ pub(crate) fn leak(names: &[&str]) -> Finding {
     let frames = names.iter().map(|name| frame(name)).collect();
     let site = site_of(frames, Kind::Linear);
     Finding {
-        kind: Some(Kind::Linear),
+        resource: Some(Kind::Linear),
         count: 1,
         bytes: 64,
         each: Some(64),
         taken: 1,
-        ..Finding::new(Verdict::Leaked, Layer::DRIVER, Place::cuda(0), site)
+        ..Finding::new(FindingKind::Leaked, Layer::DRIVER, Place::cuda(0), site)
     }
 }
 

@@ -1,56 +1,69 @@
 //! The result of a check in one line.
 
 use super::escape;
-use super::model::{Finding, Report, Verdict};
+use super::model::{CheckStatus, Finding, FindingKind, Limit, Report};
 use crate::judge::total;
 use crate::ledger::{Kind, Place};
 use crate::units::{exact_size, noun, quantity};
 
 /// `gpu leak: 2 allocations, 1.00 MiB on cuda:0, taken at src/optim.rs:88`
 ///
-/// Of the findings, those of the verdict are summed up.
+/// Of the findings, those of the status are summed up.
 #[must_use]
 pub fn headline(report: &Report) -> String {
     let findings: Vec<_> = report
         .findings
         .iter()
-        .filter(|finding| finding.verdict == report.verdict)
+        .filter(|it| CheckStatus::Found(it.kind) == report.status && !it.is_unconfirmed())
         .collect();
-    match report.verdict {
-        Verdict::Leaked => format!(
+    match report.status {
+        CheckStatus::Found(FindingKind::Leaked) => format!(
             "gpu leak: {}, taken {}",
             amounts(&findings),
             places(&findings)
         ),
-        Verdict::FailedFree => {
+        CheckStatus::Found(FindingKind::FailedFree) => {
             format!(
                 "gpu free failed: {} {}",
                 failures(&findings),
                 places(&findings)
             )
         }
-        Verdict::Retained => format!("gpu memory retained: {}", amounts(&findings)),
-        Verdict::Grew => {
+        CheckStatus::Found(FindingKind::Retained) => {
+            format!("gpu memory retained: {}", amounts(&findings))
+        }
+        CheckStatus::Found(FindingKind::Grew) => {
             format!(
                 "gpu memory grew: {}, taken {}",
                 amounts(&findings),
                 places(&findings)
             )
         }
-        Verdict::OverBudget => format!("gpu budget passed: {}", budgets(&findings)),
-        Verdict::FirstUse => format!(
+        CheckStatus::Found(FindingKind::OverBudget) => {
+            format!("gpu budget passed: {}", budgets(&findings))
+        }
+        CheckStatus::Found(FindingKind::FirstUse) => format!(
             "gpu leak check: first-use: {}, taken {}",
             amounts(&findings),
             places(&findings)
         ),
-        Verdict::Allowed => format!("gpu leak check: allowed: {}", amounts(&findings)),
-        Verdict::Inconclusive | Verdict::NotMeasured => {
+        CheckStatus::Found(FindingKind::Deferred) => format!(
+            "gpu leak check: deferred: {}, taken {}",
+            amounts(&findings),
+            places(&findings)
+        ),
+        CheckStatus::Found(FindingKind::Allowed) => {
+            format!("gpu leak check: allowed: {}", amounts(&findings))
+        }
+        CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
             let why = report.reason.as_ref().map(|reason| reason.what.as_str());
             let why = escape::sentence(why.unwrap_or("the reason is unknown"));
-            format!("gpu leak check: {}: {why}", report.verdict.name())
+            format!("gpu leak check: {}: {why}", report.status.name())
         }
-        Verdict::Aborted => "gpu leak check: aborted: the process ended inside the test".to_owned(),
-        Verdict::Clean => "gpu leak check: clean".to_owned(),
+        CheckStatus::Aborted => {
+            "gpu leak check: aborted: the process ended inside the test".to_owned()
+        }
+        CheckStatus::Clean => "gpu leak check: clean".to_owned(),
     }
 }
 
@@ -58,15 +71,15 @@ pub fn headline(report: &Report) -> String {
 fn budgets(findings: &[&Finding]) -> String {
     let budget = |finding: &&Finding| {
         let budget = finding.budget.as_ref()?;
-        let show = match &*budget.option {
-            "max_allocation_count" => |amount| quantity(amount, "allocation"),
-            _ => exact_size,
+        let show = match budget.limit {
+            Limit::MaxAllocationCount => |amount| quantity(amount, "allocation"),
+            Limit::MaxAllocated | Limit::MaxReserved => exact_size,
         };
         Some(format!(
             "{} on {}, {} is {}",
             show(budget.reached),
             escape::name(&finding.place.to_string()),
-            escape::name(&budget.option),
+            budget.limit.option(),
             show(budget.allowed)
         ))
     };
@@ -77,7 +90,7 @@ fn budgets(findings: &[&Finding]) -> String {
 fn amounts(findings: &[&Finding]) -> String {
     let mut amounts: Vec<Amount> = Vec::new();
     for finding in findings {
-        let sort = match finding.kind {
+        let sort = match finding.resource {
             Some(kind) if kind.is_handle() => Sort::Handles(kind),
             Some(_) => Sort::Allocations,
             None => Sort::Reserve,

@@ -1,64 +1,52 @@
-//! What to do about each verdict.
+//! What to do about each kind of finding.
 
 use super::escape;
-use super::model::{Finding, Report, Verdict};
+use super::model::{Finding, FindingKind, Limit, Report};
 use crate::judge::total;
 use crate::order;
 use crate::units::count;
 
-/// One sentence or two for each sort of finding in `report`, worst first.
+/// One sentence or two for why `report` came to no result, and for each kind of finding, worst first.
 #[must_use]
 pub fn help(report: &Report) -> Vec<String> {
-    if report.findings.is_empty() {
-        return report
-            .reason
-            .iter()
-            .map(|reason| reason.remedy.clone())
-            .collect();
-    }
-    let mut verdicts: Vec<_> = report
-        .findings
-        .iter()
-        .map(|finding| finding.verdict)
-        .collect();
-    order::natural(&mut verdicts);
-    verdicts.dedup();
-    verdicts
-        .into_iter()
-        .filter_map(|verdict| remedy(verdict, report))
-        .collect()
+    let mut kinds: Vec<_> = report.findings.iter().map(|finding| finding.kind).collect();
+    order::natural(&mut kinds);
+    kinds.dedup();
+    let reason = report.reason.iter().map(|reason| reason.remedy.clone());
+    let remedies = kinds.into_iter().filter_map(|kind| remedy(kind, report));
+    reason.chain(remedies).collect()
 }
 
-fn remedy(verdict: Verdict, report: &Report) -> Option<String> {
+fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
     let is_of_a_program = report.is_of_a_program();
-    let text = match verdict {
-        Verdict::Leaked if is_of_a_program => {
+    let text = match kind {
+        FindingKind::Leaked if is_of_a_program => {
             format!(
                 "free it before the program ends{}{}",
-                python(report, verdict),
-                entry(report, verdict)
+                python(report, kind),
+                entry(report, kind)
             )
         }
-        Verdict::Grew if is_of_a_program => {
+        FindingKind::Grew if is_of_a_program => {
             format!(
                 "free it as often as it is taken: look for what only grows, a list or a cache{}{}",
-                python(report, verdict),
-                entry(report, verdict)
+                python(report, kind),
+                entry(report, kind)
             )
         }
-        Verdict::Leaked => {
-            let option = meant_to_stay(report, verdict).map_or_else(String::new, |option| {
+        FindingKind::Leaked => {
+            let option = meant_to_stay(report, kind).map_or_else(String::new, |option| {
                 format!("; if it is meant to stay: #[gpu_leak_check({option})]")
             });
             format!("free it before the test ends{option}")
         }
-        Verdict::FailedFree => {
+        FindingKind::FailedFree => {
             "a free that fails frees nothing. Check that the resource was not freed before and \
              that its context is still alive"
                 .to_owned()
         }
-        Verdict::Retained => {
-            let bytes = largest_sum(report, verdict).unwrap_or_default();
+        FindingKind::Retained => {
+            let bytes = largest_sum(report, kind).unwrap_or_default();
             format!(
                 "nothing that is still live explains this reserve. Release the pool or empty its \
                  cache before the test ends; if it is meant to stay: \
@@ -66,50 +54,48 @@ fn remedy(verdict: Verdict, report: &Report) -> Option<String> {
                 literal(bytes)
             )
         }
-        Verdict::Grew => "free in each round what the round takes".to_owned(),
-        Verdict::OverBudget => {
-            let of_verdict = |finding: &&Finding| finding.verdict == verdict;
-            let budgets = report.findings.iter().filter(of_verdict);
-            let largest = |option: &str| {
+        FindingKind::Grew => "free in each round what the round takes".to_owned(),
+        FindingKind::OverBudget => {
+            let of_kind = |finding: &&Finding| finding.kind == kind;
+            let budgets = report.findings.iter().filter(of_kind);
+            let largest = |limit: Limit| {
                 let reached = budgets
                     .clone()
                     .filter_map(|finding| finding.budget.as_ref());
-                let reached = reached.filter(|budget| budget.option == option);
+                let reached = reached.filter(|budget| budget.limit == limit);
                 reached.map(|budget| budget.reached).max()
             };
-            let options = ["max_allocated", "max_reserved", "max_allocation_count"];
-            let raised = options.iter().filter_map(|option| {
-                largest(option).map(|reached| format!("{option} = {}", literal(reached)))
+            let raised = Limit::ALL.iter().filter_map(|limit| {
+                largest(*limit).map(|reached| format!("{} = {}", limit.option(), literal(reached)))
             });
             format!(
                 "take less, or raise the budget: #[gpu_leak_check({})]",
                 raised.collect::<Vec<_>>().join(", ")
             )
         }
-        Verdict::FirstUse => {
-            let entry = meant_to_stay(report, verdict)
-                .filter(|option| option.starts_with("allow"))
-                .map_or_else(String::new, |option| {
-                    format!(", or let it stay: #[gpu_leak_check({option})]")
-                });
+        FindingKind::FirstUse => {
+            let entry = function(report, kind).map_or_else(String::new, |function| {
+                format!(", or let it stay: #[gpu_leak_check({})]", allow(function))
+            });
             format!(
                 "made once and kept, as a static or a library's workspace is: told, and failed \
                  only by GPU_LEAK_CHECK_FIRST_USE=fail. To have it there before the first check, \
                  make it in a function under #[gpu_leak_check::warmup]{entry}"
             )
         }
-        Verdict::Allowed
-        | Verdict::Inconclusive
-        | Verdict::NotMeasured
-        | Verdict::Aborted
-        | Verdict::Clean => return None,
+        FindingKind::Deferred => {
+            "it is freed only by the next run, typically what a static keeps until it is replaced: \
+             reported, and fails nothing"
+                .to_owned()
+        }
+        FindingKind::Allowed => return None,
     };
     Some(text)
 }
 
 /// `; if it is meant to stay: …`, for a program that nobody compiles again.
-fn entry(report: &Report, verdict: Verdict) -> String {
-    let by = match function(report, verdict) {
+fn entry(report: &Report, kind: FindingKind) -> String {
+    let by = match function(report, kind) {
         Some(function) => format!("fn = \"{function}\" and reason = \"…\""),
         None => "fingerprint and reason, as `cargo gpu-leak allow` prints them".to_owned(),
     };
@@ -117,8 +103,8 @@ fn entry(report: &Report, verdict: Verdict) -> String {
 }
 
 /// What lets go of memory in Python, where its lines are told.
-fn python(report: &Report, verdict: Verdict) -> &'static str {
-    let mut found = report.findings.iter().filter(|it| it.verdict == verdict);
+fn python(report: &Report, kind: FindingKind) -> &'static str {
+    let mut found = report.findings.iter().filter(|it| it.kind == kind);
     let is_python = |finding: &Finding| {
         let file = finding.site.user_frame().and_then(|it| it.file.as_deref());
         file.is_some_and(|file| file.ends_with(".py"))
@@ -131,18 +117,23 @@ fn python(report: &Report, verdict: Verdict) -> &'static str {
     }
 }
 
-/// The option that lets the findings of `verdict` pass: the function, where there is one for all.
-fn meant_to_stay(report: &Report, verdict: Verdict) -> Option<String> {
-    match function(report, verdict) {
-        Some(function) => Some(format!("allow(\"fn:{function}\", reason = \"…\")")),
-        None => largest_sum(report, verdict).map(|bytes| format!("tolerance = {}", literal(bytes))),
+/// The option that lets the findings of `kind` pass: the function, where there is one for all.
+fn meant_to_stay(report: &Report, kind: FindingKind) -> Option<String> {
+    match function(report, kind) {
+        Some(function) => Some(allow(function)),
+        None => largest_sum(report, kind).map(|bytes| format!("tolerance = {}", literal(bytes))),
     }
 }
 
-/// The function that all findings of `verdict` come from.
-fn function(report: &Report, verdict: Verdict) -> Option<&str> {
-    let of_verdict = report.findings.iter().filter(|it| it.verdict == verdict);
-    let mut functions: Vec<_> = of_verdict
+/// The option that lets stay what `function` takes.
+fn allow(function: &str) -> String {
+    format!("allow(\"fn:{function}\", reason = \"…\")")
+}
+
+/// The function that all findings of `kind` come from.
+fn function(report: &Report, kind: FindingKind) -> Option<&str> {
+    let of_kind = report.findings.iter().filter(|it| it.kind == kind);
+    let mut functions: Vec<_> = of_kind
         .map(|finding| finding.site.user_frame()?.function.as_deref())
         .collect();
     functions.dedup();
@@ -155,19 +146,19 @@ fn function(report: &Report, verdict: Verdict) -> Option<&str> {
     }
 }
 
-/// A tolerance holds per device and layer: the smallest that lets all findings of `verdict` pass.
-fn largest_sum(report: &Report, verdict: Verdict) -> Option<u64> {
-    let of_verdict = || {
+/// A tolerance holds per device and layer: the smallest that lets all findings of `kind` pass.
+fn largest_sum(report: &Report, kind: FindingKind) -> Option<u64> {
+    let of_kind = || {
         report
             .findings
             .iter()
-            .filter(move |finding| finding.verdict == verdict)
+            .filter(move |finding| finding.kind == kind)
     };
     let sum = |(place, layer)| {
-        let same = of_verdict().filter(|it| (it.place, it.layer) == (place, layer));
+        let same = of_kind().filter(|it| (it.place, it.layer) == (place, layer));
         total(same.map(|finding| finding.bytes))
     };
-    of_verdict()
+    of_kind()
         .map(|finding| sum((finding.place, finding.layer)))
         .max()
         .filter(|bytes| *bytes > 0)

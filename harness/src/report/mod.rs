@@ -5,7 +5,6 @@
 
 pub(crate) mod again;
 pub(crate) mod allocators;
-mod assertion;
 mod debug_info;
 pub mod escape;
 mod excerpt;

@@ -3,18 +3,21 @@
 mod device;
 mod finding;
 mod site;
+mod status;
 mod timeline;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::device::{DeviceTable, Figure, Row, WholeDevice};
 pub use self::finding::{
-    Budget, FailedRelease, Finding, Left, Referrer, Root, RootKind, Share, When,
+    AllowedBy, Budget, Confirmation, FailedRelease, Finding, Left, Limit, Referrer, Root, RootKind,
+    Share, When,
 };
 pub use self::site::{Frame, Known, Language, Library, Owner, Site};
+pub use self::status::{CheckStatus, FindingKind, Outcome};
 pub use self::timeline::{Course, Point, RunPurpose, Timeline, TimelineRun};
 use crate::code::Code;
-pub use crate::judge::{Confirmation, Part, Purpose};
+pub use crate::judge::{Part, Purpose};
 use crate::ledger::Place;
 
 /// The result of one check.
@@ -29,12 +32,15 @@ pub struct Report {
     pub line: u32,
     /// The column in that line, from 1.
     pub column: u32,
-    /// The worst finding, or why there could be none.
-    pub verdict: Verdict,
+    /// The kind of the worst finding, or why there could be none.
+    pub status: CheckStatus,
     /// What it means for the test by the run's policy; none where nobody weighed it, as of a
     /// [`Scope`](crate::Scope), and in files of releases before this field.
     #[serde(default)]
     pub outcome: Option<Outcome>,
+    /// The check inside this one by whose failure the test ended: the status is that check's.
+    #[serde(default)]
+    pub failed_inside: Option<String>,
     /// Why, for `inconclusive` and `not-measured`.
     pub reason: Option<Reason>,
     /// Worst first, then largest.
@@ -43,6 +49,9 @@ pub struct Report {
     pub devices: Vec<DeviceTable>,
     /// Things to know that fail nothing, a sentence each.
     pub notes: Vec<String>,
+    /// The configuration file whose settings hold; none where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configured_by: Option<String>,
     /// Devices whose primary context was retained more often than released.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub primaries: Vec<PrimaryKept>,
@@ -58,32 +67,41 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report of a check that stands there, and says nothing but its verdict.
+    /// A report of a check that stands there, and says nothing but its status.
     #[must_use]
     pub fn new(
         test: impl Into<String>,
         file: impl Into<String>,
         line: u32,
         column: u32,
-        verdict: Verdict,
+        status: CheckStatus,
     ) -> Self {
         Self {
             test: test.into(),
             file: file.into(),
             line,
             column,
-            verdict,
+            status,
             outcome: None,
+            failed_inside: None,
             reason: None,
             findings: Vec::new(),
             devices: Vec::new(),
             notes: Vec::new(),
+            configured_by: None,
             primaries: Vec::new(),
             again: None,
             waited_ms: 0,
             overhead_ms: 0.0,
             timeline: None,
         }
+    }
+
+    /// The configuration file as a note: `configured by gpu-leak-check.toml`.
+    #[must_use]
+    pub fn configuration_note(&self) -> Option<String> {
+        let file = self.configured_by.as_ref()?;
+        Some(format!("configured by {file}"))
     }
 
     /// Whether it is of a program as a whole, which was watched from outside: there is no line where
@@ -97,17 +115,17 @@ impl Report {
     /// warns of.
     #[must_use]
     pub fn is_only_warned(&self) -> bool {
-        self.verdict.is_failure() && self.outcome == Some(Outcome::Warn)
+        self.status.is_failure() && self.outcome == Some(Outcome::Warn)
     }
 }
 
 #[cfg(test)]
 impl Report {
-    /// A report of the test `a` that says nothing but its verdict.
-    pub(super) fn bare(verdict: Verdict) -> Self {
+    /// A report of the test `a` that says nothing but its status.
+    pub(super) fn bare(status: CheckStatus) -> Self {
         Self {
             overhead_ms: 0.25,
-            ..Self::new("a", "tests/train.rs", 3, 1, verdict)
+            ..Self::new("a", "tests/train.rs", 3, 1, status)
         }
     }
 }
@@ -123,90 +141,13 @@ pub struct PrimaryKept {
     pub times: u64,
 }
 
-/// What a check found, worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Verdict {
-    /// Something the test took is still held.
-    Leaked,
-    /// A free or destroy call returned an error.
-    FailedFree,
-    /// An allocator holds more than before, and nothing live explains it.
-    Retained,
-    /// A site holds more after every round.
-    Grew,
-    /// A limit of the test was passed.
-    OverBudget,
-    /// Made once, kept, and not made again.
-    FirstUse,
-    /// Held, and meant to be.
-    Allowed,
-    /// The check could not be relied on.
-    Inconclusive,
-    /// Nothing could be measured.
-    NotMeasured,
-    /// The process ended inside the test.
-    Aborted,
-    /// Everything was given back.
-    Clean,
-}
-
-impl Verdict {
-    /// Whether it fails a test unless the policy says otherwise: what `on_leak` is about.
-    #[must_use]
-    pub const fn is_failure(self) -> bool {
-        matches!(
-            self,
-            Self::Leaked
-                | Self::FailedFree
-                | Self::Retained
-                | Self::Grew
-                | Self::OverBudget
-                | Self::Aborted
-        )
-    }
-
-    /// The word for it: `failed-free`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Leaked => "leaked",
-            Self::FailedFree => "failed-free",
-            Self::Retained => "retained",
-            Self::Grew => "grew",
-            Self::OverBudget => "over-budget",
-            Self::FirstUse => "first-use",
-            Self::Allowed => "allowed",
-            Self::Inconclusive => "inconclusive",
-            Self::NotMeasured => "not-measured",
-            Self::Aborted => "aborted",
-            Self::Clean => "clean",
-        }
-    }
-}
-
-/// What a report means for its test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// Nothing to tell at the test itself.
-    Pass,
-    /// The test passes and the report is printed.
-    Warn,
-    /// The test fails.
-    Fail,
-}
-
-/// Why a check has no verdict of its own.
+/// Why a check came to no result of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reason {
-    /// A stable word: `no-gpu`, `no-cupti`, `cupti-too-old`, `tracer-taken`, `tracer-lost`,
-    /// `poisoned`, `no-probe`.
-    pub code: String,
+    /// A stable word: `no-gpu`, `poisoned`, `no-probe`. `cargo gpu-leak explain` knows each.
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub code: Code,
     /// One sentence: what is wrong.
     pub what: String,
     /// One sentence: what to do about it.
@@ -214,11 +155,11 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// A reason with one of the words that are explained.
+    /// A reason with that code.
     #[must_use]
     pub fn new(code: Code, what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {
-            code: code.name().to_owned(),
+            code,
             what: what.into(),
             remedy: remedy.into(),
         }

@@ -16,6 +16,7 @@ use super::json::{
 use super::model::Report;
 use super::run_folder::{RunFolder, UNFINISHED, run_name};
 use super::workspace::Workspace;
+use crate::files::through_no_link;
 use crate::order;
 
 /// The file of this process, made with the first check. Failing to write it fails no test.
@@ -220,15 +221,6 @@ fn attempt(variable: impl Fn(&str) -> Option<String>) -> Option<Attempt> {
         number: number("NEXTEST_ATTEMPT")?,
         round: number("NEXTEST_STRESS_CURRENT"),
     })
-}
-
-/// Opens no link: in a folder that others may write to, it could lead to any file.
-fn through_no_link() -> OpenOptions {
-    #[cfg_attr(not(unix), expect(unused_mut, reason = "there is no such option"))]
-    let mut options = OpenOptions::new();
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW);
-    options
 }
 
 /// Writes a file in the place of what is left of another one.

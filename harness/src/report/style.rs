@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 
 use anstyle::{AnsiColor, Effects};
 
-use super::model::Verdict;
+use super::model::{CheckStatus, FindingKind};
 
 /// Whether to colour, and with what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,22 +37,18 @@ impl Style {
         Self { colour }
     }
 
-    /// The verdict's word at the head of a finding.
-    pub(super) fn verdict(self, verdict: Verdict) -> anstyle::Style {
-        let colour = match verdict {
-            Verdict::Clean | Verdict::Allowed => AnsiColor::Green,
-            Verdict::FirstUse | Verdict::Inconclusive | Verdict::NotMeasured => AnsiColor::Yellow,
-            Verdict::Leaked
-            | Verdict::FailedFree
-            | Verdict::Retained
-            | Verdict::Grew
-            | Verdict::OverBudget
-            | Verdict::Aborted => AnsiColor::Red,
+    /// A check's status where it stands for a finding; the kind at the head of a finding is
+    /// coloured as a check with only that finding.
+    pub(super) fn status(self, status: CheckStatus) -> anstyle::Style {
+        let colour = match status {
+            CheckStatus::Clean | CheckStatus::Found(FindingKind::Allowed) => AnsiColor::Green,
+            status if status.is_failure() => AnsiColor::Red,
+            _ => AnsiColor::Yellow,
         };
         self.on(colour.on_default().effects(Effects::BOLD))
     }
 
-    /// What a finding is, behind the verdict's word.
+    /// What a finding is, behind the word for its kind.
     pub(super) fn strong(self) -> anstyle::Style {
         self.on(anstyle::Style::new().effects(Effects::BOLD))
     }

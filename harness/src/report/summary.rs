@@ -5,26 +5,27 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::escape;
-use super::model::{Finding, Reason, Report, Verdict};
+use super::model::{CheckStatus, Finding, FindingKind, Reason, Report};
+use crate::code::Code;
 use crate::units::{count, exact_size, quantity};
 
-/// Counts of verdicts, and what else there is to know.
+/// Counts of statuses, and what else there is to know.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
-    verdicts: BTreeMap<Verdict, u64>,
+    statuses: BTreeMap<CheckStatus, u64>,
     /// The tests with a finding, or without an end.
-    named: BTreeMap<Verdict, Vec<String>>,
+    named: BTreeMap<CheckStatus, Vec<String>>,
     /// Those of them that pass all the same: `on_leak` is `warn`.
     #[serde(default)]
     warned: Vec<String>,
     /// Why some checks came to no result of their own, each once.
-    reasons: Vec<(Verdict, Reason)>,
+    reasons: Vec<(CheckStatus, Reason)>,
     unowned: Amount,
     allowed: Amount,
     notes: Vec<(String, u64)>,
 }
 
-/// So many tests of a verdict are named.
+/// So many tests of a status are named.
 const NAMED: usize = 20;
 
 /// So many, of so many bytes.
@@ -45,30 +46,30 @@ impl Amount {
 impl Summary {
     /// Counts a finished check.
     pub fn add(&mut self, report: &Report) {
-        *self.verdicts.entry(report.verdict).or_default() += 1;
-        if report.verdict.is_failure() && report.verdict != Verdict::Aborted {
-            self.name(report.verdict, &report.test);
+        *self.statuses.entry(report.status).or_default() += 1;
+        if report.status.is_failure() && report.status != CheckStatus::Aborted {
+            self.name(report.status, &report.test);
         }
         if report.is_only_warned() {
             add_once(&mut self.warned, &report.test);
         }
         if let Some(reason) = &report.reason {
-            self.add_reason(report.verdict, reason);
+            self.add_reason(report.status, reason);
         }
-        let is_allowed = |finding: &&Finding| finding.verdict == Verdict::Allowed;
+        let is_allowed = |finding: &&Finding| finding.kind == FindingKind::Allowed;
         for finding in report.findings.iter().filter(is_allowed) {
             self.allowed.add(finding.count, finding.bytes);
         }
         // One with other findings is printed whole, its notes included.
         if report.findings.iter().all(|finding| is_allowed(&finding)) {
-            for note in &report.notes {
+            for note in report.notes.iter().chain(&report.configuration_note()) {
                 self.note(note);
             }
         }
     }
 
-    fn add_reason(&mut self, verdict: Verdict, reason: &Reason) {
-        let reason = (verdict, reason.clone());
+    fn add_reason(&mut self, status: CheckStatus, reason: &Reason) {
+        let reason = (status, reason.clone());
         if !self.reasons.contains(&reason) {
             self.reasons.push(reason);
         }
@@ -76,19 +77,19 @@ impl Summary {
 
     /// Adds what another process counted.
     pub fn merge(&mut self, other: &Self) {
-        for (verdict, number) in &other.verdicts {
-            *self.verdicts.entry(*verdict).or_default() += number;
+        for (status, number) in &other.statuses {
+            *self.statuses.entry(*status).or_default() += number;
         }
-        for (verdict, tests) in &other.named {
+        for (status, tests) in &other.named {
             for test in tests {
-                self.name(*verdict, test);
+                self.name(*status, test);
             }
         }
         for test in &other.warned {
             add_once(&mut self.warned, test);
         }
-        for (verdict, reason) in &other.reasons {
-            self.add_reason(*verdict, reason);
+        for (status, reason) in &other.reasons {
+            self.add_reason(*status, reason);
         }
         self.add_unowned(other.unowned.count, other.unowned.bytes);
         self.allowed.add(other.allowed.count, other.allowed.bytes);
@@ -101,19 +102,19 @@ impl Summary {
 
     /// Counts a check that began and will not end, for the process does.
     pub fn add_aborted(&mut self, test: &str) {
-        *self.verdicts.entry(Verdict::Aborted).or_default() += 1;
-        self.name(Verdict::Aborted, test);
+        *self.statuses.entry(CheckStatus::Aborted).or_default() += 1;
+        self.name(CheckStatus::Aborted, test);
     }
 
     /// Whether a test of this name is among the aborted ones.
     #[must_use]
     pub fn has_aborted(&self, test: &str) -> bool {
-        let aborted = self.named.get(&Verdict::Aborted);
+        let aborted = self.named.get(&CheckStatus::Aborted);
         aborted.is_some_and(|tests| tests.iter().any(|known| known == test))
     }
 
-    fn name(&mut self, verdict: Verdict, test: &str) {
-        add_once(self.named.entry(verdict).or_default(), test);
+    fn name(&mut self, status: CheckStatus, test: &str) {
+        add_once(self.named.entry(status).or_default(), test);
     }
 
     /// Counts `count` allocations, `bytes` together, that no check owns.
@@ -139,10 +140,35 @@ impl Summary {
     /// ```
     #[must_use]
     pub fn text(&self) -> Option<String> {
-        let with_verdict = |(verdict, tests): (&Verdict, &Vec<String>)| {
-            format!("{}: {}", verdict.name(), named(tests))
+        if self.is_empty() {
+            return None;
+        }
+        let mut lines = vec![format!("gpu-leak-check: {}", self.counts())];
+        lines.extend(self.names());
+        lines.extend(self.remarks());
+        Some(lines.join("\n  "))
+    }
+
+    /// Whether there is nothing to say.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.statuses.is_empty() && self.remarks().is_empty()
+    }
+
+    /// The tests with a failing finding and those without an end, a line for each status:
+    /// `leaked: optim::adam_frees_everything`.
+    fn names(&self) -> impl Iterator<Item = String> {
+        let line = |(status, tests): (&CheckStatus, &Vec<String>)| {
+            format!("{}: {}", status.name(), named(tests))
         };
-        let mut lines: Vec<_> = self.named.iter().map(with_verdict).collect();
+        self.named.iter().map(line)
+    }
+
+    /// What else there is to know, a line each: why some checks came to no result, what nobody owns,
+    /// what may stay, notes.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let mut lines = Vec::new();
         if !self.warned.is_empty() {
             let tests = named(&self.warned);
             lines.push(format!("only warned, for `on_leak` is \"warn\": {tests}"));
@@ -151,7 +177,7 @@ impl Summary {
             let told = format!("{}; {}", reason.what, reason.remedy);
             lines.push(format!(
                 "{}: {}",
-                words(&reason.code),
+                words(reason.code),
                 escape::sentence(&told)
             ));
         }
@@ -178,28 +204,25 @@ impl Summary {
             };
             lines.push(format!("{}{times}", escape::sentence(note)));
         }
-        if lines.is_empty() && self.verdicts.is_empty() {
-            return None;
-        }
-        lines.insert(0, format!("gpu-leak-check: {}", self.counts()));
-        Some(lines.join("\n  "))
+        lines
     }
 
     /// `12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)`
-    fn counts(&self) -> String {
-        let mut verdicts = self.verdicts.clone();
-        let unmeasured = verdicts.remove(&Verdict::NotMeasured);
-        let mut text = match verdicts.values().sum() {
+    #[must_use]
+    pub fn counts(&self) -> String {
+        let mut statuses = self.statuses.clone();
+        let unmeasured = statuses.remove(&CheckStatus::NotMeasured);
+        let mut text = match statuses.values().sum() {
             0 => "nothing checked".to_owned(),
             checked => format!("{} checked: ", count(checked)),
         };
         // The usual first, then the worst.
-        let clean = verdicts.remove_entry(&Verdict::Clean);
+        let clean = statuses.remove_entry(&CheckStatus::Clean);
         let parts: Vec<_> = clean
             .into_iter()
-            .chain(verdicts)
-            .map(|(verdict, number)| {
-                format!("{} {}{}", count(number), verdict.name(), self.why(verdict))
+            .chain(statuses)
+            .map(|(status, number)| {
+                format!("{} {}{}", count(number), status.name(), self.why(status))
             })
             .collect();
         text += &parts.join(", ");
@@ -207,17 +230,17 @@ impl Summary {
             text += &format!(
                 "; {} not measured{}",
                 count(number),
-                self.why(Verdict::NotMeasured)
+                self.why(CheckStatus::NotMeasured)
             );
         }
         text
     }
 
     /// ` (no GPU, no CUPTI)`
-    fn why(&self, verdict: Verdict) -> String {
+    fn why(&self, status: CheckStatus) -> String {
         let mut words = Vec::new();
-        for (_, reason) in self.reasons.iter().filter(|(of, _)| *of == verdict) {
-            let reason = self::words(&reason.code);
+        for (_, reason) in self.reasons.iter().filter(|(of, _)| *of == status) {
+            let reason = self::words(reason.code);
             if !words.contains(&reason) {
                 words.push(reason);
             }
@@ -250,14 +273,15 @@ fn named(tests: &[String]) -> String {
 }
 
 /// `CUPTI too old` of `cupti-too-old`.
-fn words(code: &str) -> String {
+fn words(code: Code) -> String {
     let word = |word| match word {
-        "gpu" => "GPU".to_owned(),
-        "cuda" => "CUDA".to_owned(),
-        "cupti" => "CUPTI".to_owned(),
-        other => escape::name(other),
+        "gpu" => "GPU",
+        "cuda" => "CUDA",
+        "cupti" => "CUPTI",
+        other => other,
     };
-    code.split('-').map(word).collect::<Vec<_>>().join(" ")
+    let words: Vec<_> = code.name().split('-').map(word).collect();
+    words.join(" ")
 }
 
 #[cfg(test)]

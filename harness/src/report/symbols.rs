@@ -15,6 +15,7 @@ use super::owner::{self, Evidence};
 use super::workspace::Workspace;
 use crate::device::dl;
 use crate::ledger::script::{self, ScriptLine};
+use crate::quiet::quiet;
 
 /// The frames of the stack `raw`, innermost first, inlined ones included, up to the one from which
 /// on the runtime was starting a thread or a test.
@@ -32,6 +33,8 @@ pub(crate) fn by_word(
     own_sources: &[&str],
     mut wanted: impl FnMut(usize) -> bool,
 ) -> Vec<(usize, Vec<Frame>)> {
+    // Reading debug information takes a million blocks of the host's memory.
+    let _quiet = quiet();
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();
     let workspace = Workspace::current();

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::escape;
-use super::model::{DeviceTable, Report, Verdict};
+use super::model::{CheckStatus, DeviceTable, Report};
 pub use super::rendering::Rendering;
 use super::style::Style;
 use super::{finding, help, table};
@@ -32,14 +32,17 @@ pub(crate) fn tables(devices: &[DeviceTable], style: Style) -> String {
     text
 }
 
-/// Writes `report`: its findings, a table a device, and what to do.
+/// Writes `report`: why it came to no result, its findings, a table a device, and what to do.
 ///
 /// # Errors
 ///
 /// When `out` fails.
 pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
-    if report.findings.is_empty() {
-        write_verdict(report, how, out)?;
+    if report.findings.is_empty() || report.reason.is_some() {
+        write_status(report, how, out)?;
+        if !report.findings.is_empty() {
+            writeln!(out)?;
+        }
     }
     for (at, finding) in report.findings.iter().take(TOLD).enumerate() {
         if at > 0 {
@@ -56,7 +59,7 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
     let again = report
         .again
         .as_ref()
-        .filter(|_| report.verdict != Verdict::Clean);
+        .filter(|_| report.status != CheckStatus::Clean);
     if !(notes.is_empty() && help.is_empty() && again.is_none()) {
         writeln!(out)?;
     }
@@ -74,19 +77,23 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
 }
 
 /// `not-measured: there is no CUDA driver in this process`
-fn write_verdict(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
-    let why = match (report.verdict, &report.reason) {
+fn write_status(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
+    let why = match (report.status, &report.reason) {
         (_, Some(reason)) => escape::sentence(&reason.what),
-        (Verdict::Clean, None) => "no leak".to_owned(),
-        (Verdict::Aborted, None) => "the process ended inside the test".to_owned(),
+        (CheckStatus::Found(_), None) if report.failed_inside.is_some() => format!(
+            "failed by the check {} inside this test",
+            escape::name(report.failed_inside.as_deref().unwrap_or_default())
+        ),
+        (CheckStatus::Clean, None) => "no leak".to_owned(),
+        (CheckStatus::Aborted, None) => "the process ended inside the test".to_owned(),
         (_, None) => "the reason is unknown".to_owned(),
     };
-    let style = how.style.verdict(report.verdict);
+    let style = how.style.status(report.status);
     let strong = how.style.strong();
     writeln!(
         out,
         "{style}{}{style:#}{strong}: {why}{strong:#}",
-        report.verdict.name()
+        report.status.name()
     )
 }
 
@@ -109,6 +116,7 @@ fn write_rest(report: &Report, out: &mut dyn Write) -> fmt::Result {
 
 fn notes(report: &Report) -> Vec<String> {
     let mut notes = report.notes.clone();
+    notes.extend(report.configuration_note());
     if report
         .findings
         .iter()

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::files::own_ancestors;
+
 /// The folder that paths in reports are relative to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workspace {
@@ -18,8 +20,7 @@ impl Workspace {
     /// [`Self::init`], else that of the package cargo runs, else the working directory.
     pub fn current() -> &'static Self {
         CURRENT.get_or_init(|| {
-            let manifest_dir = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-            let folder = manifest_dir.or_else(|| env::current_dir().ok());
+            let folder = manifest_dir().or_else(|| env::current_dir().ok());
             Self::of(&folder.unwrap_or_default(), Path::new(""))
         })
     }
@@ -36,14 +37,13 @@ impl Workspace {
     /// The workspace of the package at `manifest_dir`, one of whose sources the compiler calls
     /// `file`.
     ///
-    /// That is the nearest folder upward whose manifest has a `[workspace]`. On a machine that
+    /// That is the nearest folder upward whose manifest has a `[workspace]`, no further out than its
+    /// owner's folders go. On a machine that
     /// has only the program, the two paths tell: cargo calls the compiler in the workspace, so
     /// `/w/crates/a` and `crates/a/tests/t.rs` lie in `/w`. Else it is the package itself.
     #[must_use]
     pub fn of(manifest_dir: &Path, file: &Path) -> Self {
-        let declared = manifest_dir
-            .ancestors()
-            .find(|folder| declares_workspace(folder));
+        let declared = own_ancestors(manifest_dir).find(|folder| declares_workspace(folder));
         let root = declared
             .or_else(|| common_root(manifest_dir, file))
             .unwrap_or(manifest_dir);
@@ -75,14 +75,20 @@ impl Workspace {
     #[must_use]
     pub fn target(&self) -> PathBuf {
         let executable = env::current_exe().unwrap_or_default();
-        let marked = executable
-            .ancestors()
-            .find(|folder| folder.join("CACHEDIR.TAG").is_file());
+        let folder = executable.parent().unwrap_or(&executable);
+        let marked = own_ancestors(folder).find(|folder| folder.join("CACHEDIR.TAG").is_file());
+        let set = || env::var_os("CARGO_TARGET_DIR").filter(|set| !set.is_empty());
         marked
             .map(Path::to_owned)
-            .or_else(|| env::var_os("CARGO_TARGET_DIR").map(|set| self.root.join(set)))
+            .or_else(|| set().map(|set| self.root.join(set)))
             .unwrap_or_else(|| self.root.join("target"))
     }
+}
+
+/// The folder of the package that cargo runs, if it runs one.
+pub(crate) fn manifest_dir() -> Option<PathBuf> {
+    let told = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    told.filter(|folder| folder.is_absolute())
 }
 
 fn declares_workspace(folder: &Path) -> bool {
@@ -123,6 +129,22 @@ mod tests {
         )
         .unwrap();
         assert_eq!(Workspace::of(&package, Path::new("")).root(), folder.path());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_manifest_in_a_folder_that_all_may_write_to_is_not_asked() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let all_s = tempfile::tempdir().unwrap();
+        let package = all_s.path().join("work/a");
+        fs::create_dir_all(&package).unwrap();
+        fs::write(all_s.path().join("Cargo.toml"), "[workspace]\n").unwrap();
+        let of = || Workspace::of(&package, Path::new("")).root;
+        assert_eq!(of(), all_s.path());
+        let shared = fs::Permissions::from_mode(0o1777);
+        fs::set_permissions(all_s.path(), shared).unwrap();
+        assert_eq!(of(), package);
     }
 
     #[test]

@@ -66,3 +66,21 @@ pub fn live(token: u64) -> usize {
         0
     }
 }
+
+/// How many live threads inherited any token but 0. 0 without [`inherits`].
+#[must_use]
+pub fn all_live() -> usize {
+    #[cfg(inherit)]
+    return live::all();
+    #[cfg(not(inherit))]
+    0
+}
+
+/// How many threads were ever started by threads whose token was 0. 0 without [`inherits`].
+#[must_use]
+pub fn started_without_token() -> u64 {
+    #[cfg(inherit)]
+    return live::without_token();
+    #[cfg(not(inherit))]
+    0
+}

@@ -11,12 +11,16 @@
 
 use std::ffi::c_void;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The tokens of live threads, with their numbers. Starting a thread costs far more than the lock,
 /// and few tokens live at once.
 static COUNTS: Mutex<Vec<(u64, usize)>> = Mutex::new(Vec::new());
+
+/// How many threads without a token were ever started. Nothing more is done about them: who starts
+/// one may be an allocator, which must not be called then.
+static WITHOUT_TOKEN: AtomicU64 = AtomicU64::new(0);
 
 /// The process that counts; 0 before its first count.
 static COUNTING: AtomicU32 = AtomicU32::new(0);
@@ -42,6 +46,23 @@ pub(crate) fn count(token: u64) -> usize {
     };
     let found = counts.iter().find(|(known, _)| *known == token);
     found.map_or(0, |(_, count)| *count)
+}
+
+/// How many live threads inherited any token.
+pub(crate) fn all() -> usize {
+    let counts = counts();
+    let counts = counts.iter().flat_map(|counts| counts.iter());
+    counts.map(|(_, count)| count).sum()
+}
+
+/// A thread without a token is about to be started.
+pub(crate) fn started_without_token() {
+    WITHOUT_TOKEN.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How many there were.
+pub(crate) fn without_token() -> u64 {
+    WITHOUT_TOKEN.load(Ordering::Relaxed)
 }
 
 /// One thread more is about to inherit `token`.

@@ -47,6 +47,7 @@ unsafe extern "C" fn pthread_create(
     run_first();
     let token = TOKEN.get();
     if token == 0 {
+        live::started_without_token();
         // SAFETY: the caller keeps the contract, and every argument is handed on as it came.
         return unsafe { create(thread, attributes, routine, argument) };
     }

@@ -19,6 +19,9 @@ mod gate;
 mod ledger;
 #[path = "../../../harness/src/order.rs"]
 mod order;
+#[expect(dead_code, reason = "as above")]
+#[path = "../../../harness/src/quiet.rs"]
+mod quiet;
 mod sync;
 
 pub mod explore;

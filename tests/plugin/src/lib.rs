@@ -4,7 +4,8 @@
 #![expect(unsafe_code, reason = "reached by symbol")]
 
 use gpu_leak_check::Scope;
-use gpu_leak_check::report::model::Verdict;
+use gpu_leak_check::report::Code;
+use gpu_leak_check::report::model::CheckStatus;
 
 /// The plugin's harness could not watch the driver, for another one does.
 pub const TAKEN: u32 = 1;
@@ -20,10 +21,10 @@ pub extern "C" fn fake_plugin_checks() -> u32 {
     let worker = stretch.in_scope(|| std::thread::spawn(|| ()));
     let has_run = worker.join().is_ok();
     let report = stretch.finish();
-    let reason = report.reason.as_ref().map(|reason| &*reason.code);
-    match (report.verdict, reason) {
-        (Verdict::NotMeasured, Some("tracer-taken")) if has_run => TAKEN,
-        (Verdict::Clean, None) if has_run => WATCHES,
+    let reason = report.reason.as_ref().map(|reason| reason.code);
+    match (report.status, reason) {
+        (CheckStatus::NotMeasured, Some(Code::TracerTaken)) if has_run => TAKEN,
+        (CheckStatus::Clean, None) if has_run => WATCHES,
         _ => OTHER,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gpu_leak_check::report::model::{DeviceTable, Figure, Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, DeviceTable, Figure, Report};
 use gpu_leak_check::report::{device_title, escape, what, whole_device};
 use gpu_leak_check::units::{count, count_change, size, size_change};
 
@@ -18,8 +18,8 @@ const WHOLE: usize = 500;
 /// One test.
 #[derive(Debug)]
 pub(super) struct Test {
-    pub(super) is: Verdict,
-    pub(super) verdict: &'static str,
+    pub(super) is: CheckStatus,
+    pub(super) status: &'static str,
     pub(super) class: &'static str,
     pub(super) name: String,
     pub(super) at: String,
@@ -70,14 +70,14 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
     let numbers: HashMap<_, _> = groups
         .iter()
         .enumerate()
-        .map(|(index, group)| ((group.finding.verdict, identity(&group.finding)), index + 1))
+        .map(|(index, group)| ((group.finding.kind, identity(&group.finding)), index + 1))
         .collect();
     let mut reports: Vec<(&str, &Report)> = Vec::new();
     for process in &run.processes {
         reports.extend(process.reports.iter().map(|it| (&*process.binary, it)));
     }
     reports.sort_by(|(_, left), (_, right)| {
-        (left.verdict.cmp(&right.verdict)).then_with(|| left.test.cmp(&right.test))
+        (left.status.cmp(&right.status)).then_with(|| left.test.cmp(&right.test))
     });
     let test = |(number, (binary, report)): (usize, &(&str, &Report))| {
         let is_whole = number < WHOLE;
@@ -86,19 +86,19 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
         let devices = devices.filter(|it| is_whole && !is_at_rest(it));
         let links = report.findings.iter().filter_map(|finding| {
             Some(Link {
-                to: *numbers.get(&(finding.verdict, identity(finding)))?,
+                to: *numbers.get(&(finding.kind, identity(finding)))?,
                 text: format!(
                     "{}: {} at {}",
-                    finding.verdict.name(),
+                    finding.kind.name(),
                     what(finding),
                     finding.site.location()
                 ),
             })
         });
         Test {
-            is: report.verdict,
-            verdict: report.verdict.name(),
-            class: class(report.verdict),
+            is: report.status,
+            status: report.status.name(),
+            class: class(report.status),
             name: escape::name(&report.test),
             at: escape::name(&format!("{}:{}", report.file, report.line)),
             program: program(binary, report),
@@ -106,7 +106,7 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
             findings: links.collect(),
             plots,
             devices: devices.map(device).collect(),
-            notes: report.notes.iter().map(|it| escape::sentence(it)).collect(),
+            notes: notes(report),
             again: report.again.as_deref().map(escape::sentence),
             left_out: (!is_whole).then(|| {
                 format!("Its timeline and tables are in the run's file: a page has those of {WHOLE} tests.")
@@ -124,6 +124,14 @@ fn program(binary: &str, report: &Report) -> String {
         program += &format!(" after {waited} ms of waiting for others");
     }
     program
+}
+
+fn notes(report: &Report) -> Vec<String> {
+    let notes = report.notes.iter();
+    notes
+        .chain(&report.configuration_note())
+        .map(|note| escape::sentence(note))
+        .collect()
 }
 
 fn reason(report: &Report) -> Vec<String> {

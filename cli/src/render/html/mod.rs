@@ -15,7 +15,7 @@ use std::path::Path;
 use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use gpu_leak_check::report::model::{Figure, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, Figure, FindingKind, Limit};
 use gpu_leak_check::report::{escape, referrers, what};
 use gpu_leak_check::units::{count, size};
 use sha2::{Digest, Sha256};
@@ -31,15 +31,6 @@ use crate::run::Run;
 
 /// How many tests are named of one finding.
 const NAMED: usize = 50;
-/// The verdicts whose tests the summary names.
-const NAMING: [Verdict; 6] = [
-    Verdict::Leaked,
-    Verdict::FailedFree,
-    Verdict::Retained,
-    Verdict::Grew,
-    Verdict::OverBudget,
-    Verdict::Aborted,
-];
 const STYLE: &str = include_str!("../../../templates/report.css");
 const SCRIPT: &str = include_str!("../../../templates/report.js");
 
@@ -55,7 +46,7 @@ struct Page<'run> {
     summary: Vec<String>,
     problems: Vec<String>,
     aborted: Vec<String>,
-    verdicts: Vec<Filter>,
+    statuses: Vec<Filter>,
     findings: Long<Entry>,
     tests: Long<Test>,
     /// What the two lists leave out, as data.
@@ -63,10 +54,10 @@ struct Page<'run> {
     peaks: Vec<Row<'run>>,
 }
 
-/// A button that hides or shows what has a verdict.
+/// A button that hides or shows what has a status, or is of a kind of that name.
 #[derive(Debug)]
 struct Filter {
-    verdict: &'static str,
+    status: &'static str,
     class: &'static str,
     findings: usize,
     tests: usize,
@@ -74,7 +65,7 @@ struct Filter {
 
 #[derive(Debug)]
 struct Entry {
-    verdict: &'static str,
+    status: &'static str,
     class: &'static str,
     what: String,
     at: String,
@@ -96,21 +87,15 @@ struct Row<'run> {
 
 /// The page, with source lines from below `root`.
 pub(super) fn render(run: &Run, overview: &Overview<'_>, root: &Path) -> Outcome<String> {
-    let text = overview.summary.text();
-    let text = text.unwrap_or_else(|| "gpu-leak-check: no check ran".to_owned());
-    let lines = text
-        .lines()
-        .map(|line| line.trim_start().trim_start_matches("gpu-leak-check: "));
-    let mut summary: Vec<_> = lines.map(str::to_owned).collect();
-    let counts = summary.remove(0);
-    // The tests stand below, by name.
-    summary.retain(|line| {
-        let names_tests = |verdict: &Verdict| line.starts_with(&format!("{}: ", verdict.name()));
-        !NAMING.iter().any(names_tests)
-    });
+    // The tests that the summary's text names stand below.
+    let summary = overview.summary.remarks();
+    let counts = match overview.summary.is_empty() {
+        true => "no check ran".to_owned(),
+        false => overview.summary.counts(),
+    };
     let mut sources = Sources::below(root);
     let tests = checks::tests(run, &overview.groups);
-    let verdicts = filters(overview, &tests);
+    let statuses = filters(overview, &tests);
     let entries = overview.groups.iter();
     let entries = entries.map(|group| entry(group, &mut sources)).collect();
     let (findings, tests) = (Long::of(entries, "finding"), Long::of(tests, "test"));
@@ -141,7 +126,7 @@ pub(super) fn render(run: &Run, overview: &Overview<'_>, root: &Path) -> Outcome
             .iter()
             .map(|test| escape::name(test))
             .collect(),
-        verdicts,
+        statuses,
         findings,
         tests,
         rest,
@@ -168,27 +153,28 @@ fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// The verdicts of findings and of tests, worst first.
+/// The kinds of findings and the statuses of tests, worst first. A kind stands for the status of a
+/// test whose worst finding it is.
 fn filters(overview: &Overview<'_>, tests: &[Test]) -> Vec<Filter> {
-    let found = overview.groups.iter().map(|group| group.finding.verdict);
-    let found: Vec<_> = found.collect();
-    let mut verdicts = found.clone();
-    verdicts.extend(tests.iter().map(|test| test.is));
-    verdicts.sort_unstable();
-    verdicts.dedup();
-    let filter = |verdict: Verdict| Filter {
-        verdict: verdict.name(),
-        class: class(verdict),
-        findings: found.iter().filter(|it| **it == verdict).count(),
-        tests: tests.iter().filter(|test| test.is == verdict).count(),
+    let kinds = overview.groups.iter().map(|group| group.finding.kind);
+    let found: Vec<_> = kinds.map(CheckStatus::Found).collect();
+    let mut statuses = found.clone();
+    statuses.extend(tests.iter().map(|test| test.is));
+    statuses.sort_unstable();
+    statuses.dedup();
+    let filter = |status: CheckStatus| Filter {
+        status: status.name(),
+        class: class(status),
+        findings: found.iter().filter(|it| **it == status).count(),
+        tests: tests.iter().filter(|test| test.is == status).count(),
     };
-    verdicts.into_iter().map(filter).collect()
+    statuses.into_iter().map(filter).collect()
 }
 
-fn class(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Allowed | Verdict::Clean => "good",
-        verdict if verdict.is_failure() => "bad",
+fn class(status: CheckStatus) -> &'static str {
+    match status {
+        CheckStatus::Found(FindingKind::Allowed) | CheckStatus::Clean => "good",
+        status if status.is_failure() => "bad",
         _ => "told",
     }
 }
@@ -205,8 +191,8 @@ fn entry(group: &Group<'_>, sources: &mut Sources) -> Entry {
         _ => Vec::new(),
     };
     Entry {
-        verdict: finding.verdict.name(),
-        class: class(finding.verdict),
+        status: finding.kind.name(),
+        class: class(CheckStatus::Found(finding.kind)),
         what: what(finding),
         at: site.location(),
         place: escape::name(&finding.place.to_string()),
@@ -233,13 +219,12 @@ fn details(group: &Group<'_>) -> Vec<(&'static str, String)> {
         ));
     }
     if let Some(budget) = &finding.budget {
-        let amount = if budget.option == "max_allocation_count" {
-            count
-        } else {
-            size
+        let amount = match budget.limit {
+            Limit::MaxAllocationCount => count,
+            _ => size,
         };
         let (allowed, reached) = (amount(budget.allowed), amount(budget.reached));
-        let option = escape::name(&budget.option);
+        let option = budget.limit.option();
         details.push(("limit", format!("{option} = {allowed}, reached {reached}")));
         details.extend(budget.shares.iter().take(10).map(|share| {
             let (count, bytes) = (count(share.count), size(share.bytes));
@@ -274,6 +259,9 @@ fn details(group: &Group<'_>) -> Vec<(&'static str, String)> {
     }
     if let Some(thread) = &finding.foreign_thread {
         details.push(("thread", escape::name(thread)));
+    }
+    if let Some(allowed_by) = &finding.allowed_by {
+        details.push(("note", escape::sentence(&allowed_by.to_string())));
     }
     details.extend(
         finding

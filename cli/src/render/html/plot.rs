@@ -10,7 +10,7 @@ use std::fmt::Write;
 
 use gpu_leak_check::report::escape;
 use gpu_leak_check::report::model::{
-    Course, Figure, Point, Report, RunPurpose, Timeline, TimelineRun, Verdict,
+    CheckStatus, Course, Figure, FindingKind, Point, Report, RunPurpose, Timeline, TimelineRun,
 };
 use gpu_leak_check::units::{count, quantity, size};
 
@@ -326,9 +326,9 @@ fn marks(
         kind.is_some_and(|kind| kind.is_handle() == of_handles)
     };
     let stayed = report.findings.iter().filter(|finding| {
-        finding.verdict != Verdict::Allowed
+        finding.kind != FindingKind::Allowed
             && finding.place.to_string() == place
-            && is_shown(finding.kind)
+            && is_shown(finding.resource)
     });
     let mut marks = Vec::new();
     for finding in stayed.take(50) {
@@ -340,11 +340,11 @@ fn marks(
         for call in calls {
             let (x, y) = (lies.x(call), HEIGHT - BOTTOM);
             marks.push(Mark {
-                class: class(finding.verdict),
+                class: class(CheckStatus::Found(finding.kind)),
                 shape: format!("M{} {}l4 7h-8Z", unit(x), unit(y + 2.0)),
                 title: format!(
                     "{}: taken by call {} at {}",
-                    finding.verdict.name(),
+                    finding.kind.name(),
                     count(call),
                     finding.site.location()
                 ),

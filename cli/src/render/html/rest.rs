@@ -77,7 +77,7 @@ struct OneTest<'page> {
 #[derive(Debug, Default, Serialize)]
 struct Block {
     lines: Vec<String>,
-    /// An entry's verdict and its lines, all as places in `lines`.
+    /// An entry's status, or kind, and its lines, all as places in `lines`.
     findings: Vec<Vec<usize>>,
     tests: Vec<Vec<usize>>,
 }
@@ -86,8 +86,8 @@ struct Block {
 pub(super) fn block(findings: &Long<Entry>, tests: &Long<Test>) -> Outcome<Option<String>> {
     let mut known = HashMap::new();
     let mut block = Block::default();
-    let mut lines_of = |verdict: &str, markup: &str, lines: &mut Vec<String>| -> Vec<usize> {
-        let texts = [verdict].into_iter().chain(markup.trim_end().split('\n'));
+    let mut lines_of = |status: &str, markup: &str, lines: &mut Vec<String>| -> Vec<usize> {
+        let texts = [status].into_iter().chain(markup.trim_end().split('\n'));
         let number = |text: &str| match known.get(text) {
             Some(number) => *number,
             None => {
@@ -100,12 +100,12 @@ pub(super) fn block(findings: &Long<Entry>, tests: &Long<Test>) -> Outcome<Optio
     };
     for (number, finding) in findings.rest() {
         let markup = OneFinding { number, finding }.render().map_err(unwritten)?;
-        let lines = lines_of(finding.verdict, &markup, &mut block.lines);
+        let lines = lines_of(finding.status, &markup, &mut block.lines);
         block.findings.push(lines);
     }
     for (number, test) in tests.rest() {
         let markup = OneTest { number, test }.render().map_err(unwritten)?;
-        let lines = lines_of(test.verdict, &markup, &mut block.lines);
+        let lines = lines_of(test.status, &markup, &mut block.lines);
         block.tests.push(lines);
     }
     if block.lines.is_empty() {

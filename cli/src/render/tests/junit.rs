@@ -1,6 +1,6 @@
 //! What CI systems read.
 
-use gpu_leak_check::report::model::{Outcome, Report, Verdict};
+use gpu_leak_check::report::model::{CheckStatus, Outcome, Report};
 
 use super::shown;
 use crate::arguments::Format;
@@ -49,7 +49,7 @@ fn junit_has_a_case_a_check_and_tells_each_sort_apart() {
 fn a_check_that_failed_its_test_unseen_is_an_error_and_not_skipped() {
     let blind = Report {
         outcome: Some(Outcome::Fail),
-        ..sample::report("reads", Verdict::NotMeasured)
+        ..sample::report("reads", CheckStatus::NotMeasured)
     };
     let junit = shown(&sample::run(vec![blind]), Format::Junit, 0);
     assert!(junit.contains("<error "), "{junit}");

@@ -1,6 +1,6 @@
 //! What PyTorch's viewer is given.
 
-use gpu_leak_check::report::model::{Finding, Verdict};
+use gpu_leak_check::report::model::{Finding, FindingKind};
 
 use super::rendered;
 use crate::arguments::Format;
@@ -9,12 +9,12 @@ use crate::render::sample::{self, MIB};
 #[test]
 fn a_snapshots_totals_are_those_of_the_findings() {
     let reserve = Finding {
-        kind: None,
+        resource: None,
         each: None,
-        ..sample::finding(Verdict::Retained, "pool", 1, 32 * MIB)
+        ..sample::finding(FindingKind::Retained, "pool", 1, 32 * MIB)
     };
-    let leak = sample::finding(Verdict::Leaked, "optim::Adam::step", 2, MIB / 2);
-    let over = sample::finding(Verdict::OverBudget, "peak", 1, 7 * MIB);
+    let leak = sample::finding(FindingKind::Leaked, "optim::Adam::step", 2, MIB / 2);
+    let over = sample::finding(FindingKind::OverBudget, "peak", 1, 7 * MIB);
     let run = sample::run(vec![sample::with("trains", &[leak, reserve, over])]);
     let snapshot = unpickled(&rendered(&run, Format::Snapshot, 0));
     let segments = &snapshot["segments"];

@@ -58,7 +58,7 @@ fn assert_found(test: &str, bytes: u64) {
     let [leak] = leaks[..] else {
         panic!("{} leaks\n{}", leaks.len(), checked.story);
     };
-    let what = (leak.layer, leak.kind, leak.bytes);
+    let what = (leak.layer, leak.resource, leak.bytes);
     let expected = (Layer::allocator("cubecl"), Some(Kind::Block), bytes);
     assert_eq!(what, expected, "{}", checked.story);
 }

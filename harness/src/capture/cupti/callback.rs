@@ -33,7 +33,7 @@ use super::ffi::{self, CallbackData, ResourceData};
 use super::field::Block;
 use super::library::Cupti;
 use super::{numbered, watch};
-use crate::capture::{caller, caller_without_stack, stack};
+use crate::capture::{caller, caller_without_stack, freeing_caller, stack};
 use crate::device::exclusion::{CONTEXTS_AND_POOLS, Exclusion, STREAMS};
 use crate::device::quiet::quiet_if_heard;
 use crate::device::{captures, exit};
@@ -306,7 +306,7 @@ unsafe fn release_began(ledger: &Ledger, release: &Releases, block: Block, data:
     }
     let key = numbered::released(ledger, key, data.context_uid);
     // SAFETY: the caller's promise.
-    let began = unsafe { decode::release_began(release, block, key, caller_without_stack()) };
+    let began = unsafe { decode::release_began(release, block, key, freeing_caller()) };
     let ticket = ledger.apply(&began);
     // SAFETY: the caller's promise.
     unsafe { write_slot(data, ticket.map(|ticket| ticket.0)) };

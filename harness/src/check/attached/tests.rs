@@ -1,22 +1,16 @@
 use std::sync::Mutex;
 use std::time::Instant;
 
-use super::{Attached, Cause, Met, State, Trend, shortened};
+use super::{Attached, Cause, State, shortened};
 
 fn attached() -> Attached {
     Attached {
-        name: "a program".to_owned(),
-        file: String::new(),
-        again: None,
         every: None,
         began: Instant::now(),
-        allowed: Vec::new(),
         state: Mutex::new(State {
-            met: Met::new(),
-            trend: Trend::default(),
+            session: None,
             notes: Vec::new(),
             exit: None,
-            told: false,
         }),
     }
 }

@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use super::aborted;
 use crate::capture::cupti;
 use crate::capture::record::{Recorder, recorder_of_this_process};
-use crate::check::measure::Unknown;
 use crate::check::turn::company;
 use crate::device::exit;
+use crate::judge::Amount;
 use crate::report::json::Aborted;
 use crate::report::model::Report;
 use crate::report::{Sink, Summary};
@@ -46,12 +46,12 @@ fn lock() -> MutexGuard<'static, Option<Summary>> {
     SUMMARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Adds a finished check.
-pub(crate) fn add(report: &Report, unknown: Unknown) {
+/// Adds a finished check, and how many allocations of how many bytes nobody owns.
+pub(crate) fn add(report: &Report, unowned: Amount) {
     let mut summary = lock();
     let summary = summary.get_or_insert_default();
     summary.add(report);
-    summary.add_unowned(unknown.count, unknown.bytes);
+    summary.add_unowned(unowned.count, unowned.bytes);
 }
 
 /// Adds a check of which nothing but its report is known.

@@ -5,17 +5,27 @@ use std::thread;
 
 use gpu_leak_check_threads as threads;
 
-use crate::check::conclude::Subject;
-use crate::check::measure::body;
+use crate::check::body;
 use crate::check::outcome;
+use crate::check::scopes::open::is_inside_a_check;
+use crate::judge::Subject;
 use crate::registry;
 
-/// Runs every hook, the first time it is called; others wait until that is done.
+/// The token of the threads of a hook, and of those that they start: no scope has such a number, so
+/// what they make belongs to none and is there before every check.
+const TOKEN: u64 = 1 << 32;
+
+/// Runs every hook, the first time it is called; other checks wait until that is done. Not those
+/// that a hook runs itself, for which it waits in turn, nor one inside another check, which has
+/// come this way before.
 ///
 /// # Panics
 ///
 /// When a hook does: the check at hand fails by it.
-pub(crate) fn run_hooks(subject: &Subject<'_>) {
+pub(crate) fn run_hooks(subject: &Subject) {
+    if threads::token() == TOKEN || is_inside_a_check() {
+        return;
+    }
     static DONE: Mutex<bool> = Mutex::new(false);
     let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
     if std::mem::replace(&mut *done, true) {
@@ -23,9 +33,8 @@ pub(crate) fn run_hooks(subject: &Subject<'_>) {
     }
     for hook in registry::warmups() {
         let thread = thread::Builder::new().name(hook.path.to_owned());
-        // On a thread of no scope: whatever it makes is there before every check.
         let thread = thread.spawn(|| {
-            threads::set_token(0);
+            threads::set_token(TOKEN);
             (hook.run)();
         });
         let end = thread

@@ -3,8 +3,8 @@
 use gpu_leak_check_threads as threads;
 use gpu_leak_hooks::Hooks;
 
-use super::members;
 use super::open::current;
+use super::tree;
 use crate::device::exit;
 use crate::ledger;
 use crate::ledger::event::Event;
@@ -19,7 +19,9 @@ pub(crate) fn install() {
         allocated: |source, place, address, bytes| {
             observe::allocated(source, || observe::place(place), address, bytes);
         },
-        freed: observe::freed,
+        freed: |source, place, address| {
+            observe::freed(source, || place.map(observe::place), address);
+        },
     };
     gpu_leak_hooks::install(&HOOKS);
 }
@@ -34,7 +36,7 @@ fn begin_allow(reason: &'static str) -> u64 {
     if exit::forked() {
         return NOTHING_BEGUN;
     }
-    let part = current().and_then(|outer| members::part(outer, reason));
+    let part = current().and_then(|outer| tree::part(outer, reason));
     part.map_or(NOTHING_BEGUN, |part| threads::set_token(u64::from(part.0)))
 }
 

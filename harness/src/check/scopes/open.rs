@@ -2,7 +2,7 @@
 
 use gpu_leak_check_threads as threads;
 
-use super::{members, numbers};
+use super::tree;
 use crate::ledger::{Returned, ScopeId};
 
 /// Whether this thread works for a check that is under way. A thread of a pool may still have the
@@ -13,26 +13,28 @@ pub(crate) fn is_inside_a_check() -> bool {
 
 /// The open scope that this thread works for.
 pub(crate) fn current() -> Option<ScopeId> {
-    let scope = u32::try_from(threads::token()).map(ScopeId);
-    members::open_scope(scope.ok()?)
+    let scope = u32::try_from(threads::token()).ok()?;
+    match scope {
+        0 => None,
+        scope => tree::open_scope(ScopeId(scope)),
+    }
 }
 
 /// A scope that is counted for, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Open {
     scope: ScopeId,
-    told: bool,
+    is_open: bool,
 }
 
 impl Open {
-    /// A new one, inside the one of this thread if there is one.
-    pub(crate) fn new() -> Self {
-        let outer = current();
-        let scope = numbers::open();
-        if let Some(outer) = outer {
-            members::join(scope, outer);
+    /// A new one, inside the one of this thread if there is one; `confirms`: a run that only confirms
+    /// what an earlier one left.
+    pub(crate) fn new(confirms: bool) -> Self {
+        Self {
+            scope: tree::open(current(), confirms),
+            is_open: true,
         }
-        Self { scope, told: false }
     }
 
     /// Its number.
@@ -40,24 +42,18 @@ impl Open {
         self.scope
     }
 
-    /// Ends the count of a scope that has been judged.
+    /// Ends its count; what it freed that was there before it.
     pub(crate) fn close(mut self) -> Returned {
-        self.told = true;
-        members::judged(self.scope);
-        let mut returned = numbers::close(self.scope);
-        let by_parts = members::close_parts(self.scope);
-        returned.count += by_parts.count;
-        returned.bytes += by_parts.bytes;
-        returned
+        self.is_open = false;
+        tree::close(self.scope)
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
-        if !self.told {
-            members::abandoned(self.scope);
-            numbers::close(self.scope);
-            members::close_parts(self.scope);
+        if self.is_open {
+            tree::close(self.scope);
+            tree::forget(self.scope);
         }
     }
 }
@@ -71,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_token_of_a_check_that_is_over_counts_for_nothing() {
-        let open = Open::new();
+        let open = Open::new(false);
         let outer = threads::set_token(u64::from(open.scope().0));
         let while_open = is_inside_a_check();
         open.close();
@@ -84,7 +80,7 @@ mod tests {
     fn a_panic_inside_leaves_no_scope_open() {
         let mut scope = None;
         let end = catch_unwind(AssertUnwindSafe(|| {
-            let open = Open::new();
+            let open = Open::new(false);
             scope = Some(open.scope());
             panic!("on purpose");
         }));

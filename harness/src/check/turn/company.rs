@@ -7,7 +7,18 @@ use super::child;
 use super::gate::Turn;
 use super::libtest::Arguments;
 
-static ONE_AT_A_TIME: OnceLock<bool> = OnceLock::new();
+static CONCURRENCY: OnceLock<Concurrency> = OnceLock::new();
+
+/// How many tests a process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Concurrency {
+    /// One in all.
+    OneTest,
+    /// One after the other.
+    OneAtATime,
+    /// Several at once, perhaps.
+    Several,
+}
 
 /// Who else may be at work in this process during a check.
 #[derive(Clone, Copy, Debug)]
@@ -27,9 +38,9 @@ impl<'a> Company<'a> {
         self.turn.is_some_and(Turn::met_another)
     }
 
-    /// Whether work on a thread outside every scope can only be the work of this check.
-    pub(crate) fn is_none(self) -> bool {
-        one_test_at_a_time() && !self.met_a_check()
+    /// How many checks wait for their turn.
+    pub(crate) fn waiting(self) -> u64 {
+        self.turn.map_or(0, Turn::waiting)
     }
 }
 
@@ -72,12 +83,17 @@ fn variable(name: &str) -> Option<String> {
 /// Notes that this process is a program with one check, whatever its arguments mean.
 pub(crate) fn is_one_program() {
     // Err: a check asked before, and an answer stays.
-    let _ = ONE_AT_A_TIME.set(true);
+    let _ = CONCURRENCY.set(Concurrency::OneTest);
 }
 
 /// Whether the runner runs one test at a time in this process.
 pub(crate) fn one_test_at_a_time() -> bool {
-    *ONE_AT_A_TIME.get_or_init(|| {
+    concurrency() != Concurrency::Several
+}
+
+/// How many tests the runner runs in this process.
+pub(crate) fn concurrency() -> Concurrency {
+    *CONCURRENCY.get_or_init(|| {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         decide(arguments(), variable, cores)
     })
@@ -89,22 +105,27 @@ fn decide(
     arguments: impl Iterator<Item = String>,
     variable: impl Fn(&str) -> Option<String>,
     cores: usize,
-) -> bool {
+) -> Concurrency {
     let arguments = Arguments::of(arguments, None);
     let said = arguments.threads;
+    let is_one = arguments.exact && arguments.filters.len() == 1;
     if said.is_none() && is_started_by_nextest(&arguments, &variable) {
-        return true;
+        return Concurrency::OneTest;
     }
     let by_variable = || variable("RUST_TEST_THREADS")?.parse().ok();
     match said.or_else(by_variable) {
-        Some(threads) => threads == 1_usize,
-        None => cores == 1 || (arguments.exact && arguments.filters.len() == 1),
+        // Who says that there are to be several threads may start some by itself.
+        Some(2_usize..) => Concurrency::Several,
+        _ if is_one => Concurrency::OneTest,
+        Some(_) => Concurrency::OneAtATime,
+        None if cores == 1 => Concurrency::OneAtATime,
+        None => Concurrency::Several,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::decide;
+    use super::{Concurrency, decide};
 
     fn alone(arguments: &str, variables: &[(&str, &str)]) -> bool {
         let find = |name: &str| {
@@ -113,7 +134,7 @@ mod tests {
                 .find(|(n, _)| *n == name)
                 .map(|(_, value)| (*value).to_owned())
         };
-        decide(arguments.split_whitespace().map(str::to_owned), find, 8)
+        decide(arguments.split_whitespace().map(str::to_owned), find, 8) != Concurrency::Several
     }
 
     #[test]

@@ -116,6 +116,12 @@ impl Gate {
 }
 
 impl Turn<'_> {
+    /// How many wait for their turn now.
+    pub(crate) fn waiting(&self) -> u64 {
+        let state = self.gate.state();
+        state.next_ticket - state.serving
+    }
+
     /// Whether another check was inside at any time of this turn.
     pub(crate) fn met_another(&self) -> bool {
         self.gate.state().meetings != self.meetings

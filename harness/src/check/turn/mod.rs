@@ -5,3 +5,4 @@ pub(crate) mod company;
 pub(crate) mod entry;
 pub(crate) mod gate;
 pub(crate) mod libtest;
+pub(crate) mod others;

@@ -5,8 +5,8 @@ use crate::sync::{MutexGuard, PoisonError};
 use rustc_hash::FxHashMap;
 
 use super::{Kind, Ledger, Record, ScopeId};
-use crate::ledger::Layer;
 use crate::ledger::event::{Key, Space};
+use crate::ledger::{Layer, Place};
 
 /// Where memory is known by its address. A handle's number may be that of an address.
 const MEMORY: [Space; 4] = [
@@ -50,12 +50,13 @@ impl Ledger {
     /// The smallest that begins there: a block may begin where its segment does, and the segment
     /// is its allocator's. With a map of physical memory goes the range of addresses.
     fn memory_at(&self, address: u64) -> Vec<Key> {
-        let layers = (1..Layer::LIMIT).filter_map(Layer::known);
-        let spaces = MEMORY.into_iter().chain(layers.map(Space::Observed));
+        let layers = || (1..Layer::LIMIT).filter_map(Layer::known);
+        let spaces = MEMORY.into_iter().chain(layers().map(Space::Observed));
         let keys = spaces.map(|space| Key {
             space,
             value: address,
         });
+        let keys = keys.chain(layers().filter_map(|layer| self.placed_at(layer, address)));
         let mapped = self.shared.lock().physical.map_begins(address);
         let live = keys.chain(mapped).filter_map(|key| self.table.get(&key));
         let live: Vec<Record> = live.collect();
@@ -71,6 +72,18 @@ impl Ledger {
             });
         }
         keys
+    }
+
+    /// What an allocator has at this address of one of its places, unless it has something there in
+    /// several.
+    fn placed_at(&self, layer: Layer, address: u64) -> Option<Key> {
+        let keys = (0..Place::LIMIT).map(Place::at).map(|place| Key {
+            space: Space::ObservedAt(layer, place),
+            value: address,
+        });
+        let mut live = keys.filter(|key| self.table.get(key).is_some());
+        let only = live.next();
+        only.filter(|_| live.next().is_none())
     }
 
     /// The object with this handle, unless objects of several kinds have it.

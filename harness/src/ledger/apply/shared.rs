@@ -9,11 +9,13 @@ use crate::ledger::event::{Key, Space};
 use crate::ledger::holds::Change;
 use crate::ledger::physical::Holding;
 use crate::ledger::shared::State;
+use crate::quiet::quiet;
 
 impl Ledger {
     /// What holds each object of physical memory.
     #[must_use]
     pub fn holdings(&self) -> FxHashMap<Key, Holding> {
+        let _quiet = quiet();
         self.shared.lock().physical.holdings()
     }
 
@@ -146,7 +148,8 @@ impl Ledger {
                 Change::Vanished(record) => self.take_shared(&record),
                 Change::Overwritten(record) => {
                     self.take_shared(&record);
-                    self.anomalies.push(Anomaly::Overwritten { record });
+                    self.anomalies
+                        .push(Anomaly::Overwritten { record, by: None });
                 }
             }
         }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::super::event::{
     Caller, ContextEnd, ContextUid, Creation, Event, Key, ScopeId, Space, Ticket,
 };
-use super::super::{Anomaly, Counted, Kind, Layer, Ledger, Place, StackId};
+use super::super::{Anomaly, Counted, Kind, Layer, Ledger, Mark, Place, Record, StackId};
 
 const CUDA: Place = Place::HOST;
 pub(super) const SCOPE: ScopeId = ScopeId(1);
@@ -125,12 +125,51 @@ fn what_an_awaited_scope_gives_back_is_noted_with_its_time_whoever_looks_when() 
     world.end_free(world.begin_free(0x2000), 0);
     world.end_free(world.begin_free(0x3000), FAILED);
     let released = world.0.released(|record| record.made.bytes < 100);
-    let [(record, at)] = released[..] else {
+    let [released] = released[..] else {
         panic!("{released:?}");
     };
-    assert_eq!(record.made.key.value, 0x2000);
-    assert!(at >= before);
+    assert_eq!(released.record.made.key.value, 0x2000);
+    assert!(released.at >= before);
     assert!(world.0.released(|record| record.made.bytes > 50).is_empty());
+}
+
+#[test]
+fn an_address_that_is_live_and_given_again_tells_of_both() {
+    let world = World::new();
+    let layer = Layer::allocator("overwritten-test");
+    let at = |place, bytes, space| Creation {
+        key: Key {
+            space,
+            value: 0x1000,
+        },
+        layer,
+        place,
+        ..creation(Kind::Block, 0x1000, bytes)
+    };
+    let (one, other) = (Place::cuda(0), Place::cuda(1));
+    let space = Space::Observed(layer);
+    for made in [at(one, 1 << 30, space), at(other, 64, space)] {
+        world.0.apply(&Event::Created(made));
+    }
+    let [
+        Anomaly::Overwritten {
+            record,
+            by: Some(by),
+        },
+    ] = world.0.anomalies_since(Mark::default())[..]
+    else {
+        panic!("{:?}", world.0.anomalies_since(Mark::default()));
+    };
+    let told = |record: &Record| (record.made.layer, record.made.place, record.made.bytes);
+    assert_eq!(told(&record), (layer, one, 1 << 30));
+    assert_eq!(told(&by), (layer, other, 64));
+    // Where an allocator says that its addresses are per place, they are two.
+    for (place, bytes) in [(one, 20), (other, 30)] {
+        let made = at(place, bytes, Space::ObservedAt(layer, place));
+        world.0.apply(&Event::Created(made));
+    }
+    assert_eq!(world.0.anomalies_since(Mark::default()).len(), 1);
+    assert_eq!(world.live(), [(0x1000, 64), (0x1000, 20), (0x1000, 30)]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::{Record, SCHEMA};
-use crate::ledger::{Kind, Layer, Place};
+use crate::ledger::{Kind, Layer, Place, PoolName};
 
 // The ledger is compiled by other packages as well, which need no schema.
 
@@ -51,6 +51,20 @@ impl JsonSchema for Place {
         json_schema!({
             "description": "`host`, `cuda:0`, or a device's own name.",
             "type": "string",
+        })
+    }
+}
+
+impl JsonSchema for PoolName {
+    fn schema_name() -> Cow<'static, str> {
+        "PoolName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A pool of the driver's: that of graphs, a device's default one, or another by its handle.",
+            "type": "string",
+            "pattern": "^(graph pool|pool 0|pool 0x[0-9a-f]+)$",
         })
     }
 }

@@ -3,7 +3,7 @@ use std::fs;
 use std::io::Read;
 
 use super::{Began, Header, Lost, Record, RunFile, SCHEMA, Snapshot, Unowned, pid_space, read};
-use crate::report::model::{Report, Verdict};
+use crate::report::model::{CheckStatus, Report};
 
 fn header() -> Header {
     Header {
@@ -29,7 +29,7 @@ fn began(test: &str) -> Began {
 fn report(test: &str) -> Report {
     Report {
         test: test.to_owned(),
-        ..Report::bare(Verdict::Clean)
+        ..Report::bare(CheckStatus::Clean)
     }
 }
 

@@ -1,23 +1,25 @@
 //! One thing to tell of a check.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Confirmation, Site, Verdict};
-use crate::ledger::{Kind, Layer, Place};
+use super::{FindingKind, Site};
+use crate::ledger::{Kind, Layer, Place, PoolName};
 
 /// One thing to tell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
     /// What sort of finding.
-    pub verdict: Verdict,
+    pub kind: FindingKind,
     /// The allocator.
     pub layer: Layer,
     /// What is held; none where an allocator's reserve is meant.
-    pub kind: Option<Kind>,
-    /// Whose reserve that is, where not the layer's: `pool 0`, as in the device's table.
+    pub resource: Option<Kind>,
+    /// The pool whose reserve it is, where it is one's.
     #[serde(default)]
-    pub holder: Option<String>,
+    pub pool: Option<PoolName>,
     /// Where.
     pub place: Place,
     /// How many.
@@ -35,16 +37,19 @@ pub struct Finding {
     /// When they were taken; none where nobody knows.
     #[serde(default)]
     pub when: Option<When>,
-    /// What the second run showed; none where there was none.
+    /// What further runs of the body showed; none where there was none.
     pub confirmed: Option<Confirmation>,
-    /// The free that failed, for [`Verdict::FailedFree`].
+    /// The free that failed, for [`FindingKind::FailedFree`].
     pub failed: Option<FailedRelease>,
-    /// What was left after each round, for [`Verdict::Grew`].
+    /// What was left after each round, for [`FindingKind::Grew`].
     #[serde(default)]
     pub rounds: Vec<Left>,
-    /// The limit that was passed, for [`Verdict::OverBudget`].
+    /// The limit that was passed, for [`FindingKind::OverBudget`].
     #[serde(default)]
     pub budget: Option<Budget>,
+    /// Who says that they may stay, for [`FindingKind::Allowed`]; none where nobody need say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_by: Option<AllowedBy>,
     /// The thread that took them, where it is not one of the test's own.
     pub foreign_thread: Option<String>,
     /// What of the program still leads to one of them, the nearest first. Empty where nothing does;
@@ -60,12 +65,12 @@ impl Finding {
     /// A finding of which nothing is known yet but what sort it is, whose and where: no object, no
     /// byte.
     #[must_use]
-    pub fn new(verdict: Verdict, layer: Layer, place: Place, site: Site) -> Self {
+    pub fn new(kind: FindingKind, layer: Layer, place: Place, site: Site) -> Self {
         Self {
-            verdict,
+            kind,
             layer,
-            kind: None,
-            holder: None,
+            resource: None,
+            pool: None,
             place,
             count: 0,
             bytes: 0,
@@ -78,10 +83,69 @@ impl Finding {
             failed: None,
             rounds: Vec::new(),
             budget: None,
+            allowed_by: None,
             foreign_thread: None,
             referrers: None,
             notes: Vec::new(),
         }
+    }
+}
+
+impl Finding {
+    /// Whether it could not be confirmed, for the body cannot run twice.
+    #[must_use]
+    pub fn is_unconfirmed(&self) -> bool {
+        self.confirmed == Some(Confirmation::NotRepeatable)
+    }
+
+    /// Whether it fails a test unless the policy says otherwise. What could not be confirmed fails
+    /// none: its check is inconclusive.
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        self.kind.is_failure() && !self.is_unconfirmed()
+    }
+}
+
+/// What says that something may stay. Its text is the sentence that a report has for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct AllowedBy {
+    /// Where that stands: `the attribute`, `the code`, `gpu-leak-check.toml:12`.
+    pub stands_in: String,
+    /// Why they may stay.
+    pub reason: String,
+    /// Who is to be asked.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// The day on which the entry expired: `2026-05-31`; none while it holds.
+    #[serde(default)]
+    pub expired: Option<String>,
+}
+
+impl AllowedBy {
+    /// That the code under test says so.
+    #[must_use]
+    pub fn the_code(reason: impl Into<String>) -> Self {
+        Self {
+            stands_in: "the code".to_owned(),
+            reason: reason.into(),
+            owner: None,
+            expired: None,
+        }
+    }
+}
+
+/// `allowed by gpu-leak-check.toml:12: a table, the runtime team; this entry expired on 2026-05-31`
+impl fmt::Display for AllowedBy {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "allowed by {}: {}", self.stands_in, self.reason)?;
+        if let Some(owner) = &self.owner {
+            write!(out, ", {owner}")?;
+        }
+        if let Some(day) = &self.expired {
+            write!(out, "; this entry expired on {day}")?;
+        }
+        Ok(())
     }
 }
 
@@ -163,7 +227,7 @@ pub struct Left {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Budget {
     /// The option that sets it: `max_allocated`.
-    pub option: String,
+    pub limit: Limit,
     /// What it allows: bytes, or allocations.
     pub allowed: u64,
     /// What the test came to.
@@ -183,4 +247,72 @@ pub struct Share {
     pub bytes: u64,
     /// `src/optim.rs:88`.
     pub at: String,
+}
+
+/// Which limit of a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// Bytes allocated at once.
+    MaxAllocated,
+    /// Bytes reserved beyond the baseline.
+    MaxReserved,
+    /// Allocations made.
+    MaxAllocationCount,
+}
+
+impl Limit {
+    /// All of them.
+    pub const ALL: [Self; 3] = [
+        Self::MaxAllocated,
+        Self::MaxReserved,
+        Self::MaxAllocationCount,
+    ];
+
+    /// The option that sets it.
+    #[must_use]
+    pub const fn option(self) -> &'static str {
+        match self {
+            Self::MaxAllocated => "max_allocated",
+            Self::MaxReserved => "max_reserved",
+            Self::MaxAllocationCount => "max_allocation_count",
+        }
+    }
+}
+
+/// What further runs of the body showed of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Confirmation {
+    /// The body could not be run again: nobody knows whether each run leaves it.
+    NotRepeatable,
+    /// In how many of its runs the body left it.
+    // serde wants what has no name of its own at the end.
+    #[serde(untagged)]
+    Repeated {
+        /// In how many runs.
+        runs: u32,
+        /// Of how many that there were.
+        of: u32,
+        /// How many more the last run left.
+        count: u64,
+        /// How many more bytes.
+        bytes: u64,
+    },
+}
+
+impl Confirmation {
+    /// What the second of two runs left more, the first having left it too.
+    #[must_use]
+    pub const fn by_second_run(count: u64, bytes: u64) -> Self {
+        Self::Repeated {
+            runs: 2,
+            of: 2,
+            count,
+            bytes,
+        }
+    }
 }

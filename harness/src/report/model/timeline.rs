@@ -20,7 +20,7 @@ pub struct Timeline {
 
 /// One run of the body. Its moments are allocating and freeing calls of the process, from 1, as in
 /// [`When`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TimelineRun {
     /// What it was for.
@@ -34,11 +34,12 @@ pub struct TimelineRun {
 }
 
 /// What a run of the body is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RunPurpose {
     /// To be judged.
+    #[default]
     Judged,
     /// To confirm what the one before it found.
     Confirming,

@@ -3,12 +3,12 @@ use std::path::Path;
 
 use super::{Sink, binary_name};
 use crate::report::json::read;
-use crate::report::model::{Report, Verdict};
+use crate::report::model::{CheckStatus, Report};
 
 fn report(test: &str) -> Report {
     Report {
         test: test.to_owned(),
-        ..Report::bare(Verdict::Clean)
+        ..Report::bare(CheckStatus::Clean)
     }
 }
 

@@ -1,14 +1,11 @@
 use super::Summary;
-use crate::report::model::{Reason, Report, Verdict};
+use crate::code::Code;
+use crate::report::model::{CheckStatus, FindingKind, Reason, Report};
 
-fn without(code: &str, remedy: &str) -> Report {
+fn without(code: Code, remedy: &str) -> Report {
     Report {
-        reason: Some(Reason {
-            code: code.to_owned(),
-            what: "something is missing".to_owned(),
-            remedy: remedy.to_owned(),
-        }),
-        ..Report::bare(Verdict::NotMeasured)
+        reason: Some(Reason::new(code, "something is missing", remedy)),
+        ..Report::bare(CheckStatus::NotMeasured)
     }
 }
 
@@ -26,30 +23,30 @@ fn no_checks_and_no_notes_are_no_line() {
 }
 
 #[test]
-fn verdicts_are_counted_the_usual_first_then_the_worst() {
-    let verdicts = [
-        Verdict::FirstUse,
-        Verdict::Clean,
-        Verdict::Leaked,
-        Verdict::Clean,
+fn statuses_are_counted_the_usual_first_then_the_worst() {
+    let statuses = [
+        CheckStatus::Found(FindingKind::FirstUse),
+        CheckStatus::Clean,
+        CheckStatus::Found(FindingKind::Leaked),
+        CheckStatus::Clean,
     ];
     assert_eq!(
-        summary(verdicts.map(Report::bare)).text().unwrap(),
+        summary(statuses.map(Report::bare)).text().unwrap(),
         "gpu-leak-check: 4 checked: 2 clean, 1 leaked, 1 first-use\n  leaked: a",
     );
 }
 
 #[test]
 fn tests_with_findings_and_those_without_an_end_are_named() {
-    let test = |verdict, name: &str| Report {
+    let test = |status, name: &str| Report {
         test: name.to_owned(),
-        ..Report::bare(verdict)
+        ..Report::bare(status)
     };
     let mut summary = summary([
-        test(Verdict::Retained, "c"),
-        test(Verdict::Leaked, "a\x1b"),
-        test(Verdict::Leaked, "b"),
-        test(Verdict::Clean, "d"),
+        test(CheckStatus::Found(FindingKind::Retained), "c"),
+        test(CheckStatus::Found(FindingKind::Leaked), "a\x1b"),
+        test(CheckStatus::Found(FindingKind::Leaked), "b"),
+        test(CheckStatus::Clean, "d"),
     ]);
     summary.add_aborted("e");
     assert_eq!(
@@ -62,10 +59,10 @@ fn tests_with_findings_and_those_without_an_end_are_named() {
 }
 
 #[test]
-fn many_tests_of_a_verdict_are_named_up_to_a_number() {
+fn many_tests_of_a_status_are_named_up_to_a_number() {
     let leak = |number: usize| Report {
         test: format!("t{number}"),
-        ..Report::bare(Verdict::Leaked)
+        ..Report::bare(CheckStatus::Found(FindingKind::Leaked))
     };
     let text = summary((0..25).map(leak)).text().unwrap();
     assert!(text.ends_with("t18, t19 and 5 more"), "{text}");
@@ -73,9 +70,9 @@ fn many_tests_of_a_verdict_are_named_up_to_a_number() {
 
 #[test]
 fn what_was_not_measured_is_never_counted_as_checked() {
-    let mut reports = vec![Report::bare(Verdict::Clean)];
-    reports.extend((0..2).map(|_| without("no-gpu", "use a machine with a GPU")));
-    reports.push(without("no-cupti", "install cuda-cupti"));
+    let mut reports = vec![Report::bare(CheckStatus::Clean)];
+    reports.extend((0..2).map(|_| without(Code::NoGpu, "use a machine with a GPU")));
+    reports.push(without(Code::NoCupti, "install cuda-cupti"));
     assert_eq!(
         summary(reports).text().unwrap(),
         "gpu-leak-check: 1 checked: 1 clean; 3 not measured (no GPU, no CUPTI)\n  \
@@ -83,7 +80,9 @@ fn what_was_not_measured_is_never_counted_as_checked() {
          no CUPTI: something is missing; install cuda-cupti",
     );
     assert_eq!(
-        summary([without("no-gpu", "use another")]).text().unwrap(),
+        summary([without(Code::NoGpu, "use another")])
+            .text()
+            .unwrap(),
         "gpu-leak-check: nothing checked; 1 not measured (no GPU)\n  no GPU: something is missing; use another",
     );
 }
@@ -91,12 +90,8 @@ fn what_was_not_measured_is_never_counted_as_checked() {
 #[test]
 fn one_sort_of_reason_is_named_once_and_each_reason_told() {
     let poisoned = |what: &str| Report {
-        reason: Some(Reason {
-            code: "poisoned".to_owned(),
-            what: what.to_owned(),
-            remedy: "mend it".to_owned(),
-        }),
-        ..Report::bare(Verdict::Inconclusive)
+        reason: Some(Reason::new(Code::Poisoned, what, "mend it")),
+        ..Report::bare(CheckStatus::Inconclusive)
     };
     assert_eq!(
         summary(["by a", "by b", "by a"].map(poisoned))
@@ -112,7 +107,7 @@ fn one_sort_of_reason_is_named_once_and_each_reason_told() {
 fn notes_are_told_once_and_counted() {
     let noted = || Report {
         notes: vec!["context 2 was retained once too often".to_owned()],
-        ..Report::bare(Verdict::Clean)
+        ..Report::bare(CheckStatus::Clean)
     };
     let mut summary = summary([noted(), noted()]);
     summary.note("results are not kept\x1b");
@@ -126,7 +121,7 @@ fn notes_are_told_once_and_counted() {
 
 #[test]
 fn what_nobody_owns_is_summed_up() {
-    let mut summary = summary([Report::bare(Verdict::Clean)]);
+    let mut summary = summary([Report::bare(CheckStatus::Clean)]);
     summary.add_unowned(2, 1 << 19);
     summary.add_unowned(1, 1 << 19);
     assert_eq!(

@@ -1,5 +1,5 @@
 use super::super::tests::{SCOPE, World, creation};
-use super::{HandedOver, Kind, Layer, Record, ScopeId};
+use super::{HandedOver, Kind, Layer, Place, Record, ScopeId};
 use crate::ledger::event::{Creation, Event, Key, Space};
 
 const ADDRESS: u64 = 0x1000;
@@ -61,6 +61,26 @@ fn a_block_that_is_all_of_its_segment_goes_with_it_and_counts_once() {
     let world = world(&[segment, block]);
     assert!(is_handed_over(&world, &block) && is_handed_over(&world, &segment));
     assert_eq!((world.0.live_in(SCOPE), told(&world)), (0, (1, 100)));
+}
+
+#[test]
+fn an_address_of_one_place_is_handed_over_unless_another_place_has_it_too() {
+    let layer = Layer::allocator("handover-test");
+    let at = |name: &str| {
+        let place = Place::named(name);
+        let made = creation(Kind::Block, ADDRESS, 100);
+        let made = Creation {
+            layer,
+            place,
+            ..made
+        };
+        in_space(Space::ObservedAt(layer, place), made)
+    };
+    let (one, other) = (at("handover:0"), at("handover:1"));
+    assert!(is_handed_over(&world(&[one]), &one));
+    let both = world(&[one, other]);
+    assert!(!is_handed_over(&both, &one) && !is_handed_over(&both, &other));
+    assert_eq!(both.0.live_in(SCOPE), 2);
 }
 
 #[test]

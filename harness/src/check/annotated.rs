@@ -1,0 +1,134 @@
+//! An annotated test: whether it runs here, when its turn comes, and how it ends.
+
+use std::process::ExitCode;
+use std::thread;
+
+use super::blind;
+use super::body;
+use super::isolate;
+use super::outcome;
+use super::process::listen::record_from_here;
+use super::process::summary;
+use super::scopes::open::is_inside_a_check;
+use super::session::{Session, check, subject_of};
+use super::turn::company;
+use super::turn::entry;
+use super::turn::gate::{Gate, Manner, Turn};
+use crate::__inject;
+use crate::case::Case;
+use crate::config::{self, Mode, Policy, WithoutGpu};
+use crate::ledger::ScopeId;
+
+static GATE: Gate = Gate::new();
+
+/// Runs one annotated test: its body, and what the body left. For runners: it waits until no other
+/// check is in the way.
+///
+/// # Panics
+///
+/// When the test fails, by its own panic or by the report.
+pub fn run(case: &'static Case) -> ExitCode {
+    run_as(case, Caller::Runner)
+}
+
+/// As [`run`], called by the test function itself: by libtest on a thread of the test's name, or by
+/// the program's own code on any thread.
+///
+/// # Panics
+///
+/// When the test fails, by its own panic or by the report.
+pub fn run_test(case: &'static Case) -> ExitCode {
+    let caller = match thread::current().name() {
+        Some(name) if name == case.name() => Caller::Runner,
+        _ => Caller::Program,
+    };
+    run_as(case, caller)
+}
+
+/// Who calls a check.
+#[derive(Clone, Copy)]
+pub(super) enum Caller {
+    /// For whom no check waits.
+    Runner,
+    /// For whom the check inside may wait.
+    Program,
+}
+
+fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
+    isolate::report_to_parent(|| {
+        let policy = policy(case);
+        let nested = is_inside_a_check();
+        if policy.mode != Mode::Off && !nested && entry::is_second(case) {
+            outcome::fail(case, entry::REGISTERED_TWICE, "");
+        }
+        // The library that a command has had loaded holds the one subscription to CUPTI.
+        let is_crowded = __inject::is_here();
+        if !nested && (is_crowded || (policy.isolate && !company::is_isolated())) {
+            return isolate::run(case);
+        }
+        if policy.mode == Mode::Off || is_unchecked(case) {
+            let end = body::run(case.name(), ScopeId::NONE, case.body);
+            return outcome::end_unjudged(case, end);
+        }
+        record_from_here(case.origin.manifest_dir, case.origin.file);
+        if is_left_out(case, &policy) {
+            return ExitCode::SUCCESS;
+        }
+        let turn = (!nested).then(|| take_turn(&policy, caller));
+        let body = |scope| body::run(case.name(), scope, case.body);
+        match check(session_of(case, policy, turn), body) {
+            Ok(checked) => outcome::conclude(case, checked),
+            Err(end) => outcome::end_unjudged(case, end),
+        }
+    })
+}
+
+/// The session of an annotated test, or of a program's `main`.
+pub(super) fn session_of<'gate>(
+    case: &'static Case,
+    policy: Policy,
+    turn: Option<Turn<'gate>>,
+) -> Session<'gate> {
+    let manifest_dir = case.origin.manifest_dir;
+    let suppressions = config::suppressions(&case.options, manifest_dir)
+        .unwrap_or_else(|error| outcome::fail(case, &error, ""));
+    Session::new(subject_of(case), policy, suppressions, turn)
+        .of_test(case.should_panic, manifest_dir)
+}
+
+fn policy(case: &Case) -> Policy {
+    Policy::of(case.name(), case.origin.manifest_dir, &case.options)
+        .unwrap_or_else(|error| outcome::fail(case, &error, ""))
+}
+
+pub(super) fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {
+    let manner = if policy.parallel {
+        Manner::Parallel
+    } else {
+        Manner::Exclusive
+    };
+    match caller {
+        Caller::Runner => GATE.enter(manner),
+        Caller::Program => GATE.enter_now(manner),
+    }
+}
+
+/// Whether the run's settings leave the test out on this machine.
+pub(super) fn is_left_out(case: &Case, policy: &Policy) -> bool {
+    let left_out = policy.without_gpu == WithoutGpu::Skip && blind::no_gpu();
+    if left_out {
+        summary::skipped(case.name());
+    }
+    left_out
+}
+
+/// Whether the attribute says that this test is not to be judged here.
+pub(super) fn is_unchecked(case: &Case) -> bool {
+    case.options.unchecked_if.is_some_and(|unchecked| {
+        let holds = (unchecked.condition)();
+        if holds {
+            summary::unchecked(case.name(), unchecked.reason);
+        }
+        holds
+    })
+}

@@ -1,0 +1,105 @@
+//! A failing assertion of ours is its test's verdict in every format: a test that fails by
+//! `assert_clean`, by a block or by `assert_no_growth` is not clean because it left nothing else.
+//!
+//! Only where its panic is what the test ends by: one that the test catches, or is to panic with, is
+//! the test's own business.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::body::{self, End};
+use super::scopes::open::current;
+use crate::case::ShouldPanic;
+use crate::ledger::ScopeId;
+use crate::report::headline;
+use crate::report::model::{CheckStatus, Finding, Report};
+use crate::report::text::{self, Rendering};
+
+/// An assertion that has failed.
+#[derive(Debug)]
+struct Failed {
+    /// The scope of the check it stands in.
+    scope: ScopeId,
+    headline: String,
+    report: Report,
+    /// Whether the report stands in the run file.
+    is_filed: bool,
+}
+
+static FAILED: Mutex<Vec<Failed>> = Mutex::new(Vec::new());
+
+/// Notes that an assertion about `report` is about to panic with `headline`, on a thread that works
+/// for a check; `is_filed`: that report stands in the run file.
+pub(crate) fn fails(report: &Report, headline: &str, is_filed: bool) {
+    if let Some(scope) = current() {
+        let failed = Failed {
+            scope,
+            headline: headline.to_owned(),
+            report: report.clone(),
+            is_filed,
+        };
+        FAILED
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(failed);
+    }
+}
+
+/// Makes the assertion by which a body of these scopes ended, if one did, the verdict of its report.
+pub(crate) fn take_over(
+    scopes: &[ScopeId],
+    end: &End,
+    should_panic: Option<ShouldPanic>,
+    report: &mut Report,
+) {
+    let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let own: Vec<Failed> = failed
+        .extract_if(.., |it| scopes.contains(&it.scope))
+        .collect();
+    drop(failed);
+    let End::Panicked(payload) = end else {
+        return;
+    };
+    if end.as_expected(should_panic) || report.status.is_failure() {
+        return;
+    }
+    let message = body::message(&**payload).unwrap_or_default();
+    let Some(assertion) = own.into_iter().rev().find(|it| it.headline == message) else {
+        return;
+    };
+    let Report {
+        test,
+        status,
+        findings,
+        reason,
+        ..
+    } = assertion.report;
+    if matches!(status, CheckStatus::Clean) {
+        return;
+    }
+    report.status = status;
+    report.reason = reason;
+    report.failed_inside = Some(test);
+    // What stands in the run file as a report of its own is not reported twice.
+    if !assertion.is_filed {
+        report.findings.splice(0..0, findings);
+    }
+}
+
+impl Report {
+    /// Fails the test if something was left. What could not be measured fails nothing here: see
+    /// [`Report::status`].
+    ///
+    /// # Panics
+    ///
+    /// With the whole report, when it has a finding that [fails](Finding::is_failure).
+    #[track_caller]
+    pub fn assert_clean(&self) {
+        if !self.findings.iter().any(Finding::is_failure) {
+            return;
+        }
+        let story = text::to_string(self, &Rendering::for_stderr());
+        let message = format!("{}\n\n{story}", headline(self));
+        fails(self, &message, false);
+        panic!("{message}");
+    }
+}

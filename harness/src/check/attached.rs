@@ -1,0 +1,317 @@
+//! An unmodified program as one check: from the driver's initialisation to the end of its process.
+//!
+//! There is no body to run twice and no baseline: what the process holds at its end is all there
+//! is to see. So the report tells apart what a library or a caching allocator is known to keep from
+//! what nobody is, and what grew from one snapshot to the next.
+//!
+//! Nothing here calls the driver. Inside `cuInit` it must not be called, at the process's exit it no
+//! longer can be, and a program that is not ours should not wait for its devices because of us.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashSet;
+
+use super::blind;
+use super::session::Session;
+use super::sources;
+use crate::__inject::Settings;
+use crate::capture::cupti;
+use crate::config::{self, Policy};
+use crate::device::exit;
+use crate::device::quiet::quiet;
+use crate::judge::{ENOUGH_SNAPSHOTS, LiveRecord, Ownership, RunInput, Subject};
+use crate::ledger::{self, Anomaly, Mark, Record};
+use crate::options::Options;
+use crate::report::json::Snapshot;
+use crate::report::model::{CheckStatus, Report};
+use crate::report::{Sink, headline};
+use crate::units::quantity;
+
+/// Of a command line, in characters.
+const LONGEST_NAME: usize = 100;
+
+static ATTACHED: OnceLock<Attached> = OnceLock::new();
+
+/// Why a snapshot is taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Its time has come.
+    Tick,
+    /// The signal of this name asks for it, or ends the process.
+    Signal(String),
+    /// The process has begun to exit.
+    Exit,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tick => out.write_str("tick"),
+            Self::Signal(name) => out.write_str(name),
+            Self::Exit => out.write_str("exit"),
+        }
+    }
+}
+
+/// This process as a check that has begun.
+#[derive(Debug)]
+pub struct Attached {
+    every: Option<Duration>,
+    began: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    session: Option<Session<'static>>,
+    notes: Vec<String>,
+    /// The moment at which the process began to exit.
+    exit: Option<Mark>,
+}
+
+/// Begins to listen to this process, inside its `cuInit`; none where it cannot be heard, which its
+/// file then says.
+pub fn attach(settings: &Settings) -> Option<&'static Attached> {
+    let _quiet = quiet();
+    let mut notes = Vec::new();
+    let suppressions = config::suppressions(&Options::DEFAULT, None).unwrap_or_else(|why| {
+        notes.push(why);
+        Vec::new()
+    });
+    let subject = Subject {
+        test: settings.name.clone().unwrap_or_else(command_line),
+        file: executable(),
+        line: 0,
+        column: 0,
+        again: settings.again.clone(),
+    };
+    let sink = Sink::global();
+    sink.began(&subject.test, &subject.file, 0);
+    ledger::live().own_all();
+    match cupti::start_inside_initialisation() {
+        Ok(tracer) => {
+            if let [first, ..] = tracer.unseen() {
+                let more = quantity(tracer.unseen().len() as u64, "call");
+                notes.push(format!(
+                    "CUPTI {} does not know {more} of this driver, such as {first}: they happen \
+                     unseen",
+                    tracer.version()
+                ));
+            }
+        }
+        Err(unavailable) => {
+            let status = CheckStatus::NotMeasured;
+            sink.finished(&Report {
+                reason: Some(blind::reason(unavailable)),
+                again: subject.again,
+                notes,
+                ..Report::new(subject.test, subject.file, 0, 0, status)
+            });
+            return None;
+        }
+    }
+    // What is wrong with the run's settings is told by the suppressions.
+    let policy = Policy::of(&subject.test, None, &Options::DEFAULT).unwrap_or(Policy::DEFAULT);
+    let session = Session::new(subject, policy, suppressions, None).of_program();
+    let attached = Attached {
+        every: settings.every_ms.map(Duration::from_millis),
+        began: Instant::now(),
+        state: Mutex::new(State {
+            session: Some(session),
+            notes,
+            exit: None,
+        }),
+    };
+    let attached = ATTACHED.get_or_init(|| attached);
+    exit::at_exit(|| {
+        if let Some(attached) = ATTACHED.get() {
+            attached.exit_began();
+        }
+    });
+    Some(attached)
+}
+
+impl Attached {
+    /// Adds something to know to every report from now on.
+    pub fn note(&self, note: String) {
+        self.state().notes.push(note);
+    }
+
+    /// Writes down what is live now.
+    pub fn snapshot(&self, cause: Cause) {
+        if !exit::may_tell() {
+            return;
+        }
+        let _quiet = quiet();
+        let mut state = self.state();
+        let run = held_now(state.exit);
+        let Some(session) = &mut state.session else {
+            return;
+        };
+        let report = session.preview(run, cause == Cause::Tick);
+        let report = self.with_notes(report, &state);
+        let line = match &cause {
+            Cause::Signal(name) => Some(format!("at {name}: {}", headline(&report))),
+            Cause::Tick | Cause::Exit => None,
+        };
+        Sink::global().snapshot(Snapshot {
+            cause: cause.to_string(),
+            after_ms: u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            report: Cow::Owned(report),
+        });
+        // Not before: a snapshot written after the verdict would stay beside it.
+        drop(state);
+        if let Some(line) = line {
+            say(&line);
+        }
+    }
+
+    /// The process has begun to exit. What it frees from now on counts as freed; what ends with its
+    /// contexts from now on does not, for the driver takes itself down.
+    ///
+    /// Called where the process [may tell](exit::may_tell).
+    fn exit_began(&self) {
+        self.snapshot(Cause::Exit);
+        let _quiet = quiet();
+        self.state().exit = Some(ledger::live().mark());
+    }
+
+    /// Judges the process, which ends now.
+    pub fn finish(&self) {
+        if !exit::may_tell() {
+            return;
+        }
+        let _quiet = quiet();
+        let mut state = self.state();
+        let Some(mut session) = state.session.take() else {
+            return;
+        };
+        session.preview(held_now(state.exit), false);
+        let taken = session.snapshots();
+        let mut report = session.conclude().report;
+        report.outcome = None;
+        report.notes.extend(state.notes.iter().cloned());
+        report.notes.extend(self.about_snapshots(taken));
+        Sink::global().finished(&report);
+        Sink::global().forget_snapshot();
+    }
+
+    fn with_notes(&self, mut report: Report, state: &State) -> Report {
+        let taken = state.session.as_ref().map_or(0, Session::snapshots);
+        report.notes.extend(state.notes.iter().cloned());
+        report.notes.extend(self.about_snapshots(taken));
+        report
+    }
+
+    fn about_snapshots(&self, taken: u64) -> Option<String> {
+        let every = shown(self.every?);
+        let taken_so_far = quantity(taken, "snapshot");
+        Some(match taken < ENOUGH_SNAPSHOTS as u64 {
+            true => format!(
+                "{taken_so_far}, one every {every}: too few to tell what grows, which takes \
+                 {ENOUGH_SNAPSHOTS}"
+            ),
+            false => format!(
+                "{taken_so_far}, one every {every}: what gained in each of the last \
+                 {ENOUGH_SNAPSHOTS} grew"
+            ),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// `2 s`, `250 ms`
+fn shown(duration: Duration) -> String {
+    match duration.subsec_millis() {
+        0 => format!("{} s", duration.as_secs()),
+        _ => format!("{} ms", duration.as_millis()),
+    }
+}
+
+/// Everything that is held now; once the process exits, also what has ended with its contexts since.
+fn held_now(exit: Option<Mark>) -> RunInput {
+    let ledger = ledger::live();
+    let mut records = ledger.select(|_| true);
+    let mut anomalies = ledger.anomalies_since(Mark::default());
+    if let Some(exit) = exit {
+        let since = ledger.anomalies_since(exit);
+        anomalies.truncate(anomalies.len() - since.len());
+        records.extend(since.iter().filter_map(ended_with_context));
+    }
+    // Named again and then gone, it is one all the same.
+    let mut met = FxHashSet::default();
+    records.retain(|record| met.insert(record.sequence));
+    let stacks = records.iter().map(|record| record.made.caller.stack);
+    let counted = |stack| Some((stack, ledger.taken(stack, ledger::ScopeId::NONE)?));
+    RunInput {
+        as_expected: true,
+        allocations: stacks.filter_map(counted).collect(),
+        holdings: ledger.holdings().into_iter().collect(),
+        end: sources::read_counters(&[]),
+        saw_events: true,
+        live: records
+            .into_iter()
+            .map(|record| LiveRecord {
+                record,
+                owner: Ownership::Session,
+            })
+            .collect(),
+        anomalies,
+        ..RunInput::default()
+    }
+}
+
+fn ended_with_context(anomaly: &Anomaly) -> Option<Record> {
+    match anomaly {
+        Anomaly::EndedWithContext { record, .. } => Some(*record),
+        _ => None,
+    }
+}
+
+/// `python3 train.py --epochs 3`
+fn command_line() -> String {
+    let line = fs::read("/proc/self/cmdline").unwrap_or_default();
+    shortened(&line).unwrap_or_else(executable)
+}
+
+/// The words of a command line, each ended by a zero byte, the program without its folders; none
+/// where nothing is left. A program may have written whatever it likes there.
+fn shortened(line: &[u8]) -> Option<String> {
+    let words = line.split(|byte| *byte == 0);
+    let mut words: Vec<_> = words.map(String::from_utf8_lossy).collect();
+    let program = words.first()?.trim_end().to_owned();
+    if let Some(short) = Path::new(&program).file_name() {
+        words[0] = short.to_string_lossy().into_owned().into();
+    }
+    let name = words.join(" ").trim_end().to_owned();
+    if name.is_empty() {
+        return None;
+    }
+    Some(match name.char_indices().nth(LONGEST_NAME) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name,
+    })
+}
+
+fn executable() -> String {
+    let path = std::env::current_exe().unwrap_or_default();
+    path.to_string_lossy().into_owned()
+}
+
+/// Answers whoever sends a signal.
+fn say(line: &str) {
+    // Err: nobody listens any more; the terminal that hangs up sends a signal itself.
+    let _ = writeln!(io::stderr(), "gpu-leak-check: {line}");
+}
+
+#[cfg(test)]
+mod tests;

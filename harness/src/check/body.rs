@@ -1,0 +1,144 @@
+//! Running a test's body on a thread of its own.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::thread;
+
+use gpu_leak_check_threads as threads;
+
+use super::scopes::token::Token;
+use crate::case::ShouldPanic;
+use crate::ledger::ScopeId;
+
+/// How a body ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// It returned success.
+    Passed,
+    /// It returned an error, which has been printed.
+    Failed(ExitCode),
+    /// It panicked, and the panic hook has told.
+    Panicked(Box<dyn Any + Send>),
+}
+
+impl End {
+    /// Whether the test did what it should, as far as `should_panic` goes.
+    pub(crate) fn as_expected(&self, should_panic: Option<ShouldPanic>) -> bool {
+        match (self, should_panic) {
+            (Self::Passed, None) => true,
+            (Self::Panicked(payload), Some(wanted)) => mismatch(&**payload, wanted).is_none(),
+            _ => false,
+        }
+    }
+}
+
+/// Of a program's first thread, as systems commonly have it; other threads get less.
+const MAIN_STACK: usize = 8 << 20;
+
+/// Runs `body` for `scope` on a thread called `name` and waits for that thread's end, so that the
+/// destructors of its thread-locals have run.
+///
+/// # Panics
+///
+/// When the system has no thread left.
+pub(crate) fn run(name: &str, scope: ScopeId, body: fn() -> ExitCode) -> End {
+    run_on(thread::Builder::new(), name, scope, body)
+}
+
+/// As [`run`], for a program's `main`: under its own thread's name and with as large a stack.
+///
+/// # Panics
+///
+/// When the system has no thread left.
+pub(crate) fn run_main(scope: ScopeId, body: fn() -> ExitCode) -> End {
+    run_on(
+        thread::Builder::new().stack_size(MAIN_STACK),
+        "main",
+        scope,
+        body,
+    )
+}
+
+fn run_on(thread: thread::Builder, name: &str, scope: ScopeId, body: fn() -> ExitCode) -> End {
+    // The thread inherits the scope: it never works for another one, nor for none.
+    let token = Token::set(scope);
+    let thread = thread.name(name.to_owned()).spawn(move || {
+        threads::set_token(u64::from(scope.0));
+        body()
+    });
+    drop(token);
+    let thread = thread.unwrap_or_else(|error| {
+        panic!("gpu-leak-check: no thread for the body of {name}: {error}")
+    });
+    match thread.join() {
+        Ok(code) if code == ExitCode::SUCCESS => End::Passed,
+        Ok(code) => End::Failed(code),
+        Err(payload) => End::Panicked(payload),
+    }
+}
+
+/// Runs `body` on this thread, and catches its panic.
+pub(crate) fn caught(body: impl FnOnce()) -> End {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(()) => End::Passed,
+        Err(payload) => End::Panicked(payload),
+    }
+}
+
+/// Why this panic is not the one that was wanted, in libtest's words.
+pub(crate) fn mismatch(payload: &(dyn Any + Send), wanted: ShouldPanic) -> Option<String> {
+    let expected = wanted.expected?;
+    match message(payload) {
+        Some(message) if message.contains(expected) => None,
+        Some(message) => Some(format!(
+            "panic did not contain expected string\n      panic message: {message:?}\n \
+             expected substring: {expected:?}"
+        )),
+        None => Some(format!(
+            "expected panic with string value,\n found non-string value: `{:?}`\n     \
+             expected substring: {expected:?}",
+            payload.type_id()
+        )),
+    }
+}
+
+/// What a panic said.
+pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<&str> {
+    let owned = payload.downcast_ref::<String>().map(String::as_str);
+    owned.or_else(|| payload.downcast_ref::<&str>().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::ExitCode;
+
+    use super::{End, ScopeId, ShouldPanic, run, threads};
+
+    #[test]
+    fn a_body_runs_on_its_own_named_thread_with_its_scope() {
+        fn body() -> ExitCode {
+            assert_eq!(std::thread::current().name(), Some("named::test"));
+            assert_eq!(threads::token(), 9);
+            ExitCode::SUCCESS
+        }
+        assert!(matches!(run("named::test", ScopeId(9), body), End::Passed));
+        assert_eq!(threads::token(), 0, "the caller's own scope is untouched");
+    }
+
+    #[test]
+    fn an_error_and_a_panic_are_told_apart() {
+        assert!(matches!(
+            run("failed", ScopeId(9), || ExitCode::FAILURE),
+            End::Failed(_)
+        ));
+        let end = run("panicked", ScopeId(9), || {
+            panic!("index {} is out of range", 3)
+        });
+        let wanted = |expected| Some(ShouldPanic { expected });
+        assert!(end.as_expected(wanted(None)));
+        assert!(end.as_expected(wanted(Some("out of range"))));
+        assert!(!end.as_expected(wanted(Some("out of memory"))));
+        assert!(!end.as_expected(None));
+    }
+}

@@ -1,0 +1,251 @@
+//! What a recording took and gave back, one by one and with their times: for viewers of memory over
+//! time.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::{fs, io};
+
+use serde::Deserialize;
+
+use super::recording::CheckLine;
+use super::replay::{error_at, frames_of};
+use crate::capture::replay::{Heard, replay};
+use crate::ledger::event::{Event, Key};
+use crate::ledger::{Kind, Layer, Ledger, Place, Record, StackId};
+use crate::order;
+use crate::report;
+use crate::report::model::{Frame, Site};
+
+/// All that a recording took and gave back.
+#[derive(Clone, Debug, Default)]
+pub struct Movements {
+    /// What was taken, in that order. Handles have no bytes, and are not among it.
+    pub taken: Vec<Taken>,
+    /// What happened, in that order.
+    pub steps: Vec<Step>,
+}
+
+/// Bytes that were taken.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// Where they are.
+    pub place: Place,
+    /// Whose they are.
+    pub layer: Layer,
+    /// What they are.
+    pub kind: Kind,
+    /// The first of them.
+    pub address: u64,
+    /// How many.
+    pub bytes: u64,
+    /// The stream of a stream-ordered allocation, as a handle; else 0.
+    pub stream: u64,
+    /// Where in the program.
+    pub site: Site,
+    /// What they were taken from: an earlier one of another layer, which holds all of them.
+    pub inside: Option<usize>,
+    /// Whether they were held when the recording ended.
+    pub is_live: bool,
+}
+
+/// One thing that happened to what was taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// Which of [`Movements::taken`].
+    pub taken: usize,
+    /// What happened.
+    pub did: Did,
+    /// When, in microseconds since 1970; in recordings of releases without times, the number of the
+    /// event.
+    pub at_us: u64,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Did {
+    /// It was taken.
+    Take,
+    /// A call began that gave it back.
+    BeginRelease,
+    /// It was gone.
+    Release,
+}
+
+/// Reads the recording at `path`.
+///
+/// # Errors
+///
+/// As [`recording::replay`](crate::recording::replay).
+pub fn movements(path: &Path) -> io::Result<Movements> {
+    let recording = fs::read(path)?;
+    let ledger = Ledger::new();
+    let mut reader = Reader::new(&ledger);
+    replay(&recording, &ledger, |heard| match heard {
+        Heard::Line(line) => reader.line(CheckLine::deserialize(line)),
+        Heard::Event(event, at_us) => {
+            reader.event(event, at_us);
+            Ok(())
+        }
+    })
+    .map_err(|wrong| error_at(path, &wrong))?;
+    Ok(reader.finish())
+}
+
+struct Reader<'ledger> {
+    ledger: &'ledger Ledger,
+    symbols: HashMap<usize, Vec<Frame>>,
+    movements: Movements,
+    /// The stack of each that was taken.
+    stacks: Vec<StackId>,
+    /// What is held, with its number in the ledger.
+    live: HashMap<Key, (u64, usize)>,
+    /// The same by place and first address; of several there, the last.
+    by_address: BTreeMap<(Place, u64), Vec<usize>>,
+    /// When a call began that gives a key back.
+    releases: HashMap<Key, u64>,
+    now: u64,
+}
+
+impl<'ledger> Reader<'ledger> {
+    fn new(ledger: &'ledger Ledger) -> Self {
+        Self {
+            ledger,
+            symbols: HashMap::new(),
+            movements: Movements::default(),
+            stacks: Vec::new(),
+            live: HashMap::new(),
+            by_address: BTreeMap::new(),
+            releases: HashMap::new(),
+            now: 0,
+        }
+    }
+
+    fn line(&mut self, line: serde_json::Result<CheckLine>) -> Result<(), String> {
+        if let CheckLine::Symbol(symbol) = line.map_err(|error| error.to_string())? {
+            self.symbols.insert(symbol.address, symbol.frames);
+        }
+        Ok(())
+    }
+
+    /// The ledger has taken `event` in: what is different now?
+    fn event(&mut self, event: &Event, at_us: Option<u64>) {
+        self.now = at_us.unwrap_or(self.now + 1);
+        match event {
+            Event::Created(made) => self.look_at(made.key),
+            // The record has left the table, and may come back.
+            Event::ReleaseBegan { key, .. } => {
+                self.releases.insert(*key, self.now);
+            }
+            Event::ReleaseEnded { .. } | Event::ReleaseCaptured { .. } => {
+                let keys: Vec<_> = self.releases.keys().copied().collect();
+                // Those under way on other threads are still out of the table.
+                if keys.len() == 1 {
+                    self.look_at(keys[0]);
+                    self.releases.clear();
+                } else {
+                    self.look_at_all();
+                }
+            }
+            Event::CreationFailed { .. } | Event::ContextCreated { .. } => {}
+            _ => self.look_at_all(),
+        }
+    }
+
+    fn look_at(&mut self, key: Key) {
+        let is = self.ledger.get(&key);
+        let was = self.live.get(&key).copied();
+        let is_same =
+            |record: &Record| was.is_some_and(|(sequence, _)| sequence == record.sequence);
+        if let Some((_, taken)) = was.filter(|_| !is.as_ref().is_some_and(is_same)) {
+            self.gone(key, taken);
+        }
+        if let Some(record) = is.filter(|record| !is_same(record)) {
+            self.came(&record);
+        }
+    }
+
+    fn look_at_all(&mut self) {
+        let mut keys: Vec<_> = self.live.keys().copied().collect();
+        let is_new = |record: &Record| !self.live.contains_key(&record.key());
+        let mut new = self.ledger.select(is_new);
+        order::by_key(&mut new, |record| record.sequence);
+        order::by_key(&mut keys, |key| self.live[key].0);
+        keys.extend(new.iter().map(Record::key));
+        for key in keys {
+            self.look_at(key);
+        }
+        self.releases.retain(|key, _| self.live.contains_key(key));
+    }
+
+    fn came(&mut self, record: &Record) {
+        let made = record.made;
+        if made.kind.is_handle() || made.bytes == 0 {
+            return;
+        }
+        let number = self.movements.taken.len();
+        let address = made.key.value;
+        self.movements.taken.push(Taken {
+            place: made.place,
+            layer: made.layer,
+            kind: made.kind,
+            address,
+            bytes: made.bytes,
+            stream: made.stream,
+            site: Site::default(),
+            inside: self.around(made.place, made.layer, address, made.bytes),
+            is_live: true,
+        });
+        self.stacks.push(made.caller.stack);
+        self.live.insert(made.key, (record.sequence, number));
+        let here = self.by_address.entry((made.place, address)).or_default();
+        here.push(number);
+        self.step(number, Did::Take, self.now);
+    }
+
+    /// The outermost of what is held on another layer and has all these bytes.
+    fn around(&self, place: Place, layer: Layer, address: u64, bytes: u64) -> Option<usize> {
+        let taken = &self.movements.taken;
+        let has_all = |number: &usize| {
+            let other = &taken[*number];
+            let end = other.address.saturating_add(other.bytes);
+            other.is_live && other.layer != layer && end >= address.saturating_add(bytes)
+        };
+        let before = self.by_address.range((place, 0)..=(place, address)).rev();
+        // A neighbour mostly lies in the same segment, so that few are looked at.
+        let candidates = before.flat_map(|(_, numbers)| numbers.iter().copied());
+        let candidates = candidates.flat_map(|number| [Some(number), taken[number].inside]);
+        let found = candidates.flatten().find(has_all)?;
+        Some(taken[found].inside.unwrap_or(found))
+    }
+
+    fn gone(&mut self, key: Key, number: usize) {
+        self.live.remove(&key);
+        let taken = &mut self.movements.taken[number];
+        taken.is_live = false;
+        if let Some(here) = self.by_address.get_mut(&(taken.place, taken.address)) {
+            here.retain(|other| *other != number);
+            if here.is_empty() {
+                self.by_address.remove(&(taken.place, taken.address));
+            }
+        }
+        let began = self.releases.remove(&key).unwrap_or(self.now);
+        self.step(number, Did::BeginRelease, began);
+        self.step(number, Did::Release, self.now);
+    }
+
+    fn step(&mut self, taken: usize, did: Did, at_us: u64) {
+        self.movements.steps.push(Step { taken, did, at_us });
+    }
+
+    fn finish(mut self) -> Movements {
+        self.look_at_all();
+        let mut known: HashMap<(StackId, Kind), Site> = HashMap::new();
+        for (taken, stack) in self.movements.taken.iter_mut().zip(&self.stacks) {
+            let site = known.entry((*stack, taken.kind)).or_insert_with(|| {
+                report::site_of(frames_of(self.ledger, &self.symbols, *stack), taken.kind)
+            });
+            taken.site = site.clone();
+        }
+        self.movements
+    }
+}

@@ -1,0 +1,111 @@
+//! Gives a judgement the names that it may ask for: call sites, devices, threads, errors.
+
+use crate::capture::thread::thread_name;
+use crate::device::contexts::device_name;
+use crate::device::errors::error_name;
+use crate::device::{memory, neighbours};
+use crate::judge::{NameTable, RunInput};
+use crate::ledger::event::{CuResult, ThreadNumber};
+use crate::ledger::{self, Anomaly, Place, StackId};
+use crate::observe;
+use crate::report::symbols;
+
+use super::{blind, poison};
+use crate::judge::Ownership;
+
+/// Adds what `run` may be asked about. Reading debug information is the slow part of a report: a
+/// stack is looked up only where something of it is left.
+pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
+    for live in &run.live {
+        let record = &live.record;
+        if run.segments.owner(record, &run.holdings).is_none() {
+            add_stack(names, record.made.caller.stack);
+        }
+        if run.threads_running != 0 || matches!(live.owner, Ownership::Foreign(_)) {
+            add_thread(names, record.made.caller.thread);
+        }
+    }
+    for freed in &run.freed_before {
+        add_stack(names, freed.record.made.caller.stack);
+        add_stack(names, freed.stack);
+    }
+    for anomaly in &run.anomalies {
+        match anomaly {
+            Anomaly::FailedRelease {
+                record,
+                caller,
+                error,
+                ..
+            } => {
+                add_stack(names, caller.stack);
+                if let Some(record) = record {
+                    add_stack(names, record.made.caller.stack);
+                }
+                add_error(names, *error);
+            }
+            Anomaly::FailedCreation { caller, error, .. } => {
+                add_stack(names, caller.stack);
+                add_error(names, *error);
+            }
+            Anomaly::EndedWithContext { record, .. } | Anomaly::Overwritten { record, .. } => {
+                add_stack(names, record.made.caller.stack);
+            }
+        }
+    }
+    for site in run.over_budget.iter().flat_map(|over| &over.sites) {
+        add_stack(names, site.stack);
+    }
+    let broken = run.broken_before.or(run.broken_inside);
+    if let Some(broken) = broken {
+        add_error(names, broken.error);
+        names.broken_by = poison::culprit();
+    }
+    for place in run.baseline.places().into_iter().chain(run.end.places()) {
+        add_device(names, place, run);
+    }
+    if names.wrong_setting.is_none() {
+        names.wrong_setting = blind::misled();
+    }
+}
+
+fn add_stack(names: &mut NameTable, stack: StackId) {
+    names.frames.entry(stack).or_insert_with(|| {
+        let frames = ledger::live().stacks().frames(stack);
+        symbols::frames(frames, &observe::own_sources())
+    });
+}
+
+fn add_thread(names: &mut NameTable, thread: ThreadNumber) {
+    if !names.threads.iter().any(|(known, _)| *known == thread) {
+        names.threads.push((thread, thread_name(thread)));
+    }
+}
+
+fn add_error(names: &mut NameTable, error: CuResult) {
+    if !names.errors.iter().any(|(known, _)| *known == error) {
+        names.errors.push((error, error_name(error)));
+    }
+}
+
+fn add_device(names: &mut NameTable, place: Place, run: &RunInput) {
+    if !names.devices.iter().any(|(known, _)| *known == place) {
+        names
+            .devices
+            .extend(device_name(place).map(|name| (place, name)));
+    }
+    // Asked only where the whole device's figures differ.
+    if let (Some(was), Some(is)) = (run.baseline.whole(place), run.end.whole(place))
+        && was.used != is.used
+    {
+        names.other_processes |= neighbours::use_cuda();
+        let is_known = names
+            .resident_threads
+            .iter()
+            .any(|(known, _)| *known == place);
+        if was.limits.stack != is.limits.stack && !is_known {
+            names
+                .resident_threads
+                .push((place, memory::resident_threads(place)));
+        }
+    }
+}

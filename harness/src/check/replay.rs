@@ -1,0 +1,113 @@
+//! Judges again what a recording says, by the code that judges live.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::recording::CheckLine;
+use super::report_of::report_of;
+use crate::allow::Suppression;
+use crate::capture::recording::Header;
+use crate::capture::replay::{self as events, Heard, Wrong};
+use crate::judge::judge;
+use crate::ledger::{Ledger, StackId};
+use crate::report::model::{Frame, Owner, Report};
+use crate::report::symbols::assembled;
+
+/// What a recording comes to.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Replay {
+    /// Who wrote it, and where.
+    pub header: Header,
+    /// The checks that came to their end, in that order. What a check cost, and by which
+    /// file it was configured, is not recorded.
+    pub reports: Vec<Report>,
+    /// The tests whose checks did not.
+    pub unfinished: Vec<String>,
+    /// Whether the last line is cut off, and left out: the process ended while it wrote.
+    pub torn: bool,
+}
+
+/// Judges every check in the recording at `path`, where what `suppressions` name may stay as well.
+pub(crate) fn replay(path: &Path, suppressions: &[Suppression]) -> io::Result<Replay> {
+    let recording = fs::read(path)?;
+    judge_again(&recording, suppressions).map_err(|wrong| error_at(path, &wrong))
+}
+
+/// What is wrong with the recording at `path`, with its place.
+pub(crate) fn error_at(path: &Path, Wrong { line, what }: &Wrong) -> io::Error {
+    let path = path.display();
+    let sentence = match line {
+        0 => format!("{path}: {what}"),
+        line => format!("{path}:{line}: {what}"),
+    };
+    io::Error::new(io::ErrorKind::InvalidData, sentence)
+}
+
+pub(crate) fn judge_again(recording: &[u8], suppressions: &[Suppression]) -> Result<Replay, Wrong> {
+    let ledger = Ledger::new();
+    let mut reports = Vec::new();
+    let mut unfinished = Vec::new();
+    let source = events::replay(recording, &ledger, |heard| match heard {
+        Heard::Line(line) => add(line, suppressions, &mut reports, &mut unfinished),
+        Heard::Event(..) => Ok(()),
+    })?;
+    Ok(Replay {
+        header: source.header,
+        torn: source.torn,
+        unfinished,
+        reports,
+    })
+}
+
+fn add(
+    line: Value,
+    suppressions: &[Suppression],
+    reports: &mut Vec<Report>,
+    unfinished: &mut Vec<String>,
+) -> Result<(), String> {
+    match CheckLine::deserialize(line).map_err(|error| error.to_string())? {
+        CheckLine::Symbol(_) => {}
+        CheckLine::CheckBegan(subject) => unfinished.push(subject.test),
+        CheckLine::Check(mut input) => {
+            if input.runs.is_empty() {
+                return Err(format!(
+                    "the check {:?} has not one run",
+                    input.subject.test
+                ));
+            }
+            let begun = unfinished
+                .iter()
+                .rposition(|test| *test == input.subject.test);
+            begun.map(|begun| unfinished.remove(begun));
+            // What may stay is for whoever asks to say.
+            input.facts.suppressions = suppressions.to_vec();
+            reports.push(report_of(&input, &judge(&input)));
+        }
+    }
+    Ok(())
+}
+
+/// The frames of a stack, by what the recording says of its addresses.
+pub(crate) fn frames_of(
+    ledger: &Ledger,
+    symbols: &HashMap<usize, Vec<Frame>>,
+    stack: StackId,
+) -> Vec<Frame> {
+    let words = ledger.stacks().frames(stack).iter();
+    assembled(words.map(|word| {
+        let unknown = || {
+            vec![Frame {
+                offset: Some(*word as u64),
+                owner: Owner::Native,
+                ..Frame::default()
+            }]
+        };
+        (*word, symbols.get(word).cloned().unwrap_or_else(unknown))
+    }))
+}

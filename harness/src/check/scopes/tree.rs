@@ -1,0 +1,362 @@
+//! The scopes of this process: which lies in which, and who answers for what.
+//!
+//! A scope is that of a test's run, of a block or of a stretch by hand; a *part* is one in which
+//! things may stay for a reason. Each has at most one parent. What is created in a scope that has
+//! closed belongs to the nearest scope around it that is open: a finished block answers for nothing
+//! any more, and the test around it does. The runs of one check are one line as well: a thread that
+//! the first run started and the second one puts to work is the second one's.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gpu_leak_check_threads as threads;
+use rustc_hash::FxHashMap;
+
+use crate::judge::FailedSum;
+use crate::ledger::{self, Returned, ScopeId};
+use crate::report::model::AllowedBy;
+
+static TREE: Mutex<Option<FxHashMap<ScopeId, Node>>> = Mutex::new(None);
+
+/// What is known of one scope.
+#[derive(Debug, Default)]
+struct Node {
+    parent: Option<ScopeId>,
+    children: Vec<ScopeId>,
+    /// Why what is created in it may stay: it is a part of its parent.
+    reason: Option<&'static str>,
+    is_open: bool,
+    /// Whether it is a run that only confirms what an earlier one left.
+    confirms: bool,
+    /// Whether it was handed on to the next run of its check.
+    is_earlier_run: bool,
+    /// What its check has settled about single records, by their sequence numbers.
+    settled: Vec<(u64, Settled)>,
+    /// The sums for which its check has failed, by a panic that says this.
+    failed_sums: Vec<(Arc<str>, FailedSum)>,
+}
+
+/// What a check has settled about one record, for the checks around it.
+///
+/// It keeps to itself only what made its test fail: a panic that the test catches fails nobody. An
+/// excuse that is about an object travels with
+/// it; all else the check around it judges by its own facts.
+#[derive(Clone, Debug)]
+pub(crate) enum Settled {
+    /// The check has failed for it, by a panic that says this.
+    Failed(Arc<str>),
+    /// It may stay.
+    Allowed(AllowedBy),
+}
+
+/// The tree, locked. Ledger locks may be taken after it, never before it.
+struct Tree(MutexGuard<'static, Option<FxHashMap<ScopeId, Node>>>);
+
+fn tree() -> Tree {
+    Tree(TREE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+impl Tree {
+    fn nodes(&mut self) -> &mut FxHashMap<ScopeId, Node> {
+        self.0.get_or_insert_default()
+    }
+
+    fn get(&self, scope: ScopeId) -> Option<&Node> {
+        self.0.as_ref()?.get(&scope)
+    }
+
+    fn insert(&mut self, scope: ScopeId, node: Node) {
+        if let Some(parent) = node.parent
+            && let Some(parent) = self.nodes().get_mut(&parent)
+        {
+            parent.children.push(scope);
+        }
+        self.nodes().insert(scope, node);
+    }
+
+    /// `scope` and what lies around it, from the inside out.
+    fn around(&self, scope: ScopeId) -> impl Iterator<Item = (ScopeId, &Node)> {
+        let mut next = Some(scope);
+        std::iter::from_fn(move || {
+            let scope = next?;
+            let node = self.get(scope)?;
+            next = node.parent;
+            Some((scope, node))
+        })
+    }
+
+    /// `scope` and everything in it.
+    fn inside(&self, scope: ScopeId) -> Vec<ScopeId> {
+        let mut found = vec![scope];
+        let mut at = 0;
+        while at < found.len() {
+            if let Some(node) = self.get(found[at]) {
+                found.extend(&node.children);
+            }
+            at += 1;
+        }
+        found
+    }
+}
+
+/// Opens a scope inside the one that `parent` names; `confirms`: it is a run that only confirms.
+pub(super) fn open(parent: Option<ScopeId>, confirms: bool) -> ScopeId {
+    let scope = new_number();
+    let mut tree = tree();
+    ledger::live().open_scope(scope);
+    let node = Node {
+        parent,
+        confirms,
+        is_open: true,
+        ..Node::default()
+    };
+    tree.insert(scope, node);
+    scope
+}
+
+/// The part of the open scope `outer` in which things may stay for `reason`: as many calls as there
+/// are have one. None where `outer` has just closed.
+pub(crate) fn part(outer: ScopeId, reason: &'static str) -> Option<ScopeId> {
+    let mut tree = tree();
+    let node = tree.get(outer).filter(|node| node.is_open)?;
+    let is_it = |child: &&ScopeId| {
+        tree.get(**child)
+            .is_some_and(|it| it.reason == Some(reason))
+    };
+    if let Some(known) = node.children.iter().find(is_it) {
+        return Some(*known);
+    }
+    let scope = new_number();
+    ledger::live().open_part(scope, outer);
+    let node = Node {
+        parent: Some(outer),
+        reason: Some(reason),
+        is_open: true,
+        ..Node::default()
+    };
+    tree.insert(scope, node);
+    Some(scope)
+}
+
+/// A number that no scope of this process has had.
+fn new_number() -> ScopeId {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    loop {
+        let scope = ScopeId(NEXT.fetch_add(1, Ordering::Relaxed));
+        let is_special = matches!(scope, ScopeId::NONE | ScopeId::NOBODY);
+        if !is_special && !ledger::live().is_open(scope) {
+            return scope;
+        }
+    }
+}
+
+/// Closes `scope` and its parts; what they freed that was there before it.
+pub(super) fn close(scope: ScopeId) -> Returned {
+    let mut tree = tree();
+    let mut sum = Returned::default();
+    let mut closing = vec![scope];
+    while let Some(scope) = closing.pop() {
+        let Some(node) = tree.nodes().get_mut(&scope) else {
+            continue;
+        };
+        node.is_open = false;
+        let children = node.children.clone();
+        let returned = ledger::live().close_scope(scope);
+        sum.count += returned.count;
+        sum.bytes += returned.bytes;
+        // A part lives as long as what it is a part of; a scope by hand is finished by itself.
+        let is_part = |child: &ScopeId| tree.get(*child).is_some_and(|it| it.reason.is_some());
+        closing.extend(children.into_iter().filter(is_part));
+    }
+    sum
+}
+
+/// From now on what is done for `scope`, which is closed, is done for `next`: the next run of the
+/// same check.
+pub(crate) fn hand_on(scope: ScopeId, next: ScopeId) {
+    let mut tree = tree();
+    let Some(node) = tree.nodes().get_mut(&scope) else {
+        return;
+    };
+    node.is_earlier_run = true;
+    let before = node.parent.replace(next);
+    if let Some(before) = before.and_then(|before| tree.nodes().get_mut(&before)) {
+        before.children.retain(|child| *child != scope);
+    }
+    if let Some(next) = tree.nodes().get_mut(&next) {
+        next.children.push(scope);
+    }
+}
+
+/// Enters what the check of `scope` has settled.
+pub(crate) fn settle(
+    scope: ScopeId,
+    records: Vec<(u64, Settled)>,
+    sums: Vec<(Arc<str>, FailedSum)>,
+) {
+    if let Some(node) = tree().nodes().get_mut(&scope) {
+        node.settled.extend(records);
+        node.failed_sums.extend(sums);
+    }
+}
+
+/// Nothing more is asked about the check whose last run had `scope`. One inside another check is
+/// forgotten with that one.
+pub(crate) fn forget(scope: ScopeId) {
+    let mut tree = tree();
+    if tree
+        .get(scope)
+        .is_none_or(|node| node.parent.is_some() || node.is_open)
+    {
+        return;
+    }
+    let all = tree.inside(scope);
+    let mut orphans = Vec::new();
+    for scope in all {
+        match tree.nodes().remove(&scope) {
+            // A scope by hand that outlives its test stands for itself.
+            Some(node) if node.is_open => orphans.push((scope, node)),
+            _ => {}
+        }
+    }
+    for (scope, node) in orphans {
+        let node = Node {
+            parent: None,
+            ..node
+        };
+        tree.nodes().insert(scope, node);
+    }
+}
+
+/// The open scope that answers for what a thread with this scope does now.
+pub(crate) fn open_scope(scope: ScopeId) -> Option<ScopeId> {
+    let tree = tree();
+    let open = tree.around(scope).find(|(_, node)| node.is_open);
+    open.map(|(scope, _)| scope)
+}
+
+/// Whether `scope` lies in a run that only confirms what an earlier one left.
+pub(crate) fn is_confirming(scope: ScopeId) -> bool {
+    tree().around(scope).any(|(_, node)| node.confirms)
+}
+
+/// Everything that one scope answers for, as it is now.
+#[derive(Debug, Default)]
+pub(crate) struct Lineage {
+    /// The scope, what lies in it, and the earlier runs of its check; each with the reason why what
+    /// was created there may stay.
+    scopes: FxHashMap<ScopeId, Option<&'static str>>,
+    /// What checks inside it have settled, by sequence numbers.
+    settled: FxHashMap<u64, Settled>,
+    /// The sums for which checks inside this very run have failed.
+    failed_sums: Vec<(Arc<str>, FailedSum)>,
+}
+
+impl Lineage {
+    /// That of `scope`.
+    pub(crate) fn of(scope: ScopeId) -> Self {
+        let tree = tree();
+        let mut lineage = Self::default();
+        let mut next = vec![(scope, true)];
+        while let Some((scope, in_this_run)) = next.pop() {
+            // The innermost one, inside this scope or around it.
+            let reason = tree.around(scope).find_map(|(_, node)| node.reason);
+            lineage.scopes.insert(scope, reason);
+            let Some(node) = tree.get(scope) else {
+                continue;
+            };
+            lineage.settled.extend(node.settled.iter().cloned());
+            if in_this_run {
+                lineage.failed_sums.extend(node.failed_sums.iter().cloned());
+            }
+            next.extend(node.children.iter().map(|child| {
+                let is_earlier = tree.get(*child).is_some_and(|it| it.is_earlier_run);
+                (*child, in_this_run && !is_earlier)
+            }));
+        }
+        lineage
+    }
+
+    /// Whether it is this scope alone.
+    pub(crate) fn is_single(&self) -> bool {
+        self.scopes.len() <= 1
+    }
+
+    /// Whether `scope` is among them.
+    pub(crate) fn has(&self, scope: ScopeId) -> bool {
+        self.scopes.contains_key(&scope)
+    }
+
+    /// Why what was created in `scope` may stay.
+    pub(crate) fn reason(&self, scope: ScopeId) -> Option<&'static str> {
+        self.scopes.get(&scope).copied().flatten()
+    }
+
+    /// What a check inside it has settled about the record with this sequence number.
+    pub(crate) fn settled(&self, record: u64) -> Option<&Settled> {
+        self.settled.get(&record)
+    }
+
+    /// The sums for which checks inside this very run have failed by a panic that says `failure`.
+    pub(crate) fn failed_sums(&self, failure: Option<&str>) -> Vec<FailedSum> {
+        let failed = self.failed_sums.iter();
+        let failed = failed.filter(|(by, _)| failure == Some(&**by));
+        failed.map(|(_, sum)| sum.clone()).collect()
+    }
+
+    /// How many threads live that work for one of them.
+    pub(crate) fn live_threads(&self) -> usize {
+        let scopes = self.scopes.keys();
+        scopes.map(|scope| threads::live(u64::from(scope.0))).sum()
+    }
+}
+
+/// Which of these scopes nobody answers for: no open scope is around them.
+pub(crate) fn unanswered(scopes: BTreeSet<ScopeId>) -> BTreeSet<ScopeId> {
+    let tree = tree();
+    let is_answered = |scope: ScopeId| tree.around(scope).any(|(_, node)| node.is_open);
+    let unanswered = scopes.into_iter().filter(|scope| !is_answered(*scope));
+    unanswered.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::open::Open;
+    use super::super::token::Token;
+    use super::{Lineage, forget, hand_on, open_scope, tree};
+
+    #[test]
+    fn what_was_inside_a_run_is_known_until_the_check_is_over() {
+        let first = Open::new(false);
+        let inside = {
+            let _token = Token::set(first.scope());
+            // Never finished.
+            Open::new(false)
+        };
+        let (first_scope, inside_scope) = (first.scope(), inside.scope());
+        drop(inside);
+        first.close();
+        let second = Open::new(true);
+        hand_on(first_scope, second.scope());
+        let lineage = Lineage::of(second.scope());
+        assert!(lineage.has(inside_scope), "the second run's business");
+        assert_eq!(open_scope(inside_scope), Some(second.scope()));
+        let scope = second.scope();
+        second.close();
+        forget(scope);
+        assert_eq!(open_scope(inside_scope), None);
+        assert!(tree().get(first_scope).is_none() && tree().get(inside_scope).is_none());
+    }
+
+    #[test]
+    fn what_a_closed_block_goes_on_to_do_is_its_test_s() {
+        let test = Open::new(false);
+        let _token = Token::set(test.scope());
+        let block = Open::new(false);
+        let scope = block.scope();
+        block.close();
+        assert_eq!(open_scope(scope), Some(test.scope()));
+        assert!(Lineage::of(test.scope()).has(scope));
+    }
+}

@@ -1,0 +1,406 @@
+//! One judged scope with its runs, from the first baseline to the report: the same for a test, a
+//! block, a scope by hand, a whole program and one that was attached to.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::assertion;
+use super::blind;
+use super::body::{self, End};
+use super::naming;
+use super::outcome::{self, Outcome};
+use super::process::listen::{listen, record_from_here};
+use super::process::summary::{self, UnderWay};
+use super::process::{late, warmup};
+use super::recording;
+use super::report_of::report_of;
+use super::run::{Beginning, Ended, Run};
+use super::scopes::open::{Open, current};
+use super::scopes::tree::{self, Settled};
+use super::turn::company::Company;
+use super::turn::gate::Turn;
+use super::turn::others::Runner;
+use super::{holders, poison, sources};
+use crate::allow::{Date, Suppression};
+use crate::case::ShouldPanic;
+use crate::config::{self, Mode, Policy};
+use crate::judge::{
+    Amount, CheckInput, CheckResult, Facts, FailedSum, LayerName, NameTable, RunInput, Subject,
+    Trend, held, judge, needs_another_run,
+};
+use crate::ledger::ScopeId;
+use crate::report::Sink;
+use crate::report::model::{CheckStatus, FindingKind, Report};
+
+/// A check that has begun.
+#[derive(Debug)]
+pub(crate) struct Session<'gate> {
+    input: CheckInput,
+    policy: Policy,
+    should_panic: Option<ShouldPanic>,
+    manifest_dir: Option<String>,
+    turn: Option<Turn<'gate>>,
+    /// The scopes of its runs so far, warm-ups included.
+    scopes: Vec<ScopeId>,
+    /// When the first of its runs began.
+    since: Option<Beginning>,
+    began: Instant,
+    body_time: Duration,
+    /// How the test itself ends.
+    end: Option<End>,
+    /// Whether it lies in a run that only confirms what the check around it left: it leaves its own
+    /// findings to that one.
+    is_confirming: bool,
+    is_filed: bool,
+    _under_way: Option<UnderWay>,
+    _runner: Runner,
+}
+
+/// What a session came to.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    /// How the test itself ends.
+    pub(crate) end: End,
+    /// What it came to.
+    pub(crate) report: Report,
+    /// What the report means by the policy.
+    pub(crate) outcome: Outcome,
+    /// How what was left differs from what was to be left.
+    pub(crate) unmet: Option<String>,
+}
+
+/// The whole flow of a check: runs the body as often as it takes to judge it. The end of a warm-up
+/// that did not end as it should.
+pub(crate) fn check(
+    mut session: Session<'_>,
+    mut body: impl FnMut(ScopeId) -> End,
+) -> Result<Checked, End> {
+    session.listen();
+    session.warm_up(&mut body)?;
+    loop {
+        let run = session.begin_run();
+        let start = Instant::now();
+        let end = body(run.scope());
+        session.body_time += start.elapsed();
+        session.finish_run(run, end);
+        if !needs_another_run(&session.input) {
+            break;
+        }
+    }
+    Ok(session.conclude())
+}
+
+impl<'gate> Session<'gate> {
+    /// A check of `subject`, with the rules that hold for it.
+    pub(crate) fn new(
+        subject: Subject,
+        policy: Policy,
+        suppressions: Vec<Suppression>,
+        turn: Option<Turn<'gate>>,
+    ) -> Self {
+        let is_confirming = current().is_some_and(tree::is_confirming);
+        let facts = Facts {
+            tolerance: policy.tolerance,
+            reserved_tolerance: policy.reserved_tolerance,
+            budget: policy.budget,
+            rounds: policy.rounds,
+            confirm: policy.confirm && !is_confirming,
+            expect: policy.expect,
+            suppressions,
+            whole_program: false,
+        };
+        Self {
+            input: CheckInput {
+                subject,
+                facts,
+                runs: Vec::new(),
+                untraced: None,
+                uncounted: None,
+                trend: None,
+                names: NameTable::default(),
+                today: Date::today(),
+            },
+            should_panic: None,
+            manifest_dir: None,
+            turn,
+            scopes: Vec::new(),
+            since: None,
+            began: Instant::now(),
+            body_time: Duration::ZERO,
+            end: None,
+            is_confirming: is_confirming && policy.confirm,
+            is_filed: true,
+            policy,
+            _under_way: None,
+            _runner: Runner::new(),
+        }
+    }
+
+    /// As the attribute's test: what its panic is to be, and of which package it is.
+    pub(crate) fn of_test(
+        mut self,
+        should_panic: Option<ShouldPanic>,
+        manifest_dir: Option<&str>,
+    ) -> Self {
+        self.should_panic = should_panic;
+        self.manifest_dir = manifest_dir.map(str::to_owned);
+        self
+    }
+
+    /// One whose report is its caller's alone: it stands in no file and in no summary.
+    pub(crate) fn unfiled(mut self) -> Self {
+        self.is_filed = false;
+        self
+    }
+
+    /// One of a whole program that is watched from outside, and runs nothing twice.
+    pub(crate) fn of_program(mut self) -> Self {
+        self.input.facts.whole_program = true;
+        self.input.facts.confirm = false;
+        self.input.trend = Some(Trend::default());
+        self.policy.held_by = Duration::ZERO;
+        self.unfiled()
+    }
+
+    /// What the check would come to if `run` were all of it, and the trend took it in or not.
+    pub(crate) fn preview(&mut self, run: RunInput, is_for_the_trend: bool) -> Report {
+        naming::add(&mut self.input.names, &run);
+        self.input.runs = vec![run];
+        if is_for_the_trend {
+            let held = held(&self.input);
+            self.input.trend.get_or_insert_default().add(&held);
+        }
+        report_of(&self.input, &judge(&self.input))
+    }
+
+    fn company(&self) -> Company<'_> {
+        Company::of(self.turn.as_ref())
+    }
+
+    /// Gets everything ready that must be there before the body: the driver's tracer, ears for other
+    /// sources, the line in the run file by which a killed test is known, and what the process warms
+    /// up once.
+    pub(crate) fn listen(&mut self) {
+        let subject = &self.input.subject;
+        let manifest_dir = self.manifest_dir.as_deref();
+        record_from_here(manifest_dir, &subject.file);
+        listen(manifest_dir, &subject.file);
+        if self.is_filed {
+            recording::began(subject);
+            self._under_way = Some(summary::began(&subject.test));
+            Sink::global().began(&subject.test, &subject.file, subject.line);
+            warmup::run_hooks(subject);
+        }
+    }
+
+    /// Runs the body as often as it is to run before it is measured; nothing of it is judged.
+    fn warm_up(&mut self, body: &mut impl FnMut(ScopeId) -> End) -> Result<(), End> {
+        let is_well = |scope| sources::synchronise(scope).is_empty();
+        for _ in 0..self.policy.warmup {
+            let was_well = is_well(ScopeId::NONE);
+            let open = Open::new(false);
+            let scope = open.scope();
+            let end = body(scope);
+            if was_well && !is_well(scope) {
+                poison::blame(&self.input.subject.test, self.company().met_a_check());
+            }
+            open.close();
+            self.scopes.push(scope);
+            if !end.as_expected(self.should_panic) {
+                return Err(end);
+            }
+        }
+        Ok(())
+    }
+
+    /// The next run begins.
+    pub(crate) fn begin_run(&self) -> Run {
+        let runs = &self.input.runs;
+        let confirms = !runs.is_empty() && self.input.facts.rounds <= 1;
+        Run::begin(
+            self.company(),
+            self.input.facts.budget,
+            confirms,
+            (&self.scopes, self.since),
+        )
+    }
+
+    /// The body of `run` has ended.
+    pub(crate) fn finish_run(&mut self, run: Run, end: End) {
+        let scope = run.scope();
+        self.since = Some(run.since());
+        let as_expected = end.as_expected(self.should_panic);
+        let failure = match &end {
+            End::Panicked(payload) if !as_expected => body::message(&**payload),
+            _ => None,
+        };
+        let ended = Ended {
+            as_expected,
+            failure,
+        };
+        let input = run.finish(&self.policy, self.company(), &ended);
+        if input.broken_inside.is_some() {
+            poison::blame(&self.input.subject.test, self.company().met_a_check());
+        }
+        naming::add(&mut self.input.names, &input);
+        self.scopes.push(scope);
+        self.input.runs.push(input);
+        // Of rounds, the first that goes wrong is how the test ends; a run that only confirms has no
+        // say in it.
+        let is_round = self.input.facts.rounds > 1 && !as_expected;
+        if self.end.is_none() || is_round {
+            self.end = Some(end);
+        }
+    }
+
+    /// How many snapshots the trend has taken in.
+    pub(crate) fn snapshots(&self) -> u64 {
+        self.input.trend.as_ref().map_or(0, |trend| trend.taken)
+    }
+
+    /// Judges the runs, and passes on what the judgement says.
+    pub(crate) fn conclude(mut self) -> Checked {
+        let saw_events = self.input.runs.iter().any(|run| run.saw_events);
+        if self.input.untraced.is_none() {
+            self.input.untraced = blind::untraced(saw_events);
+        }
+        self.input.uncounted = crate::observe::first_not_counted().map(str::to_owned);
+        if self.policy.mode == Mode::Off {
+            self.input.switch_off(blind::switched_off());
+        }
+        recording::add(&self.input);
+        let result = judge(&self.input);
+        let mut report = report_of(&self.input, &result);
+        let end = self.end.take().unwrap_or(End::Passed);
+        assertion::take_over(&self.scopes, &end, self.should_panic, &mut report);
+        // Its addresses would be found as holders of what was leaked.
+        let runs = std::mem::take(&mut self.input.runs);
+        let unowned = runs
+            .first()
+            .map_or(Amount::default(), |run| run.owner_unknown);
+        drop(runs);
+        self.pass_on(&result, &mut report);
+        let unmet = result.unmet.filter(|_| end.as_expected(self.should_panic));
+        let outcome = match self.is_confirming && report.status.is_failure() {
+            true => Outcome::Pass,
+            false => outcome::weigh(&report, &self.policy, self.input.untraced.as_ref()),
+        };
+        // A test that is to leave something fails where it does not.
+        report.outcome = Some(unmet.as_ref().map_or(outcome, |_| Outcome::Fail));
+        self.settle(&result.records, &report);
+        if self.is_filed {
+            self.file(&report, unowned);
+        }
+        Checked {
+            end,
+            report,
+            outcome,
+            unmet,
+        }
+    }
+
+    /// Looks for what still holds what was found, and out for its release after all.
+    fn pass_on(&self, result: &CheckResult, report: &mut Report) {
+        if report.status == CheckStatus::Found(FindingKind::Leaked)
+            && !self.input.facts.whole_program
+        {
+            late::await_release(report, &self.scopes, result);
+        }
+        holders::add(report, &result.records, self.policy.held_by);
+        report.waited_ms = self
+            .turn
+            .as_ref()
+            .map_or(0, |turn| turn.waited.as_millis() as u64);
+        let overhead = self.began.elapsed().saturating_sub(self.body_time);
+        report.overhead_ms = overhead.as_secs_f64() * 1e3;
+        report.configured_by = config::file_in_use(self.manifest_dir.as_deref()).map(str::to_owned);
+    }
+
+    /// Says for the checks around this one what it has settled: it keeps to itself what made its test
+    /// fail, and an excuse that is about an object goes with it.
+    fn settle(&self, records: &[Vec<u64>], report: &Report) {
+        let Some(scope) = self.scopes.last() else {
+            return;
+        };
+        if current().is_some() {
+            let fails = report.outcome == Some(Outcome::Fail);
+            let failure: Arc<str> = crate::report::headline(report).into();
+            let mut settled = Vec::new();
+            let mut sums = Vec::new();
+            for (finding, records) in report.findings.iter().zip(records) {
+                let of_record = match (&finding.allowed_by, fails && finding.is_failure()) {
+                    (Some(by), _) => Settled::Allowed(by.clone()),
+                    (None, true) => Settled::Failed(failure.clone()),
+                    (None, false) => continue,
+                };
+                if records.is_empty() && matches!(of_record, Settled::Failed(_)) {
+                    sums.push((failure.clone(), failed_sum(finding)));
+                }
+                settled.extend(records.iter().map(|record| (*record, of_record.clone())));
+            }
+            tree::settle(*scope, settled, sums);
+        }
+        tree::forget(*scope);
+    }
+
+    /// Writes the report down where the run's summary and other programs find it.
+    fn file(&self, report: &Report, unowned: Amount) {
+        summary::add(report, unowned);
+        Sink::global().finished(report);
+        Sink::global().unowned(&report.test, unowned.count, unowned.bytes);
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        if let Some(scope) = self.scopes.last() {
+            tree::forget(*scope);
+        }
+    }
+}
+
+fn failed_sum(finding: &crate::report::model::Finding) -> FailedSum {
+    // Of a reserve there is no resource: it is room.
+    let is_reserve = finding.resource.is_none();
+    FailedSum {
+        layer: match &finding.pool {
+            Some(pool) => LayerName::Pool(*pool),
+            None => LayerName::Probe(finding.layer),
+        },
+        place: finding.place,
+        allocated: if is_reserve { 0 } else { finding.bytes },
+        reserved: if is_reserve { finding.bytes } else { 0 },
+    }
+}
+
+/// The subject of an annotated test.
+pub(crate) fn subject_of(case: &crate::case::Case) -> Subject {
+    Subject {
+        test: case.name().to_owned(),
+        file: case.origin.file.to_owned(),
+        line: case.origin.line,
+        column: case.origin.column,
+        again: crate::report::again::command(case),
+    }
+}
+
+/// That of a block called `test` which stands there: no command runs it alone.
+pub(crate) fn subject_at(test: &str, at: &std::panic::Location<'_>) -> Subject {
+    Subject {
+        test: test.to_owned(),
+        file: at.file().to_owned(),
+        line: at.line(),
+        column: at.column(),
+        again: None,
+    }
+}
+
+/// How a body run on this thread, in a scope of its own, ends.
+pub(crate) fn run_here<T>(
+    scope: ScopeId,
+    body: impl FnOnce() -> T,
+    returned: impl FnOnce(T),
+) -> End {
+    let _token = super::scopes::token::Token::set(scope);
+    body::caught(|| returned(body()))
+}

@@ -1,0 +1,278 @@
+//! From the ledger's curves to a report's timeline.
+
+use crate::judge::{LayerName, Usage};
+use crate::ledger::{self, Bucket, Curve, Place};
+use crate::order;
+use crate::report::model::{Course, Figure, Point, RunPurpose, Timeline, TimelineRun};
+
+/// Of how many rounds the first and of how many the last are kept, and how many points of each.
+const FIRST_ROUNDS: usize = 8;
+const LAST_ROUNDS: usize = 24;
+const POINTS_OF_A_ROUND: usize = 32;
+
+/// What one run of a body showed, by moments of the ledger.
+#[derive(Debug)]
+pub(crate) struct Ran<'run> {
+    pub(crate) began: u64,
+    /// When the body had ended.
+    pub(crate) ended: u64,
+    /// When everything had been looked at.
+    pub(crate) over: u64,
+    pub(crate) before: &'run Usage,
+    /// What was reserved when the body had ended, as far as it was read.
+    pub(crate) reserved: &'run Usage,
+    pub(crate) after: &'run Usage,
+}
+
+/// The timeline of one run.
+pub(crate) fn of_run(ran: &Ran<'_>, courses: Vec<ledger::Course>) -> TimelineRun {
+    let began = ledger::steps(0, ran.began);
+    let call = |moment: u64| ledger::steps(ran.began, moment);
+    let mut curves: Vec<_> = courses
+        .into_iter()
+        .map(|course| {
+            let peak = peak(&course, ran.after);
+            Course {
+                place: course.place,
+                layer: course
+                    .layer
+                    .map_or("handles".to_owned(), |it| it.to_string()),
+                figure: match course.layer {
+                    Some(_) => Figure::Allocated,
+                    None => Figure::Handles,
+                },
+                start: course.curve.start,
+                peak,
+                points: points(&course.curve, began, peak),
+            }
+        })
+        .collect();
+    let mut places: Vec<_> = curves.iter().map(|course| course.place).collect();
+    places.dedup();
+    curves.extend(reserves(ran, &places, call));
+    // By name: the numbers of layers depend on what the process saw first.
+    order::by(&mut curves, |left, right| {
+        let key = |course: &Course| (course.place, course.figure == Figure::Handles);
+        let layer = |course: &Course| (course.layer != "driver", course.layer.clone());
+        (key(left), layer(left)).cmp(&(key(right), layer(right)))
+    });
+    TimelineRun {
+        purpose: RunPurpose::Judged,
+        calls: call(ran.over),
+        body: call(ran.ended),
+        curves,
+    }
+}
+
+/// As the tables have it: the sum of what several threads did has no exact one.
+fn peak(course: &ledger::Course, after: &Usage) -> u64 {
+    let counted = match course.layer {
+        None => Some(after.handles_at(course.place).peak),
+        Some(layer) => after
+            .layer(&LayerName::Layer(layer), course.place)
+            .or_else(|| after.layer(&LayerName::Probe(layer), course.place))
+            .and_then(|level| level.peak),
+    };
+    counted.unwrap_or_else(|| {
+        let buckets = course.curve.buckets.iter().map(|bucket| bucket.most);
+        buckets.fold(course.curve.start, u64::max)
+    })
+}
+
+/// A bucket of several moments is a range, and what its last value was from there on.
+fn points(curve: &Curve, began: u64, peak: u64) -> Vec<Point> {
+    let mut points = Vec::with_capacity(2 * curve.buckets.len());
+    let call = |moment: u64| moment.saturating_sub(began) + 1;
+    let mut next = curve.buckets.iter().skip(1);
+    for bucket in &curve.buckets {
+        let &Bucket {
+            at,
+            width,
+            least,
+            most,
+            last,
+        } = bucket;
+        points.push(Point(call(at), least, most.min(peak.max(least))));
+        let end = at + width;
+        let has_gap = next.next().is_none_or(|next| next.at > end);
+        if has_gap && least != most {
+            points.push(Point(call(end), last, last));
+        }
+    }
+    points
+}
+
+/// What was reserved at these places before the body, at its end and after it.
+fn reserves(ran: &Ran<'_>, places: &[Place], call: impl Fn(u64) -> u64) -> Vec<Course> {
+    let mut names: Vec<_> = (ran.before.layers.iter())
+        .chain(&ran.reserved.layers)
+        .chain(&ran.after.layers)
+        .filter(|level| {
+            places.contains(&level.place) && level.reserved.is_some_and(|reserved| reserved != 0)
+        })
+        .map(|level| (level.place, &level.name))
+        .collect();
+    order::natural(&mut names);
+    names.dedup();
+    let course = |(place, name): (_, &LayerName)| {
+        let reserved = |reading: &Usage| {
+            let level = reading.layer(name, place);
+            level.and_then(|level| level.reserved)
+        };
+        let at = |call, reading| reserved(reading).map(|is| Point(call, is, is));
+        let (body, over) = (call(ran.ended), call(ran.over));
+        let points = [at(body, ran.reserved), at(over, ran.after)];
+        Course {
+            place,
+            layer: name.to_string(),
+            figure: Figure::Reserved,
+            start: reserved(ran.before).unwrap_or(0),
+            peak: [ran.before, ran.reserved, ran.after]
+                .into_iter()
+                .filter_map(reserved)
+                .max()
+                .unwrap_or(0),
+            points: points.into_iter().flatten().collect(),
+        }
+    };
+    names.into_iter().map(course).collect()
+}
+
+/// The timeline of a check that ran its body so often, in rounds or to confirm the first run.
+pub(crate) fn of_runs(runs: &[&TimelineRun], rounds: bool) -> Option<Timeline> {
+    if rounds {
+        return of_rounds(runs);
+    }
+    let runs = runs.iter().enumerate().map(|(at, run)| TimelineRun {
+        purpose: match at {
+            0 => RunPurpose::Judged,
+            _ => RunPurpose::Confirming,
+        },
+        ..(*run).clone()
+    });
+    timeline(runs.collect(), 0)
+}
+
+/// That of rounds: many are not kept.
+fn of_rounds(rounds: &[&TimelineRun]) -> Option<Timeline> {
+    let left_out = rounds.len().saturating_sub(FIRST_ROUNDS + LAST_ROUNDS);
+    let last = rounds.len().min(FIRST_ROUNDS) + left_out;
+    let kept = rounds
+        .iter()
+        .take(FIRST_ROUNDS)
+        .chain(rounds.iter().skip(last));
+    let thin = |round: &&TimelineRun| {
+        let mut round = TimelineRun {
+            purpose: RunPurpose::Round,
+            ..(*round).clone()
+        };
+        for curve in &mut round.curves {
+            thin(&mut curve.points);
+        }
+        round
+    };
+    timeline(kept.map(thin).collect(), left_out as u64)
+}
+
+/// Puts neighbours together until few enough are left.
+fn thin(points: &mut Vec<Point>) {
+    while points.len() > POINTS_OF_A_ROUND {
+        let last = points.last().copied();
+        let pair = |pair: &[Point]| {
+            let range =
+                |least: u64, most: u64, point: &Point| (least.min(point.1), most.max(point.2));
+            let (least, most) = pair.iter().fold((u64::MAX, 0), |(least, most), point| {
+                range(least, most, point)
+            });
+            Point(pair[0].0, least, most)
+        };
+        *points = points.chunks(2).map(pair).collect();
+        // The end stays what it was.
+        points.extend(last.filter(|last| points.last() != Some(last)));
+    }
+}
+
+/// None where nothing happened.
+fn timeline(runs: Vec<TimelineRun>, left_out: u64) -> Option<Timeline> {
+    let happened = runs.iter().any(|run| !run.curves.is_empty());
+    happened.then_some(Timeline { runs, left_out })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bucket, Curve, POINTS_OF_A_ROUND, Place, of_rounds, of_runs, points, thin};
+    use crate::report::model::{Course, Figure, Point, RunPurpose, TimelineRun};
+
+    fn run(points: Vec<Point>) -> TimelineRun {
+        let course = Course {
+            place: Place::cuda(0),
+            layer: "driver".to_owned(),
+            figure: Figure::Allocated,
+            start: 0,
+            peak: points.iter().map(|point| point.2).max().unwrap_or(0),
+            points,
+        };
+        TimelineRun {
+            purpose: RunPurpose::Judged,
+            calls: 9,
+            body: 8,
+            curves: vec![course],
+        }
+    }
+
+    #[test]
+    fn nothing_happened_is_no_timeline() {
+        let mut nothing = run(Vec::new());
+        nothing.curves.clear();
+        assert_eq!(of_runs(&[&nothing, &nothing], false), None);
+        let happened = of_runs(&[&nothing, &run(vec![Point(1, 2, 2)])], false).expect("a timeline");
+        assert_eq!(happened.runs[1].purpose, RunPurpose::Confirming);
+    }
+
+    #[test]
+    fn a_bucket_of_many_calls_is_a_range_and_then_what_it_ended_with() {
+        let bucket = |at, width, least, most, last| Bucket {
+            at,
+            width,
+            least,
+            most,
+            last,
+        };
+        let curve = Curve {
+            start: 0,
+            buckets: vec![
+                bucket(100, 4, 1, 9, 3),
+                bucket(104, 4, 3, 8, 4),
+                bucket(120, 4, 5, 5, 5),
+            ],
+        };
+        let expected = [
+            Point(1, 1, 9),
+            Point(5, 3, 8),
+            Point(9, 4, 4),
+            Point(21, 5, 5),
+        ];
+        assert_eq!(points(&curve, 100, 9), expected);
+    }
+
+    #[test]
+    fn many_rounds_keep_the_first_and_the_last() {
+        let rounds: Vec<_> = (0..100)
+            .map(|round| run(vec![Point(1, round, round)]))
+            .collect();
+        let timeline = of_rounds(&rounds.iter().collect::<Vec<_>>()).expect("a timeline");
+        assert_eq!((timeline.runs.len(), timeline.left_out), (32, 68));
+        let ends: Vec<_> = timeline.runs.iter().map(|it| it.curves[0].end()).collect();
+        assert_eq!((ends[7], ends[8], ends[31]), (7, 76, 99));
+    }
+
+    #[test]
+    fn thinned_points_keep_their_peak_and_their_end() {
+        let mut all: Vec<_> = (1..=253).map(|at| Point(at, at % 97, at % 97)).collect();
+        all.push(Point(254, 5, 5));
+        thin(&mut all);
+        assert!(all.len() <= POINTS_OF_A_ROUND, "{all:?}");
+        assert_eq!(all.iter().map(|point| point.2).max(), Some(96));
+        assert_eq!(all.last(), Some(&Point(254, 5, 5)));
+    }
+}

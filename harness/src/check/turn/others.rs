@@ -1,0 +1,147 @@
+//! Who else may have been at work in this process during a run.
+//!
+//! Nothing else can run where the runner runs one test at a time and no earlier test has left a
+//! thread, and where every other test waits at the gate. What is known is how many threads have no
+//! scope: the first one, libtest's, those that unchecked tests left, and the driver's own, which do
+//! nothing by themselves.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use gpu_leak_check_threads as threads;
+
+use super::company::{Company, Concurrency, concurrency, one_test_at_a_time};
+use crate::capture::thread::is_first_thread;
+use crate::judge::Others;
+use crate::ledger;
+
+/// How many threads without a scope run a check and wait for its end.
+static RUNNERS: AtomicU64 = AtomicU64::new(0);
+
+/// While it lives, this thread runs a check: it does nothing of its own.
+#[derive(Debug)]
+pub(crate) struct Runner {
+    is_counted: bool,
+}
+
+impl Runner {
+    /// This thread begins a check.
+    pub(crate) fn new() -> Self {
+        // The first thread is always there, and one that works for a scope is that scope's.
+        let is_counted = !is_first_thread() && threads::token() == 0;
+        if is_counted {
+            RUNNERS.fetch_add(1, Ordering::Relaxed);
+        }
+        Self { is_counted }
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        if self.is_counted {
+            RUNNERS.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What was known when a run began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AtBegin {
+    /// Whether no thread could do anything but the check's own.
+    is_alone: bool,
+    waiting: u64,
+    started: u64,
+    unowned: u64,
+}
+
+impl AtBegin {
+    /// Looks around before a body runs.
+    pub(crate) fn now(company: Company<'_>) -> Self {
+        let waiting = company.waiting();
+        Self {
+            is_alone: is_alone(waiting),
+            waiting,
+            started: threads::started_without_token(),
+            unowned: ledger::live().unowned(),
+        }
+    }
+
+    /// Who else was there, or may have been, until now.
+    pub(crate) fn until_now(&self, company: Company<'_>) -> Others {
+        Others {
+            checks: company.met_a_check(),
+            anything: !(self.is_alone && self.nobody_came(company)),
+            seen: ledger::live().unowned() != self.unowned,
+        }
+    }
+
+    /// How many records were ever created outside every scope before the run.
+    pub(crate) fn unowned(&self) -> u64 {
+        self.unowned
+    }
+
+    /// Whether every thread that was started meanwhile waits at the gate.
+    fn nobody_came(&self, company: Company<'_>) -> bool {
+        let started = threads::started_without_token() - self.started;
+        let came = company.waiting().saturating_sub(self.waiting);
+        let is_own = concurrency() == Concurrency::OneTest || started <= came;
+        !company.met_a_check() && is_own
+    }
+}
+
+/// Whether no thread can do anything but the one that runs the check and those of scopes.
+fn is_alone(waiting: u64) -> bool {
+    // Whatever runs there, this test has brought about.
+    if concurrency() == Concurrency::OneTest {
+        return true;
+    }
+    if !threads::inherits() {
+        return one_test_at_a_time();
+    }
+    let Some(all) = count_threads() else {
+        return one_test_at_a_time();
+    };
+    let scoped = threads::all_live() as u64;
+    let own = 1 + RUNNERS.load(Ordering::Relaxed);
+    let others = all.saturating_sub(scoped + own + waiting);
+    // A test that libtest starts from now on is seen by the number of threads that were started.
+    others == 0 || others <= drivers_own()
+}
+
+/// How many threads this process has; none where nobody tells.
+#[cfg(target_os = "linux")]
+fn count_threads() -> Option<u64> {
+    use std::os::unix::fs::MetadataExt;
+    // The kernel counts a thread as a link of this folder; two are the folder's own.
+    let links = fs::metadata("/proc/self/task").ok()?.nlink();
+    links.checked_sub(2)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn count_threads() -> Option<u64> {
+    None
+}
+
+/// How many threads bear the names of a driver's: they do nothing that nobody asked for.
+fn drivers_own() -> u64 {
+    static KNOWN: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let now: Vec<String> = fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .collect();
+    known.retain(|thread, _| now.contains(thread));
+    for thread in now {
+        known.entry(thread).or_insert_with_key(|thread| {
+            let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
+            let name = name.unwrap_or_default();
+            ["cuda", "llvmpipe"]
+                .iter()
+                .any(|of_driver| name.starts_with(of_driver))
+        });
+    }
+    known.values().filter(|is_drivers| **is_drivers).count() as u64
+}

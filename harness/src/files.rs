@@ -1,0 +1,82 @@
+//! Files and folders that other users of the machine may reach too.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+/// Opens no link: in a folder that others may write to, it could lead to any file.
+pub(crate) fn through_no_link() -> OpenOptions {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "there is no such option"))]
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW);
+    options
+}
+
+/// `folder` and those around it, as far out as nobody puts files there but its owner and the
+/// system's: what lies in `/tmp` may be anybody's, whoever works in a folder inside of it.
+pub(crate) fn own_ancestors(folder: &Path) -> impl Iterator<Item = &Path> {
+    let innermost = Access::of(folder);
+    let mut around = folder.ancestors();
+    around.next().into_iter().chain(
+        around
+            .take_while(move |outer| Access::of(outer).is_none_or(|it| it.is_no_wider(innermost))),
+    )
+}
+
+/// Who may put files into a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Access {
+    owner: u32,
+    /// Every user may.
+    by_all: bool,
+}
+
+impl Access {
+    /// None where there is no such folder, or no such owners.
+    #[cfg(unix)]
+    fn of(folder: &Path) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+
+        let metadata = folder.metadata().ok()?;
+        Some(Self {
+            owner: metadata.uid(),
+            by_all: metadata.mode() & 0o002 != 0,
+        })
+    }
+
+    #[cfg(not(unix))]
+    fn of(_folder: &Path) -> Option<Self> {
+        None
+    }
+
+    /// Whether those who may write here may write to a folder `inside` as well, or are the system.
+    fn is_no_wider(self, inside: Option<Self>) -> bool {
+        const SYSTEM: u32 = 0;
+
+        let (owner, by_all) = inside.map_or((SYSTEM, false), |it| (it.owner, it.by_all));
+        by_all || (!self.by_all && (self.owner == owner || self.owner == SYSTEM))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Access;
+
+    #[test]
+    fn a_folder_that_more_users_write_to_is_not_the_owner_s() {
+        let access = |owner, by_all| Access { owner, by_all };
+        let package = Some(access(1000, false));
+        for (outer, trusted) in [
+            (access(1000, false), true),
+            (access(0, false), true),
+            (access(1001, false), false),
+            // As `/tmp` is.
+            (access(0, true), false),
+        ] {
+            assert_eq!(outer.is_no_wider(package), trusted, "{outer:?}");
+        }
+        // All that is mounted from another system may look so, the package too.
+        assert!(access(0, true).is_no_wider(Some(access(0, true))));
+        assert!(!access(1000, false).is_no_wider(None), "of nobody known");
+    }
+}

@@ -1,0 +1,163 @@
+//! What is in use at one moment, by every figure there is.
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::memory::Limits;
+use crate::ledger::PoolName;
+use crate::ledger::event::ContextUid;
+use crate::ledger::{Counted, Layer, Place};
+
+/// So many, of so many bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Amount {
+    /// How many.
+    pub(crate) count: u64,
+    /// How many bytes.
+    pub(crate) bytes: u64,
+}
+
+impl Amount {
+    /// One more, of `bytes`.
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.count += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// Both together.
+    pub(crate) const fn plus(self, other: Self) -> Self {
+        Self {
+            count: self.count.saturating_add(other.count),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
+    /// What is left of this without `other`.
+    pub(crate) const fn minus(self, other: Self) -> Self {
+        Self {
+            count: self.count.saturating_sub(other.count),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+
+    /// Whether it is nothing.
+    pub(crate) const fn is_zero(self) -> bool {
+        self.count == 0 && self.bytes == 0
+    }
+
+    /// Whether this is more than `other`, in number or in bytes.
+    pub(crate) const fn exceeds(self, other: Self) -> bool {
+        self.count > other.count || self.bytes > other.bytes
+    }
+}
+
+/// The sum of these sizes.
+pub(crate) fn total(sizes: impl IntoIterator<Item = u64>) -> u64 {
+    // A recording may name any size.
+    sizes.into_iter().fold(0, u64::saturating_add)
+}
+
+/// What each layer holds at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Usage {
+    /// One for each layer at each place.
+    pub(crate) layers: Vec<LayerUsage>,
+    /// Handles by place.
+    pub(crate) handles: Vec<(Place, Counted)>,
+    /// Whole devices, where they could be read.
+    #[serde(default)]
+    pub(crate) whole_devices: Vec<DeviceUsage>,
+}
+
+/// A whole device: what all that use it hold of its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DeviceUsage {
+    /// The device.
+    pub(crate) place: Place,
+    /// The context in which it was asked for.
+    pub(crate) context: ContextUid,
+    /// Bytes in use.
+    pub(crate) used: u64,
+    /// What that context has set apart.
+    pub(crate) limits: Limits,
+    /// Bytes in the driver's layer that need not lie in this device's own memory.
+    pub(crate) elsewhere: u64,
+    /// How many contexts live on it.
+    pub(crate) contexts: u64,
+    /// How many modules and libraries are loaded, on whatever device.
+    pub(crate) code: u64,
+}
+
+/// Whose figures they are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LayerName {
+    /// The ledger's figures of one layer.
+    Layer(Layer),
+    /// A stream-ordered pool or the graph pool, by its attributes.
+    Pool(PoolName),
+    /// A probed allocator.
+    Probe(Layer),
+}
+
+/// `driver`, `pool 0`, `allocator:cubecl`.
+impl std::fmt::Display for LayerName {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Layer(layer) | Self::Probe(layer) => layer.fmt(out),
+            Self::Pool(name) => name.fmt(out),
+        }
+    }
+}
+
+/// What one layer holds at one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LayerUsage {
+    /// The layer.
+    pub(crate) name: LayerName,
+    /// The place.
+    pub(crate) place: Place,
+    /// Bytes handed out.
+    pub(crate) allocated: u64,
+    /// The most since the check began, where somebody keeps it.
+    pub(crate) peak: Option<u64>,
+    /// Bytes held from the layer below, where the layer holds any.
+    pub(crate) reserved: Option<u64>,
+    /// Of a probed allocator that reports its blocks: the bytes of those that are live.
+    #[serde(default)]
+    pub(crate) reported: Option<u64>,
+}
+
+impl Usage {
+    /// What `name` held at `place`; nothing, where it was not there.
+    pub(crate) fn layer(&self, name: &LayerName, place: Place) -> Option<&LayerUsage> {
+        self.layers
+            .iter()
+            .find(|layer| layer.name == *name && layer.place == place)
+    }
+
+    /// The whole device at `place`.
+    pub(crate) fn whole(&self, place: Place) -> Option<&DeviceUsage> {
+        self.whole_devices.iter().find(|whole| whole.place == place)
+    }
+
+    /// The handles at `place`.
+    pub(crate) fn handles_at(&self, place: Place) -> Counted {
+        let found = self.handles.iter().find(|(at, _)| *at == place);
+        found.map_or(Counted::default(), |(_, counted)| *counted)
+    }
+
+    /// Every place that holds or held something, host last.
+    pub(crate) fn places(&self) -> Vec<Place> {
+        let layers = self.layers.iter().filter(|layer| {
+            layer.allocated != 0 || layer.peak.unwrap_or(0) != 0 || layer.reserved.unwrap_or(0) != 0
+        });
+        let handles = self.handles.iter().filter(|(_, counted)| counted.peak != 0);
+        let mut places: Vec<_> = layers
+            .map(|layer| layer.place)
+            .chain(handles.map(|(place, _)| *place))
+            .collect();
+        places.sort_unstable_by_key(|place| (*place == Place::HOST, *place));
+        places.dedup();
+        places
+    }
+}

@@ -1,0 +1,213 @@
+//! What a finding is, what a check came to, and what that means for its test.
+
+use std::cmp::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+/// What sort of finding it is, worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum FindingKind {
+    /// Something that was taken is still held.
+    Leaked,
+    /// A free or destroy call returned an error.
+    FailedFree,
+    /// An allocator holds more than before, and nothing live explains it.
+    Retained,
+    /// A call site holds more after every round.
+    Grew,
+    /// A limit of the test was passed.
+    OverBudget,
+    /// Made once, kept, and not made again.
+    FirstUse,
+    /// Left by the first run of the body and freed by a later one.
+    Deferred,
+    /// Held, and meant to be.
+    Allowed,
+}
+
+impl FindingKind {
+    /// All of them, worst first.
+    pub const ALL: &[Self] = &[
+        Self::Leaked,
+        Self::FailedFree,
+        Self::Retained,
+        Self::Grew,
+        Self::OverBudget,
+        Self::FirstUse,
+        Self::Deferred,
+        Self::Allowed,
+    ];
+
+    /// Whether it fails a test unless the policy says otherwise: what `on_leak` is about.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        match self {
+            Self::Leaked | Self::FailedFree | Self::Retained | Self::Grew | Self::OverBudget => {
+                true
+            }
+            Self::FirstUse | Self::Deferred | Self::Allowed => false,
+        }
+    }
+
+    /// The word for it: `failed-free`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Leaked => "leaked",
+            Self::FailedFree => "failed-free",
+            Self::Retained => "retained",
+            Self::Grew => "grew",
+            Self::OverBudget => "over-budget",
+            Self::FirstUse => "first-use",
+            Self::Deferred => "deferred",
+            Self::Allowed => "allowed",
+        }
+    }
+}
+
+/// What a check came to: the kind of its worst finding, or why there could be none. In a file it is
+/// one word, as [`name`](Self::name) has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum CheckStatus {
+    /// The check could not be relied on.
+    Inconclusive,
+    /// Nothing could be measured.
+    NotMeasured,
+    /// The process ended inside the test.
+    Aborted,
+    /// Everything was given back.
+    Clean,
+    /// There are findings, the worst of them of this kind.
+    // serde wants what has no name of its own at the end.
+    #[serde(untagged)]
+    Found(FindingKind),
+}
+
+impl CheckStatus {
+    /// Whether it fails a test unless the policy says otherwise: what `on_leak` is about.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        match self {
+            Self::Found(kind) => kind.is_failure(),
+            Self::Aborted => true,
+            Self::Inconclusive | Self::NotMeasured | Self::Clean => false,
+        }
+    }
+
+    /// The word for it: `failed-free`, `not-measured`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Found(kind) => kind.name(),
+            Self::Inconclusive => "inconclusive",
+            Self::NotMeasured => "not-measured",
+            Self::Aborted => "aborted",
+            Self::Clean => "clean",
+        }
+    }
+
+    /// Whether the check could not see all that it should have seen.
+    #[must_use]
+    pub const fn is_unmeasured(self) -> bool {
+        matches!(self, Self::Inconclusive | Self::NotMeasured)
+    }
+
+    /// Where it stands among all of them: what fails, what could not be judged, then what fails
+    /// nothing.
+    fn rank(self) -> (u8, Option<FindingKind>) {
+        match self {
+            Self::Found(kind) if kind.is_failure() => (0, Some(kind)),
+            Self::Inconclusive => (1, None),
+            Self::NotMeasured => (2, None),
+            Self::Aborted => (3, None),
+            Self::Found(kind) => (4, Some(kind)),
+            Self::Clean => (5, None),
+        }
+    }
+}
+
+/// The worst is least.
+impl Ord for CheckStatus {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for CheckStatus {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// What a report means for its test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// Nothing to tell at the test itself.
+    Pass,
+    /// The test passes and the report is printed.
+    Warn,
+    /// The test fails.
+    Fail,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{CheckStatus, FindingKind};
+
+    /// Every status there is, worst first.
+    fn all() -> Vec<CheckStatus> {
+        let found = |fails: bool| {
+            let kinds = FindingKind::ALL.iter().copied();
+            kinds
+                .filter(move |kind| kind.is_failure() == fails)
+                .map(CheckStatus::Found)
+        };
+        let blind = [
+            CheckStatus::Inconclusive,
+            CheckStatus::NotMeasured,
+            CheckStatus::Aborted,
+        ];
+        let mut all: Vec<_> = found(true).chain(blind).chain(found(false)).collect();
+        all.push(CheckStatus::Clean);
+        all
+    }
+
+    #[test]
+    fn in_a_file_a_status_is_the_word_that_it_is_told_by() {
+        for status in all() {
+            let word = serde_json::to_string(&status).unwrap();
+            assert_eq!(word, format!("\"{}\"", status.name()));
+            assert_eq!(serde_json::from_str::<CheckStatus>(&word).unwrap(), status);
+        }
+        for kind in FindingKind::ALL {
+            let word = serde_json::to_string(kind).unwrap();
+            assert_eq!(word, format!("\"{}\"", kind.name()));
+        }
+        assert!(serde_json::from_str::<CheckStatus>("\"fine\"").is_err());
+    }
+
+    #[test]
+    fn a_status_is_a_key_of_a_map_in_a_file() {
+        let counts: std::collections::BTreeMap<_, u64> = all().into_iter().zip(1..).collect();
+        let text = serde_json::to_string(&counts).unwrap();
+        let again: std::collections::BTreeMap<CheckStatus, u64> =
+            serde_json::from_str(&text).unwrap();
+        assert_eq!(again, counts);
+    }
+
+    #[test]
+    fn the_worst_comes_first() {
+        let mut sorted = all();
+        sorted.reverse();
+        sorted.sort();
+        assert_eq!(sorted, all());
+    }
+}

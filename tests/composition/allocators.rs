@@ -1,0 +1,224 @@
+//! The allocators that programs use. They have no memory: what they report is made up, and everything
+//! about it is known to the model.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use gpu_leak_check::Place;
+use gpu_leak_check::observe::{PlacedSource, Source};
+use gpu_leak_check::probe::{Probe, Segment};
+
+/// An allocator that reports blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Allocator {
+    /// Reports every block, in one address space for all its places.
+    Reporting,
+    /// As the first one.
+    Second,
+    /// Reports every block, with addresses that count for each place by itself.
+    Placed,
+    /// Reports some of its blocks; its probe knows the sum of all.
+    Partly,
+    /// Reports every block, and takes whole segments for them.
+    Pool,
+}
+
+impl Allocator {
+    /// Its layer, as reports call it.
+    pub(super) const fn layer(self) -> &'static str {
+        match self {
+            Self::Reporting => "allocator:reporting",
+            Self::Second => "allocator:second",
+            Self::Placed => "allocator:placed",
+            Self::Partly => "allocator:partly",
+            Self::Pool => "allocator:pool",
+        }
+    }
+
+    /// One of its two places; those of allocators with a probe have one.
+    pub(super) fn place(self, number: u8) -> Place {
+        let names = match self {
+            Self::Reporting | Self::Second | Self::Placed => ["device:0", "device:1"],
+            Self::Partly => ["partly:0"; 2],
+            Self::Pool => ["pool:0"; 2],
+        };
+        Place::named(names[usize::from(number % 2)])
+    }
+
+    /// The number of that place: those that are the same have the same.
+    pub(super) const fn place_number(self, number: u8) -> u8 {
+        match self {
+            Self::Reporting | Self::Second | Self::Placed => number % 2,
+            Self::Partly | Self::Pool => 0,
+        }
+    }
+
+    pub(super) fn allocated(self, place: u8, address: u64, bytes: u64) {
+        let place = self.place(place);
+        match self {
+            Self::Reporting => REPORTING.allocated(place, address, bytes),
+            Self::Second => SECOND.allocated(place, address, bytes),
+            Self::Placed => PLACED.allocated(place, address, bytes),
+            Self::Partly => {
+                Sum::Partly.add(bytes);
+                PARTLY.allocated(place, address, bytes);
+            }
+            Self::Pool => {
+                IN_POOL.fetch_add(bytes, Ordering::Relaxed);
+                POOLED.allocated(place, address, bytes);
+            }
+        }
+    }
+
+    pub(super) fn freed(self, place: u8, address: u64, bytes: u64) {
+        match self {
+            Self::Reporting => REPORTING.freed(address),
+            Self::Second => SECOND.freed(address),
+            Self::Placed => PLACED.freed(self.place(place), address),
+            Self::Partly => {
+                PARTLY.freed(address);
+                Sum::Partly.subtract(bytes);
+            }
+            Self::Pool => {
+                POOLED.freed(address);
+                IN_POOL.fetch_sub(bytes, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// The files that a report passes over when it looks for the program's line: it is that of the site.
+const OWN_SOURCES: &[&str] = &["composition/allocators.rs", "composition/run.rs"];
+
+static REPORTING: Source = Source::new("reporting", OWN_SOURCES);
+static SECOND: Source = Source::new("second", OWN_SOURCES);
+static PLACED: PlacedSource = PlacedSource::new("placed", OWN_SOURCES);
+static PARTLY: Source = Source::new("partly", OWN_SOURCES);
+static POOLED: Source = Source::new("pool", OWN_SOURCES);
+
+/// Addresses that were never handed out before.
+pub(super) fn fresh(bytes: u64) -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0x7100_0000_0000);
+    NEXT.fetch_add(bytes.next_multiple_of(4096), Ordering::Relaxed)
+}
+
+/// Bytes of which only a probe tells the sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Sum {
+    /// Of an allocator that reports nothing.
+    Silent,
+    /// Of one that reports some of its blocks, and these are others.
+    Partly,
+}
+
+static SUMS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+impl Sum {
+    pub(super) const ALL: [Self; 2] = [Self::Silent, Self::Partly];
+
+    pub(super) const fn layer(self) -> &'static str {
+        match self {
+            Self::Silent => "allocator:silent",
+            Self::Partly => "allocator:partly",
+        }
+    }
+
+    pub(super) fn place(self) -> Place {
+        Place::named(match self {
+            Self::Silent => "silent:0",
+            Self::Partly => "partly:0",
+        })
+    }
+
+    pub(super) fn add(self, bytes: u64) {
+        SUMS[self as usize].fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn subtract(self, bytes: u64) {
+        SUMS[self as usize].fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+struct SumProbe(Sum);
+
+impl Probe for SumProbe {
+    fn name(&self) -> &'static str {
+        self.0.layer().trim_start_matches("allocator:")
+    }
+
+    fn places(&self) -> Vec<Place> {
+        vec![self.0.place()]
+    }
+
+    fn allocated(&self, _: Place) -> u64 {
+        SUMS[self.0 as usize].load(Ordering::Relaxed)
+    }
+
+    fn reserved(&self, _: Place) -> u64 {
+        0
+    }
+
+    fn segments(&self, _: Place) -> Vec<Segment> {
+        Vec::new()
+    }
+
+    fn empty_cache(&self, _: Place) {}
+}
+
+static SILENT_PROBE: SumProbe = SumProbe(Sum::Silent);
+gpu_leak_check::probe!(&SILENT_PROBE);
+static PARTLY_PROBE: SumProbe = SumProbe(Sum::Partly);
+gpu_leak_check::probe!(&PARTLY_PROBE);
+
+/// Bytes in the pool's blocks.
+static IN_POOL: AtomicU64 = AtomicU64::new(0);
+static SEGMENTS: Mutex<Vec<Segment>> = Mutex::new(Vec::new());
+
+fn segments() -> MutexGuard<'static, Vec<Segment>> {
+    SEGMENTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The pool takes a new segment, and keeps it until the program is over.
+pub(super) fn reserve(bytes: u64) -> u64 {
+    let address = fresh(bytes);
+    segments().push(Segment { address, bytes });
+    address
+}
+
+/// The program is over: what is not blocks goes back to where it was.
+pub(super) fn reset() {
+    segments().clear();
+    for sum in &SUMS {
+        sum.store(0, Ordering::Relaxed);
+    }
+    IN_POOL.store(0, Ordering::Relaxed);
+}
+
+struct PoolProbe;
+
+impl Probe for PoolProbe {
+    fn name(&self) -> &'static str {
+        "pool"
+    }
+
+    fn places(&self) -> Vec<Place> {
+        vec![Allocator::Pool.place(0)]
+    }
+
+    fn allocated(&self, _: Place) -> u64 {
+        IN_POOL.load(Ordering::Relaxed)
+    }
+
+    fn reserved(&self, _: Place) -> u64 {
+        segments().iter().map(|segment| segment.bytes).sum()
+    }
+
+    fn segments(&self, _: Place) -> Vec<Segment> {
+        segments().clone()
+    }
+
+    fn empty_cache(&self, _: Place) {}
+}
+
+static POOL_PROBE: PoolProbe = PoolProbe;
+gpu_leak_check::probe!(&POOL_PROBE);

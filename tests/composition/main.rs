@@ -1,0 +1,119 @@
+//! Random programs, checked by the real harness and by a model of its rules.
+//!
+//! A program is a test whose body puts checks, scopes, threads and allocations together in any way; the
+//! model knows what leaks, and so what each check of it has to say. `PROGRAMS=1000000` runs so many, and
+//! `SEED=7` begins elsewhere. A program that comes to something else is made small and printed.
+//!
+//! A target of its own, because its probes are the whole program's, and because nothing else may run
+//! beside it: each process of it knows itself alone.
+
+mod allocators;
+mod model;
+mod program;
+mod run;
+mod shrink;
+mod sites;
+mod trace;
+
+use std::env;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use gpu_leak_tests::child;
+
+/// How many programs an ordinary run of the tests makes.
+const PROGRAMS: u64 = 10_000;
+/// How many one process runs at most: the harness remembers each leak until the process ends.
+const IN_ONE_PROCESS: u64 = 2_500;
+/// How many programs that fail one process prints.
+const PRINTED: usize = 3;
+/// The first seed.
+const SEED: u64 = 0x6c65_616b;
+
+fn number(variable: &str, default: u64) -> u64 {
+    let number = env::var(variable).ok();
+    number.map_or(default, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn checks_hold_however_they_are_put_together() {
+    let (programs, seed) = (number("PROGRAMS", PROGRAMS), number("SEED", SEED));
+    let processes = programs.div_ceil(IN_ONE_PROCESS);
+    let failures = std::sync::Mutex::new(Vec::new());
+    let next = std::sync::atomic::AtomicU64::new(0);
+    let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                loop {
+                    let process = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    if process >= processes {
+                        return;
+                    }
+                    let first = process * IN_ONE_PROCESS;
+                    let count = IN_ONE_PROCESS.min(programs - first);
+                    let failed = run_process(seed + first, count);
+                    failures.lock().expect("no panic").extend(failed);
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().expect("no panic");
+    assert!(
+        failures.is_empty(),
+        "of {programs} programs from seed {seed} on:\n{}",
+        failures.join("\n")
+    );
+}
+
+/// Runs so many programs in a process of their own; what it printed, if one of them failed.
+///
+/// Not by its exact name: in a process that runs one test and no other, all that runs is the test's.
+fn run_process(seed: u64, count: u64) -> Option<String> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut command = Command::new(env::current_exe().expect("the path of this program"));
+    child::clean(&mut command);
+    let output = command
+        .args([
+            "runs_programs",
+            "--ignored",
+            "--nocapture",
+            "--test-threads=1",
+        ])
+        .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
+        .env("GPU_LEAK_CHECK_SETTLE", "0ms")
+        .env("GPU_LEAK_CHECK_HELD_BY", "0s")
+        .env("COMPOSITION_FOLDER", folder.path())
+        .env("PROGRAMS", count.to_string())
+        .env("SEED", seed.to_string())
+        // The reports of all those leaks.
+        .stderr(Stdio::null())
+        .output()
+        .expect("a process");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    (!output.status.success()).then_some(told)
+}
+
+#[test]
+#[ignore = "run in processes of its own"]
+#[expect(clippy::print_stdout, reason = "the parent reads what failed")]
+fn runs_programs() {
+    let folder = env::var_os("COMPOSITION_FOLDER").expect("a folder for reports");
+    let folder = Path::new(&folder);
+    let (programs, first) = (number("PROGRAMS", PROGRAMS), number("SEED", SEED));
+    let wrong = |program: &program::Program| model::violations(&run::run(program, folder));
+    let mut failed = 0;
+    for seed in first..first + programs {
+        let program = program::generate(seed);
+        if wrong(&program).is_empty() {
+            continue;
+        }
+        failed += 1;
+        if failed <= PRINTED {
+            let small = shrink::shrink(program, |program| !wrong(program).is_empty());
+            let told = wrong(&small).join("\n  ");
+            println!("\nseed {seed}, made small:\n{small}\n  {told}");
+        }
+    }
+    assert!(failed == 0, "{failed} of {programs} programs failed");
+}

@@ -1,0 +1,909 @@
+//! What every check of a program must come to, from nothing but what the program did.
+//!
+//! Written from the rules, not from the judgement: what a session leaves is told by identity; with
+//! further runs only what repeats at a call site in two runs, the last one included, is a leak, or
+//! what each of three runs leaves of one allocator on one place; a tolerance holds for each run by
+//! itself; rounds are judged by what gains in each of them; a sum that somebody else may have moved
+//! is nobody's, and never clean.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpu_leak_check::report::model::{CheckStatus, Confirmation, Finding, FindingKind, Report};
+
+use super::allocators::{Allocator, Sum};
+use super::sites;
+use super::trace::{Block, Kind, Owner, Run, Session, Tick, Trace};
+
+/// What is wrong with what the harness said of a program.
+pub(super) fn violations(trace: &Trace) -> Vec<String> {
+    let mut all = Vec::new();
+    for number in 0..trace.sessions.len() {
+        let of_session = session_violations(trace, number);
+        let name = format!("s{number} ({:?})", trace.sessions[number].kind);
+        all.extend(of_session.into_iter().map(|what| format!("{name}: {what}")));
+    }
+    all
+}
+
+/// So many, of so many bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Amount {
+    count: u64,
+    bytes: u64,
+}
+
+impl Amount {
+    const fn add(&mut self, bytes: u64) {
+        self.count += 1;
+        self.bytes += bytes;
+    }
+
+    const fn is_zero(self) -> bool {
+        self.count == 0
+    }
+
+    const fn plus(self, other: Self) -> Self {
+        Self {
+            count: self.count + other.count,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
+/// Of what allocator, and where.
+type Class = (Allocator, u8);
+
+/// What a tolerance is about: a layer at a place.
+type Layer = (&'static str, String);
+
+/// What the runs of a session left at one call site.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    /// Of each run, what was live at its end.
+    left: Vec<Amount>,
+    /// Of each run, what was live at the end of the last one.
+    kept: Vec<Amount>,
+    /// After each run, what was live of it and of those before.
+    level: Vec<Amount>,
+    /// Whether a check inside a run of this session ended that run for some of it.
+    is_settled: bool,
+}
+
+impl Group {
+    fn new(runs: usize) -> Self {
+        Self {
+            left: vec![Amount::default(); runs],
+            kept: vec![Amount::default(); runs],
+            level: vec![Amount::default(); runs],
+            is_settled: false,
+        }
+    }
+
+    /// What every run that left some left at least, of each run.
+    fn repeated(&self) -> Vec<u64> {
+        let least = self
+            .kept
+            .iter()
+            .filter(|kept| !kept.is_zero())
+            .map(|kept| kept.bytes)
+            .min();
+        let of_run = |kept: &Amount| kept.bytes.min(least.unwrap_or(0));
+        self.kept.iter().map(of_run).collect()
+    }
+
+    /// Whether two runs, the last one included, left some for good.
+    fn repeats(&self) -> bool {
+        repeats(
+            &self
+                .kept
+                .iter()
+                .map(|kept| !kept.is_zero())
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    fn is_left(&self) -> bool {
+        self.left.iter().any(|left| !left.is_zero())
+    }
+
+    fn is_kept(&self) -> bool {
+        self.kept.iter().any(|kept| !kept.is_zero())
+    }
+}
+
+/// Whether something that was so in these runs is so again and again.
+fn repeats(in_runs: &[bool]) -> bool {
+    in_runs.iter().filter(|it| **it).count() >= 2 && in_runs.last() == Some(&true)
+}
+
+fn gains(levels: impl IntoIterator<Item = Amount>) -> bool {
+    let mut before = Amount::default();
+    levels.into_iter().all(|level| {
+        let was = std::mem::replace(&mut before, level);
+        level.count > was.count || level.bytes > was.bytes
+    })
+}
+
+/// A session, as the model sees it.
+struct View<'a> {
+    trace: &'a Trace,
+    number: usize,
+    session: &'a Session,
+    /// The runs that say something: a further one that panicked says nothing.
+    judged: Vec<&'a Run>,
+    runs: usize,
+    /// Whether a further run panicked.
+    could_not_repeat: bool,
+    rounds: u32,
+    /// Whether further runs are made to confirm what the first left.
+    confirms: bool,
+    /// Whether it lies in a run that only confirms, and leaves its findings to the check around it.
+    is_confirming: bool,
+    groups: BTreeMap<(Class, u8), Group>,
+    allowed: BTreeMap<(Class, u8), Group>,
+    /// Of each sum, by how much it rose in each run.
+    sums: Vec<(Sum, Vec<u64>)>,
+    /// By how much the pool's reserve rose in each run beyond segments that something lies in.
+    reserve: Vec<u64>,
+    is_ambiguous: bool,
+    /// Whether a thread of a check around this one moved a sum or a reserve meanwhile: neither check
+    /// can tell whose that was, and the outer one answers for it.
+    is_mixed: bool,
+}
+
+fn session_violations(trace: &Trace, number: usize) -> Vec<String> {
+    let session = &trace.sessions[number];
+    let Some(view) = View::of(trace, number) else {
+        // A warm-up that panicked, or a scope that was never finished.
+        return Vec::new();
+    };
+    let Some(report) = &session.report else {
+        if session.kind == Kind::Scope {
+            return Vec::new();
+        }
+        return vec!["no report".to_owned()];
+    };
+    let mut wrong = Vec::new();
+    view.check_runs(&mut wrong);
+    let expected = view.expected();
+    view.check_outcome(&expected, report, &mut wrong);
+    view.check_status(&expected, report, &mut wrong);
+    view.check_told(&expected, report, &mut wrong);
+    view.check_findings(report, &mut wrong);
+    if !wrong.is_empty() {
+        wrong.push(format!("its report: {}", summary(report)));
+    }
+    wrong
+}
+
+/// A report in a line.
+fn summary(report: &Report) -> String {
+    let findings: Vec<_> = (report.findings.iter())
+        .map(|finding| {
+            let site = site_of(finding).map_or("-".to_owned(), |site| site.to_string());
+            format!(
+                "{} {} × {} B of {} on {} at {site}",
+                finding.kind.name(),
+                finding.count,
+                finding.bytes,
+                finding.layer,
+                finding.place
+            )
+        })
+        .collect();
+    let reason = report.reason.as_ref().map(|reason| reason.code.name());
+    format!(
+        "{} {reason:?} {findings:?} {:?}",
+        report.status.name(),
+        report.notes
+    )
+}
+
+fn site_of(finding: &Finding) -> Option<u8> {
+    let functions = finding
+        .site
+        .frames
+        .iter()
+        .filter_map(|frame| frame.function.as_deref());
+    functions.into_iter().find_map(sites::of_function)
+}
+
+fn is_of(finding: &Finding, (allocator, place): Class) -> bool {
+    finding.layer.to_string() == allocator.layer() && finding.place == allocator.place(place)
+}
+
+fn is_of_three_runs(finding: &Finding) -> bool {
+    finding
+        .confirmed
+        .as_ref()
+        .is_some_and(|confirmed| matches!(confirmed, Confirmation::Repeated { of: 3, .. }))
+}
+
+fn layer((allocator, place): Class) -> Layer {
+    (allocator.layer(), allocator.place(place).to_string())
+}
+
+fn layer_of_sum(sum: Sum) -> Layer {
+    (sum.layer(), sum.place().to_string())
+}
+
+impl<'a> View<'a> {
+    fn of(trace: &'a Trace, number: usize) -> Option<Self> {
+        let session = &trace.sessions[number];
+        let all: Vec<&Run> = session.runs.iter().map(|run| &trace.runs[*run]).collect();
+        let (first, further) = all.split_first()?;
+        let valid = further.iter().take_while(|run| !run.panicked);
+        let judged: Vec<&Run> = std::iter::once(*first).chain(valid.copied()).collect();
+        let is_confirming = is_confirming(trace, session);
+        let mut view = Self {
+            could_not_repeat: judged.len() != all.len(),
+            runs: all.len(),
+            judged,
+            trace,
+            number,
+            session,
+            rounds: session.settings.rounds,
+            confirms: session.settings.confirm && !is_confirming,
+            is_confirming: is_confirming && session.settings.confirm,
+            groups: BTreeMap::new(),
+            allowed: BTreeMap::new(),
+            sums: Vec::new(),
+            reserve: Vec::new(),
+            is_ambiguous: false,
+            is_mixed: false,
+        };
+        view.is_mixed = view.is_mixed();
+        view.add_blocks();
+        view.sums = Sum::ALL
+            .iter()
+            .map(|sum| (*sum, view.rises(*sum)))
+            .collect();
+        view.reserve = view.unexplained();
+        Some(view)
+    }
+
+    fn end(&self, run: usize) -> Tick {
+        self.judged[run].ended.expect("the program is over")
+    }
+
+    fn began(&self, run: usize) -> Tick {
+        self.judged[run].began
+    }
+
+    /// The judged run in which this session allocated a block, if it did.
+    fn run_of(&self, block: &Block) -> Option<usize> {
+        match block.owner {
+            Owner::Run(owner) => {
+                let own = self.trace.run_of(self.number, owner)?;
+                let run = self.session.runs.iter().position(|run| *run == own)?;
+                (run < self.judged.len()).then_some(run)
+            }
+            // Where nothing else can run it is the check's own.
+            Owner::Nobody if !self.trace.has_neighbour => {
+                (0..self.judged.len()).find(|run| self.is_in(*run, block.made))
+            }
+            Owner::Nobody | Owner::Neighbour => None,
+        }
+    }
+
+    fn is_in(&self, run: usize, at: Tick) -> bool {
+        self.began(run) < at && at < self.end(run)
+    }
+
+    fn add_blocks(&mut self) {
+        let runs = self.judged.len();
+        let settled = self.settled();
+        for block in &self.trace.blocks {
+            let Some(run) = self.run_of(block) else {
+                continue;
+            };
+            if let Some(freed) = block.ambiguous {
+                self.is_ambiguous |= (0..runs).any(|run| self.is_in(run, freed));
+                continue;
+            }
+            let ends: Vec<Tick> = (0..runs).map(|run| self.end(run)).collect();
+            let remains = |end: Tick| {
+                let is_live = block.freed.is_none_or(|freed| freed > end);
+                is_live
+                    && block
+                        .handed_over
+                        .is_none_or(|handed_over| handed_over > end)
+            };
+            let key = ((block.allocator, block.place), block.site);
+            let groups = if block.is_allowed {
+                &mut self.allowed
+            } else {
+                &mut self.groups
+            };
+            let group = groups.entry(key).or_insert_with(|| Group::new(runs));
+            group.is_settled |= settled.iter().any(|finding| {
+                let is_here = is_of(finding, key.0);
+                // Confirmed by layer, place and kind it stands for other sites as well.
+                let is_of_class = finding.kind == FindingKind::Grew || is_of_three_runs(finding);
+                is_here && (is_of_class || site_of(finding) == Some(block.site))
+            });
+            if remains(ends[run]) {
+                group.left[run].add(block.bytes);
+            }
+            if remains(ends[runs - 1]) {
+                group.kept[run].add(block.bytes);
+            }
+            for (level, end) in group.level.iter_mut().zip(&ends).skip(run) {
+                if remains(*end) {
+                    level.add(block.bytes);
+                }
+            }
+        }
+    }
+
+    /// The findings for which a check inside this one failed, where its panic ended the run.
+    fn settled(&self) -> Vec<&'a Finding> {
+        if !self.judged[0].panicked {
+            return Vec::new();
+        }
+        let inner = self.inside().filter(|inner| inner.panicked);
+        let findings = inner.flat_map(|inner| inner.report.iter().flat_map(|it| &it.findings));
+        findings
+            .filter(|finding| finding.kind.is_failure())
+            .collect()
+    }
+
+    /// The sessions inside this one.
+    fn inside(&self) -> impl Iterator<Item = &'a Session> {
+        let (trace, number) = (self.trace, self.number);
+        let all = trace.sessions.iter().skip(number + 1);
+        all.filter(move |inner| {
+            let parent = inner.parent.and_then(|parent| trace.run_of(number, parent));
+            parent.is_some()
+        })
+    }
+
+    fn is_mixed(&self) -> bool {
+        let moves = self.trace.moves.iter().map(|it| (it.by, it.at));
+        let segments = self.trace.segments.iter().map(|it| (it.by, it.at));
+        moves.chain(segments).any(|(by, at)| {
+            let is_inside = (0..self.judged.len()).any(|run| self.is_in(run, at));
+            let is_others = |run| self.trace.run_of(self.number, run).is_none();
+            is_inside && matches!(by, Owner::Run(run) if is_others(run))
+        })
+    }
+
+    fn rises(&self, sum: Sum) -> Vec<u64> {
+        let rise = |run| {
+            let moves = self.trace.moves.iter();
+            let moves = moves.filter(|it| it.sum == sum && self.is_in(run, it.at));
+            u64::try_from(moves.map(|it| it.bytes).sum::<i64>()).unwrap_or(0)
+        };
+        (0..self.judged.len()).map(rise).collect()
+    }
+
+    fn unexplained(&self) -> Vec<u64> {
+        let runs = 0..self.judged.len();
+        if self.trace.has_neighbour || self.is_mixed {
+            return runs.map(|_| 0).collect();
+        }
+        let is_used = |address: u64, end: Tick| {
+            self.trace.blocks.iter().any(|block| {
+                let is_live = block.made < end && block.freed.is_none_or(|freed| freed > end);
+                block.address == address && is_live
+            })
+        };
+        let rise = |run| {
+            let segments = self.trace.segments.iter();
+            let new = segments.filter(|segment| self.is_in(run, segment.at));
+            let unused = new.filter(|segment| !is_used(segment.address, self.end(run)));
+            unused.map(|segment| segment.bytes).sum()
+        };
+        runs.map(rise).collect()
+    }
+
+    /// Whether the session ended by its body's panic, or by that of a check inside it.
+    fn body_failed(&self) -> bool {
+        let decides = |run: &usize| self.trace.runs[*run].panicked;
+        match self.rounds > 1 {
+            true => self.session.runs.iter().any(decides),
+            false => self.judged[0].panicked,
+        }
+    }
+}
+
+/// Whether a session lies in a run that only confirms what an earlier one left.
+fn is_confirming(trace: &Trace, session: &Session) -> bool {
+    let mut around = session.parent;
+    while let Some(run) = around {
+        let outer = trace.session_of(run);
+        let further = outer
+            .runs
+            .iter()
+            .position(|it| *it == run)
+            .is_some_and(|at| at > 0);
+        if further && outer.settings.rounds <= 1 {
+            return true;
+        }
+        around = outer.parent;
+    }
+    false
+}
+
+/// What the runs of a session lost of one layer at one place.
+struct Lost {
+    /// Of each run, what is confirmed at its call sites at least.
+    least: Vec<u64>,
+    /// Of each run, all that it left for good.
+    most: Vec<u64>,
+    /// What was set up once.
+    once: u64,
+    /// Whether each of three runs left some, wherever.
+    is_in_all: bool,
+    /// Whether any of it is a leak.
+    is_confirmed: bool,
+}
+
+impl Lost {
+    fn new(runs: usize) -> Self {
+        Self {
+            least: vec![0; runs],
+            most: vec![0; runs],
+            once: 0,
+            is_in_all: false,
+            is_confirmed: false,
+        }
+    }
+
+    fn add(&mut self, bytes: Vec<u64>) {
+        for (sum, bytes) in self.least.iter_mut().zip(bytes) {
+            *sum += bytes;
+        }
+    }
+}
+
+/// What a session must come to.
+#[derive(Default)]
+struct Expected {
+    /// Why it must fail, if it must.
+    must_fail: Option<String>,
+    /// Whether it may fail, though it need not.
+    may_fail: bool,
+    /// Why it must be inconclusive unless it fails.
+    inconclusive: Option<&'static str>,
+    /// What is leaked there stays within the tolerance, and need not be told.
+    tolerated: BTreeSet<Layer>,
+    /// So does what was set up once there.
+    tolerated_once: BTreeSet<Layer>,
+    /// What leaks there at one call site explains what runs left at others: each of them need not be
+    /// told.
+    confirmed: BTreeSet<Class>,
+}
+
+impl Expected {
+    /// Whether what was left there need not be told: it stays within the tolerance.
+    fn may_be_silent(&self, class: Class, group: &Group) -> bool {
+        let layer = &layer(class);
+        if self.confirmed.contains(&class) && self.tolerated.contains(layer) {
+            return true;
+        }
+        match group.kept.len() == 1 || group.repeats() {
+            true => self.tolerated.contains(layer),
+            // What a later run freed is told as such.
+            false => self.tolerated_once.contains(layer) && group.left == group.kept,
+        }
+    }
+}
+
+impl View<'_> {
+    /// How many runs there had to be.
+    fn check_runs(&self, wrong: &mut Vec<String>) {
+        let runs = self.runs;
+        let mut fail = |what: &str| wrong.push(format!("{runs} runs: {what}"));
+        if self.could_not_repeat || self.judged[0].panicked {
+            return;
+        }
+        if self.rounds > 1 {
+            let rounds = self.rounds as usize;
+            if runs > rounds {
+                fail("more than there are rounds");
+            }
+            if runs < rounds && (runs < 3 || self.gains_so_far()) {
+                fail("rounds ended while something grew");
+            }
+            return;
+        }
+        if !self.confirms {
+            if runs != 1 {
+                fail("nothing was to be confirmed");
+            }
+            return;
+        }
+        let is_left = self.groups.values().any(|group| !group.left[0].is_zero());
+        let rose = |rises: &[u64]| rises[0] != 0;
+        let sum_rose = self.judged_sums().any(|(_, rises)| rose(rises));
+        let is_left = is_left || sum_rose || rose(&self.reserve);
+        match runs {
+            1 if is_left => fail("what the first left was never confirmed"),
+            2 if self.is_undecided() => fail("what only the second left needs a third"),
+            2.. if !is_left && !self.is_ambiguous && !self.is_mixed => {
+                fail("the first left nothing")
+            }
+            4.. => fail("more than three"),
+            _ => {}
+        }
+    }
+
+    fn is_undecided(&self) -> bool {
+        let is_new = |rises: &[u64]| matches!(rises, [0, more] if *more != 0);
+        let of_group = self.groups.values().any(|group| {
+            let [first, second] = &group.kept[..] else {
+                return false;
+            };
+            let replaced = Amount {
+                count: group.left[0].count - first.count,
+                bytes: group.left[0].bytes - first.bytes,
+            };
+            let only_replaces = second.count <= replaced.count && second.bytes <= replaced.bytes;
+            first.is_zero() && !second.is_zero() && !only_replaces
+        });
+        of_group || is_new(&self.reserve) || self.judged_sums().any(|(_, rises)| is_new(rises))
+    }
+
+    /// The sums that nobody else can have moved.
+    fn judged_sums(&self) -> impl Iterator<Item = (Sum, &[u64])> {
+        let sums = self
+            .sums
+            .iter()
+            .filter(|_| !self.trace.has_neighbour && !self.is_mixed);
+        sums.map(|(sum, rises)| (*sum, &rises[..]))
+    }
+
+    fn gains_so_far(&self) -> bool {
+        let always = |rises: &[u64]| rises.iter().all(|rise| *rise != 0);
+        self.groups
+            .values()
+            .any(|group| gains(group.level.iter().copied()))
+            || self
+                .class_levels()
+                .values()
+                .any(|levels| gains(levels.iter().copied()))
+            || always(&self.reserve)
+            || self.judged_sums().any(|(_, rises)| always(rises))
+    }
+
+    /// What was live after each run of each allocator on each place, whatever the sites.
+    fn class_levels(&self) -> BTreeMap<Class, Vec<Amount>> {
+        let mut classes: BTreeMap<Class, Vec<Amount>> = BTreeMap::new();
+        for ((class, _), group) in &self.groups {
+            let levels = classes
+                .entry(*class)
+                .or_insert_with(|| vec![Amount::default(); self.judged.len()]);
+            for (sum, level) in levels.iter_mut().zip(&group.level) {
+                *sum = sum.plus(*level);
+            }
+        }
+        classes
+    }
+
+    fn expected(&self) -> Expected {
+        let mut expected = Expected::default();
+        match self.rounds > 1 {
+            true => self.expect_of_rounds(&mut expected),
+            false => self.expect_of_runs(&mut expected),
+        }
+        let most = |rises: &[u64]| rises.iter().max().copied().unwrap_or(0);
+        let tolerance = self.session.settings.tolerance;
+        if self.trace.has_neighbour && self.sums.iter().any(|(_, rises)| most(rises) > tolerance) {
+            expected.inconclusive = Some("somebody else may have moved a sum");
+        }
+        expected.may_fail |= self.is_mixed;
+        if self.is_ambiguous {
+            expected.inconclusive = Some("a free may have meant either of two places");
+        }
+        if self.could_not_repeat && self.rounds <= 1 && self.judged.len() == 1 {
+            if expected.must_fail.take().is_some() {
+                expected.inconclusive = Some("the body could not be repeated");
+            }
+            expected.may_fail = false;
+        }
+        expected
+    }
+
+    fn expect_of_runs(&self, expected: &mut Expected) {
+        let runs = self.judged.len();
+        let tolerance = self.session.settings.tolerance;
+        let mut layers: BTreeMap<Layer, Lost> = BTreeMap::new();
+        for (class, groups) in self.by_class() {
+            let lost = layers
+                .entry(layer(class))
+                .or_insert_with(|| Lost::new(runs));
+            let total = |of: fn(&Group, usize) -> Amount, run: usize| {
+                let amounts = groups.iter().map(|group| of(group, run));
+                amounts.fold(Amount::default(), Amount::plus)
+            };
+            let kept = |run| total(|group, run| group.kept[run], run);
+            let level = |run| total(|group, run| group.level[run], run);
+            // What a check inside it failed for is not told again.
+            let groups: Vec<_> = groups.iter().filter(|group| !group.is_settled).collect();
+            for group in &groups {
+                if runs == 1 || group.repeats() {
+                    lost.is_confirmed = true;
+                    lost.add(group.repeated());
+                } else if group.left == group.kept {
+                    lost.once += group.kept.iter().map(|kept| kept.bytes).sum::<u64>();
+                }
+            }
+            if runs == 3 {
+                lost.is_in_all = (0..runs).all(|run| !kept(run).is_zero());
+                lost.is_confirmed |= lost.is_in_all || gains((0..runs).map(level));
+            }
+            if lost.is_confirmed {
+                expected.confirmed.insert(class);
+            }
+            for (run, most) in lost.most.iter_mut().enumerate() {
+                *most += kept(run).bytes;
+            }
+        }
+        for (sum, rises) in self.judged_sums() {
+            let lost = layers
+                .entry(layer_of_sum(sum))
+                .or_insert_with(|| Lost::new(runs));
+            let rose: Vec<bool> = rises.iter().map(|rise| *rise != 0).collect();
+            if (runs == 1 && rose[0]) || repeats(&rose) {
+                lost.is_confirmed = true;
+                lost.add(rises.to_vec());
+                // A sum of all runs may be compared, for what leaks and what was set up once look alike.
+                let most = rises.iter().max().copied().unwrap_or(0);
+                lost.most.iter_mut().for_each(|sum| *sum += most);
+            } else {
+                lost.once += rises.iter().sum::<u64>();
+            }
+        }
+        for (layer, lost) in layers {
+            let leaks = lost.least.iter().any(|bytes| *bytes > tolerance);
+            let leaks = leaks || lost.is_in_all && lost.most.iter().all(|bytes| *bytes > tolerance);
+            if leaks {
+                let bytes = &lost.most;
+                expected.must_fail = Some(format!("{bytes:?} B of {layer:?} are leaked"));
+            } else {
+                expected.tolerated.insert(layer.clone());
+            }
+            if lost.is_confirmed {
+                expected.may_fail |= lost.most.iter().any(|bytes| *bytes > tolerance);
+            }
+            if lost.once <= tolerance {
+                expected.tolerated_once.insert(layer);
+            }
+        }
+        let rose: Vec<bool> = self.reserve.iter().map(|rise| *rise != 0).collect();
+        if (runs == 1 && rose[0]) || repeats(&rose) {
+            expected.must_fail = Some(format!("{:?} B are reserved for nothing", self.reserve));
+        }
+        if self.judged[0].panicked {
+            // What a check inside it failed for is not told again.
+            expected.may_fail |= expected.must_fail.take().is_some();
+        }
+    }
+
+    fn by_class(&self) -> BTreeMap<Class, Vec<&Group>> {
+        let mut classes: BTreeMap<Class, Vec<&Group>> = BTreeMap::new();
+        for ((class, _), group) in &self.groups {
+            classes.entry(*class).or_default().push(group);
+        }
+        classes
+    }
+
+    fn expect_of_rounds(&self, expected: &mut Expected) {
+        if self.could_not_repeat || self.judged[0].panicked {
+            return;
+        }
+        let mut grown: BTreeMap<Layer, u64> = BTreeMap::new();
+        for ((class, _), group) in &self.groups {
+            if gains(group.level.iter().copied()) {
+                *grown.entry(layer(*class)).or_default() +=
+                    group.level.last().map_or(0, |it| it.bytes);
+            }
+        }
+        let mut all = grown.clone();
+        for (class, levels) in self.class_levels() {
+            if gains(levels.iter().copied()) {
+                expected.confirmed.insert(class);
+                let last = levels.last().map_or(0, |it| it.bytes);
+                all.entry(layer(class))
+                    .and_modify(|it| *it = last.max(*it))
+                    .or_insert(last);
+                grown.entry(layer(class)).or_insert(last);
+            }
+        }
+        for (sum, rises) in self.judged_sums() {
+            if rises.iter().all(|rise| *rise != 0) {
+                let rise: u64 = rises.iter().sum();
+                *grown.entry(layer_of_sum(sum)).or_default() += rise;
+                *all.entry(layer_of_sum(sum)).or_default() += rise;
+            }
+        }
+        let tolerance = self.session.settings.tolerance;
+        let over = |(layer, bytes): (&Layer, &u64)| {
+            (*bytes > tolerance).then(|| format!("{bytes} B of {layer:?} have grown"))
+        };
+        expected.must_fail = grown.iter().find_map(over);
+        expected.may_fail = all.iter().any(|(_, bytes)| *bytes > tolerance);
+        if self.reserve.iter().all(|rise| *rise != 0) {
+            expected.must_fail = Some("the reserve grew in every round".to_owned());
+        }
+    }
+
+    /// Whether the session failed its caller.
+    fn check_outcome(&self, expected: &Expected, report: &Report, wrong: &mut Vec<String>) {
+        let panicked = self.session.panicked;
+        if self.body_failed() {
+            if !panicked {
+                wrong.push("its body panicked, and it did not".to_owned());
+            }
+            return;
+        }
+        let fails = match self.session.kind {
+            Kind::Scope => report.status.is_failure(),
+            Kind::Test | Kind::Check => panicked,
+        };
+        if self.is_confirming && self.session.kind != Kind::Scope {
+            if fails {
+                wrong.push("it failed in a run that only confirms".to_owned());
+            }
+            return;
+        }
+        match &expected.must_fail {
+            Some(why) if !fails => wrong.push(format!("did not fail, and {why}")),
+            None if fails && !expected.may_fail => {
+                wrong.push("failed, and nothing is leaked".to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn check_status(&self, expected: &Expected, report: &Report, wrong: &mut Vec<String>) {
+        let status = report.status;
+        let is_failure = status.is_failure();
+        if !self.body_failed() {
+            match &expected.must_fail {
+                Some(why) if !is_failure => wrong.push(format!("is {}, and {why}", status.name())),
+                None if is_failure && !expected.may_fail => {
+                    wrong.push(format!("is {}, and nothing is leaked", status.name()));
+                }
+                _ => {}
+            }
+        }
+        let is_inconclusive = status == CheckStatus::Inconclusive;
+        match expected.inconclusive {
+            Some(why) if !is_inconclusive && !is_failure => {
+                wrong.push(format!("is {}, and {why}", status.name()));
+            }
+            None if is_inconclusive && !self.is_mixed => {
+                wrong.push("is inconclusive without a cause".to_owned())
+            }
+            _ => {}
+        }
+        if matches!(status, CheckStatus::NotMeasured | CheckStatus::Aborted) {
+            wrong.push(format!("is {}", status.name()));
+        }
+    }
+
+    /// Nothing that was left is silent.
+    fn check_told(&self, expected: &Expected, report: &Report, wrong: &mut Vec<String>) {
+        if self.rounds <= 1 {
+            for ((class, site), group) in &self.groups {
+                if !group.is_left() && !group.is_kept() || group.is_settled {
+                    continue;
+                }
+                if expected.may_be_silent(*class, group) {
+                    continue;
+                }
+                let by_class = expected.confirmed.contains(class);
+                let is_told = report.findings.iter().any(|finding| {
+                    is_of(finding, *class) && (by_class || site_of(finding) == Some(*site))
+                });
+                if !is_told {
+                    wrong.push(format!(
+                        "is silent about {class:?} at site {site}: {group:?}"
+                    ));
+                }
+            }
+            let is_told = |layer: &str| {
+                let mut findings = report.findings.iter();
+                findings.any(|it| it.layer.to_string() == layer && site_of(it).is_none())
+            };
+            for (sum, rises) in self.judged_sums() {
+                let rose = rises.iter().any(|rise| *rise != 0);
+                let layer = layer_of_sum(sum);
+                let is_tolerated = [&expected.tolerated, &expected.tolerated_once]
+                    .iter()
+                    .any(|tolerated| tolerated.contains(&layer));
+                if rose && !is_tolerated && !is_told(sum.layer()) && !self.judged[0].panicked {
+                    wrong.push(format!("is silent about the sum {sum:?}: {rises:?}"));
+                }
+            }
+            let reserve = &self.reserve;
+            let is_settled = self.judged[0].panicked;
+            if reserve.iter().any(|rise| *rise != 0) && !is_told("allocator:pool") && !is_settled {
+                wrong.push(format!("is silent about a reserve of {reserve:?}"));
+            }
+        }
+        for ((class, site), group) in &self.allowed {
+            let is_told = report.findings.iter().any(|finding| {
+                let is_it = is_of(finding, *class) && site_of(finding) == Some(*site);
+                is_it && finding.kind == FindingKind::Allowed
+            });
+            if group.is_kept() && !is_told {
+                wrong.push(format!("is silent about what is allowed at site {site}"));
+            }
+        }
+    }
+
+    /// Nothing is told that was not left, and figures are exact where sites are told apart.
+    fn check_findings(&self, report: &Report, wrong: &mut Vec<String>) {
+        if self.judged[0].panicked || self.body_failed() {
+            // Findings of the check by which it ended may stand among its own.
+            return;
+        }
+        let mut leaked: BTreeMap<(Class, u8), Amount> = BTreeMap::new();
+        for finding in &report.findings {
+            let Some(site) = site_of(finding) else {
+                continue;
+            };
+            let groups = match finding.kind {
+                FindingKind::Allowed => &self.allowed,
+                _ => &self.groups,
+            };
+            let own = groups.iter().find(|((class, at), group)| {
+                *at == site && is_of(finding, *class) && group.is_left()
+            });
+            let Some((key, _)) = own else {
+                wrong.push(format!(
+                    "tells of {} at site {site}, where nothing was left",
+                    finding.kind.name()
+                ));
+                continue;
+            };
+            if finding.kind == FindingKind::Leaked {
+                let sum = leaked.entry(*key).or_default();
+                sum.count += finding.count;
+                sum.bytes += finding.bytes;
+            }
+        }
+        for (key, told) in leaked {
+            let kept = self.groups[&key].kept.iter().filter(|kept| !kept.is_zero());
+            let kept: Vec<Amount> = kept.copied().collect();
+            let is_within = |of: fn(&Amount) -> u64| {
+                let amounts = || kept.iter().map(of);
+                let (least, most) = (amounts().min().unwrap_or(0), amounts().max().unwrap_or(0));
+                (least..=most).contains(&of(&told))
+            };
+            if !is_within(|it| it.count) || !is_within(|it| it.bytes) {
+                wrong.push(format!(
+                    "{told:?} leaked at {key:?}, where runs left {kept:?}"
+                ));
+            }
+        }
+        self.check_sums(report, wrong);
+    }
+
+    fn check_sums(&self, report: &Report, wrong: &mut Vec<String>) {
+        if self.rounds > 1 || self.is_mixed {
+            return;
+        }
+        let sums = report
+            .findings
+            .iter()
+            .filter(|finding| site_of(finding).is_none());
+        for finding in sums.filter(|finding| finding.kind.is_failure()) {
+            let of_layer = finding.layer.to_string();
+            let sum = self.sums.iter().find(|(sum, _)| sum.layer() == of_layer);
+            let rises = match (finding.kind, sum) {
+                (FindingKind::Leaked, Some((_, rises))) => rises,
+                _ => &self.reserve,
+            };
+            if !rises.contains(&finding.bytes) || finding.bytes == 0 {
+                let (kind, bytes) = (finding.kind.name(), finding.bytes);
+                wrong.push(format!(
+                    "{bytes} B {kind} of {of_layer}, which rose by {rises:?}"
+                ));
+            }
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! A random program: the body of a checked test, as a tree of steps, and how it is made.
+
+use std::fmt;
+
+use gpu_leak_tests::random::Random;
+
+use super::allocators::{Allocator, Sum};
+use super::sites::SITES;
+
+/// A checked test.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Program {
+    pub(super) settings: Settings,
+    /// Whether a thread outside every scope runs beside the test, and does what it is asked to.
+    pub(super) has_neighbour: bool,
+    pub(super) body: Vec<Step>,
+}
+
+/// What a check states about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Settings {
+    pub(super) tolerance: u64,
+    pub(super) confirm: bool,
+    pub(super) rounds: u32,
+    pub(super) warmup: u32,
+}
+
+impl Settings {
+    pub(super) const DEFAULT: Self = Self {
+        tolerance: 0,
+        confirm: true,
+        rounds: 1,
+        warmup: 0,
+    };
+}
+
+/// One step, and in which of its executions it does something: as code beside a static counter.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Step {
+    /// Its counter.
+    pub(super) number: usize,
+    pub(super) when: When,
+    pub(super) what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    Always,
+    /// In this execution alone, from 1.
+    Only(u32),
+    /// In all but the first.
+    Later,
+    Odd,
+    Even,
+}
+
+impl When {
+    /// Whether it is so for the execution with this number, from 1.
+    pub(super) const fn is(self, execution: u32) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Only(which) => execution == which,
+            Self::Later => execution > 1,
+            Self::Odd => execution % 2 == 1,
+            Self::Even => execution.is_multiple_of(2),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum What {
+    /// Allocates a block.
+    Take(Take),
+    /// Reports one address on two places as allocated, and frees it by itself or not.
+    Alias { site: u8, bytes: u64, freed: bool },
+    /// Frees the oldest block of a list.
+    FreeOldest { list: u8 },
+    /// Moves a sum of which only a probe tells, and back or not.
+    Move { sum: Sum, bytes: u64, back: bool },
+    /// Has the pool take a segment that nothing lies in.
+    Reserve { bytes: u64 },
+    /// Runs a block check.
+    Check {
+        settings: Settings,
+        caught: bool,
+        body: Vec<Step>,
+    },
+    /// Opens a scope for the body, and finishes it.
+    Scope {
+        asserted: bool,
+        caught: bool,
+        body: Vec<Step>,
+    },
+    /// Runs the body on a thread and joins it.
+    Thread { body: Vec<Step> },
+    /// Starts a thread that waits for work, unless there is one in this slot.
+    StartWorker { slot: u8 },
+    /// Has that thread do the body.
+    OnWorker { slot: u8, body: Vec<Step> },
+    /// Runs the body in `gpu_leak_hooks::allow`.
+    Allow { body: Vec<Step> },
+    /// Runs the body in no scope at all.
+    Unscoped { body: Vec<Step> },
+    /// Has the neighbour do the body.
+    AskNeighbour { body: Vec<Step> },
+    /// Panics.
+    Panic,
+}
+
+/// A block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Take {
+    pub(super) allocator: Allocator,
+    pub(super) place: u8,
+    pub(super) bytes: u64,
+    pub(super) site: u8,
+    pub(super) fate: Fate,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Freed when the body that allocated it ends.
+    Dropped,
+    /// Never freed.
+    Lost,
+    /// Kept in a static slot, whose former content is freed.
+    Replaces { slot: u8 },
+    /// Put at the end of a static list.
+    Stored { list: u8 },
+    /// Handed over to somebody else.
+    HandedOver,
+}
+
+/// How many slots, lists and workers there are of each.
+pub(super) const SLOTS: u8 = 2;
+/// What the pool takes for a block.
+pub(super) const SEGMENT: u64 = 2 << 20;
+/// Sums of an allocator that also reports blocks move by more than a block can be rounded up.
+const MIB: u64 = 1 << 20;
+
+/// Makes programs.
+struct Generator {
+    random: Random,
+    steps: usize,
+    sites: usize,
+    numbers: usize,
+    has_neighbour: bool,
+}
+
+/// The program of this seed.
+pub(super) fn generate(seed: u64) -> Program {
+    let mut random = Random(seed);
+    let has_neighbour = random.below(5) == 0;
+    let mut generator = Generator {
+        steps: 2 + random.below(12),
+        random,
+        sites: 0,
+        numbers: 0,
+        has_neighbour,
+    };
+    let settings = generator.settings(true);
+    let mut body = Vec::new();
+    while generator.steps > 0 {
+        body.extend(generator.body(Surroundings::default()));
+    }
+    Program {
+        settings,
+        has_neighbour,
+        body,
+    }
+}
+
+/// Where a step stands, as far as it matters for what it may be.
+#[derive(Clone, Copy, Default)]
+struct Surroundings {
+    depth: usize,
+    /// In no scope, or on a thread that does nothing but plain steps.
+    is_plain: bool,
+    /// On the neighbour's thread.
+    is_neighbours: bool,
+}
+
+impl Surroundings {
+    const fn deeper(self) -> Self {
+        Self {
+            depth: self.depth + 1,
+            ..self
+        }
+    }
+
+    const fn plain(self) -> Self {
+        Self {
+            is_plain: true,
+            ..self.deeper()
+        }
+    }
+}
+
+impl Generator {
+    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.random.below(all.len())]
+    }
+
+    fn chance(&mut self, of: usize, in_all: usize) -> bool {
+        self.random.below(in_all) < of
+    }
+
+    fn settings(&mut self, is_test: bool) -> Settings {
+        let tolerance = self.one_of(&[0, 0, 0, 0, 100, 100, 1000, 2 * MIB]);
+        let rounds = self.one_of(&[1, 1, 1, 1, 1, 1, 1, 3, 4]);
+        Settings {
+            tolerance,
+            confirm: !self.chance(1, 5),
+            rounds,
+            warmup: u32::from(is_test && self.chance(1, 12)),
+        }
+    }
+
+    /// A body of a few steps, whose sites are its own.
+    fn body(&mut self, around: Surroundings) -> Vec<Step> {
+        let wanted = 1 + self.random.below(4);
+        let mut steps = Vec::new();
+        let mut own_sites = Vec::new();
+        for _ in 0..wanted {
+            if self.steps == 0 {
+                break;
+            }
+            self.steps -= 1;
+            steps.push(self.step(around, &mut own_sites));
+        }
+        steps
+    }
+
+    fn step(&mut self, around: Surroundings, own_sites: &mut Vec<u8>) -> Step {
+        self.numbers += 1;
+        let number = self.numbers;
+        let when = match self.random.below(20) {
+            0..12 => When::Always,
+            12 | 13 => When::Only(1),
+            14 => When::Only(2),
+            15 => When::Only(3),
+            16 | 17 => When::Later,
+            18 => When::Odd,
+            _ => When::Even,
+        };
+        let what = self.what(around, own_sites);
+        // A body that panics says little else.
+        let when = match &what {
+            What::Panic if when == When::Always => When::Only(2),
+            _ => when,
+        };
+        Step { number, when, what }
+    }
+
+    fn what(&mut self, around: Surroundings, own_sites: &mut Vec<u8>) -> What {
+        let is_deep = around.depth >= 3;
+        match self.random.below(40) {
+            0..5 if !is_deep && !around.is_plain => What::Check {
+                settings: self.settings(false),
+                caught: self.chance(1, 3),
+                body: self.body(around.deeper()),
+            },
+            5..8 if !is_deep && !around.is_plain => What::Scope {
+                asserted: self.chance(1, 3),
+                caught: self.chance(1, 3),
+                body: self.body(around.deeper()),
+            },
+            8 | 9 if !is_deep && !around.is_plain => What::Thread {
+                body: self.body(around.deeper()),
+            },
+            10 | 11 if !around.is_plain => What::StartWorker {
+                slot: self.one_of(&[0, 1]),
+            },
+            12 | 13 if !around.is_plain => What::OnWorker {
+                slot: self.one_of(&[0, 1]),
+                body: self.body(around.plain()),
+            },
+            14 | 15 if !is_deep && !around.is_neighbours => What::Allow {
+                body: self.body(around.deeper()),
+            },
+            16 if !around.is_plain => What::Unscoped {
+                body: self.body(around.plain()),
+            },
+            17..20 if self.has_neighbour && !around.is_plain => What::AskNeighbour {
+                body: self.body(Surroundings {
+                    is_neighbours: true,
+                    ..around.plain()
+                }),
+            },
+            20 | 21 => self.a_move(),
+            22 if self.chance(1, 2) => What::Reserve {
+                bytes: self.one_of(&[MIB, SEGMENT]),
+            },
+            23 | 24 => What::FreeOldest {
+                list: self.one_of(&[0, 1]),
+            },
+            25 if !around.is_plain && self.chance(1, 3) => What::Panic,
+            26 if self.sites < SITES && !around.is_plain => What::Alias {
+                site: self.new_site(),
+                bytes: self.one_of(&[64, 1000]),
+                freed: self.chance(1, 3),
+            },
+            _ => self.take(own_sites),
+        }
+    }
+
+    fn a_move(&mut self) -> What {
+        let sum = self.one_of(&Sum::ALL);
+        What::Move {
+            sum,
+            bytes: match sum {
+                Sum::Silent => self.one_of(&[64, MIB]),
+                Sum::Partly => self.one_of(&[MIB, 4 * MIB]),
+            },
+            back: self.chance(1, 3),
+        }
+    }
+
+    fn take(&mut self, own_sites: &mut Vec<u8>) -> What {
+        let reuses = !own_sites.is_empty() && self.chance(1, 4);
+        let site = match (reuses, self.sites < SITES) {
+            (true, _) => self.one_of(own_sites),
+            (false, true) => self.new_site(),
+            (false, false) => return self.a_move(),
+        };
+        own_sites.push(site);
+        let slot = self.one_of(&[0, 1]);
+        let allocator = match self.random.below(12) {
+            0..6 => Allocator::Reporting,
+            6 => Allocator::Second,
+            7 => Allocator::Placed,
+            8 => Allocator::Partly,
+            9 => Allocator::Pool,
+            _ => Allocator::Reporting,
+        };
+        What::Take(Take {
+            allocator,
+            place: u8::from(self.chance(1, 4)),
+            bytes: self.one_of(&[1, 7, 40, 60, 100, 1000, 1000, 4096]),
+            site,
+            fate: match self.random.below(12) {
+                0..3 => Fate::Dropped,
+                3..8 => Fate::Lost,
+                8 | 9 => Fate::Replaces { slot },
+                10 => Fate::Stored { list: slot },
+                _ => Fate::HandedOver,
+            },
+        })
+    }
+
+    fn new_site(&mut self) -> u8 {
+        let site = self.sites;
+        self.sites += 1;
+        u8::try_from(site).expect("few sites")
+    }
+}
+
+impl What {
+    /// The steps inside it, if it can have some.
+    pub(super) fn body(&self) -> Option<&Vec<Step>> {
+        match self {
+            Self::Check { body, .. }
+            | Self::Scope { body, .. }
+            | Self::Thread { body }
+            | Self::OnWorker { body, .. }
+            | Self::Allow { body }
+            | Self::Unscoped { body }
+            | Self::AskNeighbour { body } => Some(body),
+            _ => None,
+        }
+    }
+
+    pub(super) fn body_mut(&mut self) -> Option<&mut Vec<Step>> {
+        match self {
+            Self::Check { body, .. }
+            | Self::Scope { body, .. }
+            | Self::Thread { body }
+            | Self::OnWorker { body, .. }
+            | Self::Allow { body }
+            | Self::Unscoped { body }
+            | Self::AskNeighbour { body } => Some(body),
+            _ => None,
+        }
+    }
+}
+
+/// As a reader would write it down.
+impl fmt::Display for Program {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(out, "test {}", self.settings)?;
+        if self.has_neighbour {
+            writeln!(out, "beside an unchecked thread")?;
+        }
+        lines(out, &self.body, 1)
+    }
+}
+
+fn lines(out: &mut fmt::Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Result {
+    for Step { number, when, what } in steps {
+        write!(out, "{:width$}{number}: ", "", width = 2 * depth)?;
+        match when {
+            When::Always => {}
+            When::Only(which) => write!(out, "in execution {which}: ")?,
+            When::Later => write!(out, "in all but the first execution: ")?,
+            When::Odd => write!(out, "in odd executions: ")?,
+            When::Even => write!(out, "in even executions: ")?,
+        }
+        match what {
+            What::Take(Take {
+                allocator,
+                place,
+                bytes,
+                site,
+                fate,
+            }) => writeln!(
+                out,
+                "take {bytes} B of {allocator:?} on place {place} at site {site}: {fate:?}"
+            )?,
+            What::Check {
+                settings, caught, ..
+            } => {
+                let caught = if *caught { ", its panic caught" } else { "" };
+                writeln!(out, "check {settings}{caught}")?;
+            }
+            What::Scope {
+                asserted, caught, ..
+            } => {
+                let asserted = if *asserted { ", asserted" } else { "" };
+                let caught = if *caught { ", its panic caught" } else { "" };
+                writeln!(out, "scope{asserted}{caught}")?;
+            }
+            What::Thread { .. } => writeln!(out, "thread")?,
+            What::OnWorker { slot, .. } => writeln!(out, "on worker {slot}")?,
+            What::Allow { .. } => writeln!(out, "allow")?,
+            What::Unscoped { .. } => writeln!(out, "in no scope")?,
+            What::AskNeighbour { .. } => writeln!(out, "neighbour")?,
+            plain => writeln!(out, "{plain:?}")?,
+        }
+        if let Some(body) = what.body() {
+            lines(out, body, depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+impl fmt::Display for Settings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "(tolerance {}, confirm {}, rounds {}, warmup {})",
+            self.tolerance, self.confirm, self.rounds, self.warmup
+        )
+    }
+}

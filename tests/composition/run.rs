@@ -1,0 +1,552 @@
+//! Runs a program over the real harness, and writes down what it does.
+
+use std::any::Any;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, OpenOptions};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use gpu_leak_check::__private::{self as private, Case, Options, origin};
+use gpu_leak_check::report::json::Record;
+use gpu_leak_check::report::model::Report;
+use gpu_leak_check::{Check, Scope, allow, hand_over};
+
+use super::allocators::{self, Allocator};
+use super::program::{Fate, Program, SEGMENT, SLOTS, Settings, Step, Take, What};
+use super::sites;
+use super::trace::{Block, Kind, Move, Owner, Reserved, Run, Session, Trace};
+
+/// A program under way.
+struct Execution {
+    program: Program,
+    trace: Mutex<Trace>,
+    /// How often each step was executed.
+    counters: Mutex<BTreeMap<usize, u32>>,
+    slots: Mutex<[Option<usize>; SLOTS as usize]>,
+    lists: Mutex<[VecDeque<usize>; SLOTS as usize]>,
+    workers: Mutex<[Option<(Worker, Context)>; SLOTS as usize]>,
+    neighbour: Option<Worker>,
+}
+
+/// The one under way: a test's body is a function without arguments.
+static CURRENT: Mutex<Option<Arc<Execution>>> = Mutex::new(None);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A thread that waits for work.
+struct Worker {
+    jobs: Sender<(Job, Sender<()>)>,
+    thread: JoinHandle<()>,
+}
+
+impl Worker {
+    fn start() -> Self {
+        let (jobs, asked) = channel::<(Job, Sender<()>)>();
+        let thread = thread::spawn(move || {
+            for (job, done) in asked {
+                job();
+                // Err: whoever asked has panicked meanwhile.
+                let _ = done.send(());
+            }
+        });
+        Self { jobs, thread }
+    }
+
+    fn job(&self, job: Job) {
+        let (done, is_done) = channel();
+        self.jobs.send((job, done)).expect("a thread that waits");
+        is_done.recv().expect("work that does not panic");
+    }
+
+    fn end(self) {
+        drop(self.jobs);
+        self.thread.join().expect("work that does not panic");
+    }
+}
+
+/// What the work of a thread belongs to.
+#[derive(Clone, Copy)]
+struct Context {
+    home: Owner,
+    is_allowed: bool,
+}
+
+/// Runs `program` as a checked test. What it did, and what was reported of it.
+pub(super) fn run(program: &Program, folder: &Path) -> Trace {
+    let neighbour = program.has_neighbour.then(Worker::start);
+    let mut trace = Trace::default();
+    trace.has_neighbour = program.has_neighbour;
+    let execution = Arc::new(Execution {
+        program: program.clone(),
+        trace: Mutex::new(trace),
+        counters: Mutex::default(),
+        slots: Mutex::default(),
+        lists: Mutex::default(),
+        workers: Mutex::default(),
+        neighbour,
+    });
+    *lock(&CURRENT) = Some(execution.clone());
+    let session = execution.begin_session(Kind::Test, program.settings, None);
+    let case = case(program.settings);
+    let end = catch_unwind(AssertUnwindSafe(|| private::run(case)));
+    execution.end_session(session, end.is_err());
+    *lock(&CURRENT) = None;
+    execution.clean_up();
+    let execution = Arc::into_inner(execution).expect("nothing else runs");
+    if let Some(neighbour) = execution.neighbour {
+        neighbour.end();
+    }
+    let mut trace = execution
+        .trace
+        .into_inner()
+        .expect("nobody panicked with it");
+    for report in reports(folder) {
+        let number = match report.test.strip_prefix('s') {
+            Some(number) => number.parse().expect("a session's name"),
+            None => session,
+        };
+        trace.sessions[number].report = Some(report);
+    }
+    trace
+}
+
+/// The test with these settings. There are few, and each stays.
+fn case(settings: Settings) -> &'static Case {
+    static CASES: Mutex<Vec<(Settings, &'static Case)>> = Mutex::new(Vec::new());
+    let mut cases = lock(&CASES);
+    if let Some((_, case)) = cases.iter().find(|(known, _)| *known == settings) {
+        return case;
+    }
+    let mut case = Case::new("composition::program", origin!(), body_of_the_test);
+    case.options = Options {
+        tolerance: Some(settings.tolerance),
+        confirm: Some(settings.confirm),
+        rounds: (settings.rounds > 1).then_some(settings.rounds),
+        warmup: Some(settings.warmup),
+        ..Options::DEFAULT
+    };
+    let case: &'static Case = Box::leak(Box::new(case));
+    cases.push((settings, case));
+    case
+}
+
+fn body_of_the_test() -> ExitCode {
+    let execution = lock(&CURRENT).clone().expect("a program under way");
+    let body = &execution.program.body;
+    execution.in_run(0, |context| execution.steps(context, body));
+    ExitCode::SUCCESS
+}
+
+/// What the checks since the last call reported.
+fn reports(folder: &Path) -> Vec<Report> {
+    let Some(file) = run_file(folder) else {
+        return Vec::new();
+    };
+    let lines = fs::read_to_string(&file).expect("a run file");
+    // So that the next program reads only its own.
+    let opened = OpenOptions::new().write(true).open(&file);
+    opened.and_then(|file| file.set_len(0)).expect("a run file");
+    let records = lines.lines().map(serde_json::from_str::<Record<'_>>);
+    let verdicts = records.filter_map(|record| match record.expect("a record") {
+        Record::Verdict(report) => Some(report.into_owned()),
+        _ => None,
+    });
+    verdicts.collect()
+}
+
+/// The one run file below `folder`.
+fn run_file(folder: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder)
+        .ok()?
+        .flatten()
+        .map(|entry| entry.path());
+    let mut found = entries.filter_map(|path| match path.is_dir() {
+        true => run_file(&path),
+        false => path
+            .extension()
+            .is_some_and(|it| it == "jsonl")
+            .then_some(path),
+    });
+    found.next()
+}
+
+/// Blocks that are freed when the body that allocated them ends.
+struct Guards<'a> {
+    execution: &'a Execution,
+    blocks: Vec<usize>,
+}
+
+impl Drop for Guards<'_> {
+    fn drop(&mut self) {
+        for block in self.blocks.drain(..) {
+            self.execution.free(block);
+        }
+    }
+}
+
+impl Execution {
+    fn trace(&self) -> MutexGuard<'_, Trace> {
+        lock(&self.trace)
+    }
+
+    fn begin_session(&self, kind: Kind, settings: Settings, parent: Option<usize>) -> usize {
+        let mut trace = self.trace();
+        trace.sessions.push(Session {
+            kind,
+            settings,
+            parent,
+            is_allowed: false,
+            runs: Vec::new(),
+            report: None,
+            panicked: false,
+            is_over: false,
+        });
+        trace.sessions.len() - 1
+    }
+
+    fn end_session(&self, session: usize, panicked: bool) {
+        let session = &mut self.trace().sessions[session];
+        session.panicked = panicked;
+        session.is_over = true;
+    }
+
+    /// One run of the body of `session`.
+    fn in_run(&self, session: usize, body: impl FnOnce(Context)) {
+        let run = {
+            let mut trace = self.trace();
+            let began = trace.tick();
+            let run = trace.runs.len();
+            let before = trace
+                .runs
+                .iter()
+                .filter(|run| run.session == session)
+                .count();
+            let is_warm_up = before < trace.sessions[session].settings.warmup as usize;
+            trace.runs.push(Run {
+                session,
+                began,
+                ended: None,
+                panicked: false,
+            });
+            if !is_warm_up {
+                trace.sessions[session].runs.push(run);
+            }
+            run
+        };
+        // Something is seen, or nothing would be measured.
+        let address = allocators::fresh(1);
+        Allocator::Second.allocated(0, address, 1);
+        Allocator::Second.freed(0, address, 1);
+        let context = Context {
+            home: Owner::Run(run),
+            is_allowed: self.trace().sessions[session].is_allowed,
+        };
+        let end = catch_unwind(AssertUnwindSafe(|| body(context)));
+        let mut trace = self.trace();
+        let now = trace.tick();
+        trace.runs[run].ended = Some(now);
+        trace.runs[run].panicked = end.is_err();
+        drop(trace);
+        go_on(end);
+    }
+
+    fn steps(&self, context: Context, steps: &[Step]) {
+        let mut guards = Guards {
+            execution: self,
+            blocks: Vec::new(),
+        };
+        for step in steps {
+            let mut counters = lock(&self.counters);
+            let executed = counters.entry(step.number).or_default();
+            *executed += 1;
+            let execution = *executed;
+            drop(counters);
+            if step.when.is(execution) {
+                self.step(context, &step.what, &mut guards);
+            }
+        }
+    }
+
+    fn step(&self, context: Context, what: &What, guards: &mut Guards<'_>) {
+        match what {
+            What::Take(take) => self.take(context, take, guards),
+            What::Alias { site, bytes, freed } => self.alias(context, *site, *bytes, *freed),
+            What::FreeOldest { list } => {
+                let oldest = lock(&self.lists)[usize::from(*list)].pop_front();
+                if let Some(oldest) = oldest {
+                    self.free(oldest);
+                }
+            }
+            What::Move { sum, bytes, back } => {
+                let mut trace = self.trace();
+                let (by, at) = (trace.owner(context.home), trace.tick());
+                sum.add(*bytes);
+                if *back {
+                    sum.subtract(*bytes);
+                } else {
+                    let bytes = i64::try_from(*bytes).expect("a small number");
+                    trace.moves.push(Move {
+                        sum: *sum,
+                        by,
+                        at,
+                        bytes,
+                    });
+                }
+            }
+            What::Reserve { bytes } => _ = self.reserve(context, *bytes),
+            What::Check {
+                settings,
+                caught,
+                body,
+            } => self.check(context, *settings, *caught, body),
+            What::Scope {
+                asserted,
+                caught,
+                body,
+            } => self.scope(context, *asserted, *caught, body),
+            What::Thread { body } => {
+                let (execution, body) = (self.shared(), body.clone());
+                let thread = thread::spawn(move || execution.steps(context, &body));
+                go_on(thread.join());
+            }
+            What::StartWorker { slot } => {
+                let worker = &mut lock(&self.workers)[usize::from(*slot)];
+                worker.get_or_insert_with(|| (Worker::start(), context));
+            }
+            What::OnWorker { slot, body } => {
+                let workers = lock(&self.workers);
+                if let Some((worker, home)) = &workers[usize::from(*slot)] {
+                    worker.job(self.job(*home, body));
+                }
+            }
+            What::Allow { body } => {
+                let allowed = Context {
+                    is_allowed: context.home != Owner::Nobody,
+                    ..context
+                };
+                allow("the table is shared", || self.steps(allowed, body));
+            }
+            What::Unscoped { body } => {
+                let nobody = Context {
+                    home: Owner::Nobody,
+                    is_allowed: false,
+                };
+                Scope::none().in_scope(|| self.steps(nobody, body));
+            }
+            What::AskNeighbour { body } => {
+                if let Some(neighbour) = &self.neighbour {
+                    let context = Context {
+                        home: Owner::Neighbour,
+                        is_allowed: false,
+                    };
+                    neighbour.job(self.job(context, body));
+                }
+            }
+            What::Panic => resume_unwind(Box::new("the program's own panic")),
+        }
+    }
+
+    /// This program, for a thread of it.
+    fn shared(&self) -> Arc<Self> {
+        lock(&CURRENT).clone().expect("a program under way")
+    }
+
+    fn job(&self, context: Context, body: &[Step]) -> Job {
+        let (execution, body) = (self.shared(), body.to_vec());
+        Box::new(move || execution.steps(context, &body))
+    }
+
+    fn check(&self, context: Context, settings: Settings, caught: bool, body: &[Step]) {
+        let session = self.begin_inside(Kind::Check, settings, context);
+        let mut check = Check::new(format!("s{session}"))
+            .tolerance(settings.tolerance)
+            .confirm(settings.confirm);
+        if settings.rounds > 1 {
+            check = check.rounds(settings.rounds);
+        }
+        let run = || self.in_run(session, |context| self.steps(context, body));
+        let end = catch_unwind(AssertUnwindSafe(|| check.run(run)));
+        self.end_session(session, end.is_err());
+        if !caught {
+            go_on(end);
+        }
+    }
+
+    fn scope(&self, context: Context, asserted: bool, caught: bool, body: &[Step]) {
+        let settings = Settings {
+            confirm: false,
+            ..Settings::DEFAULT
+        };
+        let session = self.begin_inside(Kind::Scope, settings, context);
+        let scope = Scope::open(format!("s{session}"));
+        let run = || self.in_run(session, |context| self.steps(context, body));
+        let mut end = catch_unwind(AssertUnwindSafe(|| scope.in_scope(run)));
+        if end.is_ok() {
+            let report = scope.finish();
+            self.trace().sessions[session].report = Some(report.clone());
+            if asserted {
+                end = catch_unwind(AssertUnwindSafe(|| report.assert_clean()));
+            }
+        }
+        self.end_session(session, end.is_err());
+        if !caught {
+            go_on(end);
+        }
+    }
+
+    fn begin_inside(&self, kind: Kind, settings: Settings, context: Context) -> usize {
+        let Owner::Run(parent) = context.home else {
+            unreachable!("no check stands outside the test");
+        };
+        let session = self.begin_session(kind, settings, Some(parent));
+        self.trace().sessions[session].is_allowed = context.is_allowed;
+        session
+    }
+
+    fn take(&self, context: Context, take: &Take, guards: &mut Guards<'_>) {
+        let mut block = None;
+        sites::at(take.site, || block = Some(self.allocate(context, take)));
+        let block = block.expect("a site does its work");
+        match take.fate {
+            Fate::Dropped => guards.blocks.push(block),
+            Fate::Lost => {}
+            Fate::Replaces { slot } => {
+                let before = lock(&self.slots)[usize::from(slot)].replace(block);
+                if let Some(before) = before {
+                    self.free(before);
+                }
+            }
+            Fate::Stored { list } => lock(&self.lists)[usize::from(list)].push_back(block),
+            Fate::HandedOver => {
+                let mut trace = self.trace();
+                let now = trace.tick();
+                let block = &mut trace.blocks[block];
+                block.handed_over = Some(now);
+                let address = block.address;
+                drop(trace);
+                hand_over(address);
+            }
+        }
+    }
+
+    /// A new block; its number.
+    fn allocate(&self, context: Context, take: &Take) -> usize {
+        let address = match take.allocator {
+            Allocator::Pool => self.reserve(context, SEGMENT),
+            _ => allocators::fresh(take.bytes),
+        };
+        take.allocator.allocated(take.place, address, take.bytes);
+        self.note_block(context, take.allocator, take.place, address, take)
+    }
+
+    fn note_block(
+        &self,
+        context: Context,
+        allocator: Allocator,
+        place: u8,
+        address: u64,
+        take: &Take,
+    ) -> usize {
+        let mut trace = self.trace();
+        let owner = trace.owner(context.home);
+        let made = trace.tick();
+        trace.blocks.push(Block {
+            allocator,
+            place: allocator.place_number(place),
+            address,
+            bytes: take.bytes,
+            site: take.site,
+            owner,
+            made,
+            freed: None,
+            is_allowed: context.is_allowed,
+            handed_over: None,
+            ambiguous: None,
+        });
+        trace.blocks.len() - 1
+    }
+
+    fn alias(&self, context: Context, site: u8, bytes: u64, freed: bool) {
+        let address = allocators::fresh(bytes);
+        let take = Take {
+            allocator: Allocator::Reporting,
+            place: 0,
+            bytes,
+            site,
+            fate: Fate::Lost,
+        };
+        for place in [0, 1] {
+            sites::at(site, || {
+                take.allocator.allocated(place, address, bytes);
+                self.note_block(context, take.allocator, place, address, &take);
+            });
+        }
+        if freed {
+            take.allocator.freed(0, address, bytes);
+            let mut trace = self.trace();
+            let now = trace.tick();
+            let both = trace
+                .blocks
+                .iter_mut()
+                .filter(|block| block.address == address);
+            both.for_each(|block| block.ambiguous = Some(now));
+        }
+    }
+
+    /// The pool takes a new segment; its address.
+    fn reserve(&self, context: Context, bytes: u64) -> u64 {
+        let address = allocators::reserve(bytes);
+        let mut trace = self.trace();
+        let (by, at) = (trace.owner(context.home), trace.tick());
+        trace.segments.push(Reserved {
+            address,
+            bytes,
+            by,
+            at,
+        });
+        address
+    }
+
+    fn free(&self, block: usize) {
+        let mut trace = self.trace();
+        let now = trace.tick();
+        let block = &mut trace.blocks[block];
+        block.freed = Some(now);
+        let (allocator, place) = (block.allocator, block.place);
+        let (address, bytes) = (block.address, block.bytes);
+        drop(trace);
+        allocator.freed(place, address, bytes);
+    }
+
+    /// Ends the program's threads, and frees what it has left: the next one begins with nothing.
+    fn clean_up(&self) {
+        for (worker, _) in std::mem::take(&mut *lock(&self.workers))
+            .into_iter()
+            .flatten()
+        {
+            worker.end();
+        }
+        for block in &self.trace().blocks {
+            if block.freed.is_none() {
+                block
+                    .allocator
+                    .freed(block.place, block.address, block.bytes);
+            }
+        }
+        allocators::reset();
+    }
+}
+
+fn go_on(end: Result<(), Box<dyn Any + Send>>) {
+    if let Err(payload) = end {
+        resume_unwind(payload);
+    }
+}

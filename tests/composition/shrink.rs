@@ -1,0 +1,98 @@
+//! Makes a program that fails small.
+
+use super::program::{Program, Settings, Step, When};
+
+/// The smallest program found that still `fails`, by taking one thing out of it at a time.
+pub(super) fn shrink(mut program: Program, mut fails: impl FnMut(&Program) -> bool) -> Program {
+    loop {
+        let smaller = candidates(&program).into_iter().find(&mut fails);
+        match smaller {
+            Some(smaller) => program = smaller,
+            None => return program,
+        }
+    }
+}
+
+fn candidates(program: &Program) -> Vec<Program> {
+    let with_body = |body| Program {
+        body,
+        ..program.clone()
+    };
+    let mut all: Vec<Program> = bodies(&program.body).into_iter().map(with_body).collect();
+    for settings in simpler(program.settings) {
+        all.push(Program {
+            settings,
+            ..program.clone()
+        });
+    }
+    if program.has_neighbour {
+        all.push(Program {
+            has_neighbour: false,
+            ..program.clone()
+        });
+    }
+    all
+}
+
+/// Each body that is this one with one thing less.
+fn bodies(steps: &[Step]) -> Vec<Vec<Step>> {
+    let mut all = Vec::new();
+    for at in 0..steps.len() {
+        let mut without = steps.to_vec();
+        let step = without.remove(at);
+        all.push(without.clone());
+        if let Some(inner) = step.what.body() {
+            let mut flat = without.clone();
+            flat.splice(at..at, inner.iter().cloned());
+            all.push(flat);
+            for smaller in bodies(inner) {
+                let mut changed = step.clone();
+                *changed.what.body_mut().expect("it has a body") = smaller;
+                all.push(with(&without, at, changed));
+            }
+        }
+        if let super::program::What::Check { settings, .. } = &step.what {
+            for simpler in simpler(*settings) {
+                let mut changed = step.clone();
+                if let super::program::What::Check { settings, .. } = &mut changed.what {
+                    *settings = simpler;
+                }
+                all.push(with(&without, at, changed));
+            }
+        }
+        if step.when != When::Always {
+            let mut changed = step.clone();
+            changed.when = When::Always;
+            all.push(with(&without, at, changed));
+        }
+    }
+    all
+}
+
+fn with(steps: &[Step], at: usize, step: Step) -> Vec<Step> {
+    let mut steps = steps.to_vec();
+    steps.insert(at, step);
+    steps
+}
+
+fn simpler(settings: Settings) -> Vec<Settings> {
+    let all = [
+        Settings {
+            tolerance: 0,
+            ..settings
+        },
+        Settings {
+            confirm: true,
+            ..settings
+        },
+        Settings {
+            rounds: 1,
+            ..settings
+        },
+        Settings {
+            warmup: 0,
+            ..settings
+        },
+    ];
+    all.into_iter().filter(|it| *it != settings).collect()
+}

@@ -1,0 +1,149 @@
+//! What a program did, step by step, and what the harness said of it.
+
+use gpu_leak_check::report::model::Report;
+
+use super::allocators::{Allocator, Sum};
+use super::program::Settings;
+
+/// The order in which things happened.
+pub(super) type Tick = u64;
+
+/// Everything that one program did.
+#[derive(Debug, Default)]
+pub(super) struct Trace {
+    pub(super) has_neighbour: bool,
+    /// The test first, then in the order in which they began.
+    pub(super) sessions: Vec<Session>,
+    pub(super) runs: Vec<Run>,
+    pub(super) blocks: Vec<Block>,
+    pub(super) moves: Vec<Move>,
+    pub(super) segments: Vec<Reserved>,
+    now: Tick,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Test,
+    Check,
+    Scope,
+}
+
+/// A test, a block or a scope by hand.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) kind: Kind,
+    pub(super) settings: Settings,
+    /// The run around it.
+    pub(super) parent: Option<usize>,
+    /// Whether it stands in code by which all that it allocates may stay.
+    pub(super) is_allowed: bool,
+    /// Its runs, warm-ups left out.
+    pub(super) runs: Vec<usize>,
+    pub(super) report: Option<Report>,
+    /// Whether it ended by a panic, its body's or its own.
+    pub(super) panicked: bool,
+    pub(super) is_over: bool,
+}
+
+/// One run of a body.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) session: usize,
+    pub(super) began: Tick,
+    pub(super) ended: Option<Tick>,
+    pub(super) panicked: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A thread that works for this run.
+    Run(usize),
+    /// A thread of the program that works for no scope.
+    Nobody,
+    /// The thread outside the program.
+    Neighbour,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    pub(super) allocator: Allocator,
+    pub(super) place: u8,
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+    pub(super) site: u8,
+    pub(super) owner: Owner,
+    pub(super) made: Tick,
+    pub(super) freed: Option<Tick>,
+    pub(super) is_allowed: bool,
+    pub(super) handed_over: Option<Tick>,
+    /// When it was freed at an address that another one has as well, if it was.
+    pub(super) ambiguous: Option<Tick>,
+}
+
+/// A sum moved.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Move {
+    pub(super) sum: Sum,
+    pub(super) by: Owner,
+    pub(super) at: Tick,
+    pub(super) bytes: i64,
+}
+
+/// The pool took a segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reserved {
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+    pub(super) by: Owner,
+    pub(super) at: Tick,
+}
+
+impl Trace {
+    pub(super) fn tick(&mut self) -> Tick {
+        self.now += 1;
+        self.now
+    }
+
+    /// The session that a run belongs to.
+    pub(super) fn session_of(&self, run: usize) -> &Session {
+        &self.sessions[self.runs[run].session]
+    }
+
+    /// The run that answers for what a thread does now which was started in `home`: that run itself,
+    /// the next one of the same session, or one around it.
+    pub(super) fn answering(&self, home: usize) -> Option<usize> {
+        let mut home = Some(home);
+        while let Some(run) = home {
+            let session = self.session_of(run);
+            let is_under_way = |run: &&usize| self.runs[**run].ended.is_none();
+            if self.runs[run].ended.is_none() {
+                return Some(run);
+            }
+            if let Some(later) = session.runs.iter().find(is_under_way) {
+                return Some(*later);
+            }
+            home = session.parent;
+        }
+        None
+    }
+
+    /// Who does what a thread of `home` does now.
+    pub(super) fn owner(&self, home: Owner) -> Owner {
+        match home {
+            Owner::Run(home) => self.answering(home).map_or(Owner::Nobody, Owner::Run),
+            other => other,
+        }
+    }
+
+    /// The run of `session` in which `run` lies, or that it is.
+    pub(super) fn run_of(&self, session: usize, run: usize) -> Option<usize> {
+        let mut at = Some(run);
+        while let Some(run) = at {
+            if self.runs[run].session == session {
+                return Some(run);
+            }
+            at = self.session_of(run).parent;
+        }
+        None
+    }
+}

@@ -1,0 +1,49 @@
+//! A program with two versions of `gpu-leak-hooks`, of which the harness names one.
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::FindingKind;
+use gpu_leak_hooks_again::{Place, PlacedSource, Source, allow, hand_over};
+
+use super::{assert_allowed, run, told};
+
+const PLACE: Place = Place::Named("again:0");
+
+static SOURCE: Source = Source::new("again", &[]);
+static PLACED: PlacedSource = PlacedSource::new("again-placed", &[]);
+
+#[test]
+fn what_is_reported_through_the_other_version_is_heard() {
+    let checked = run("versions::reports_through_another_version");
+    let expected = [(FindingKind::Leaked, 80)];
+    assert_eq!(told(checked.report()), expected, "{}", checked.story());
+    assert!(
+        checked.child.stderr.contains("on again:0"),
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn reports_through_another_version() {
+    SOURCE.allocated(PLACE, 1 << 32, 20);
+    SOURCE.freed(1 << 32);
+    PLACED.allocated(PLACE, 1 << 33, 40);
+    PLACED.freed(PLACE, 1 << 33);
+    SOURCE.allocated(PLACE, 1 << 34, 80);
+}
+
+#[test]
+fn what_the_other_version_says_of_memory_counts() {
+    assert_allowed(&run("versions::keeps_and_hands_over"), &[10]);
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "run in a process of its own"]
+#[test]
+fn keeps_and_hands_over() {
+    allow("a table", || SOURCE.allocated(PLACE, 1 << 35, 10));
+    SOURCE.allocated(PLACE, 1 << 36, 20);
+    hand_over(1 << 36);
+}

@@ -1,0 +1,100 @@
+//! A program whose global allocator reports every block: whatever the harness itself takes and gives
+//! back comes to its own door, also from where it holds one of the ledger's locks.
+
+#![expect(unsafe_code, reason = "a global allocator")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::hint::black_box;
+use std::panic::catch_unwind;
+use std::thread;
+
+use gpu_leak_check::observe::Source;
+use gpu_leak_check::{Check, Place, Scope, gpu_leak_check};
+use gpu_leak_tests::child::Run;
+
+static SOURCE: Source = Source::new("heap", &["reporting_allocator.rs"]);
+
+struct Reporting;
+
+#[global_allocator]
+static HEAP: Reporting = Reporting;
+
+// SAFETY: the system's allocator, whose answers are passed on as they are.
+unsafe impl GlobalAlloc for Reporting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promises.
+        let block = unsafe { System.alloc(layout) };
+        if !block.is_null() {
+            // A place's name is looked up, as other sources of reports do.
+            let place = Place::named("heap:0");
+            SOURCE.allocated(place, block.addr() as u64, layout.size() as u64);
+        }
+        block
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        SOURCE.freed(block.addr() as u64);
+        // SAFETY: the caller's promises.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+/// Of no size that the harness asks for.
+const LEFT: usize = 123_457;
+
+#[test]
+fn checks_of_every_sort_come_to_their_end() {
+    for test in ["leaves_a_block", "goes_through_all_sorts"] {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = folder.path().join("gpu.jsonl");
+        for run in [
+            Run::of(test),
+            Run::of(test).in_company(),
+            Run::of(test).env("GPU_LEAK_CHECK_RECORD", &recording),
+        ] {
+            let child = run.run();
+            let ended = "test result: ";
+            assert!(child.stdout.contains(ended), "{child:#?}");
+        }
+        assert!(recording.is_file());
+    }
+}
+
+#[test]
+fn a_block_that_stays_is_found() {
+    let child = Run::of("leaves_a_block").run();
+    assert!(!child.status.success(), "{child:#?}");
+    assert!(child.stderr.contains("121 KiB"), "{child:#?}");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaves_a_block() {
+    black_box(vec![0_u8; LEFT].leak());
+}
+
+#[ignore = "run in a process of its own"]
+#[test]
+fn goes_through_all_sorts() {
+    for _ in 0..4 {
+        // What they find of the harness's own is not this test's business.
+        let _ = catch_unwind(|| {
+            Check::new("budgets")
+                .max_allocated("1 KiB")
+                .max_allocation_count(3)
+                .layer("heap")
+                .run(|| black_box(vec![1; 100]));
+        });
+        let _ = catch_unwind(|| Check::new("rounds").rounds(3).run(|| black_box(vec![1; 7])));
+        let _ = catch_unwind(|| {
+            let scope = Scope::open("scope");
+            gpu_leak_check::allow("kept", || black_box(vec![1; 9].leak()));
+            let kept = vec![1_u8; 3].leak();
+            gpu_leak_check::hand_over(kept.as_ptr().addr() as u64);
+            thread::spawn(|| black_box(vec![2; 20])).join().unwrap();
+            scope.finish()
+        });
+        black_box(gpu_leak_check::memory_summary());
+    }
+}

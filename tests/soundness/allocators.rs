@@ -1,0 +1,205 @@
+//! Allocators without memory, of each sort that a check can meet: one that reports every block, one
+//! of which only a probe tells the sum, one that reports some of its blocks, and one that takes
+//! whole segments and keeps them.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use gpu_leak_check::Place;
+use gpu_leak_check::observe::Source;
+use gpu_leak_check::probe::{Probe, Segment};
+
+/// The files that a report passes over when it looks for the user's line.
+const OWN_SOURCES: &[&str] = &["soundness/allocators.rs"];
+
+/// A range of addresses that was never handed out before.
+fn fresh(bytes: u64) -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0x7100_0000_0000);
+    NEXT.fetch_add(bytes.next_multiple_of(4096), Ordering::Relaxed)
+}
+
+static REPORTING: Source = Source::new("reporting", OWN_SOURCES);
+
+/// A block of an allocator that reports everything; nothing gives it back by itself.
+pub(super) fn take(bytes: u64) -> u64 {
+    take_on(Place::named("reporting:0"), bytes)
+}
+
+/// The same, on this device.
+pub(super) fn take_on(place: Place, bytes: u64) -> u64 {
+    let address = fresh(bytes);
+    report_at(place, address, bytes);
+    address
+}
+
+/// The same, at this address.
+pub(super) fn report_at(place: Place, address: u64, bytes: u64) {
+    REPORTING.allocated(place, address, bytes);
+}
+
+pub(super) fn give_back(address: u64) {
+    REPORTING.freed(address);
+}
+
+/// A block that gives itself back.
+#[derive(Debug)]
+pub(super) struct Block(u64);
+
+impl Block {
+    pub(super) fn new(bytes: u64) -> Self {
+        Self(take(bytes))
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        give_back(self.0);
+    }
+}
+
+/// A sum that only a probe tells.
+pub(super) struct Sum {
+    name: &'static str,
+    place: &'static str,
+    /// Whether what it hands out is memory of the layer below, as its reserve.
+    reserves: bool,
+    allocated: AtomicU64,
+}
+
+impl Sum {
+    const fn new(name: &'static str, place: &'static str, reserves: bool) -> Self {
+        Self {
+            name,
+            place,
+            reserves,
+            allocated: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn take(&self, bytes: u64) {
+        self.allocated.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn give_back(&self, bytes: u64) {
+        self.allocated.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+impl Probe for Sum {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Nowhere before its first use: every test of this program reads it.
+    fn places(&self) -> Vec<Place> {
+        match self.allocated.load(Ordering::Relaxed) {
+            0 => Vec::new(),
+            _ => vec![Place::named(self.place)],
+        }
+    }
+
+    fn allocated(&self, _: Place) -> u64 {
+        self.allocated.load(Ordering::Relaxed)
+    }
+
+    fn reserved(&self, place: Place) -> u64 {
+        if self.reserves {
+            self.allocated(place)
+        } else {
+            0
+        }
+    }
+
+    fn segments(&self, _: Place) -> Vec<Segment> {
+        Vec::new()
+    }
+
+    fn empty_cache(&self, _: Place) {}
+}
+
+/// Reports none of its blocks.
+pub(super) static SILENT: Sum = Sum::new("silent", "silent:0", true);
+gpu_leak_check::probe!(&SILENT);
+
+/// Reports some of its blocks, and has no reserve.
+pub(super) static PARTLY: Sum = Sum::new("partly", "partly:0", false);
+gpu_leak_check::probe!(&PARTLY);
+static PARTLY_REPORTED: Source = Source::new("partly", OWN_SOURCES);
+
+/// Takes a block that is reported, and never gives it back.
+pub(super) fn lose_reported(bytes: u64) -> u64 {
+    let address = fresh(bytes);
+    PARTLY.take(bytes);
+    PARTLY_REPORTED.allocated(Place::named("partly:0"), address, bytes);
+    address
+}
+
+/// Takes a block that is reported, and gives it back.
+pub(super) fn borrow_reported(bytes: u64) {
+    PARTLY_REPORTED.freed(lose_reported(bytes));
+    PARTLY.give_back(bytes);
+}
+
+/// Takes whole segments from the layer below, and never gives one back.
+pub(super) struct Pool {
+    segments: Mutex<Vec<Segment>>,
+    allocated: AtomicU64,
+}
+
+pub(super) static POOL: Pool = Pool {
+    segments: Mutex::new(Vec::new()),
+    allocated: AtomicU64::new(0),
+};
+gpu_leak_check::probe!(&POOL);
+static POOLED: Source = Source::new("pool", OWN_SOURCES);
+
+impl Pool {
+    fn all(&self) -> Vec<Segment> {
+        let segments = self.segments.lock();
+        segments.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A new segment of so many bytes, which it keeps.
+    pub(super) fn reserve(&self, bytes: u64) -> u64 {
+        let address = fresh(bytes);
+        let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        segments.push(Segment { address, bytes });
+        address
+    }
+
+    /// A new segment of so many bytes, and in it a block that nothing gives back.
+    pub(super) fn take(&self, block: u64, segment: u64) -> u64 {
+        let address = self.reserve(segment);
+        self.allocated.fetch_add(block, Ordering::Relaxed);
+        POOLED.allocated(Place::named("pool:0"), address, block);
+        address
+    }
+}
+
+impl Probe for Pool {
+    fn name(&self) -> &'static str {
+        "pool"
+    }
+
+    fn places(&self) -> Vec<Place> {
+        match &self.all()[..] {
+            [] => Vec::new(),
+            _ => vec![Place::named("pool:0")],
+        }
+    }
+
+    fn allocated(&self, _: Place) -> u64 {
+        self.allocated.load(Ordering::Relaxed)
+    }
+
+    fn reserved(&self, _: Place) -> u64 {
+        self.all().iter().map(|segment| segment.bytes).sum()
+    }
+
+    fn segments(&self, _: Place) -> Vec<Segment> {
+        self.all()
+    }
+
+    fn empty_cache(&self, _: Place) {}
+}

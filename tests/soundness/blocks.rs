@@ -1,0 +1,260 @@
+//! Checks inside checks: what one of them does not fail for, the one around it judges.
+
+use std::cell::OnceCell;
+use std::mem::forget;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::{Check, Scope, allow, assert_no_growth, gpu_leak_check, hand_over};
+
+use super::allocators::{Block, take};
+use super::{KIB, MIB, assert_leaked, assert_verdict, bytes, report, run};
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn forgets_what_a_block_returned() {
+    let load = || (0..10).map(|_| Block::new(MIB)).collect::<Vec<_>>();
+    let model = Check::new("load").run(load);
+    forget(model);
+}
+
+#[test]
+fn what_a_finished_block_left_counts_for_the_test_around_it() {
+    let checked = run("blocks::forgets_what_a_block_returned");
+    assert_leaked(&checked, "forgets_what_a_block_returned", 10 * MIB);
+    let load = report(&checked, "load");
+    assert!(!load.status.is_failure(), "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn fills_a_cache_of_its_own_in_rounds() {
+    let cache = OnceCell::new();
+    assert_no_growth(5, || _ = cache.get_or_init(|| take(MIB)));
+}
+
+#[test]
+fn what_rounds_made_once_counts_for_the_test_around_them() {
+    let checked = run("blocks::fills_a_cache_of_its_own_in_rounds");
+    assert_leaked(&checked, "fills_a_cache_of_its_own_in_rounds", MIB);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaves_a_little_in_each_of_many_blocks() {
+    for _ in 0..20 {
+        let step = Check::new("step").tolerance("1 KiB").confirm(false);
+        step.run(|| _ = take(1000));
+    }
+}
+
+#[test]
+fn what_blocks_tolerate_adds_up_in_the_test_around_them() {
+    let checked = run("blocks::leaves_a_little_in_each_of_many_blocks");
+    assert_leaked(&checked, "leaves_a_little_in_each_of_many_blocks", 20_000);
+}
+
+#[gpu_leak_check(tolerance = 50)]
+#[ignore = "leaves less than it may"]
+#[test]
+fn tolerates_what_its_block_tolerates() {
+    let step = Check::new("step").tolerance("1 KiB").confirm(false);
+    step.run(|| _ = take(40));
+}
+
+#[test]
+fn what_a_block_left_is_tolerated_by_the_test_s_own_option() {
+    let checked = run("blocks::tolerates_what_its_block_tolerates");
+    checked.assert_clean();
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn drops_the_report_of_a_scope() {
+    let scope = Scope::open("epoch");
+    scope.in_scope(|| take(MIB));
+    drop(scope.finish());
+}
+
+#[test]
+fn what_a_scope_reports_counts_for_the_test_unless_it_failed_it() {
+    let checked = run("blocks::drops_the_report_of_a_scope");
+    assert_leaked(&checked, "drops_the_report_of_a_scope", MIB);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn goes_on_after_a_block_has_failed() {
+    let block = || Check::new("caught").run(|| take(MIB));
+    // Its message has been printed; the test goes on, and would pass.
+    drop(catch_unwind(AssertUnwindSafe(block)));
+}
+
+#[test]
+fn what_a_block_failed_for_counts_for_the_test_that_caught_its_panic() {
+    let checked = run("blocks::goes_on_after_a_block_has_failed");
+    let report = assert_verdict(
+        &checked,
+        "goes_on_after_a_block_has_failed",
+        CheckStatus::Found(FindingKind::Leaked),
+    );
+    assert_ne!(
+        bytes(report, CheckStatus::Found(FindingKind::Leaked)),
+        0,
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn fails_by_its_block() {
+    Check::new("leaky").run(|| take(MIB));
+}
+
+#[test]
+fn what_failed_the_test_by_its_block_is_reported_once() {
+    let checked = run("blocks::fails_by_its_block");
+    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert_eq!(
+        report(&checked, "leaky").status,
+        CheckStatus::Found(FindingKind::Leaked)
+    );
+    let test = report(&checked, "fails_by_its_block");
+    assert_eq!(
+        bytes(test, CheckStatus::Found(FindingKind::Leaked)),
+        0,
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "keeps what it may"]
+#[test]
+fn excuses_objects_inside_a_block() {
+    let step = Check::new("step").confirm(false);
+    step.run(|| {
+        allow("the table is shared", || take(KIB));
+        hand_over(take(2 * KIB));
+    });
+}
+
+#[test]
+fn an_excuse_for_an_object_holds_in_the_test_around_its_block_too() {
+    let checked = run("blocks::excuses_objects_inside_a_block");
+    let test = "excuses_objects_inside_a_block";
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Allowed));
+    assert_eq!(
+        bytes(report, CheckStatus::Found(FindingKind::Allowed)),
+        KIB,
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn nests_blocks_three_deep() {
+    let kept = OnceCell::new();
+    Check::new("outer").run(|| {
+        Check::new("middle").run(|| {
+            Check::new("inner").run(|| _ = kept.get_or_init(|| take(MIB)));
+        });
+    });
+}
+
+#[test]
+fn what_the_innermost_of_several_blocks_made_once_counts_for_the_test() {
+    let checked = run("blocks::nests_blocks_three_deep");
+    assert_leaked(&checked, "nests_blocks_three_deep", MIB);
+}
+
+#[gpu_leak_check]
+#[ignore = "counts the runs of a block"]
+#[test]
+#[expect(clippy::print_stderr, reason = "the parent counts the runs")]
+fn runs_a_block_that_leaves_something() {
+    let kept = OnceCell::new();
+    let check = Check::new("keeps");
+    check.run(|| {
+        eprintln!("the block runs");
+        kept.get_or_init(|| take(MIB));
+    });
+}
+
+#[test]
+fn a_block_does_not_confirm_while_its_test_does() {
+    let checked = run("blocks::runs_a_block_that_leaves_something");
+    // Twice in the test's first run, by which the block knows what repeats; once in each later one.
+    let story = checked.story();
+    assert_eq!(
+        checked.child.stderr.matches("the block runs").count(),
+        3,
+        "{story}"
+    );
+}
+
+/// A thread that waits for its work.
+struct Worker {
+    work: Sender<u64>,
+    thread: JoinHandle<()>,
+}
+
+impl Worker {
+    /// Takes what it is asked for, and keeps it.
+    fn start() -> Self {
+        let (work, asked) = channel();
+        let thread = thread::spawn(move || {
+            for bytes in asked {
+                take(bytes);
+            }
+        });
+        Self { work, thread }
+    }
+
+    fn takes(self, bytes: u64) {
+        self.work.send(bytes).expect("a thread that waits");
+        drop(self.work);
+        self.thread.join().expect("a thread that takes");
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn works_on_a_thread_that_a_block_started() {
+    let worker = Check::new("start").run(Worker::start);
+    worker.takes(MIB);
+}
+
+#[test]
+fn a_thread_that_a_block_started_works_for_the_test_afterwards() {
+    let checked = run("blocks::works_on_a_thread_that_a_block_started");
+    assert_leaked(&checked, "works_on_a_thread_that_a_block_started", MIB);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn works_on_a_thread_that_a_scope_started() {
+    let scope = Scope::open("start");
+    let worker = scope.in_scope(Worker::start);
+    scope.finish().assert_clean();
+    worker.takes(MIB);
+}
+
+#[test]
+fn a_thread_that_a_scope_started_works_for_the_test_afterwards() {
+    let checked = run("blocks::works_on_a_thread_that_a_scope_started");
+    assert_leaked(&checked, "works_on_a_thread_that_a_scope_started", MIB);
+}

@@ -1,0 +1,289 @@
+//! The verdict for each way to put checks together and each thing that they can leave, and why.
+//!
+//! 10 B are tolerated everywhere, and more than that is left but where it is to be tolerated.
+
+/// What one test comes to.
+pub(super) struct Cell {
+    /// What its body leaves.
+    pub(super) remains: &'static str,
+    /// The verdict of the check inside the test, where there is one beside the test's own.
+    pub(super) inner: Option<&'static str>,
+    /// The test's own verdict: that of its outermost check.
+    pub(super) verdict: &'static str,
+    pub(super) why: &'static str,
+}
+
+const fn one(remains: &'static str, verdict: &'static str, why: &'static str) -> Cell {
+    Cell {
+        remains,
+        inner: None,
+        verdict,
+        why,
+    }
+}
+
+const fn two(
+    remains: &'static str,
+    inner: &'static str,
+    verdict: &'static str,
+    why: &'static str,
+) -> Cell {
+    Cell {
+        remains,
+        inner: Some(inner),
+        verdict,
+        why,
+    }
+}
+
+/// A test, wherever and on whatever thread it runs; a block that no test is around; a program.
+pub(super) const CONFIRMED: [Cell; 11] = [
+    one("allowed", "allowed", "the code says that it may stay"),
+    one(
+        "by_turns",
+        "leaked",
+        "each of three runs left one somewhere",
+    ),
+    one("failed_free", "failed-free", "a failed free is no set-up"),
+    one("handed_over", "clean", "it is somebody else's to free"),
+    one("leaked", "leaked", "the second run left it again"),
+    one("made_once", "first-use", "the second run left no more"),
+    one("replaced", "deferred", "the second run freed the first's"),
+    one(
+        "reserve",
+        "retained",
+        "nothing lies in it, and it rose again",
+    ),
+    one("returned", "clean", "nothing was left"),
+    one("sum", "leaked", "nobody else could have moved it"),
+    one("tolerated", "clean", "7 B are fewer than 10 B"),
+];
+
+/// A test with `confirm = false`, and a scope whose report is asserted: one run decides.
+pub(super) const UNCONFIRMED: [Cell; 11] = [
+    one("allowed", "allowed", "the code says that it may stay"),
+    one("by_turns", "leaked", "the one run left it"),
+    one("failed_free", "failed-free", "the call failed"),
+    one("handed_over", "clean", "it is somebody else's to free"),
+    one("leaked", "leaked", "the one run left it"),
+    one("made_once", "leaked", "no second run tells it from a leak"),
+    one("replaced", "leaked", "no second run tells it from a leak"),
+    one("reserve", "retained", "nothing lies in it"),
+    one("returned", "clean", "nothing was left"),
+    one("sum", "leaked", "nobody else could have moved it"),
+    one("tolerated", "clean", "7 B are fewer than 10 B"),
+];
+
+/// A test with `warmup = 1`.
+pub(super) const WARMED: [Cell; 11] = [
+    one("allowed", "allowed", "the code says that it may stay"),
+    one(
+        "by_turns",
+        "leaked",
+        "each of three runs left one somewhere",
+    ),
+    one("failed_free", "failed-free", "a measured run's call failed"),
+    one("handed_over", "clean", "it is somebody else's to free"),
+    one("leaked", "leaked", "both measured runs left it"),
+    one("made_once", "clean", "the warm-up made it: baseline"),
+    one("replaced", "deferred", "the second run freed the first's"),
+    one("reserve", "retained", "it rose in both measured runs"),
+    one("returned", "clean", "nothing was left"),
+    one("sum", "leaked", "it rose in both measured runs"),
+    one("tolerated", "clean", "7 B are fewer than 10 B"),
+];
+
+/// A test with `rounds = 4`.
+pub(super) const ROUNDS: [Cell; 11] = [
+    one("allowed", "allowed", "the code says that it may stay"),
+    one("by_turns", "grew", "the sum of all sites grew each time"),
+    one("failed_free", "failed-free", "a failed free need not grow"),
+    one("handed_over", "clean", "it is somebody else's to free"),
+    one("leaked", "grew", "each round left one more"),
+    one("made_once", "clean", "only the first round left one"),
+    one("replaced", "clean", "there is never more than one"),
+    one("reserve", "grew", "each round reserved more"),
+    one("returned", "clean", "nothing was left"),
+    one("sum", "grew", "each round added to it"),
+    one("tolerated", "grew", "4 × 7 B are more than 10 B"),
+];
+
+/// A test beside an unchecked one, which takes and gives back a block in each run.
+pub(super) const BESIDE_OTHERS: [Cell; 11] = [
+    one("allowed", "allowed", "the code says that it may stay"),
+    one("by_turns", "leaked", "its own thread took it"),
+    one("failed_free", "failed-free", "its own thread made the call"),
+    one("handed_over", "clean", "it is somebody else's to free"),
+    one("leaked", "leaked", "its own thread took it"),
+    one("made_once", "first-use", "the second run left no more"),
+    one("replaced", "deferred", "the second run freed the first's"),
+    one("reserve", "clean", "it may be the other's: a note"),
+    one("returned", "clean", "nothing was left"),
+    one("sum", "inconclusive", "the other may have moved it"),
+    one("tolerated", "clean", "7 B are fewer than 10 B"),
+];
+
+/// A block in a test: what fails the block fails the test, which says nothing more of it.
+pub(super) const BLOCK_IN_A_TEST: [Cell; 11] = [
+    two(
+        "allowed",
+        "allowed",
+        "allowed",
+        "the excuse goes with the object",
+    ),
+    two(
+        "by_turns",
+        "leaked",
+        "leaked",
+        "the block failed the test for it",
+    ),
+    two(
+        "failed_free",
+        "failed-free",
+        "failed-free",
+        "the block failed the test for it",
+    ),
+    two(
+        "handed_over",
+        "clean",
+        "clean",
+        "it is somebody else's to free",
+    ),
+    two(
+        "leaked",
+        "leaked",
+        "leaked",
+        "the block failed the test for it",
+    ),
+    two(
+        "made_once",
+        "first-use",
+        "first-use",
+        "the test's second run left no more",
+    ),
+    two(
+        "replaced",
+        "deferred",
+        "deferred",
+        "the test's second run freed it",
+    ),
+    two(
+        "reserve",
+        "retained",
+        "retained",
+        "the block failed the test for it",
+    ),
+    two("returned", "clean", "clean", "nothing was left"),
+    two(
+        "sum",
+        "leaked",
+        "leaked",
+        "the block failed the test for it",
+    ),
+    two("tolerated", "clean", "clean", "7 B are tolerated by either"),
+];
+
+/// A scope in a test whose report nobody looks at: it fails nothing, so the test judges all of it.
+pub(super) const SCOPE_IN_A_TEST: [Cell; 11] = [
+    two(
+        "allowed",
+        "allowed",
+        "allowed",
+        "the excuse goes with the object",
+    ),
+    two(
+        "by_turns",
+        "leaked",
+        "leaked",
+        "each of the test's runs left one",
+    ),
+    two(
+        "failed_free",
+        "failed-free",
+        "failed-free",
+        "nobody failed for it yet",
+    ),
+    two(
+        "handed_over",
+        "clean",
+        "clean",
+        "it is somebody else's to free",
+    ),
+    two("leaked", "leaked", "leaked", "nobody failed for it yet"),
+    two(
+        "made_once",
+        "leaked",
+        "first-use",
+        "the test has a second run",
+    ),
+    two(
+        "replaced",
+        "leaked",
+        "deferred",
+        "the test has a second run",
+    ),
+    two(
+        "reserve",
+        "retained",
+        "retained",
+        "nobody failed for it yet",
+    ),
+    two("returned", "clean", "clean", "nothing was left"),
+    two("sum", "leaked", "leaked", "nobody failed for it yet"),
+    two("tolerated", "clean", "clean", "7 B are tolerated by either"),
+];
+
+/// Rounds of a block in a test: what does not grow is the test's to judge.
+pub(super) const ROUNDS_IN_A_TEST: [Cell; 11] = [
+    two(
+        "allowed",
+        "allowed",
+        "allowed",
+        "the excuse goes with the object",
+    ),
+    two(
+        "by_turns",
+        "grew",
+        "grew",
+        "the block failed the test for it",
+    ),
+    two(
+        "failed_free",
+        "failed-free",
+        "failed-free",
+        "the block failed the test for it",
+    ),
+    two(
+        "handed_over",
+        "clean",
+        "clean",
+        "it is somebody else's to free",
+    ),
+    two("leaked", "grew", "grew", "the block failed the test for it"),
+    two(
+        "made_once",
+        "clean",
+        "first-use",
+        "the test's first run made it",
+    ),
+    two(
+        "replaced",
+        "clean",
+        "deferred",
+        "the test's second run freed it",
+    ),
+    two(
+        "reserve",
+        "grew",
+        "grew",
+        "the block failed the test for it",
+    ),
+    two("returned", "clean", "clean", "nothing was left"),
+    two("sum", "grew", "grew", "the block failed the test for it"),
+    two(
+        "tolerated",
+        "grew",
+        "grew",
+        "the block failed the test for it",
+    ),
+];

@@ -1,0 +1,67 @@
+//! The driver's own calls, for what no allocator beside it has: handles, and frees that fail.
+
+#![expect(
+    unsafe_code,
+    reason = "the driver's own calls, so that each leak is one call"
+)]
+
+use std::sync::{Arc, OnceLock};
+
+use cudarc::driver::sys::{CUdeviceptr, CUevent, CUevent_flags, CUresult};
+use cudarc::driver::{CudaContext, result, sys};
+
+/// An address of device memory.
+pub(super) type Pointer = CUdeviceptr;
+
+/// The primary context of device 0, made once, kept, and current to this thread.
+pub(super) fn context() {
+    static CONTEXT: OnceLock<Arc<CudaContext>> = OnceLock::new();
+    let context = CONTEXT.get_or_init(|| CudaContext::new(0).expect("the stand-in"));
+    context.bind_to_thread().expect("its context");
+}
+
+#[inline(never)]
+pub(super) fn take(bytes: u64) -> Pointer {
+    let bytes = usize::try_from(bytes).expect("an address space of 64 bits");
+    // SAFETY: a context is current.
+    unsafe { result::malloc_sync(bytes) }.expect("memory") // here: taken
+}
+
+pub(super) fn free(pointer: Pointer) {
+    // SAFETY: the caller took it and uses it no more.
+    unsafe { result::free_sync(pointer) }.expect("a free"); // here: freed
+}
+
+/// A free that the driver refuses.
+pub(super) fn free_in_vain(pointer: Pointer) {
+    // SAFETY: no memory of anybody's begins there, and the driver says so.
+    let answer = unsafe { sys::cuMemFree_v2(pointer) };
+    assert_ne!(answer, CUresult::CUDA_SUCCESS);
+}
+
+pub(super) fn event() -> CUevent {
+    result::event::create(CUevent_flags::CU_EVENT_DEFAULT).expect("an event")
+}
+
+pub(super) fn destroy(event: CUevent) {
+    // SAFETY: the caller made it and uses it no more.
+    unsafe { result::event::destroy(event) }.expect("a free");
+}
+
+/// Destroys an event that is destroyed already.
+pub(super) fn destroy_in_vain(event: CUevent) {
+    // SAFETY: the stand-in looks the handle up, and says that it is none.
+    let answer = unsafe { sys::cuEventDestroy_v2(event) };
+    assert_ne!(answer, CUresult::CUDA_SUCCESS);
+}
+
+/// Memory of the default pool, on the null stream.
+pub(super) fn take_of_the_pool(bytes: usize) -> Pointer {
+    // SAFETY: a context is current, and the null stream always exists.
+    unsafe { result::malloc_async(result::stream::null(), bytes) }.expect("memory")
+}
+
+pub(super) fn free_to_the_pool(pointer: Pointer) {
+    // SAFETY: the caller took it on the null stream and uses it no more.
+    unsafe { result::free_async(pointer, result::stream::null()) }.expect("a free");
+}

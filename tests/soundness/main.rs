@@ -1,0 +1,93 @@
+//! Verdicts that hold however checks are put together: no leak passes because a check stood inside
+//! another one, because two runs differed or because an allocator tells only a sum, and nobody fails
+//! for what a neighbour did.
+//!
+//! What leaks on purpose is ignored, and run in a process of its own by the tests beside it. A target
+//! of its own, because a probe is the whole program's and some tests of the others count allocators.
+
+mod addresses;
+mod allocators;
+mod blocks;
+mod cells;
+mod code;
+mod driver;
+mod excuses;
+mod neighbours;
+mod remains;
+mod rounds;
+mod second_run;
+mod sums;
+mod table;
+mod words;
+
+use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// A test of this program, in a process of its own that has no GPU, and waits little for frees that
+/// nobody makes.
+fn of(test: &str) -> Run {
+    Run::of(test).env("GPU_LEAK_CHECK_SETTLE", "5ms")
+}
+
+fn run(test: &str) -> Checked {
+    checked::finish(of(test))
+}
+
+/// The ignored tests of a module of this program, up to `threads` at once.
+fn run_suite(module: &str, threads: u32) -> Checked {
+    let run = Run::of_all(module, threads);
+    checked::finish(run.env("GPU_LEAK_CHECK_SETTLE", "5ms"))
+}
+
+/// The report of the check called so, or whose path ends so.
+#[track_caller]
+fn report<'a>(checked: &'a Checked, name: &str) -> &'a Report {
+    let mut reports = checked.reports.iter();
+    let of_a_test = format!("::{name}");
+    let found = reports.find(|report| report.test == name || report.test.ends_with(&of_a_test));
+    found.unwrap_or_else(|| panic!("no report of {name}\n{}", checked.story()))
+}
+
+/// The test of this name has this verdict, and its process ended as that verdict has it.
+#[track_caller]
+fn assert_verdict<'a>(checked: &'a Checked, test: &str, verdict: CheckStatus) -> &'a Report {
+    let report = report(checked, test);
+    assert_eq!(report.status, verdict, "{test}\n{}", checked.story());
+    assert_eq!(
+        checked.child.status.success(),
+        !verdict.is_failure(),
+        "{}",
+        checked.story()
+    );
+    report
+}
+
+/// The bytes of the findings with this verdict.
+fn bytes(report: &Report, verdict: CheckStatus) -> u64 {
+    let findings = report.findings.iter();
+    let of_verdict = findings.filter(|finding| CheckStatus::Found(finding.kind) == verdict);
+    of_verdict.map(|finding| finding.bytes).sum()
+}
+
+/// The test leaked exactly so much, and failed.
+#[track_caller]
+fn assert_leaked(checked: &Checked, test: &str, leaked: u64) {
+    let report = assert_verdict(checked, test, CheckStatus::Found(FindingKind::Leaked));
+    assert_eq!(
+        bytes(report, CheckStatus::Found(FindingKind::Leaked)),
+        leaked,
+        "{}",
+        checked.story()
+    );
+}
+
+/// What the test's report says of it, its findings' verdicts by name.
+fn kinds(report: &Report) -> Vec<&'static str> {
+    let findings = report.findings.iter();
+    findings.map(|finding| finding.kind.name()).collect()
+}

@@ -1,0 +1,305 @@
+//! Tests that run beside others, checked and not: nobody fails for what a neighbour did, and a sum
+//! that a neighbour may have moved is nobody's to call clean.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use gpu_leak_check::report::model::{CheckStatus, Report};
+use gpu_leak_tests::checked;
+use gpu_leak_tests::child::Run;
+
+use super::allocators::{Block, POOL, SILENT, take};
+use super::{GIB, assert_leaked, report, run_suite};
+
+/// Work that an unchecked test does while the body of a checked one waits for it.
+#[derive(Default)]
+pub(super) struct Neighbour {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    asked: u32,
+    done: u32,
+    over: bool,
+}
+
+impl Neighbour {
+    pub(super) const fn new() -> Self {
+        Self {
+            state: Mutex::new(State {
+                asked: 0,
+                done: 0,
+                over: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn wait_while(&self, condition: impl FnMut(&mut State) -> bool) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_while(state, condition);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        self.changed.notify_all();
+    }
+
+    /// Has the neighbour do its work once, and waits for it.
+    pub(super) fn ask(&self) {
+        self.change(|state| state.asked += 1);
+        self.wait_while(|state| state.done < state.asked && !state.over);
+    }
+
+    /// Does `work` as often as it is asked to, until it is dismissed.
+    pub(super) fn serve(&self, mut work: impl FnMut()) {
+        loop {
+            let mut is_over = false;
+            self.wait_while(|state| {
+                is_over = state.over;
+                state.done == state.asked && !state.over
+            });
+            if is_over {
+                return;
+            }
+            work();
+            self.change(|state| state.done += 1);
+        }
+    }
+
+    /// That was all.
+    pub(super) fn dismiss(&self) {
+        self.change(|state| state.over = true);
+    }
+}
+
+/// A module with a checked test `a_checked`, an unchecked one beside it and, because libtest runs two
+/// at once, a third one that begins when the checked one has ended and sends the neighbour home.
+macro_rules! suite {
+    ($module:ident: $body:ident beside $work:ident) => {
+        mod $module {
+            use gpu_leak_check::gpu_leak_check;
+
+            static NEIGHBOUR: super::Neighbour = super::Neighbour::new();
+
+            #[gpu_leak_check]
+            #[ignore = "one of a suite"]
+            #[test]
+            fn a_checked() {
+                // Something is seen, or nothing would be measured.
+                super::borrow();
+                super::$body();
+                NEIGHBOUR.ask();
+            }
+
+            #[test]
+            #[ignore = "one of a suite"]
+            fn b_neighbour() {
+                NEIGHBOUR.serve(super::$work);
+            }
+
+            #[test]
+            #[ignore = "one of a suite"]
+            fn c_after_it() {
+                NEIGHBOUR.dismiss();
+            }
+        }
+    };
+}
+
+fn borrow() {
+    drop(Block::new(64));
+}
+
+fn do_nothing() {}
+
+fn lose_a_sum() {
+    SILENT.take(GIB);
+}
+
+fn add_to_a_sum() {
+    SILENT.take(4096);
+}
+
+fn move_a_sum() {
+    SILENT.take(4096);
+    SILENT.give_back(4096);
+}
+
+fn reserve() {
+    POOL.reserve(GIB);
+}
+
+fn lose_a_block() {
+    take(7);
+}
+
+fn lose_much() {
+    add_to_a_sum();
+    take(4096);
+}
+
+fn start_the_pool() {
+    shared_pool::run(borrow);
+}
+
+fn lose_in_the_pool() {
+    shared_pool::run(|| _ = take(4096));
+}
+
+fn run_beside(module: &str) -> checked::Checked {
+    run_suite(&format!("neighbours::{module}"), 2)
+}
+
+/// It passed, for a sum that has no owner says nothing; and does so where `CI` is set.
+#[track_caller]
+fn assert_shared(module: &str) {
+    let plain = run_beside(module);
+    let run = Run::of_all(&format!("neighbours::{module}"), 2);
+    let in_ci = checked::finish(run.env("CI", "true"));
+    for checked in [plain, in_ci] {
+        let report = report(&checked, "a_checked");
+        let story = checked.story();
+        assert_eq!(report.status, CheckStatus::Inconclusive, "{story}");
+        let reason = report.reason.as_ref().expect("a reason");
+        assert_eq!(reason.code.name(), "shared", "{story}");
+        assert!(reason.what.contains("silent"), "{story}");
+        assert!(checked.child.status.success(), "{story}");
+    }
+}
+
+suite!(sum_beside_a_reporting_one: lose_a_sum beside borrow);
+
+#[test]
+fn a_sum_that_rose_while_a_neighbour_took_something_is_inconclusive() {
+    assert_shared("sum_beside_a_reporting_one");
+}
+
+suite!(sum_beside_an_idle_one: lose_a_sum beside do_nothing);
+
+#[test]
+fn a_sum_that_rose_while_a_neighbour_may_have_taken_something_is_inconclusive() {
+    assert_shared("sum_beside_an_idle_one");
+}
+
+suite!(sum_of_the_neighbour: do_nothing beside add_to_a_sum);
+
+#[test]
+fn what_a_neighbour_takes_of_an_allocator_without_reports_fails_nobody() {
+    assert_shared("sum_of_the_neighbour");
+}
+
+suite!(sum_within_the_baseline: do_nothing beside move_a_sum);
+
+#[test]
+fn a_sum_that_did_not_rise_is_clean_whoever_moved_it() {
+    let checked = run_beside("sum_within_the_baseline");
+    checked.assert_clean();
+}
+
+suite!(reserve_of_the_neighbour: do_nothing beside reserve);
+
+#[test]
+fn a_reserve_that_a_neighbour_may_have_taken_is_a_note() {
+    let checked = run_beside("reserve_of_the_neighbour");
+    checked.assert_clean();
+    assert!(notes(checked.report()).contains("reserved"), "{checked:#?}");
+}
+
+fn notes(report: &Report) -> String {
+    report.notes.join("\n")
+}
+
+suite!(leak_beside_a_busy_neighbour: lose_a_block beside lose_much);
+
+#[test]
+fn what_a_test_s_own_threads_lose_is_a_leak_whoever_runs_beside_it() {
+    let checked = run_beside("leak_beside_a_busy_neighbour");
+    assert_leaked(&checked, "a_checked", 7);
+}
+
+/// Work that is done on a thread which the first to need it starts, and which all share.
+mod shared_pool {
+    use std::sync::mpsc::{Sender, channel};
+    use std::sync::{Mutex, OnceLock};
+    use std::thread;
+
+    type Job = (fn(), Sender<()>);
+
+    pub(super) fn run(job: fn()) {
+        static QUEUE: OnceLock<Mutex<Sender<Job>>> = OnceLock::new();
+        let queue = QUEUE.get_or_init(|| {
+            let (queue, jobs) = channel::<Job>();
+            let worker = thread::Builder::new().name("shared-pool".to_owned());
+            let worker = worker.spawn(move || {
+                for (job, done) in jobs {
+                    job();
+                    done.send(()).expect("whoever asked waits");
+                }
+            });
+            worker.expect("a thread");
+            Mutex::new(queue)
+        });
+        let (done, is_done) = channel();
+        let sent = queue.lock().expect("no panic").send((job, done));
+        sent.expect("the thread lives");
+        is_done.recv().expect("the job ends");
+    }
+}
+
+suite!(pool_of_the_test: start_the_pool beside lose_in_the_pool);
+
+#[test]
+fn what_a_shared_pool_s_thread_keeps_is_told_with_its_thread_and_the_advice_to_start_it_before() {
+    let checked = run_beside("pool_of_the_test");
+    let report = report(&checked, "a_checked");
+    let story = checked.story();
+    let findings = report.findings.iter();
+    let told: Vec<_> = findings
+        .flat_map(|finding| finding.notes.iter().chain(&finding.foreign_thread))
+        .chain(&report.notes)
+        .map(String::as_str)
+        .collect();
+    let told = told.join("\n");
+    assert!(told.contains("shared-pool"), "{story}");
+    assert!(checked.child.stderr.contains("warmup"), "{story}");
+}
+
+/// One test at a time: the first is unchecked, and leaves a thread behind that works on.
+mod after_an_unchecked_one {
+    use std::thread;
+
+    use gpu_leak_check::gpu_leak_check;
+
+    use super::super::allocators::{Block, take};
+
+    static THREAD: super::Neighbour = super::Neighbour::new();
+
+    #[test]
+    #[ignore = "one of a suite"]
+    fn a_unchecked() {
+        thread::spawn(|| THREAD.serve(|| _ = take(64)));
+    }
+
+    #[gpu_leak_check]
+    #[ignore = "one of a suite"]
+    #[test]
+    fn b_checked() {
+        drop(Block::new(1));
+        THREAD.ask();
+    }
+}
+
+#[test]
+fn what_a_thread_of_an_earlier_unchecked_test_takes_fails_nobody() {
+    let checked = run_suite("neighbours::after_an_unchecked_one", 1);
+    checked.assert_clean();
+    let unowned = "by threads outside every check";
+    assert!(
+        checked.child.stderr.contains(unowned),
+        "{}",
+        checked.story()
+    );
+}

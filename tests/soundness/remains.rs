@@ -1,0 +1,108 @@
+//! What a body can leave: a function for each sort, called once for each run of the body.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, Once};
+
+use gpu_leak_check::{allow, hand_over};
+
+use super::allocators::{Block, POOL, SILENT, take};
+use super::driver;
+
+/// More than is tolerated.
+const MUCH: u64 = 1000;
+
+/// Nothing: it is all given back.
+pub(super) fn returned() {
+    drop(Block::new(MUCH));
+}
+
+/// A block, at the same place in each run.
+pub(super) fn leaked() {
+    take(MUCH);
+}
+
+fn one_path() {
+    take(MUCH);
+}
+
+fn second_path() {
+    take(MUCH);
+}
+
+fn third_path() {
+    take(MUCH);
+}
+
+/// A block, at another place than the runs before and after.
+pub(super) fn by_turns() {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    match RUNS.fetch_add(1, Ordering::Relaxed) % 3 {
+        0 => one_path(),
+        1 => second_path(),
+        _ => third_path(),
+    }
+}
+
+/// A block of the first run, kept for good.
+pub(super) fn made_once() {
+    static MADE: Once = Once::new();
+    drop(Block::new(1));
+    MADE.call_once(|| _ = take(MUCH));
+}
+
+/// A block that the next run frees.
+pub(super) fn replaced() {
+    static LAST: Mutex<Option<Block>> = Mutex::new(None);
+    let new = Block::new(MUCH);
+    *LAST.lock().expect("no panic") = Some(new);
+}
+
+/// A block that the code says may stay.
+pub(super) fn allowed() {
+    allow("the table is shared", || take(MUCH));
+}
+
+/// A block that somebody else frees.
+pub(super) fn handed_over() {
+    hand_over(take(MUCH));
+}
+
+/// Less than is tolerated.
+pub(super) fn tolerated() {
+    take(7);
+}
+
+/// A segment that an allocator keeps for nothing.
+pub(super) fn reserve() {
+    drop(Block::new(1));
+    POOL.reserve(MUCH);
+}
+
+/// Bytes of an allocator of which nothing but the sum is known.
+pub(super) fn sum() {
+    drop(Block::new(1));
+    SILENT.take(MUCH);
+}
+
+/// Nothing; but a free fails.
+pub(super) fn failed_free() {
+    driver::context();
+    let pointer = driver::take(64);
+    driver::free(pointer);
+    driver::free_in_vain(pointer);
+}
+
+/// By its name.
+pub(super) const ALL: [(&str, fn()); 11] = [
+    ("allowed", allowed),
+    ("by_turns", by_turns),
+    ("failed_free", failed_free),
+    ("handed_over", handed_over),
+    ("leaked", leaked),
+    ("made_once", made_once),
+    ("replaced", replaced),
+    ("reserve", reserve),
+    ("returned", returned),
+    ("sum", sum),
+    ("tolerated", tolerated),
+];

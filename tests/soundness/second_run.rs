@@ -1,0 +1,261 @@
+//! What repeats is a leak, whichever of the runs it shows in, and what a run leaves counts though
+//! the other runs differ.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, Once};
+
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::{Place, gpu_leak_check};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::fake::Fake;
+
+use super::allocators::{Block, take, take_on};
+use super::driver;
+use super::{MIB, assert_leaked, assert_verdict, bytes, kinds, run};
+
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+/// Which run of this process's one checked body this is, from 1.
+#[expect(clippy::print_stderr, reason = "the parent counts the runs")]
+fn begin_run() -> u32 {
+    eprintln!("the body runs");
+    RUNS.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+fn runs(checked: &Checked) -> usize {
+    checked.child.stderr.matches("the body runs").count()
+}
+
+fn cold_path() {
+    take(MIB);
+}
+
+fn warm_path() {
+    take(MIB);
+}
+
+fn third_path() {
+    take(MIB);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn takes_a_cold_and_then_a_warm_path() {
+    if begin_run() == 1 {
+        cold_path();
+    } else {
+        warm_path();
+    }
+}
+
+#[test]
+fn what_a_cold_and_a_warm_path_lose_is_a_leak() {
+    let checked = run("second_run::takes_a_cold_and_then_a_warm_path");
+    assert_leaked(&checked, "takes_a_cold_and_then_a_warm_path", MIB);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn takes_another_path_each_time() {
+    match begin_run() {
+        1 => cold_path(),
+        2 => warm_path(),
+        _ => third_path(),
+    }
+}
+
+#[test]
+fn what_each_of_three_runs_loses_elsewhere_is_a_leak() {
+    let checked = run("second_run::takes_another_path_each_time");
+    let test = "takes_another_path_each_time";
+    assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
+    assert_eq!(runs(&checked), 3, "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_much_after_a_little() {
+    if begin_run() == 1 {
+        take(1);
+    } else {
+        for _ in 0..100 {
+            take(MIB);
+        }
+    }
+}
+
+#[test]
+fn a_small_loss_of_the_first_run_hides_no_large_one_of_the_others() {
+    let checked = run("second_run::leaks_much_after_a_little");
+    assert_leaked(&checked, "leaks_much_after_a_little", 100 * MIB);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_on_one_device_in_every_other_run() {
+    match begin_run() {
+        2 => _ = take_on(Place::named("reporting:1"), 7),
+        _ => _ = take(MIB),
+    }
+}
+
+#[test]
+fn what_the_first_and_the_third_run_lose_at_one_site_is_a_leak() {
+    let checked = run("second_run::leaks_on_one_device_in_every_other_run");
+    assert_leaked(&checked, "leaks_on_one_device_in_every_other_run", MIB);
+    assert_eq!(runs(&checked), 3, "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "keeps something else in each of its runs"]
+#[test]
+fn keeps_something_on_another_device_each_time() {
+    let device = begin_run();
+    take_on(Place::named(&format!("reporting:{device}")), MIB);
+}
+
+#[test]
+fn there_is_a_third_run_for_what_only_the_second_left_and_never_a_fourth() {
+    let test = "keeps_something_on_another_device_each_time";
+    let checked = run(&format!("second_run::{test}"));
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FirstUse));
+    assert!(!report.findings.is_empty(), "{}", checked.story());
+    assert_eq!(runs(&checked), 3, "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "makes what it keeps in two runs"]
+#[test]
+fn makes_one_static_in_each_of_two_runs() {
+    match begin_run() {
+        1 => _ = take(MIB),
+        2 => _ = take(2 * MIB),
+        _ => {}
+    }
+}
+
+#[test]
+fn what_the_last_run_does_not_leave_is_told_and_fails_nothing() {
+    let test = "makes_one_static_in_each_of_two_runs";
+    let checked = run(&format!("second_run::{test}"));
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FirstUse));
+    let story = checked.story();
+    assert_eq!(runs(&checked), 3, "{story}");
+    assert_eq!(
+        bytes(report, CheckStatus::Found(FindingKind::FirstUse)),
+        3 * MIB,
+        "{story}"
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "makes what it keeps in its first run"]
+#[test]
+fn makes_a_static() {
+    static MADE: Once = Once::new();
+    begin_run();
+    MADE.call_once(|| _ = take(MIB));
+}
+
+#[test]
+fn two_runs_are_enough_where_the_second_leaves_nothing() {
+    let checked = run("second_run::makes_a_static");
+    assert_verdict(
+        &checked,
+        "makes_a_static",
+        CheckStatus::Found(FindingKind::FirstUse),
+    );
+    assert_eq!(runs(&checked), 2, "{}", checked.story());
+}
+
+static LAST: Mutex<Option<Block>> = Mutex::new(None);
+
+#[gpu_leak_check]
+#[ignore = "keeps its last block"]
+#[test]
+fn replaces_what_the_run_before_it_kept() {
+    let new = Block::new(MIB);
+    *LAST.lock().expect("no run panics") = Some(new);
+}
+
+#[test]
+fn what_one_run_left_and_a_later_one_freed_was_deferred() {
+    let test = "replaces_what_the_run_before_it_kept";
+    let checked = run(&format!("second_run::{test}"));
+    let story = checked.story();
+    assert!(checked.child.status.success(), "{story}");
+    let report = checked.report();
+    assert_eq!(report.status.name(), "deferred", "{story}");
+    assert_eq!(kinds(report), ["deferred"], "{story}");
+    assert_eq!(report.findings[0].bytes, MIB, "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn replaces_one_block_and_loses_another() {
+    let new = Block::new(MIB);
+    take(7);
+    *LAST.lock().expect("no run panics") = Some(new);
+}
+
+#[test]
+fn what_was_deferred_hides_no_leak_beside_it() {
+    let checked = run("second_run::replaces_one_block_and_loses_another");
+    assert_leaked(&checked, "replaces_one_block_and_loses_another", 7);
+}
+
+#[gpu_leak_check]
+#[ignore = "frees twice on purpose"]
+#[test]
+fn frees_twice_in_its_second_run() {
+    static MADE: Once = Once::new();
+    driver::context();
+    // So that there is a second run.
+    MADE.call_once(|| _ = driver::take(1000));
+    let pointer = driver::take(1000);
+    driver::free(pointer);
+    if begin_run() == 2 {
+        driver::free_in_vain(pointer);
+    }
+}
+
+#[test]
+fn a_free_that_fails_in_the_second_run_fails_the_test() {
+    let test = "frees_twice_in_its_second_run";
+    let checked = checked::on(&Fake::new(), &format!("second_run::{test}"));
+    assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FailedFree));
+}
+
+/// As `log::set_logger` does.
+fn set_logger() {
+    static SET: Once = Once::new();
+    let mut first = false;
+    SET.call_once(|| first = true);
+    assert!(first, "the logger was set before");
+}
+
+#[gpu_leak_check]
+#[ignore = "can run only once"]
+#[test]
+fn sets_a_logger_and_makes_a_static() {
+    static MADE: Once = Once::new();
+    set_logger();
+    MADE.call_once(|| _ = take(MIB));
+}
+
+#[test]
+fn what_a_body_leaves_that_cannot_run_twice_is_inconclusive() {
+    let test = "sets_a_logger_and_makes_a_static";
+    let checked = run(&format!("second_run::{test}"));
+    let report = assert_verdict(&checked, test, CheckStatus::Inconclusive);
+    let story = checked.story();
+    let reason = report.reason.as_ref().expect("a reason");
+    assert!(reason.what.contains("second run"), "{story}");
+    // What was left is told all the same.
+    assert!(story.contains("1.00 MiB"), "{story}");
+}

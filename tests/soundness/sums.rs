@@ -1,0 +1,103 @@
+//! Allocators of which a probe tells a sum, and that report some of their blocks or none.
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+
+use super::allocators::{Block, PARTLY, SILENT, borrow_reported, lose_reported};
+use super::{GIB, assert_leaked, assert_verdict, bytes, report, run, run_suite};
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn loses_what_it_does_not_report() {
+    borrow_reported(64);
+    PARTLY.take(GIB);
+}
+
+#[test]
+fn what_an_allocator_does_not_report_is_judged_by_its_probe_s_sum() {
+    let checked = run("sums::loses_what_it_does_not_report");
+    assert_leaked(&checked, "loses_what_it_does_not_report", GIB);
+}
+
+/// Two checked tests, one after the other: the first has the allocator report a block, which stays.
+mod one_after_the_other {
+    use gpu_leak_check::allow;
+
+    use super::{GIB, PARTLY, gpu_leak_check, lose_reported};
+
+    #[gpu_leak_check]
+    #[ignore = "the first of two"]
+    #[test]
+    fn a_keeps_a_reported_block() {
+        allow("the table is shared", || lose_reported(64));
+    }
+
+    #[gpu_leak_check]
+    #[ignore = "leaks on purpose"]
+    #[test]
+    fn b_loses_what_it_does_not_report() {
+        PARTLY.take(GIB);
+    }
+}
+
+#[test]
+fn what_an_earlier_test_had_an_allocator_report_hides_nothing_of_its_sum() {
+    let checked = run_suite("sums::one_after_the_other", 1);
+    assert_leaked(&checked, "b_loses_what_it_does_not_report", GIB);
+    let first = report(&checked, "a_keeps_a_reported_block");
+    assert_eq!(
+        first.status,
+        CheckStatus::Found(FindingKind::Allowed),
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn loses_some_of_each() {
+    lose_reported(64);
+    PARTLY.take(GIB);
+}
+
+#[test]
+fn a_sum_is_compared_with_what_is_reported_and_counts_nothing_twice() {
+    let checked = run("sums::loses_some_of_each");
+    assert_leaked(&checked, "loses_some_of_each", GIB + 64);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn loses_a_sum() {
+    drop(Block::new(1));
+    SILENT.take(GIB);
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn borrows_a_sum() {
+    drop(Block::new(1));
+    SILENT.take(GIB);
+    SILENT.give_back(GIB);
+}
+
+#[test]
+fn a_sum_is_judged_where_nobody_else_ran() {
+    let checked = run("sums::loses_a_sum");
+    let report = assert_verdict(
+        &checked,
+        "loses_a_sum",
+        CheckStatus::Found(FindingKind::Leaked),
+    );
+    assert_eq!(
+        bytes(report, CheckStatus::Found(FindingKind::Leaked)),
+        GIB,
+        "{}",
+        checked.story()
+    );
+    run("sums::borrows_a_sum").assert_clean();
+}

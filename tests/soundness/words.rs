@@ -1,0 +1,298 @@
+//! What a report says is true of the program, and what it advises helps.
+
+use std::hint::black_box;
+use std::sync::Mutex;
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::model::{CheckStatus, Finding, FindingKind};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::fake::Fake;
+
+use super::allocators::POOL;
+use super::driver::{Pointer, context, destroy, destroy_in_vain, event, free, free_in_vain, take};
+use super::{GIB, KIB, MIB, assert_verdict, run};
+
+/// On the stand-in, with time enough to look for what holds a leak.
+fn on_the_stand_in(test: &str) -> Checked {
+    let fake = Fake::new();
+    let run = fake.run(&format!("words::{test}"));
+    let run = run.env("GPU_LEAK_CHECK_SETTLE", "5ms");
+    checked::finish(run.env("GPU_LEAK_CHECK_HELD_BY", "600s"))
+}
+
+/// `tests/soundness/driver.rs:N`, where the line N ends with this mark.
+fn line_of(mark: &str) -> String {
+    let ending = format!("// here: {mark}");
+    let lines = include_str!("driver.rs").lines().zip(1..);
+    let mut marked = lines.filter(|(line, _)| line.ends_with(&ending));
+    let (_, number) = marked.next().expect("a line with the mark");
+    format!("tests/soundness/driver.rs:{number}")
+}
+
+static KEPT: Mutex<Vec<Pointer>> = Mutex::new(Vec::new());
+
+fn keep(pointer: Pointer) {
+    KEPT.lock().expect("no panic").push(pointer);
+}
+
+/// The static that a finding is said to be held by, or nothing.
+#[track_caller]
+fn holder<'a>(finding: &'a Finding, checked: &Checked) -> Option<&'a str> {
+    let referrers = finding.referrers.as_deref();
+    match referrers.unwrap_or_else(|| panic!("nobody looked\n{}", checked.story())) {
+        [] => None,
+        [referrer] => referrer.root.name.as_deref(),
+        more => panic!("{more:#?}"),
+    }
+}
+
+const HOLDER: &str = "soundness::words::KEPT";
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn forgets_one_block_and_keeps_another() {
+    context();
+    black_box(take(MIB));
+    keep(take(4 * KIB));
+}
+
+#[test]
+fn the_holder_of_one_block_is_not_named_for_another_of_the_same_line() {
+    let test = "forgets_one_block_and_keeps_another";
+    let checked = on_the_stand_in(test);
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
+    let story = checked.story();
+    let of_bytes = |bytes| {
+        let mut findings = report.findings.iter();
+        let found = findings.find(|finding| finding.bytes == bytes);
+        found.unwrap_or_else(|| panic!("nothing of {bytes} B\n{story}"))
+    };
+    let (forgotten, kept) = (of_bytes(MIB), of_bytes(4 * KIB));
+    assert_eq!(holder(kept, &checked), Some(HOLDER), "{story}");
+    assert_eq!(holder(forgotten, &checked), None, "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn keeps_blocks_of_several_callers() {
+    context();
+    keep(take(1000));
+    keep(take(2000));
+    keep(take(3000));
+    keep(take(4000));
+}
+
+#[test]
+fn a_vector_that_holds_blocks_of_several_callers_is_named_for_each() {
+    let test = "keeps_blocks_of_several_callers";
+    let checked = on_the_stand_in(test);
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
+    let bytes: u64 = report.findings.iter().map(|finding| finding.bytes).sum();
+    assert_eq!(bytes, 10_000, "{}", checked.story());
+    for finding in &report.findings {
+        assert_eq!(
+            holder(finding, &checked),
+            Some(HOLDER),
+            "{}",
+            checked.story()
+        );
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "frees twice on purpose"]
+#[test]
+fn frees_a_block_twice() {
+    context();
+    let pointer = take(MIB);
+    free(pointer);
+    free_in_vain(pointer);
+}
+
+#[gpu_leak_check]
+#[ignore = "destroys twice on purpose"]
+#[test]
+fn destroys_an_event_twice() {
+    context();
+    let event = event();
+    destroy(event);
+    destroy_in_vain(event);
+}
+
+#[gpu_leak_check]
+#[ignore = "frees a wrong address on purpose"]
+#[test]
+fn frees_the_middle_of_a_block() {
+    context();
+    let pointer = take(MIB);
+    free_in_vain(pointer + 512);
+    free(pointer);
+}
+
+/// The test failed for a free that failed, and its report does not tell of a reserve where nobody
+/// reserved anything.
+#[track_caller]
+fn story_of_a_failed_free(test: &str) -> String {
+    let checked = on_the_stand_in(test);
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FailedFree));
+    assert_eq!(report.findings.len(), 1, "{}", checked.story());
+    let story = checked.story();
+    for untrue in ["reserved by driver", "unknown device"] {
+        assert!(!story.contains(untrue), "{story}");
+    }
+    story
+}
+
+fn says_that_it_was_freed(story: &str) -> bool {
+    let words = [
+        "freed before",
+        "already freed",
+        "destroyed before",
+        "already destroyed",
+    ];
+    // The advice speaks of what may have been, not of what was.
+    let mut told = story.lines().filter(|line| !line.starts_with("help:"));
+    told.any(|line| words.iter().any(|words| line.contains(words)))
+}
+
+#[test]
+fn a_free_of_what_was_freed_before_is_told_as_that() {
+    let story = story_of_a_failed_free("frees_a_block_twice");
+    assert!(says_that_it_was_freed(&story), "{story}");
+    assert!(story.contains("1.00 MiB"), "{story}");
+}
+
+#[test]
+fn a_second_free_is_told_with_the_place_of_the_first() {
+    let story = story_of_a_failed_free("frees_a_block_twice");
+    assert!(story.contains(&line_of("freed")), "{story}");
+}
+
+#[test]
+fn an_event_that_is_destroyed_twice_is_told_as_an_event() {
+    let story = story_of_a_failed_free("destroys_an_event_twice");
+    assert!(says_that_it_was_freed(&story), "{story}");
+    let words = ["event,", "an event", "1 event", "this event"];
+    assert!(words.iter().any(|words| story.contains(words)), "{story}");
+}
+
+#[test]
+fn a_free_of_the_middle_of_a_block_is_told_with_the_block() {
+    let story = story_of_a_failed_free("frees_the_middle_of_a_block");
+    assert!(story.contains("1.00 MiB"), "{story}");
+    assert!(story.contains(&line_of("taken")), "{story}");
+}
+
+#[inline(never)]
+fn lose_memory() {
+    black_box(take(KIB));
+}
+
+#[inline(never)]
+fn lose_an_event() {
+    black_box(event());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn loses_memory_and_an_event() {
+    context();
+    lose_memory();
+    lose_an_event();
+}
+
+#[ignore = "not mended yet: see docs/limits.md"]
+#[test]
+fn no_tolerance_is_advised_where_handles_leak_too() {
+    let test = "loses_memory_and_an_event";
+    let checked = on_the_stand_in(test);
+    assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
+    let told = &checked.child.stderr;
+    assert!(!told.contains("tolerance ="), "{told}");
+}
+
+#[inline(never)]
+fn lose_a_block() {
+    POOL.take(64, 2 * MIB);
+}
+
+#[inline(never)]
+fn lose_another_block() {
+    POOL.take(64, 2 * MIB);
+    POOL.reserve(GIB);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn loses_blocks_and_a_reserve() {
+    lose_a_block();
+    lose_another_block();
+}
+
+#[test]
+fn no_tolerance_is_advised_that_leaves_a_reserve_to_fail_for() {
+    let checked = run("words::loses_blocks_and_a_reserve");
+    assert_verdict(
+        &checked,
+        "loses_blocks_and_a_reserve",
+        CheckStatus::Found(FindingKind::Leaked),
+    );
+    let told = &checked.child.stderr;
+    let advises_tolerance = told.contains("(tolerance = 128");
+    assert!(
+        !advises_tolerance || told.contains("reserved_tolerance = "),
+        "{told}"
+    );
+}
+
+#[gpu_leak_check(tolerance = 64)]
+#[ignore = "keeps a reserve on purpose"]
+#[test]
+fn keeps_a_reserve_beside_a_block_within_the_tolerance() {
+    POOL.take(32, 2 * MIB);
+    POOL.reserve(GIB);
+}
+
+#[test]
+fn advice_about_a_reserve_says_nothing_else_than_its_notes() {
+    let test = "keeps_a_reserve_beside_a_block_within_the_tolerance";
+    let checked = run(&format!("words::{test}"));
+    assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Retained));
+    let told = &checked.child.stderr;
+    let pinned = told.contains("pinned by");
+    let not_explained = told.contains("nothing that is still live explains");
+    assert!(!(pinned && not_explained), "{told}");
+}
+
+static LAST_BATCH: Mutex<Option<Pointer>> = Mutex::new(None);
+
+#[gpu_leak_check]
+#[ignore = "keeps its last batch"]
+#[test]
+fn replaces_the_batch_of_the_run_before() {
+    context();
+    let batch = take(MIB);
+    let old = LAST_BATCH.lock().expect("no panic").replace(batch);
+    if let Some(old) = old {
+        free(old);
+    }
+}
+
+#[test]
+fn what_each_run_makes_and_the_next_one_frees_is_not_called_made_once() {
+    let test = "replaces_the_batch_of_the_run_before";
+    let checked = on_the_stand_in(test);
+    let story = checked.story();
+    assert!(checked.child.status.success(), "{story}");
+    assert_eq!(checked.report().status.name(), "deferred", "{story}");
+    let told = &checked.child.stderr;
+    for untrue in ["made once", "one-time set-up", "left no more"] {
+        assert!(!told.contains(untrue), "{told}");
+    }
+    let says_when = ["next run", "later run", "second run"];
+    assert!(says_when.iter().any(|words| told.contains(words)), "{told}");
+}
