@@ -32,10 +32,12 @@ fn linked(libraries: &Libraries, arguments: &[&str]) -> Result<PathBuf, String> 
 
 /// What it prints.
 fn run(path: &Path, library: &Path, driver: &Path) -> String {
-    let sysroot = Command::new("rustc")
-        .args(["--print", "target-libdir"])
-        .output();
-    let libraries = text(&sysroot.expect("rustc"));
+    let mut rustc = Command::new("rustc");
+    rustc.args(["--print", "target-libdir"]);
+    if let Some(triple) = Cargo::new().triple() {
+        rustc.args(["--target", triple]);
+    }
+    let libraries = text(&rustc.output().expect("rustc"));
     let output = program(path)
         .arg(library)
         .env("DRIVER", driver)
