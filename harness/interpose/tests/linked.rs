@@ -103,6 +103,15 @@ fn by_every_linker_all_is_heard_and_nothing_shown_that_is_not_there() {
         let made = linked(&libraries, &["--cfg", "linked", option]).expect("a program");
         assert_eq!(run(&made, &looks_up, &driver), HEARD, "{option}");
     }
+    // All symbols of the program are shown: still none that the program does not have.
+    let made = linked(&libraries, &["-Clink-arg=-rdynamic"]).expect("a program");
+    assert_eq!(run(&made, &looks_up, &driver), WITHOUT);
+    // None is shown: its own calls are heard, and libraries when they were rebound.
+    let hidden = ["--cfg", "linked", "-Clink-arg=-Wl,--exclude-libs,ALL"];
+    let made = linked(&libraries, &hidden).expect("a program");
+    let text = run(&made, &looks_up, &driver);
+    assert!(text.starts_with("Ok(ReboundOnly)\nshown true\n"), "{text}");
+    assert!(text.contains("heard 1 inits, 1 allocations"), "{text}");
 }
 
 #[test]
