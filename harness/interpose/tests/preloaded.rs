@@ -1,5 +1,5 @@
 //! A library that is preloaded into programs that know nothing of it, and one that is loaded late.
-#![cfg(all(target_os = "linux", target_env = "gnu"))]
+#![cfg(lookups)]
 #![expect(unsafe_code, reason = "calls what was looked up")]
 
 mod support;
