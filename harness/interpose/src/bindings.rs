@@ -24,13 +24,8 @@ struct State {
     now: usize,
 }
 
-/// While none of these changes, no binding does.
-#[derive(Clone, Copy, PartialEq)]
-struct Counts {
-    loaded: u64,
-    unloaded: u64,
-    tables: usize,
-}
+/// Of loaded objects, unloaded ones and tables: while none changes, no binding does.
+type Counts = (u64, u64, usize);
 
 #[derive(Clone)]
 struct Found {
@@ -43,11 +38,7 @@ struct Found {
 /// Not held while the loader is called: it has locks of its own, and calls constructors under them.
 fn state() -> MutexGuard<'static, State> {
     static STATE: Mutex<State> = Mutex::new(State {
-        counts: Counts {
-            loaded: 0,
-            unloaded: 0,
-            tables: 0,
-        },
+        counts: (0, 0, 0),
         scanned: Vec::new(),
         found: Vec::new(),
         now: 0,
@@ -59,12 +50,7 @@ fn state() -> MutexGuard<'static, State> {
 /// rebound: library, symbol and whether it was.
 pub(crate) fn past_us(since: usize, mut each: impl FnMut(&CStr, &CStr, bool)) -> usize {
     let (loaded, unloaded) = objects::counts();
-    let tables = registry::count();
-    let counts = Counts {
-        loaded,
-        unloaded,
-        tables,
-    };
+    let counts = (loaded, unloaded, registry::count());
     if state().counts != counts {
         rebind(counts);
     }
@@ -81,7 +67,7 @@ fn rebind(counts: Counts) {
     let objects = objects::loaded();
     let mut state_before = state();
     let before = state_before.counts;
-    if (before.unloaded, before.tables) != (counts.unloaded, counts.tables) {
+    if (before.1, before.2) != (counts.1, counts.2) {
         // Something else may be at the same address; more names may be wanted.
         state_before.scanned.clear();
         state_before.found.retain(|found| found.rebound);

@@ -42,7 +42,7 @@ mod objects;
 mod process;
 #[cfg(lookups)]
 mod registry;
-#[cfg(lookups)]
+#[cfg_attr(not(lookups), path = "absent.rs")]
 mod serving;
 mod threads;
 #[cfg(lookups)]

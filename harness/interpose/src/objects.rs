@@ -102,17 +102,6 @@ struct Rela {
     addend: i64,
 }
 
-/// `Elf64_Sym`.
-#[repr(C)]
-struct Symbol {
-    name: u32,
-    info: u8,
-    other: u8,
-    section: u16,
-    value: u64,
-    size: u64,
-}
-
 const DT_PLTRELSZ: i64 = 2;
 const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
@@ -165,11 +154,11 @@ impl Object {
             // The kernel's own, which glibc has not relocated: it imports nothing.
             return;
         }
-        let symbols = ptr::with_exposed_provenance::<Symbol>(self.dynamic(DT_SYMTAB));
+        let symbols = ptr::with_exposed_provenance::<libc::Elf64_Sym>(self.dynamic(DT_SYMTAB));
         // SAFETY: the object is loaded, and its dynamic section says where its tables are.
         let symbol = |at: u32| unsafe { &*symbols.add(at as usize) };
-        let name = |symbol: &Symbol| {
-            let name = ptr::with_exposed_provenance(names + symbol.name as usize);
+        let name = |symbol: &libc::Elf64_Sym| {
+            let name = ptr::with_exposed_provenance(names + symbol.st_name as usize);
             // SAFETY: the names of an object's symbols are C strings of its own.
             unsafe { CStr::from_ptr(name) }
         };
@@ -213,7 +202,7 @@ impl Object {
                     each(&Relocation {
                         place: ptr::with_exposed_provenance_mut(place),
                         symbol: name(symbol),
-                        is_undefined: symbol.section == 0,
+                        is_undefined: symbol.st_shndx == 0,
                     });
                 }
             }
@@ -266,46 +255,28 @@ impl Object {
     }
 }
 
-/// `struct r_debug`, as the loader shows its namespaces to debuggers. `next` is there from version 2.
-#[repr(C)]
-struct Namespace {
-    version: c_int,
-    first: *const LinkMap,
-    breakpoint: usize,
-    state: c_int,
-    loader: usize,
-    next: *const Namespace,
-}
-
 /// The files in other namespaces than this code's.
 pub(crate) fn elsewhere() -> Vec<String> {
-    let mut files = Vec::new();
-    let own = dlsym::own_object();
-    // SAFETY: asks for a C string in what is loaded for all.
-    let first = unsafe { dlsym::next()(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) };
-    visit(|_| {
-        let mut namespace = first.cast_const().cast::<Namespace>();
-        // SAFETY: the lists are the loader's, and change only while nobody visits objects.
-        unsafe {
-            while let Some(this) = namespace.as_ref() {
-                let (mut names, mut is_own) = (Vec::new(), false);
-                let mut object = this.first;
-                while let Some(map) = object.as_ref() {
-                    names.push(CStr::from_ptr(map.name).to_string_lossy().into_owned());
-                    is_own |= own == Some(object);
-                    object = map.next;
-                }
-                if !is_own {
-                    files.append(&mut names);
-                }
-                namespace = if this.version < 2 {
-                    ptr::null()
-                } else {
-                    this.next
-                };
-            }
-        }
-        false
-    });
-    files
+    let namespace = |object: *const LinkMap| {
+        let mut namespace: libc::Lmid_t = 0;
+        let to = (&raw mut namespace).cast();
+        // SAFETY: a loaded object's handle; the result is to be written to.
+        let asked = unsafe { libc::dlinfo(object.cast_mut().cast(), libc::RTLD_DI_LMID, to) };
+        (asked == 0).then_some(namespace)
+    };
+    let own = dlsym::own_object().and_then(namespace);
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    let file = |line: &str| {
+        let mut fields = line.split_ascii_whitespace();
+        let (start, _) = fields.next()?.split_once('-')?;
+        // The beginning of a file, if it has a path.
+        fields
+            .nth(1)
+            .filter(|offset| offset.bytes().all(|digit| digit == b'0'))?;
+        let path = fields.nth(2)?;
+        let start = ptr::without_provenance(usize::from_str_radix(start, 16).ok()?);
+        let object = dlsym::object_of(start)?;
+        (namespace(object) != own).then(|| path.to_owned())
+    };
+    maps.lines().filter_map(file).collect()
 }

@@ -7,7 +7,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::dlsym::Dlsym;
-use crate::interface::{Reach, Refused, Registration};
+use crate::interface::{BindingPastUs, BindingsPastUs, Reach, Refused, Registration, UnheardCalls};
+pub(crate) use crate::objects::elsewhere;
 use crate::{bindings, dlsym, flagging, registry};
 
 /// What is reported to another copy: its list, a library, a symbol and a number.
@@ -18,18 +19,17 @@ type Report = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, u6
 pub(crate) struct Interposer {
     size: usize,
     register: unsafe extern "C" fn(*const Registration) -> u32,
-    pub(crate) by_name: unsafe extern "C" fn(*const c_char, *const ()) -> *const (),
-    pub(crate) by_address:
-        unsafe extern "C" fn(*const c_char, *const (), *const c_char) -> *const (),
-    pub(crate) bindings: unsafe extern "C" fn(usize, Report, *mut c_void) -> usize,
-    pub(crate) unheard: unsafe extern "C" fn(Report, *mut c_void),
+    by_name: unsafe extern "C" fn(*const c_char, *const ()) -> *const (),
+    by_address: unsafe extern "C" fn(*const c_char, *const (), *const c_char) -> *const (),
+    bindings: unsafe extern "C" fn(usize, Report, *mut c_void) -> usize,
+    unheard: unsafe extern "C" fn(Report, *mut c_void),
 }
 
 static OWN: Interposer = Interposer {
     size: size_of::<Interposer>(),
     register: take_in,
-    by_name,
-    by_address,
+    by_name: answer_name,
+    by_address: answer_address,
     bindings: tell_bindings,
     unheard: tell_unheard,
 };
@@ -45,7 +45,7 @@ pub(crate) fn marker() -> *const c_void {
 /// The copy that answers; null before it was looked for.
 static SERVING: AtomicPtr<Interposer> = AtomicPtr::new(ptr::null_mut());
 
-pub(crate) fn serving() -> &'static Interposer {
+fn serving() -> &'static Interposer {
     // SAFETY: null, or static in an object that stays loaded.
     unsafe { SERVING.load(Ordering::Acquire).as_ref() }.unwrap_or(&OWN)
 }
@@ -94,12 +94,12 @@ unsafe extern "C" fn take_in(table: *const Registration) -> u32 {
     }
 }
 
-unsafe extern "C" fn by_name(name: *const c_char, real: *const ()) -> *const () {
+unsafe extern "C" fn answer_name(name: *const c_char, real: *const ()) -> *const () {
     // SAFETY: the other copy gives a C string.
     registry::by_name(unsafe { CStr::from_ptr(name) }, real)
 }
 
-unsafe extern "C" fn by_address(
+unsafe extern "C" fn answer_address(
     name: *const c_char,
     real: *const (),
     fallback: *const c_char,
@@ -127,10 +127,10 @@ unsafe extern "C" fn tell_unheard(report: Report, list: *mut c_void) {
 }
 
 /// What was reported: library, symbol and number.
-pub(crate) type Reported = Vec<(String, String, u64)>;
+type Reported = Vec<(String, String, u64)>;
 
 /// The [`Report`] of this copy, whose list is a [`Reported`].
-pub(crate) unsafe extern "C" fn collect(
+unsafe extern "C" fn collect(
     list: *mut c_void,
     library: *const c_char,
     symbol: *const c_char,
@@ -143,4 +143,43 @@ pub(crate) unsafe extern "C" fn collect(
     };
     let [library, symbol] = [library, symbol].map(|it| it.to_string_lossy().into_owned());
     list.push((library, symbol, number));
+}
+
+pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
+    // SAFETY: a C string and a function of this name.
+    unsafe { (serving().by_name)(name.as_ptr(), real) }
+}
+
+pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) -> *const () {
+    let fallback = fallback.map_or(ptr::null(), CStr::as_ptr);
+    // SAFETY: C strings, or null for the second one, and a function of one of these names.
+    unsafe { (serving().by_address)(name.as_ptr(), real, fallback) }
+}
+
+pub(crate) fn real(handle: *mut c_void, name: &CStr) -> *const () {
+    // SAFETY: the caller gives what `dlsym` takes.
+    unsafe { dlsym::next()(handle, name.as_ptr()).cast_const().cast() }
+}
+
+pub(crate) fn bindings(since: usize) -> BindingsPastUs {
+    let mut found = Reported::new();
+    // SAFETY: `collect` is given the list that it takes.
+    let now = unsafe { (serving().bindings)(since, collect, (&raw mut found).cast()) };
+    let binding = |(library, symbol, rebound)| BindingPastUs {
+        library,
+        symbol,
+        rebound: rebound != 0,
+    };
+    BindingsPastUs {
+        now,
+        found: found.into_iter().map(binding).collect(),
+    }
+}
+
+pub(crate) fn unheard() -> Vec<UnheardCalls> {
+    let mut called = Reported::new();
+    // SAFETY: `collect` is given the list that it takes.
+    unsafe { (serving().unheard)(collect, (&raw mut called).cast()) };
+    let calls = |(_, name, calls)| UnheardCalls { name, calls };
+    called.into_iter().map(calls).collect()
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::dlsym;
 use crate::interface::{Trampoline, Trampolines};
-use crate::process;
+use crate::serving;
 
 /// Defines the named functions of a library and collects them for
 /// [`Registration::with_trampolines`](crate::Registration::with_trampolines). Only for a library that
@@ -163,11 +163,9 @@ extern "C" fn resolve(entry: &'static Trampoline) -> *const () {
         return no_driver as *const ();
     }
     let before = entry.target.load(Ordering::Acquire);
-    // SAFETY: the name of a trampoline is a C string, and `real` is the driver's function of it.
-    let target = unsafe {
-        let name = CStr::from_ptr(entry.name);
-        process::wrapper_by_name(name, real.cast_const().cast())
-    };
+    // SAFETY: the name of a trampoline is a C string.
+    let name = unsafe { CStr::from_ptr(entry.name) };
+    let target = serving::by_name(name, real.cast_const().cast());
     // Unless a table came that has a wrapper now.
     let _ = entry.target.compare_exchange(
         before,
