@@ -1,11 +1,9 @@
-//! Where events come from: CUPTI's callbacks, and whoever reports through
-//! [`observe`](crate::observe).
+//! What every source of events needs: who is calling, from which line, and what a recording has of it.
 //!
 //! Every source marks its thread as [quiet](crate::device::quiet::quiet_if_heard) from the moment
 //! it is entered until the ledger has its event: what an event itself may allocate must not become
 //! another.
 
-pub(crate) mod cupti;
 pub(crate) mod record;
 pub(crate) mod recording;
 pub(crate) mod replay;

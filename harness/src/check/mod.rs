@@ -1,7 +1,7 @@
 //! One check, from its beginning to its outcome.
 
 mod attached;
-mod blind;
+pub(crate) mod blind;
 mod block;
 mod conclude;
 mod family;

@@ -13,7 +13,7 @@ use crate::report::allocators::{self, Allocator};
 use crate::report::model::Site;
 use crate::{observe, report};
 
-use super::{blind, poison};
+use super::poison;
 
 /// Whom a check asks.
 pub(crate) trait Names: std::fmt::Debug {
@@ -81,6 +81,7 @@ impl Names for Live {
     }
 
     fn misled(&self) -> Option<String> {
-        blind::misled()
+        // Told by releases that could be misled about where CUPTI is.
+        None
     }
 }

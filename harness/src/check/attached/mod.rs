@@ -28,7 +28,7 @@ use super::conclude::tables;
 use super::names::Live;
 use crate::__inject::Settings;
 use crate::allow::{self, Date, Entry};
-use crate::capture::cupti;
+use crate::api::cuda;
 use crate::config;
 use crate::device::exit;
 use crate::device::quiet::quiet;
@@ -127,26 +127,14 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     let sink = Sink::global();
     sink.began(&attached.name, &attached.file, 0);
     ledger::live().own_all();
-    match cupti::start_inside_initialisation() {
-        Ok(tracer) => {
-            if let [first, ..] = tracer.unseen() {
-                let more = quantity(tracer.unseen().len() as u64, "call");
-                attached.note(format!(
-                    "CUPTI {} does not know {more} of this driver, such as {first}: they happen \
-                     unseen",
-                    tracer.version()
-                ));
-            }
-        }
-        Err(unavailable) => {
-            let report = attached.report(&Reading::default(), Vec::new(), Vec::new());
-            sink.finished(&Report {
-                verdict: Verdict::NotMeasured,
-                reason: Some(blind::reason(unavailable)),
-                ..report
-            });
-            return None;
-        }
+    if let Some((late, deaf)) = cuda::deaf() {
+        let report = attached.report(&Reading::default(), Vec::new(), Vec::new());
+        sink.finished(&Report {
+            verdict: Verdict::NotMeasured,
+            reason: Some(blind::unheard(late, deaf)),
+            ..report
+        });
+        return None;
     }
     let attached = ATTACHED.get_or_init(|| attached);
     exit::at_exit(|| {
@@ -235,8 +223,7 @@ impl Attached {
         let mut notes = state.notes.clone();
         notes.extend(self.about_snapshots(state.trend.count()));
         let mut report = self.report(&living.reading, findings, notes);
-        if let Some(why) = ledger::live().lost() {
-            let reason = blind::lost_reason(why);
+        if let Some(reason) = blind::of_program() {
             report
                 .notes
                 .push(format!("{}; {}", reason.what, reason.remedy));

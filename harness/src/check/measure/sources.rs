@@ -1,6 +1,6 @@
 //! Reading, emptying and quieting everything that can hold GPU memory.
 
-use crate::capture::cupti;
+use crate::api::cuda;
 use crate::device::{memory, pools, quiesce};
 use crate::judge::{Claims, Level, LevelName, Reading, Whole};
 use crate::ledger::{self, Kind, Layer, Place, ScopeId};
@@ -84,7 +84,7 @@ pub(crate) fn read_counters(probed: &[String]) -> Reading {
 
 /// The whole devices.
 fn wholes() -> Vec<Whole> {
-    if !tracer_stands() {
+    if !cuda::is_heard() {
         return Vec::new();
     }
     let ledger = ledger::live();
@@ -129,7 +129,7 @@ fn elsewhere(place: Place) -> u64 {
 
 /// Lets the reserves that [`read_most_reserved`] tells begin anew.
 pub(crate) fn restart_most_reserved() {
-    if tracer_stands() {
+    if cuda::is_heard() {
         pools::restart_most_reserved();
     }
 }
@@ -137,7 +137,7 @@ pub(crate) fn restart_most_reserved() {
 /// The most that each reserve has been. For a probed allocator that is what it holds now: read
 /// before its cache is emptied.
 pub(crate) fn read_most_reserved() -> Reading {
-    let pools = if tracer_stands() {
+    let pools = if cuda::is_heard() {
         pools::most_reserved()
     } else {
         Vec::new()
@@ -159,19 +159,14 @@ pub(crate) fn read_probed() -> Reading {
     }
 }
 
-/// The driver's pools. Without the tracer nobody knows which contexts to wait for, and the reserve
+/// The driver's pools. Where its calls are not heard nobody knows which contexts to wait for, and the reserve
 /// of a pool that nobody waited for says nothing.
 fn pools_at_rest() -> Vec<pools::PoolReading> {
-    if tracer_stands() {
+    if cuda::is_heard() {
         pools::readings()
     } else {
         Vec::new()
     }
-}
-
-/// Whether the driver's calls are seen.
-fn tracer_stands() -> bool {
-    cupti::start().is_ok_and(|tracer| tracer.heartbeat().is_ok())
 }
 
 fn pool_level(pool: pools::PoolReading) -> Level {

@@ -2,9 +2,7 @@
 //!
 //! What the program asked for, as `cuMemAlloc` counts it: the driver's padding is not in it.
 
-use super::params::{
-    ArrayDescriptor, ArrayDescriptor3D, ArrayDescriptor3DV1, ArrayDescriptorV1, ExternalMipmapped,
-};
+use super::foreign::{ArrayDescriptor, ArrayDescriptor3D, ExternalMipmapped};
 
 mod format;
 
@@ -73,36 +71,8 @@ impl Array {
     }
 }
 
-impl From<ArrayDescriptor> for Array {
-    fn from(descriptor: ArrayDescriptor) -> Self {
-        Self {
-            width: descriptor.width,
-            height: descriptor.height,
-            depth: 0,
-            format: descriptor.format,
-            channels: descriptor.channels,
-            flags: 0,
-            levels: 1,
-        }
-    }
-}
-
-impl From<ArrayDescriptor3D> for Array {
-    fn from(descriptor: ArrayDescriptor3D) -> Self {
-        Self {
-            width: descriptor.width,
-            height: descriptor.height,
-            depth: descriptor.depth,
-            format: descriptor.format,
-            channels: descriptor.channels,
-            flags: descriptor.flags,
-            levels: 1,
-        }
-    }
-}
-
-impl From<ArrayDescriptorV1> for Array {
-    fn from(descriptor: ArrayDescriptorV1) -> Self {
+impl<Size: Into<u64>> From<ArrayDescriptor<Size>> for Array {
+    fn from(descriptor: ArrayDescriptor<Size>) -> Self {
         Self {
             width: descriptor.width.into(),
             height: descriptor.height.into(),
@@ -115,8 +85,8 @@ impl From<ArrayDescriptorV1> for Array {
     }
 }
 
-impl From<ArrayDescriptor3DV1> for Array {
-    fn from(descriptor: ArrayDescriptor3DV1) -> Self {
+impl<Size: Into<u64>> From<ArrayDescriptor3D<Size>> for Array {
+    fn from(descriptor: ArrayDescriptor3D<Size>) -> Self {
         Self {
             width: descriptor.width.into(),
             height: descriptor.height.into(),

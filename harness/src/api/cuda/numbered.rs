@@ -6,7 +6,7 @@
 //! context may share those of its primary one), so a release that finds nothing under the current
 //! context takes the object of that number that there is.
 
-use crate::ledger::event::{Key, Space};
+use crate::ledger::event::{ContextUid, Key, Space};
 use crate::ledger::{Kind, Ledger};
 
 /// A number and its context share the value of a key. Pointers do not fit, and need not: they are
@@ -16,21 +16,18 @@ const NUMBER_BITS: u32 = 32;
 const IN_CONTEXT: u64 = 1 << 63;
 
 /// The name of what a call made while a context was current.
-pub(super) fn created(key: Key, context: u32) -> Key {
+pub(super) fn created(key: Key, context: ContextUid) -> Key {
     if !is_numbered(key) {
         return key;
     }
     Key {
-        value: IN_CONTEXT | u64::from(context) << NUMBER_BITS | key.value,
+        value: IN_CONTEXT | u64::from(context.0) << NUMBER_BITS | key.value,
         ..key
     }
 }
 
-/// The name of what a call destroys while a context is current.
-pub(super) fn released(ledger: &Ledger, key: Key, context: u32) -> Key {
-    if !is_numbered(key) {
-        return key;
-    }
+/// The name of what a call destroys while a context is current, where that [is a number](is_numbered).
+pub(super) fn released(ledger: &Ledger, key: Key, context: ContextUid) -> Key {
     let here = created(key, context);
     if ledger.get(&here).is_some() {
         return here;
@@ -44,7 +41,8 @@ pub(super) fn released(ledger: &Ledger, key: Key, context: u32) -> Key {
     newest.map_or(key, |record| record.made.key)
 }
 
-fn is_numbered(key: Key) -> bool {
+/// Whether an object has a number of its context's for a name.
+pub(super) fn is_numbered(key: Key) -> bool {
     matches!(key.space, Space::Handle(Kind::Texture | Kind::Surface))
         && key.value >> NUMBER_BITS == 0
 }

@@ -1,0 +1,21 @@
+//! The CUDA driver's calls as a source of events.
+//!
+//! Programs look the driver's functions up by `dlsym` and `cuGetProcAddress`, and are given wrappers of
+//! those that are watched ([`functions`], [`look_up`]). A wrapper makes the program's call and tells of
+//! it ([`heard`]), in the words of [`call`]. What a call does not say, the driver is asked ([`questions`]).
+
+mod array;
+mod call;
+mod contexts;
+mod foreign;
+mod gpu_leak_interpose;
+mod functions;
+mod graphs;
+mod heard;
+mod look_up;
+mod numbered;
+mod primaries;
+mod questions;
+mod state;
+
+pub(crate) use state::{Hearing, begin_check, deaf, hearing, is_heard};

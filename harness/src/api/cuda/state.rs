@@ -1,0 +1,138 @@
+//! Whether the driver's calls are heard in this process, and which of them are not.
+
+#![cfg_attr(
+    target_os = "linux",
+    expect(
+        unsafe_code,
+        reason = "what runs as the program is loaded stands in a section of the program's own"
+    )
+)]
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Once, OnceLock};
+
+use super::functions::FUNCTIONS;
+use super::gpu_leak_interpose::{
+    Reach, Registration, bindings_past_us, register, unheard_calls,
+};
+use super::heard;
+use crate::device::{contexts, driver, exit};
+use crate::ledger::event::CuResult;
+
+/// Whether calls are told of. One load of it is all that a call costs where they are not.
+static LISTENING: AtomicBool = AtomicBool::new(true);
+/// Whether the program was heard to initialise the driver.
+static INITIALISED: AtomicBool = AtomicBool::new(false);
+/// What [`register`] answered; none where it refused.
+static REACH: OnceLock<Option<Reach>> = OnceLock::new();
+/// What had been bound past us when the newest check began.
+static BOUND: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+static REGISTRATION: Registration = Registration::new(FUNCTIONS, None);
+
+/// Runs as the program is loaded, so that its first look-up is heard. The number puts it before those
+/// without one, in whatever order the linker comes to them.
+#[cfg(target_os = "linux")]
+#[used]
+// SAFETY: the section holds pointers to functions of this type, which the C library calls once each.
+#[unsafe(link_section = ".init_array.50000")]
+static BEGIN: extern "C" fn() = begin;
+
+#[cfg(target_os = "linux")]
+extern "C" fn begin() {
+    let reach = register(&REGISTRATION).ok();
+    let _ = REACH.set(reach);
+    // A program that is linked to the driver has its functions already.
+    bindings_past_us(usize::MAX);
+}
+
+/// How the program's use of the driver is heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Hearing {
+    /// Nobody has initialised the driver.
+    Unused,
+    /// Every call, so far.
+    Whole,
+    /// Calls of these functions were not: the driver has forms of them that the table does not know.
+    WithoutFunctions(Vec<String>),
+    /// Calls by these libraries may not have been: they were bound to the driver past us.
+    WithoutLibraries(Vec<String>),
+    /// The harness failed in a call.
+    Broken,
+    /// The driver was initialised unheard.
+    None {
+        /// The harness came into the process with a library that was opened later.
+        late: bool,
+        /// This build hears nothing.
+        deaf: bool,
+    },
+}
+
+/// Whether calls are told of.
+#[inline]
+pub(super) fn is_listening() -> bool {
+    LISTENING.load(Ordering::Relaxed)
+}
+
+/// The program has initialised the driver, or has failed to.
+pub(super) fn initialised(error: CuResult) {
+    if error == 0 {
+        INITIALISED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A call is heard: what the first one needs.
+pub(super) fn prepare() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        exit::install();
+        driver::find();
+    });
+}
+
+/// A check begins.
+pub(crate) fn begin_check() {
+    driver::find();
+    BOUND.store(bindings_past_us(usize::MAX).now, Ordering::Relaxed);
+}
+
+/// Why the calls of a program that begins would not be heard, as [`Hearing::None`] has it; none where
+/// they are.
+pub(crate) fn deaf() -> Option<(bool, bool)> {
+    let reach = REACH.get().copied().flatten();
+    let late = reach == Some(Reach::ReboundOnly);
+    let deaf = !matches!(reach, Some(Reach::EveryLookup | Reach::ReboundOnly));
+    (late || deaf).then_some((late, deaf))
+}
+
+/// How the program's use of the driver is heard in the check that ends.
+pub(crate) fn hearing() -> Hearing {
+    driver::find();
+    if heard::broken() {
+        return Hearing::Broken;
+    }
+    if !contexts::driver_in_use() {
+        return Hearing::Unused;
+    }
+    if !INITIALISED.load(Ordering::Relaxed) {
+        let (late, deaf) = deaf().unwrap_or_default();
+        return Hearing::None { late, deaf };
+    }
+    let functions = unheard_calls().into_iter().map(|unheard| unheard.name);
+    let functions: Vec<_> = functions.collect();
+    if !functions.is_empty() {
+        return Hearing::WithoutFunctions(functions);
+    }
+    let past = bindings_past_us(BOUND.load(Ordering::Relaxed)).found;
+    let mut libraries: Vec<_> = past.into_iter().map(|binding| binding.library).collect();
+    libraries.dedup();
+    if !libraries.is_empty() {
+        return Hearing::WithoutLibraries(libraries);
+    }
+    Hearing::Whole
+}
+
+/// Whether the driver's calls are heard, so that its pools can be read and waited for.
+pub(crate) fn is_heard() -> bool {
+    INITIALISED.load(Ordering::Relaxed) && !heard::broken()
+}
