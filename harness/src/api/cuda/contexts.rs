@@ -261,5 +261,11 @@ impl Context {
     }
 }
 
+/// Has this thread begin anew, with other contexts.
+#[cfg(test)]
+pub(super) fn forget() {
+    LAST_SEEN.set((0, Context::NONE));
+}
+
 #[cfg(test)]
 mod tests;

@@ -182,6 +182,34 @@ pub(super) struct ExternalMipmapped {
     pub(super) levels: u32,
 }
 
+/// Parameters as a caller has them.
+#[cfg(test)]
+impl<T> Out<T> {
+    pub(super) fn at(place: &T) -> Self {
+        Self(ptr::from_ref(place))
+    }
+
+    pub(super) fn dangling() -> Self {
+        Self(ptr::dangling())
+    }
+}
+
+#[cfg(test)]
+impl<T> In<T> {
+    pub(super) fn at(place: &T) -> Self {
+        Self(ptr::from_ref(place))
+    }
+
+    pub(super) fn at_words(words: &[u64]) -> Self {
+        assert!(size_of_val(words) >= size_of::<T>());
+        Self(words.as_ptr().cast())
+    }
+
+    pub(super) fn dangling() -> Self {
+        Self(ptr::dangling())
+    }
+}
+
 #[cfg(all(test, target_pointer_width = "64"))]
 mod tests {
     use std::mem::{offset_of, size_of};

@@ -626,4 +626,4 @@ fn exclusion(space: Space) -> Option<&'static Exclusion> {
 }
 
 #[cfg(all(test, target_pointer_width = "64"))]
-pub(super) mod tests;
+mod tests;

@@ -17,5 +17,7 @@ mod numbered;
 mod primaries;
 mod questions;
 mod state;
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
 
 pub(crate) use state::{Hearing, begin_check, deaf, hearing, is_heard};

@@ -72,7 +72,6 @@ fn header() -> Header {
         program: "train".to_owned(),
         pid: 7,
         driver: Some("13.0".to_owned()),
-        cupti: None,
         devices: vec!["NVIDIA H200".to_owned()],
     }
 }

@@ -1,0 +1,89 @@
+//! The memory of graphs, from capture or node to launch and free.
+
+use super::{anomalies, free, live, stream, summary, watched_context, with_driver};
+use crate::ledger::{self, Kind, Place};
+
+/// The graph of a capture that takes memory and frees none, and the memory's address.
+fn captured(stream: u64) -> (u64, u64) {
+    assert_eq!(cuda!(cuStreamBeginCapture_v2(stream => u64, 0 => u32)), 0);
+    let pointer = made!(cuMemAllocAsync(400 => usize, stream => u64));
+    let mut graph = 0_u64;
+    let error = cuda!(cuStreamEndCapture(stream => u64, &raw mut graph => *mut u64));
+    assert_eq!(error, 0);
+    (graph, pointer)
+}
+
+fn launch(exec: u64, stream: u64) -> u32 {
+    cuda!(cuGraphLaunch(exec => u64, stream => u64))
+}
+
+fn memory() -> Vec<(Kind, Place, u64)> {
+    let is_graphs = |(kind, ..): &(Kind, Place, u64)| *kind == Kind::Graph;
+    summary().into_iter().filter(is_graphs).collect()
+}
+
+#[test]
+fn captured_memory_is_live_from_a_launch_to_a_free() {
+    with_driver("", || {
+        watched_context();
+        let left = (Kind::Graph, Place::cuda(0), 400);
+        let stream = stream();
+        let (graph, pointer) = captured(stream);
+        let exec = made!(cuGraphInstantiateWithFlags(graph => u64, 0 => u64));
+        assert_eq!(memory(), [], "captured and never launched is no memory");
+        assert_eq!(launch(exec, stream), 0);
+        assert_eq!(memory(), [left]);
+        assert_ne!(
+            launch(exec, stream),
+            0,
+            "the driver refuses a second launch"
+        );
+        assert_eq!(memory(), [left]);
+        assert_eq!(cuda!(cuMemFreeAsync(pointer => u64, stream => u64)), 0);
+        assert_eq!(memory(), []);
+        assert_eq!(launch(exec, stream), 0);
+        assert_eq!(cuda!(cuGraphExecDestroy(exec => u64)), 0);
+        assert_eq!(cuda!(cuGraphDestroy(graph => u64)), 0);
+        assert_eq!(memory(), [left]);
+        assert_eq!(free(pointer), 0);
+        assert_eq!(live().len(), 1, "the stream");
+        assert_eq!(anomalies(), []);
+        assert_eq!(ledger::live().unknown_releases(), 0);
+    });
+}
+
+#[test]
+fn launches_that_free_what_was_left_leave_it_once() {
+    with_driver("", || {
+        watched_context();
+        let stream = stream();
+        let (graph, pointer) = captured(stream);
+        let exec = made!(cuGraphInstantiateWithFlags(graph => u64, 1 => u64));
+        for _ in 0..3 {
+            assert_eq!(launch(exec, stream), 0);
+            assert_eq!(memory().len(), 1);
+        }
+        assert_eq!(free(pointer), 0);
+        assert_eq!(memory(), []);
+        assert_eq!(anomalies(), []);
+    });
+}
+
+#[test]
+fn a_free_node_of_another_graph_frees_the_memory() {
+    with_driver("", || {
+        watched_context();
+        let stream = stream();
+        let (graph, pointer) = captured(stream);
+        let exec = made!(cuGraphInstantiateWithFlags(graph => u64, 0 => u64));
+        assert_eq!(launch(exec, stream), 0);
+        let freeing = made!(cuGraphCreate(0 => u32));
+        made!(cuGraphAddMemFreeNode(
+            freeing => u64, std::ptr::null() => *const u64, 0 => usize, pointer => u64));
+        let freeing = made!(cuGraphInstantiateWithFlags(freeing => u64, 0 => u64));
+        assert_eq!(memory().len(), 1);
+        assert_eq!(launch(freeing, stream), 0);
+        assert_eq!(memory(), []);
+        assert_eq!(anomalies(), []);
+    });
+}
