@@ -1,10 +1,10 @@
 //! What benchmarks need of the inside: the harness at work without a test. Outside SemVer, and
 //! made for this project's own benchmarks alone.
 
+use crate::api::cuda;
 use crate::ledger::StackId;
 use crate::report::model::{Report, Verdict};
 use crate::report::text::{self, Rendering};
-use crate::api::cuda;
 use crate::{capture, check, device, observe};
 
 /// Starts what the first check of a process starts: ears for sources.

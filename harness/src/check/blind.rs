@@ -35,9 +35,7 @@ pub(crate) fn blindness(saw_events: bool) -> Option<Blindness> {
         Hearing::Whole => None,
         Hearing::Unused if saw_events => None,
         Hearing::Unused => blind(Verdict::NotMeasured, missing()?, false),
-        Hearing::None { late, deaf } => {
-            blind(Verdict::NotMeasured, unheard(late, deaf), true)
-        }
+        Hearing::None { late, deaf } => blind(Verdict::NotMeasured, unheard(late, deaf), true),
         partly => blind(Verdict::Inconclusive, partly_heard(&partly)?, true),
     }
 }

@@ -295,9 +295,11 @@ impl Driver {
         let (graph_out, nodes_out) = (&raw mut graph, &raw mut dependencies);
         let stream = pointer(stream);
         if per_thread {
-            call!(self.capture_per_thread(
-                stream, status_out, id_out, graph_out, nodes_out, count_out
-            ))?;
+            call!(
+                self.capture_per_thread(
+                    stream, status_out, id_out, graph_out, nodes_out, count_out
+                )
+            )?;
         } else {
             call!(self.capture(stream, status_out, id_out, graph_out, nodes_out, count_out))?;
         }

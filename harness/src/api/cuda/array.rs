@@ -2,7 +2,9 @@
 //!
 //! What the program asked for, as `cuMemAlloc` counts it: the driver's padding is not in it.
 
-use super::foreign::{ArrayDescriptor, ArrayDescriptor3D, ExternalMipmapped};
+use super::foreign::{
+    ArrayDescriptor, ArrayDescriptor3D, Describes, ExternalBuffer, ExternalMipmapped,
+};
 
 mod format;
 
@@ -26,20 +28,18 @@ pub(super) struct Array {
     pub(super) format: u32,
     pub(super) channels: u32,
     pub(super) flags: u32,
-    /// How often it is there, each time at half the extents; 1 if it is not mipmapped.
-    pub(super) levels: u32,
 }
 
 impl Array {
-    /// Its bytes; 0 where the format is unknown.
-    pub(super) fn bytes(&self) -> u64 {
+    /// Its bytes, so often at half the extents each time; 0 where the format is unknown.
+    pub(super) fn bytes(&self, levels: u32) -> u64 {
         if self.flags & WITHOUT_MEMORY != 0 {
             return 0;
         }
         let Some(block) = format::block(self.format, self.channels) else {
             return 0;
         };
-        let levels = self.levels.clamp(1, self.most_levels());
+        let levels = levels.clamp(1, self.most_levels());
         let bytes = (0..levels).map(|level| self.level_bytes(level, block));
         bytes.fold(0, u64::saturating_add)
     }
@@ -71,40 +71,43 @@ impl Array {
     }
 }
 
-impl<Size: Into<u64>> From<ArrayDescriptor<Size>> for Array {
-    fn from(descriptor: ArrayDescriptor<Size>) -> Self {
-        Self {
-            width: descriptor.width.into(),
-            height: descriptor.height.into(),
+impl<Size: Copy + Into<u64>> Describes for ArrayDescriptor<Size> {
+    fn bytes(self, levels: u32) -> u64 {
+        let array = Array {
+            width: self.width.into(),
+            height: self.height.into(),
             depth: 0,
-            format: descriptor.format,
-            channels: descriptor.channels,
+            format: self.format,
+            channels: self.channels,
             flags: 0,
-            levels: 1,
-        }
+        };
+        array.bytes(levels)
     }
 }
 
-impl<Size: Into<u64>> From<ArrayDescriptor3D<Size>> for Array {
-    fn from(descriptor: ArrayDescriptor3D<Size>) -> Self {
-        Self {
-            width: descriptor.width.into(),
-            height: descriptor.height.into(),
-            depth: descriptor.depth.into(),
-            format: descriptor.format,
-            channels: descriptor.channels,
-            flags: descriptor.flags,
-            levels: 1,
-        }
+impl<Size: Copy + Into<u64>> Describes for ArrayDescriptor3D<Size> {
+    fn bytes(self, levels: u32) -> u64 {
+        let array = Array {
+            width: self.width.into(),
+            height: self.height.into(),
+            depth: self.depth.into(),
+            format: self.format,
+            channels: self.channels,
+            flags: self.flags,
+        };
+        array.bytes(levels)
     }
 }
 
-impl From<ExternalMipmapped> for Array {
-    fn from(descriptor: ExternalMipmapped) -> Self {
-        Self {
-            levels: descriptor.levels,
-            ..descriptor.array.into()
-        }
+impl Describes for ExternalMipmapped {
+    fn bytes(self, _levels: u32) -> u64 {
+        self.array.bytes(self.levels)
+    }
+}
+
+impl Describes for ExternalBuffer {
+    fn bytes(self, _levels: u32) -> u64 {
+        self.bytes
     }
 }
 

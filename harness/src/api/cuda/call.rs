@@ -1,11 +1,8 @@
 //! What a call to the driver does, in the words that a row of the [table](super::functions) is made
 //! of. A value of these types is made of one call's parameters and lives as long as that call.
 
-use super::foreign::{
-    AllocationNode, Answer, ArrayDescriptor, ArrayDescriptor3D, ExternalBuffer, ExternalMipmapped,
-    In, Node, Out, Properties,
-};
-use crate::ledger::event::{ContextEnd, Key, Space};
+use super::foreign::{AllocationNode, Answer, Described, In, Node, Out, Properties};
+use crate::ledger::event::{ContextEnd, Event, Key, Space};
 use crate::ledger::{Kind, Place};
 
 /// What a call does.
@@ -23,35 +20,18 @@ pub(super) enum Call {
     ReleasesPrimary { device: i32, cause: ContextEnd },
     /// Answers with the context through which a green context can be made current.
     ConvertsGreen { context: Answer, green: u64 },
-    /// Adds references to what is counted by them.
-    Retains {
-        space: Space,
-        identity: Identity,
-        count: u64,
-    },
-    /// Gives references to a graph.
-    GraphRetains {
-        graph: u64,
-        object: u64,
-        count: u64,
-        flags: u32,
-    },
+    /// Answers with the current context, which has a user more.
+    Attaches { context: Answer },
+    /// Answers with a handle of the physical memory that is mapped at an address.
+    RetainsMapped { handle: Answer, address: u64 },
     /// Adds a node to a graph that may have to do with memory.
     AddsNode { graph: u64, node: AddedNode },
     /// Launches an executable graph.
     Launches { exec: u64 },
-    /// An executable graph follows another graph.
-    UpdatesExec { exec: u64, graph: u64 },
-    /// Maps physical memory.
-    Maps {
-        address: u64,
-        bytes: u64,
-        handle: u64,
-    },
-    /// Answers with a handle of the physical memory that is mapped at an address.
-    RetainsMapped { handle: Answer, address: u64 },
     /// Begins to capture a stream; into the existing graph `into`, where that is not 0.
     BeginsCapture { stream: u64, into: u64 },
+    /// When it succeeds, this is so.
+    Tells(Event),
 }
 
 impl From<Creates> for Call {
@@ -71,7 +51,8 @@ impl From<Releases> for Call {
 pub(super) struct Creates {
     pub(super) kind: Kind,
     pub(super) space: Space,
-    pub(super) identity: Identity,
+    /// Its address or handle.
+    pub(super) identity: Answer,
     pub(super) bytes: Bytes,
     pub(super) place: At,
     /// The stream that orders it. Where that is being captured, the call adds a node to a graph and
@@ -79,7 +60,7 @@ pub(super) struct Creates {
     pub(super) stream: Option<u64>,
     /// The explicit pool it comes from; else 0.
     pub(super) pool: u64,
-    /// The driver answers with what is there already, where it is.
+    /// The driver answers with what is there already, where it is; one call frees it all the same.
     pub(super) may_answer_again: bool,
     /// It does not end with the context that is current when it is made.
     pub(super) outlives_context: bool,
@@ -94,27 +75,16 @@ pub(super) struct Creates {
 }
 
 /// Where the flags of an executable graph are found.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) enum GraphFlags {
     Given(u64),
     /// First in its `CUDA_GRAPH_INSTANTIATE_PARAMS`.
     Parameters(In<u64>),
 }
 
-/// Where a resource's address or handle is found.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Identity {
-    /// The driver answers it.
-    Answered(Answer),
-    /// The caller gave it.
-    Given(u64),
-}
-
 /// Where a resource's size is found.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) enum Bytes {
-    /// A handle has none, and some memory comes without the number of its bytes.
-    None,
     Given(u64),
     /// Rows of a pitch that the driver chose. A call that failed asked for width × height.
     Rows {
@@ -124,18 +94,11 @@ pub(super) enum Bytes {
     },
     /// What the driver says of the range that begins at the resource's address.
     Asked,
-    ExternalBuffer(In<ExternalBuffer>),
-    Array(In<ArrayDescriptor>),
-    ArrayV1(In<ArrayDescriptor<u32>>),
-    Array3D(In<ArrayDescriptor3D>),
-    Array3DV1(In<ArrayDescriptor3D<u32>>),
-    /// An array in so many levels.
-    Mipmapped(In<ArrayDescriptor3D>, u32),
-    ExternalMipmapped(In<ExternalMipmapped>),
+    Described(Described),
 }
 
 /// Where a resource is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) enum At {
     /// On the device of the current context, or of the pool.
     Context,
@@ -157,7 +120,7 @@ pub(super) enum AddedNode {
 }
 
 /// A call that frees or destroys a resource.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Releases {
     pub(super) space: Space,
     pub(super) value: u64,
@@ -168,24 +131,22 @@ pub(super) struct Releases {
 }
 
 /// How much of what it names a call gives back.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) enum Share {
     Whole,
-    /// So many references.
-    References(u64),
-    /// So many references of a graph.
-    GraphReferences { graph: u64, count: u64 },
+    /// So many references, of this graph or of the program.
+    References(u64, Option<Key>),
     /// All maps in so many bytes from there on.
     Maps(u64),
 }
 
-/// A call that makes a resource and answers its address or handle.
+/// A call that makes a resource and answers its address or handle; a handle, if it has no bytes.
 pub(super) fn creates(kind: Kind, space: Space, answer: impl Into<Answer>) -> Creates {
     Creates {
         kind,
         space,
-        identity: Identity::Answered(answer.into()),
-        bytes: Bytes::None,
+        identity: answer.into(),
+        bytes: Bytes::Given(0),
         place: At::Context,
         stream: None,
         pool: 0,
@@ -199,24 +160,21 @@ pub(super) fn creates(kind: Kind, space: Space, answer: impl Into<Answer>) -> Cr
 }
 
 /// Memory that `cuMemFree` takes back.
-pub(super) fn device(kind: Kind, pointer: impl Into<Answer>) -> Creates {
-    creates(kind, Space::DevicePointer, pointer)
+pub(super) fn device(kind: Kind, pointer: impl Into<Answer>, bytes: usize) -> Creates {
+    creates(kind, Space::DevicePointer, pointer).sized(Bytes::Given(bytes as u64))
 }
 
 /// Memory of the host that `cuMemFreeHost` takes back.
-pub(super) fn pinned(pointer: Out) -> Creates {
-    let pinned = creates(Kind::Pinned, Space::HostPointer, pointer);
-    pinned.at(At::Host)
+pub(super) fn pinned(pointer: Out, bytes: usize) -> Creates {
+    let pinned = creates(Kind::Pinned, Space::HostPointer, pointer).at(At::Host);
+    pinned.sized(Bytes::Given(bytes as u64))
 }
 
 /// The program's own memory, by the address that it gave.
 pub(super) fn registered(pointer: u64, bytes: usize) -> Creates {
-    Creates {
-        kind: Kind::Registered,
-        space: Space::RegisteredPointer,
-        identity: Identity::Given(pointer),
-        ..pinned(Out::NULL).bytes(bytes)
-    }
+    let (kind, space) = (Kind::Registered, Space::RegisteredPointer);
+    let registered = creates(kind, space, Answer::Given(pointer)).at(At::Host);
+    registered.sized(Bytes::Given(bytes as u64))
 }
 
 /// What is counted, and has a handle.
@@ -225,32 +183,23 @@ pub(super) fn handle(kind: Kind, handle: Out) -> Creates {
 }
 
 /// `kind` is one of bytes.
-pub(super) fn array(kind: Kind, array: Out, bytes: Bytes) -> Creates {
-    creates(kind, Space::Handle(Kind::Array), array).sized(bytes)
+pub(super) fn array(kind: Kind, array: Out, descriptor: Described) -> Creates {
+    creates(kind, Space::Handle(Kind::Array), array).sized(Bytes::Described(descriptor))
 }
 
 /// Physical memory, or what is mapped like it, that `cuMemRelease` takes back. It is the device's and
 /// no context's.
-pub(super) fn physical(kind: Kind, handle: Out) -> Creates {
-    creates(kind, Space::PhysicalHandle, handle).outliving_context()
-}
-
-/// Memory of another process. What is open already is answered again, with a reference more.
-pub(super) fn opened(pointer: Out) -> Creates {
-    creates(Kind::Imported, Space::IpcPointer, pointer).sized(Bytes::Asked)
+pub(super) fn physical(kind: Kind, handle: Out, bytes: usize) -> Creates {
+    Creates {
+        outlives_context: true,
+        bytes: Bytes::Given(bytes as u64),
+        ..creates(kind, Space::PhysicalHandle, handle)
+    }
 }
 
 /// A context on `device`.
 pub(super) fn context(context: Out, device: i32) -> Creates {
     handle(Kind::Context, context).at(At::Device(device))
-}
-
-/// The graph of the capture that ends on a stream.
-pub(super) fn capture_ends(stream: u64, graph: Out) -> Creates {
-    Creates {
-        ends_capture: Some(stream),
-        ..handle(Kind::GraphHandle, graph)
-    }
 }
 
 /// A graph, or an executable one, that is made from `graph`.
@@ -276,12 +225,15 @@ pub(super) fn destroys(kind: Kind, handle: u64) -> Releases {
     releases(Space::Handle(kind), handle)
 }
 
-impl Creates {
-    /// Of so many bytes.
-    pub(super) fn bytes(self, bytes: usize) -> Self {
-        self.sized(Bytes::Given(bytes as u64))
+/// A call that gives references back.
+pub(super) fn gives_back(space: Space, value: u64, count: u32, graph: Option<Key>) -> Releases {
+    Releases {
+        share: Share::References(count.into(), graph),
+        ..releases(space, value)
     }
+}
 
+impl Creates {
     pub(super) fn sized(self, bytes: Bytes) -> Self {
         Self { bytes, ..self }
     }
@@ -291,69 +243,14 @@ impl Creates {
         Self { place, ..self }
     }
 
-    /// Ordered by a stream.
-    pub(super) fn on_stream(self, stream: u64) -> Self {
+    /// Ordered by a stream, from an explicit pool where that is not 0.
+    pub(super) fn on_stream(self, stream: u64, pool: u64) -> Self {
+        let stream = Some(stream);
         Self {
-            stream: Some(stream),
+            stream,
+            pool,
             ..self
         }
-    }
-
-    /// From an explicit pool.
-    pub(super) fn of_pool(self, pool: u64) -> Self {
-        Self { pool, ..self }
-    }
-
-    /// Answered with what is there already, where it is; freed by one call all the same.
-    pub(super) fn answered_again(self) -> Self {
-        Self {
-            may_answer_again: true,
-            ..self
-        }
-    }
-
-    /// Not a part of the context that is current.
-    pub(super) fn outliving_context(self) -> Self {
-        Self {
-            outlives_context: true,
-            ..self
-        }
-    }
-
-    /// With so many references.
-    pub(super) fn with_references(self, references: u32) -> Self {
-        Self {
-            references: references.into(),
-            ..self
-        }
-    }
-
-    /// A part of this green context, whatever is current.
-    pub(super) fn in_green(self, green: u64) -> Self {
-        Self {
-            green: Some(green),
-            ..self
-        }
-    }
-}
-
-impl Releases {
-    /// Not the whole of what it names.
-    pub(super) fn only(self, share: Share) -> Self {
-        Self { share, ..self }
-    }
-
-    /// Ordered by a stream.
-    pub(super) fn on_stream(self, stream: u64) -> Self {
-        Self {
-            stream: Some(stream),
-            ..self
-        }
-    }
-
-    /// What it frees or destroys; none for null, which is no resource.
-    pub(super) fn key(&self) -> Option<Key> {
-        key(self.space, self.value)
     }
 }
 
@@ -364,6 +261,18 @@ pub(super) fn key(space: Space, value: u64) -> Option<Key> {
 /// A graph by its handle.
 pub(super) fn graph(value: u64) -> Key {
     let space = Space::Handle(Kind::GraphHandle);
+    Key { space, value }
+}
+
+/// An executable graph by its handle.
+pub(super) fn exec(value: u64) -> Key {
+    let space = Space::Handle(Kind::ExecGraph);
+    Key { space, value }
+}
+
+/// A user object by its handle.
+pub(super) fn object(value: u64) -> Key {
+    let space = Space::Handle(Kind::UserObject);
     Key { space, value }
 }
 

@@ -22,16 +22,19 @@ thread_local! {
     static LAST_SEEN: Cell<(u32, Context)> = const { Cell::new((0, Context::NONE)) };
 }
 
-/// A live context.
+/// A live context; a green one also before it is converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Context {
+    /// 0 for a green one that is not converted.
     pub(super) handle: u64,
     pub(super) uid: ContextUid,
     /// With what context ends what is made in it; 0 if that is not known.
     pub(super) owner: ContextUid,
     pub(super) place: Place,
-    /// Made by `cuCtxCreate`: not the primary one of its device.
-    is_own: bool,
+    /// Its handle as a green context; else 0.
+    green: u64,
+    /// It may be the primary one of its device.
+    is_primary: bool,
     /// The ledger knows it.
     is_told: bool,
 }
@@ -42,74 +45,54 @@ impl Context {
         uid: ContextUid(0),
         owner: ContextUid(0),
         place: Place::UNKNOWN,
-        is_own: false,
+        green: 0,
+        is_primary: false,
         is_told: false,
     };
-}
 
-/// A green context that was converted, or that has streams.
-#[derive(Clone, Copy, Debug)]
-struct Green {
-    green: u64,
-    /// What it was converted to; 0 if it was not.
-    handle: u64,
-    uid: ContextUid,
+    /// The number by which the ledger knows it; none if it does not.
+    pub(super) fn told(self) -> Option<ContextUid> {
+        self.is_told.then_some(self.uid)
+    }
 }
 
 #[derive(Debug)]
 struct Known {
     contexts: Vec<Context>,
-    greens: Vec<Green>,
     /// The number given last.
     last: u32,
 }
 
 impl Known {
-    fn next(&mut self) -> ContextUid {
-        self.last += 1;
-        ContextUid(self.last)
+    fn find(&self, which: impl Fn(&Context) -> bool) -> Option<&Context> {
+        self.contexts.iter().find(|context| which(context))
     }
 
-    fn by_handle(&mut self, handle: u64) -> Option<&mut Context> {
-        let mut contexts = self.contexts.iter_mut();
-        contexts.find(|context| context.handle == handle)
+    /// The context of this handle, from now on if it was not known: then it is `new`, with a number.
+    fn by_handle(&mut self, handle: u64, new: Context) -> &mut Context {
+        self.get_or_add(|context| context.handle == handle, new)
+    }
+
+    fn get_or_add(&mut self, which: impl Fn(&Context) -> bool, new: Context) -> &mut Context {
+        let known = self.contexts.iter().position(which);
+        let index = known.unwrap_or_else(|| {
+            self.last += 1;
+            let uid = ContextUid(self.last);
+            // What is made in a green context belongs to the primary one of its device.
+            let owner = if new.green == 0 { uid } else { ContextUid(0) };
+            self.contexts.push(Context { uid, owner, ..new });
+            self.contexts.len() - 1
+        });
+        &mut self.contexts[index]
     }
 
     /// The green context of this handle, with a number from now on.
-    fn green(&mut self, green: u64) -> &mut Green {
-        let known = self.greens.iter().position(|other| other.green == green);
-        let index = known.unwrap_or_else(|| {
-            let uid = self.next();
-            self.greens.push(Green {
-                green,
-                handle: 0,
-                uid,
-            });
-            self.greens.len() - 1
-        });
-        &mut self.greens[index]
-    }
-
-    /// The number of the green context that was converted to `handle`.
-    fn converted(&self, handle: u64) -> Option<ContextUid> {
-        let mut greens = self.greens.iter();
-        let green = greens.find(|green| green.handle == handle && handle != 0);
-        green.map(|green| green.uid)
-    }
-
-    /// A context that was not known.
-    fn add(&mut self, handle: u64, place: Place, is_own: bool) -> &mut Context {
-        let converted = self.converted(handle);
-        let uid = converted.unwrap_or_else(|| self.next());
-        self.contexts.push(Context {
-            handle,
-            uid,
-            owner: converted.map_or(uid, |_| ContextUid(0)),
-            place,
-            is_own: is_own || converted.is_some(),
-            is_told: false,
-        });
-        self.contexts.last_mut().expect("it was just added")
+    fn green(&mut self, green: u64) -> &mut Context {
+        let new = Context {
+            green,
+            ..Context::NONE
+        };
+        self.get_or_add(|context| context.green == green, new)
     }
 }
 
@@ -126,7 +109,6 @@ impl Contexts {
         Self {
             known: Mutex::new(Known {
                 contexts: Vec::new(),
-                greens: Vec::new(),
                 last: 0,
             }),
             changes: AtomicU32::new(0),
@@ -144,25 +126,32 @@ impl Contexts {
         known
     }
 
-    /// `cuCtxCreate` made a context at a place.
-    pub(super) fn created(&self, handle: u64, place: Place) {
+    /// A context was made at a place, or its device's primary one was retained there.
+    pub(super) fn created(&self, handle: u64, place: Place, is_primary: bool) {
         let mut known = self.change();
-        known.contexts.retain(|context| context.handle != handle);
-        known.add(handle, place, true);
+        if !is_primary {
+            known.contexts.retain(|context| context.handle != handle);
+        }
+        let new = Context {
+            handle,
+            place,
+            is_primary,
+            ..Context::NONE
+        };
+        known.by_handle(handle, new);
     }
 
-    /// The primary context of a place was retained, and is live.
-    pub(super) fn retained(&self, handle: u64, place: Place) {
-        let mut known = self.change();
-        if known.by_handle(handle).is_none() {
-            known.add(handle, place, false);
-        }
+    /// A green context was made at a place.
+    pub(super) fn green_created(&self, green: u64, place: Place) {
+        self.change().green(green).place = place;
     }
 
     /// A green context was converted to one that can be current.
     pub(super) fn converted(&self, green: u64, handle: u64) {
         let mut known = self.change();
-        known.contexts.retain(|context| context.handle != handle);
+        known
+            .contexts
+            .retain(|context| context.handle != handle || context.green == green);
         known.green(green).handle = handle;
     }
 
@@ -172,7 +161,11 @@ impl Contexts {
         let mut known = self.lock();
         match green {
             Some(green) => Some(known.green(green).uid),
-            None => known.converted(current),
+            None if current == 0 => None,
+            None => {
+                let green = known.find(|it| it.handle == current && it.green != 0);
+                green.map(|green| green.uid)
+            }
         }
     }
 
@@ -199,22 +192,29 @@ impl Contexts {
     /// As [`Self::seen`], where this thread does not remember it.
     #[cold]
     fn seen_anew(&self, handle: u64, place: impl FnOnce() -> Place) -> (Context, Option<Event>) {
-        let is_known = self.lock().by_handle(handle).is_some();
+        let is_it = |context: &Context| context.handle == handle;
+        let known = self.lock().find(is_it).map(|context| context.place);
         // Asked with no lock held.
-        let place = if is_known { Place::UNKNOWN } else { place() };
-        let mut known = self.lock();
-        if known.by_handle(handle).is_none() {
-            if place == Place::UNKNOWN {
-                // One that has ended stays current to threads, and has no device any more.
-                return (Context::NONE, None);
-            }
-            known.add(handle, place, false);
+        let place = known
+            .filter(|place| *place != Place::UNKNOWN)
+            .unwrap_or_else(place);
+        if place == Place::UNKNOWN {
+            // One that has ended stays current to threads, and has no device any more.
+            return (Context::NONE, None);
         }
-        let context = known.by_handle(handle).expect("it was just added");
+        let new = Context {
+            handle,
+            place,
+            is_primary: true,
+            ..Context::NONE
+        };
+        let mut known = self.lock();
+        let context = known.by_handle(handle, new);
+        context.place = place;
         let created = (!context.is_told).then_some(Event::ContextCreated {
             context: context.uid,
             handle,
-            place: context.place,
+            place,
         });
         context.is_told = true;
         (*context, created)
@@ -227,7 +227,12 @@ impl Contexts {
 
     /// As [`Self::ending`], of the primary context of a place.
     pub(super) fn primary_ending(&self, place: Place) -> Option<Context> {
-        self.end(|context| context.place == place && !context.is_own)
+        self.end(|context| context.place == place && context.is_primary)
+    }
+
+    /// As [`Self::ending`], of a green context that has ended, and what it was converted to with it.
+    pub(super) fn green_ended(&self, green: u64) -> Option<Context> {
+        self.end(|context| context.green == green)
     }
 
     fn end(&self, which: impl Fn(&Context) -> bool) -> Option<Context> {
@@ -239,25 +244,10 @@ impl Contexts {
     /// It has not ended: the call failed.
     pub(super) fn has_not_ended(&self, context: Context) {
         let mut known = self.change();
-        known.contexts.retain(|other| other.handle != context.handle);
+        known
+            .contexts
+            .retain(|other| other.handle != context.handle);
         known.contexts.push(context);
-    }
-
-    /// A green context has ended, and what it was converted to with it. Answers with its number, if it
-    /// has one.
-    pub(super) fn green_ended(&self, green: u64) -> Option<ContextUid> {
-        let mut known = self.change();
-        let ended = known.greens.iter().position(|other| other.green == green)?;
-        let Green { uid, .. } = known.greens.remove(ended);
-        known.contexts.retain(|context| context.uid != uid);
-        Some(uid)
-    }
-}
-
-impl Context {
-    /// The number by which the ledger knows it; none if it does not.
-    pub(super) fn told(self) -> Option<ContextUid> {
-        self.is_told.then_some(self.uid)
     }
 }
 

@@ -25,15 +25,13 @@ impl<T> Clone for Out<T> {
 
 impl<T> Copy for Out<T> {}
 
-impl<T> Out<T> {
-    pub(super) const NULL: Self = Self(ptr::null());
-}
-
-/// Where an answer stands, and how long it is: the oldest calls have addresses of 32 bits.
+/// Where an address or handle stands, and how long it is: the oldest calls have addresses of 32 bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
     Long(Out<u64>),
     Short(Out<u32>),
+    /// The caller gave it.
+    Given(u64),
 }
 
 impl From<Out<u64>> for Answer {
@@ -60,6 +58,7 @@ impl Answer {
             match self {
                 Self::Long(Out(at)) => read(at),
                 Self::Short(Out(at)) => read(at).map(u64::from),
+                Self::Given(value) => Some(value),
             }
         }
     }
@@ -96,6 +95,49 @@ impl<T: Copy> In<T> {
 unsafe fn read<T: Copy>(at: *const T) -> Option<T> {
     // SAFETY: the caller's promise. A program's own variables may be unaligned.
     (!at.is_null()).then(|| unsafe { ptr::read_unaligned(at) })
+}
+
+/// A description of something, from which its size can be told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Described {
+    at: In<()>,
+    /// How many levels an array has, where its descriptor does not say.
+    levels: u32,
+    bytes: unsafe fn(Self) -> u64,
+}
+
+impl Described {
+    /// The bytes that were asked for; 0 when the caller passed null.
+    ///
+    /// # Safety
+    ///
+    /// As for [`In::read`].
+    pub(super) unsafe fn bytes(self) -> u64 {
+        // SAFETY: the caller's promise; `at` is of the type that this function was made for.
+        unsafe { (self.bytes)(self) }
+    }
+}
+
+/// What says how large something is.
+pub(super) trait Describes: Copy {
+    /// Its bytes; in so many levels, where it is an array that does not say how many.
+    fn bytes(self, levels: u32) -> u64;
+}
+
+impl<T: Describes> In<T> {
+    /// What this describes; an array in so many levels.
+    pub(super) fn described(self, levels: u32) -> Described {
+        unsafe fn bytes<T: Describes>(Described { at, levels, .. }: Described) -> u64 {
+            // SAFETY: the caller's promise: `described` made this of an `In<T>`.
+            let description = unsafe { In::<T>(at.0.cast()).read() };
+            description.map_or(0, |description| description.bytes(levels))
+        }
+        Described {
+            at: In(self.0.cast()),
+            levels,
+            bytes: bytes::<T>,
+        }
+    }
 }
 
 /// `CUipcMemHandle` and `CUipcEventHandle`, which are passed by value.
@@ -191,6 +233,10 @@ impl<T> Out<T> {
 
     pub(super) fn dangling() -> Self {
         Self(ptr::dangling())
+    }
+
+    pub(super) fn null() -> Self {
+        Self(ptr::null())
     }
 }
 

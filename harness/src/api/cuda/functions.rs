@@ -21,8 +21,8 @@ use std::mem;
 use super::gpu_leak_interpose::{Slot, WatchedFunction};
 
 use super::call::{
-    AddedNode, At, Bytes, Call, GraphFlags, Identity, Share, array, capture_ends, context, copied,
-    destroys, device, handle, opened, physical, pinned, registered, releases,
+    self, AddedNode, At, Bytes, Call, Creates, GraphFlags, Releases, Share, array, context, copied,
+    creates, destroys, device, gives_back, handle, physical, pinned, registered, releases,
 };
 use super::foreign::{
     AllocationNode, ArrayDescriptor, ArrayDescriptor3D, ExternalBuffer, ExternalMipmapped, In,
@@ -31,13 +31,16 @@ use super::foreign::{
 use super::heard::heard;
 use super::{look_up, state};
 use crate::ledger::Kind;
-use crate::ledger::event::{ContextEnd, CuResult, Space};
+use crate::ledger::event::{ContextEnd, CuResult, Event, Space};
 
 /// The newest headers that the table was compared with, as `CUDA_VERSION`.
 pub(super) const KNOWN_UP_TO: i32 = 13_050;
 
 /// What a function that was called without ever having been looked up returns: `CUDA_ERROR_NOT_FOUND`.
 pub(super) const NOT_FOUND: CuResult = 500;
+
+/// `CU_GRAPH_USER_OBJECT_MOVE`
+const USER_OBJECT_MOVE: u32 = 1;
 
 /// A name of the table.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +52,10 @@ pub(super) struct Variant {
 
 /// Whether stream 0 is the calling thread's own to a variant of this name.
 pub(super) const fn is_per_thread(name: &str) -> bool {
-    matches!(name.as_bytes(), [.., b'_', b'p', b't', b's' | b'd', b'z' | b's'])
+    matches!(
+        name.as_bytes(),
+        [.., b'_', b'p', b't', b's' | b'd', b'z' | b's']
+    )
 }
 
 macro_rules! functions {
@@ -136,63 +142,63 @@ functions! {
 
     // Memory of a device, which cuMemFree takes back.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
-    cuMemAlloc 2000 fn(pointer: Out<u32>, bytes: u32) => device(Kind::Linear, pointer).bytes(bytes as usize);
-    cuMemAlloc_v2 3020 fn(pointer: Out, bytes: usize) => device(Kind::Linear, pointer).bytes(bytes);
+    cuMemAlloc 2000 fn(pointer: Out<u32>, bytes: u32) => device(Kind::Linear, pointer, bytes as usize);
+    cuMemAlloc_v2 3020 fn(pointer: Out, bytes: usize) => device(Kind::Linear, pointer, bytes);
     cuMemAllocPitch 2000 fn(pointer: Out<u32>, pitch: Out<u32>, width: u32, height: u32, element: u32) =>
-        device(Kind::Pitched, pointer).sized(Bytes::Rows { pitch: pitch.into(), width: width.into(), height: height.into() });
+        device(Kind::Pitched, pointer, 0).sized(Bytes::Rows { pitch: pitch.into(), width: width.into(), height: height.into() });
     cuMemAllocPitch_v2 3020 fn(pointer: Out, pitch: Out, width: u64, height: u64, element: u32) =>
-        device(Kind::Pitched, pointer).sized(Bytes::Rows { pitch: pitch.into(), width, height });
-    cuMemAllocManaged 6000 fn(pointer: Out, bytes: usize, flags: u32) => device(Kind::Managed, pointer).bytes(bytes);
+        device(Kind::Pitched, pointer, 0).sized(Bytes::Rows { pitch: pitch.into(), width, height });
+    cuMemAllocManaged 6000 fn(pointer: Out, bytes: usize, flags: u32) => device(Kind::Managed, pointer, bytes);
     cuMemFree 2000 fn(pointer: u32) => releases(Space::DevicePointer, pointer.into());
     cuMemFree_v2 3020 fn(pointer: u64) => releases(Space::DevicePointer, pointer);
 
     // Page-locked memory. No header has cuMemHostAlloc_v2, and CUPTI numbered it.
-    cuMemHostAlloc 2020, cuMemHostAlloc_v2 2020 fn(pointer: Out, bytes: usize, flags: u32) => pinned(pointer).bytes(bytes);
-    cuMemAllocHost 2000 fn(pointer: Out, bytes: u32) => pinned(pointer).bytes(bytes as usize);
-    cuMemAllocHost_v2 3020 fn(pointer: Out, bytes: usize) => pinned(pointer).bytes(bytes);
+    cuMemHostAlloc 2020, cuMemHostAlloc_v2 2020 fn(pointer: Out, bytes: usize, flags: u32) => pinned(pointer, bytes);
+    cuMemAllocHost 2000 fn(pointer: Out, bytes: u32) => pinned(pointer, bytes as usize);
+    cuMemAllocHost_v2 3020 fn(pointer: Out, bytes: usize) => pinned(pointer, bytes);
     cuMemFreeHost 2000 fn(pointer: u64) => releases(Space::HostPointer, pointer);
     cuMemHostRegister 4000, cuMemHostRegister_v2 6050 fn(pointer: u64, bytes: usize, flags: u32) => registered(pointer, bytes);
     cuMemHostUnregister 4000 fn(pointer: u64) => releases(Space::RegisteredPointer, pointer);
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MALLOC__ASYNC.html
     cuMemAllocAsync 11020, cuMemAllocAsync_ptsz 11020 fn(pointer: Out, bytes: usize, stream: u64) =>
-        device(Kind::StreamOrdered, pointer).bytes(bytes).on_stream(stream);
+        device(Kind::StreamOrdered, pointer, bytes).on_stream(stream, 0);
     cuMemAllocFromPoolAsync 11020, cuMemAllocFromPoolAsync_ptsz 11020 fn(pointer: Out, bytes: usize, pool: u64, stream: u64) =>
-        device(Kind::StreamOrdered, pointer).bytes(bytes).on_stream(stream).of_pool(pool);
+        device(Kind::StreamOrdered, pointer, bytes).on_stream(stream, pool);
     cuMemFreeAsync 11020, cuMemFreeAsync_ptsz 11020 fn(pointer: u64, stream: u64) =>
-        releases(Space::DevicePointer, pointer).on_stream(stream);
+        Releases { stream: Some(stream), ..releases(Space::DevicePointer, pointer) };
     // A destroyed pool's outstanding allocations live on, until each is freed.
     cuMemPoolCreate 11020 fn(pool: Out, properties: In<Properties>) => handle(Kind::Pool, pool).at(At::Properties(properties));
     // What is imported already is answered again, and one call frees it: so an H200 did.
     cuMemPoolImportFromShareableHandle 11020 fn(pool: Out, shared: u64, kind: u32, flags: u64) =>
-        handle(Kind::Pool, pool).answered_again();
+        Creates { may_answer_again: true, ..handle(Kind::Pool, pool) };
     cuMemPoolDestroy 11020 fn(pool: u64) => destroys(Kind::Pool, pool);
     // An allocation of the pool that another process shares. Its size is not told.
     cuMemPoolImportPointer 11020 fn(pointer: Out, pool: u64, shared: u64) =>
-        device(Kind::Imported, pointer).of_pool(pool).answered_again();
+        Creates { pool, may_answer_again: true, ..device(Kind::Imported, pointer, 0) };
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
     cuMemCreate 10020 fn(memory: Out, bytes: usize, properties: In<Properties>, flags: u64) =>
-        physical(Kind::Physical, memory).bytes(bytes).at(At::Properties(properties));
+        physical(Kind::Physical, memory, bytes).at(At::Properties(properties));
     // Its size is not told.
-    cuMemImportFromShareableHandle 10020 fn(memory: Out, shared: u64, kind: u32) => physical(Kind::Imported, memory);
-    cuMulticastCreate 12010 fn(memory: Out, properties: u64) => physical(Kind::Multicast, memory);
-    cuMemRelease 10020 fn(memory: u64) => releases(Space::PhysicalHandle, memory).only(Share::References(1));
+    cuMemImportFromShareableHandle 10020 fn(memory: Out, shared: u64, kind: u32) => physical(Kind::Imported, memory, 0);
+    cuMulticastCreate 12010 fn(memory: Out, properties: u64) => physical(Kind::Multicast, memory, 0);
+    cuMemRelease 10020 fn(memory: u64) => gives_back(Space::PhysicalHandle, memory, 1, None);
     cuMemRetainAllocationHandle 11000 fn(memory: Out, address: u64) => Call::RetainsMapped { handle: memory.into(), address };
-    cuMemMap 10020 fn(address: u64, bytes: u64, offset: u64, memory: u64, flags: u64) => Call::Maps { address, bytes, handle: memory };
-    cuMemUnmap 10020 fn(address: u64, bytes: u64) => releases(Space::Mapping, address).only(Share::Maps(bytes));
+    cuMemMap 10020 fn(address: u64, bytes: u64, offset: u64, memory: u64, flags: u64) => Call::Tells(Event::Mapped { address, bytes, handle: memory });
+    cuMemUnmap 10020 fn(address: u64, bytes: u64) => Releases { share: Share::Maps(bytes), ..releases(Space::Mapping, address) };
     cuMemAddressReserve 10020 fn(address: Out, bytes: usize, alignment: usize, wish: u64, flags: u64) =>
-        handle(Kind::AddressRange, address).outliving_context();
+        Creates { outlives_context: true, ..handle(Kind::AddressRange, address) };
     cuMemAddressFree 10020 fn(address: u64, bytes: usize) => destroys(Kind::AddressRange, address);
 
     // Arrays. cuMipmappedArrayGetLevel and cuArrayGetPlane answer with parts of one, which are not to be
     // destroyed: they are not watched.
-    cuArrayCreate 2000 fn(made: Out, descriptor: In<ArrayDescriptor<u32>>) => array(Kind::Array, made, Bytes::ArrayV1(descriptor));
-    cuArrayCreate_v2 3020 fn(made: Out, descriptor: In<ArrayDescriptor>) => array(Kind::Array, made, Bytes::Array(descriptor));
-    cuArray3DCreate 2000 fn(made: Out, descriptor: In<ArrayDescriptor3D<u32>>) => array(Kind::Array, made, Bytes::Array3DV1(descriptor));
-    cuArray3DCreate_v2 3020 fn(made: Out, descriptor: In<ArrayDescriptor3D>) => array(Kind::Array, made, Bytes::Array3D(descriptor));
+    cuArrayCreate 2000 fn(made: Out, descriptor: In<ArrayDescriptor<u32>>) => array(Kind::Array, made, descriptor.described(1));
+    cuArrayCreate_v2 3020 fn(made: Out, descriptor: In<ArrayDescriptor>) => array(Kind::Array, made, descriptor.described(1));
+    cuArray3DCreate 2000 fn(made: Out, descriptor: In<ArrayDescriptor3D<u32>>) => array(Kind::Array, made, descriptor.described(1));
+    cuArray3DCreate_v2 3020 fn(made: Out, descriptor: In<ArrayDescriptor3D>) => array(Kind::Array, made, descriptor.described(1));
     cuMipmappedArrayCreate 5000 fn(made: Out, descriptor: In<ArrayDescriptor3D>, levels: u32) =>
-        array(Kind::Array, made, Bytes::Mipmapped(descriptor, levels));
+        array(Kind::Array, made, descriptor.described(levels));
     cuArrayDestroy 2000 fn(array: u64) => destroys(Kind::Array, array);
     cuMipmappedArrayDestroy 5000 fn(array: u64) => destroys(Kind::Array, array);
 
@@ -201,14 +207,15 @@ functions! {
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXTRES__INTEROP.html
     cuImportExternalMemory 10000 fn(memory: Out, descriptor: u64) => handle(Kind::ExternalMemory, memory);
     cuExternalMemoryGetMappedBuffer 10000 fn(pointer: Out, memory: u64, descriptor: In<ExternalBuffer>) =>
-        device(Kind::Imported, pointer).sized(Bytes::ExternalBuffer(descriptor));
+        device(Kind::Imported, pointer, 0).sized(Bytes::Described(descriptor.described(1)));
     cuExternalMemoryGetMappedMipmappedArray 10000 fn(made: Out, memory: u64, descriptor: In<ExternalMipmapped>) =>
-        array(Kind::Imported, made, Bytes::ExternalMipmapped(descriptor));
+        array(Kind::Imported, made, descriptor.described(1));
     cuDestroyExternalMemory 10000 fn(memory: u64) => destroys(Kind::ExternalMemory, memory);
     cuImportExternalSemaphore 10000 fn(semaphore: Out, descriptor: u64) => handle(Kind::ExternalSemaphore, semaphore);
     cuDestroyExternalSemaphore 10000 fn(semaphore: u64) => destroys(Kind::ExternalSemaphore, semaphore);
-    cuIpcOpenMemHandle 4010, cuIpcOpenMemHandle_v2 11000 fn(pointer: Out, shared: IpcHandle, flags: u32) => opened(pointer);
-    cuIpcCloseMemHandle 4010 fn(pointer: u64) => releases(Space::IpcPointer, pointer).only(Share::References(1));
+    cuIpcOpenMemHandle 4010, cuIpcOpenMemHandle_v2 11000 fn(pointer: Out, shared: IpcHandle, flags: u32) =>
+        creates(Kind::Imported, Space::IpcPointer, pointer).sized(Bytes::Asked);
+    cuIpcCloseMemHandle 4010 fn(pointer: u64) => gives_back(Space::IpcPointer, pointer, 1, None);
 
     // Views of memory: objects, and the references before them.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TEXOBJECT.html
@@ -223,7 +230,7 @@ functions! {
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html
     cuStreamCreate 2000 fn(stream: Out, flags: u32) => handle(Kind::Stream, stream);
     cuStreamCreateWithPriority 5050 fn(stream: Out, flags: u32, priority: i32) => handle(Kind::Stream, stream);
-    cuGreenCtxStreamCreate 12050 fn(stream: Out, green: u64, flags: u32, priority: i32) => handle(Kind::Stream, stream).in_green(green);
+    cuGreenCtxStreamCreate 12050 fn(stream: Out, green: u64, flags: u32, priority: i32) => Creates { green: Some(green), ..handle(Kind::Stream, stream) };
     cuStreamDestroy 2000, cuStreamDestroy_v2 4000 fn(stream: u64) => destroys(Kind::Stream, stream);
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EVENT.html
@@ -250,10 +257,8 @@ functions! {
     cuCtxCreate_v4 12050 fn(made: Out, parameters: u64, flags: u32, device: i32) => context(made, device);
     cuCtxDestroy 2000, cuCtxDestroy_v2 4000 fn(context: u64) => destroys(Kind::Context, context);
     // Deprecated for long, and still there: a context goes with its last use.
-    cuCtxAttach 2000 fn(context: Out, flags: u32) => Call::Retains {
-        space: Space::Handle(Kind::Context), identity: Identity::Answered(context.into()), count: 1,
-    };
-    cuCtxDetach 2000 fn(context: u64) => destroys(Kind::Context, context).only(Share::References(1));
+    cuCtxAttach 2000 fn(context: Out, flags: u32) => Call::Attaches { context: context.into() };
+    cuCtxDetach 2000 fn(context: u64) => gives_back(Space::Handle(Kind::Context), context, 1, None);
 
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html
     cuGreenCtxCreate 12040 fn(green: Out, resources: u64, device: i32, flags: u32) => handle(Kind::GreenContext, green).at(At::Device(device));
@@ -289,29 +294,30 @@ functions! {
     cuGraphAddNode_v2 12030, cuGraphAddNode_v3 13040 fn(node: u64, graph: u64, dependencies: u64, edges: u64, count: usize, parameters: In<Node>) =>
         Call::AddsNode { graph, node: AddedNode::Any(parameters) };
     cuGraphLaunch 10000, cuGraphLaunch_ptsz 10000 fn(exec: u64, stream: u64) => Call::Launches { exec };
-    cuGraphExecUpdate 10020 fn(exec: u64, graph: u64, node: u64, result: u64) => Call::UpdatesExec { exec, graph };
-    cuGraphExecUpdate_v2 12000 fn(exec: u64, graph: u64, result: u64) => Call::UpdatesExec { exec, graph };
+    cuGraphExecUpdate 10020 fn(exec: u64, graph: u64, node: u64, result: u64) => Call::Tells(Event::GraphUpdated { exec: call::exec(exec), graph: call::graph(graph) });
+    cuGraphExecUpdate_v2 12000 fn(exec: u64, graph: u64, result: u64) => Call::Tells(Event::GraphUpdated { exec: call::exec(exec), graph: call::graph(graph) });
     cuGraphExecDestroy 10000 fn(exec: u64) => destroys(Kind::ExecGraph, exec);
 
     // What a graph keeps alive for the program: the graph's references go to its clones and executable graphs
     // too, and go with each of them.
     cuUserObjectCreate 11030 fn(object: Out, pointer: u64, destructor: u64, references: u32, flags: u32) =>
-        handle(Kind::UserObject, object).with_references(references);
-    cuUserObjectRetain 11030 fn(object: u64, count: u32) => Call::Retains {
-        space: Space::Handle(Kind::UserObject), identity: Identity::Given(object), count: count.into(),
-    };
-    cuUserObjectRelease 11030 fn(object: u64, count: u32) => destroys(Kind::UserObject, object).only(Share::References(count.into()));
+        Creates { references: references.into(), ..handle(Kind::UserObject, object) };
+    cuUserObjectRetain 11030 fn(object: u64, count: u32) => Call::Tells(Event::Retained { key: call::object(object), count: count.into() });
+    cuUserObjectRelease 11030 fn(object: u64, count: u32) => gives_back(Space::Handle(Kind::UserObject), object, count, None);
     cuGraphRetainUserObject 11030 fn(graph: u64, object: u64, count: u32, flags: u32) =>
-        Call::GraphRetains { graph, object, count: count.into(), flags };
+        Call::Tells(Event::GraphRetained {
+            graph: call::graph(graph), key: call::object(object), count: count.into(), moved: flags & USER_OBJECT_MOVE != 0,
+        });
     cuGraphReleaseUserObject 11030 fn(graph: u64, object: u64, count: u32) =>
-        destroys(Kind::UserObject, object).only(Share::GraphReferences { graph, count: count.into() });
+        gives_back(Space::Handle(Kind::UserObject), object, count, Some(call::graph(graph)));
 
     // A capture makes a graph, or adds to one that exists.
     cuStreamBeginCapture 10000, cuStreamBeginCapture_ptsz 10000 fn(stream: u64) => Call::BeginsCapture { stream, into: 0 };
     cuStreamBeginCapture_v2 10010, cuStreamBeginCapture_v2_ptsz 10010 fn(stream: u64, mode: u32) => Call::BeginsCapture { stream, into: 0 };
     cuStreamBeginCaptureToGraph 12030, cuStreamBeginCaptureToGraph_ptsz 12030 fn(stream: u64, graph: u64, dependencies: u64, edges: u64, count: usize, mode: u32) => Call::BeginsCapture { stream, into: graph };
     cuStreamBeginRecaptureToGraph 13030, cuStreamBeginRecaptureToGraph_ptsz 13030 fn(stream: u64, mode: u32, graph: u64, callback: u64, data: u64) => Call::BeginsCapture { stream, into: graph };
-    cuStreamEndCapture 10000, cuStreamEndCapture_ptsz 10000 fn(stream: u64, graph: Out) => capture_ends(stream, graph);
+    cuStreamEndCapture 10000, cuStreamEndCapture_ptsz 10000 fn(stream: u64, graph: Out) =>
+        Creates { ends_capture: Some(stream), ..handle(Kind::GraphHandle, graph) };
 }
 
 #[cfg(test)]

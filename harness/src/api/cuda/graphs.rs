@@ -5,12 +5,12 @@
     reason = "the parameters of nodes are read where the caller has written them"
 )]
 
-use super::call::{AddedNode, Creates, GraphFlags, graph, key};
+use super::call::{AddedNode, Creates, GraphFlags, exec, graph, key};
 use super::foreign::{AllocationNode, Properties};
-use super::heard::{Listener, created_key};
+use super::heard::Listener;
 use crate::capture::{caller, caller_without_stack};
 use crate::device::captures;
-use crate::ledger::event::{Creation, CuResult, Event, Key, Space, Ticket};
+use crate::ledger::event::{Creation, Event, Key, Space, Ticket};
 use crate::ledger::{Kind, Layer, Ledger, Place};
 
 /// `CU_GRAPH_NODE_TYPE_MEM_ALLOC`
@@ -19,12 +19,6 @@ const ALLOCATES: u32 = 10;
 const FREES: u32 = 11;
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`
 const AUTO_FREE: u64 = 1;
-
-/// An executable graph by its handle.
-pub(super) fn exec(value: u64) -> Key {
-    let space = Space::Handle(Kind::ExecGraph);
-    Key { space, value }
-}
 
 /// The graph without a name that a stream is captured into.
 pub(super) fn captured_stream(value: u64) -> Key {
@@ -46,22 +40,16 @@ pub(super) unsafe fn frees_at_launch(flags: GraphFlags) -> bool {
     flags.is_some_and(|flags| flags & AUTO_FREE != 0)
 }
 
-/// A capture has ended. Answers with the graph that it added to, 0 for one of its own.
-///
-/// # Safety
-///
-/// The call that `create` is made of has returned `error`.
-pub(super) unsafe fn capture_ended(
-    listener: &Listener<'_>,
-    create: &Creates,
-    stream: u64,
-    error: CuResult,
-) -> u64 {
+/// If `create` is a call that ends a capture, that capture has ended, with this graph. Answers with the
+/// graph that it added to, 0 for one of its own.
+pub(super) fn capture_ended(listener: &Listener<'_>, create: &Creates, graph: Option<Key>) -> u64 {
+    let Some(stream) = create.ends_capture else {
+        return 0;
+    };
     let into = captures::ended(stream);
     listener.tell(Event::CaptureEnded {
         stream: captured_stream(stream),
-        // SAFETY: the call has returned success.
-        graph: (error == 0).then(|| unsafe { created_key(create) }).flatten(),
+        graph,
         is_last: !captures::active(),
     });
     into
@@ -90,7 +78,9 @@ pub(super) unsafe fn node_added(listener: &Listener<'_>, holder: u64, node: Adde
     let event = unsafe {
         match node {
             AddedNode::Frees(address) => frees(address),
-            AddedNode::Allocates(at) => at.read().and_then(|node| allocates(listener, graph, &node)),
+            AddedNode::Allocates(at) => {
+                at.read().and_then(|node| allocates(listener, graph, &node))
+            }
             AddedNode::Any(at) => at.read().and_then(|node| match node.node_type {
                 ALLOCATES => allocates(listener, graph, &node.parameters.allocation),
                 FREES => frees(node.parameters.freed),

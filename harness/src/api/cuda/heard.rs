@@ -22,13 +22,11 @@
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::array::Array;
-use super::call::{At, Bytes, Call, Creates, Identity, Releases, Share, graph, key, place_of};
+use super::call::{At, Bytes, Call, Creates, Releases, Share, graph, key, place_of};
 use super::contexts::{CONTEXTS, Context, Contexts};
-use super::graphs;
 use super::primaries::{self, Turn};
 use super::questions::{OfDriver, Questions};
-use super::{numbered, state};
+use super::{graphs, numbered, state};
 use crate::capture::{caller, caller_without_stack, stack};
 use crate::device::exclusion::{CONTEXTS_AND_POOLS, Destruction, Exclusion, STREAMS};
 use crate::device::quiet::{quiet, quiet_if_heard};
@@ -43,8 +41,6 @@ const OUT_OF_MEMORY: CuResult = 2;
 /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: the one error of `cuStreamEndCapture` that leaves the
 /// capture going.
 const WRONG_THREAD: CuResult = 908;
-/// `CU_GRAPH_USER_OBJECT_MOVE`
-const MOVE: u32 = 1;
 
 /// Set when the harness panicked in a call: the ledger can no longer be trusted.
 static BROKEN: AtomicBool = AtomicBool::new(false);
@@ -114,8 +110,6 @@ pub(super) struct Begun {
     captured: Option<Key>,
     /// The context that the call is about to end.
     ending: Option<Context>,
-    /// Where the green context is that the call is about to end.
-    device: Option<i32>,
     // Given back in this order, behind all that is told.
     _destruction: Option<Destruction>,
     _turn: Option<Turn>,
@@ -128,33 +122,22 @@ impl Listener<'_> {
     ///
     /// `call` is made of its parameters.
     pub(super) unsafe fn began(&self, call: &Call) -> Begun {
+        let mut begun = Begun::default();
         match call {
-            Call::Creates(create) => Begun {
-                // SAFETY: the caller's promise.
-                captured: unsafe { self.captured(create.stream) },
-                ..Begun::default()
-            },
             // SAFETY: the caller's promise.
-            Call::Releases(release) => unsafe { self.release_began(release) },
-            Call::RetainsPrimary { device, .. } => Begun {
-                _turn: primaries::turn(*device),
-                ..Begun::default()
-            },
+            Call::Creates(create) => begun.captured = unsafe { self.captured(create.stream) },
+            // SAFETY: the caller's promise.
+            Call::Releases(release) => unsafe { self.release_began(release, &mut begun) },
+            Call::RetainsPrimary { device, .. } => begun._turn = primaries::turn(*device),
             Call::ReleasesPrimary { device, .. } => {
-                let turn = primaries::turn(*device);
-                Begun {
-                    _turn: turn,
-                    _destruction: Some(CONTEXTS_AND_POOLS.destroy()),
-                    ..Begun::default()
-                }
+                begun._turn = primaries::turn(*device);
+                begun._destruction = Some(CONTEXTS_AND_POOLS.destroy());
             }
-            Call::Launches { exec } => Begun {
-                ticket: graphs::launch_began(self.ledger, *exec),
-                ..Begun::default()
-            },
+            Call::Launches { exec } => begun.ticket = graphs::launch_began(self.ledger, *exec),
             // The rest is told at its end.
-            _ => Begun::default(),
+            _ => {}
         }
+        begun
     }
 
     /// That call has returned `error`.
@@ -163,19 +146,53 @@ impl Listener<'_> {
     ///
     /// As for [`Self::began`], which has answered `begun`.
     pub(super) unsafe fn ended(&self, call: &Call, begun: Begun, error: CuResult) {
-        match call {
-            Call::Initialises => state::initialised(error),
+        match *call {
             // SAFETY: the caller's promise.
-            Call::Creates(create) => unsafe { self.creation_ended(create, &begun, error) },
-            Call::Releases(release) => self.release_ended(release, &begun, error),
+            Call::Creates(ref create) if error == 0 => unsafe { self.created(create, &begun) },
+            // SAFETY: the caller's promise.
+            Call::Creates(ref create) => unsafe { self.creation_failed(create, error) },
+            Call::Releases(ref release) => self.release_ended(release, &begun, error),
             Call::Launches { .. } => {
                 if let Some(ticket) = begun.ticket {
                     self.tell(Event::LaunchEnded { ticket, error });
                 }
             }
-            // SAFETY: the caller's promise.
-            _ if error == 0 => unsafe { self.succeeded(call) },
-            _ => {}
+            _ if error != 0 => {}
+            Call::Initialises => state::initialised(),
+            Call::RetainsPrimary { device, context } => {
+                let (place, caller) = (place_of(device), caller_without_stack());
+                // SAFETY: the call has returned success.
+                if let Some(context) = unsafe { context.read() } {
+                    self.contexts.created(context, place, true);
+                }
+                self.tell(Event::PrimaryRetained { place, caller });
+            }
+            Call::ReleasesPrimary { device, cause } => self.primary_released(device, cause),
+            Call::ConvertsGreen { context, green } => {
+                // SAFETY: the call has returned success.
+                if let Some(context) = unsafe { context.read() } {
+                    self.contexts.converted(green, context);
+                }
+            }
+            Call::Attaches { context } => {
+                let space = Space::Handle(Kind::Context);
+                // SAFETY: the call has returned success.
+                if let Some(key) = unsafe { context.read() }.and_then(|it| key(space, it)) {
+                    self.tell(Event::Retained { key, count: 1 });
+                }
+            }
+            Call::RetainsMapped { handle, address } => {
+                // SAFETY: the call has returned success.
+                if let Some(handle) = unsafe { handle.read() } {
+                    self.tell(Event::HandleRetained { handle, address });
+                }
+            }
+            // SAFETY: the call has returned success.
+            Call::AddsNode { graph, node } => unsafe { graphs::node_added(self, graph, node) },
+            Call::BeginsCapture { stream, into } => captures::began(stream, into),
+            Call::Tells(event) => {
+                self.tell(event);
+            }
         }
     }
 
@@ -212,69 +229,72 @@ impl Listener<'_> {
 
     /// # Safety
     ///
-    /// As for [`Self::ended`].
-    unsafe fn creation_ended(&self, create: &Creates, begun: &Begun, error: CuResult) {
-        let added_to = match create.ends_capture {
-            // SAFETY: the caller's promise.
-            Some(stream) if error != WRONG_THREAD => unsafe {
-                graphs::capture_ended(self, create, stream, error)
-            },
-            _ => 0,
-        };
-        if error != 0 {
-            self.tell(Event::CreationFailed {
-                kind: create.kind,
-                // SAFETY: the caller's promise.
-                bytes: unsafe { self.bytes(create, 0, error) },
-                error,
-                caller: caller(),
-            });
-            return;
+    /// The call that `create` is made of has returned `error`.
+    unsafe fn creation_failed(&self, create: &Creates, error: CuResult) {
+        if error != WRONG_THREAD {
+            graphs::capture_ended(self, create, None);
         }
+        self.tell(Event::CreationFailed {
+            kind: create.kind,
+            // SAFETY: the caller's promise.
+            bytes: unsafe { self.bytes(create, 0, error) },
+            error,
+            caller: caller(),
+        });
+    }
+
+    /// # Safety
+    ///
+    /// The call that `create` is made of has returned success, and begun with `begun`.
+    unsafe fn created(&self, create: &Creates, begun: &Begun) {
+        // None when the caller passed null for the answer or the driver answered null: then nothing was
+        // made.
         // SAFETY: the call has returned success.
-        let Some(key) = (unsafe { created_key(create) }) else {
+        let made = unsafe { create.identity.read() }.and_then(|it| key(create.space, it));
+        let added_to = graphs::capture_ended(self, create, made);
+        // What a capture added to was there before and has its record.
+        let Some(key) = made.filter(|key| key.value != added_to) else {
             return;
         };
-        if create.kind == Kind::Context {
-            // SAFETY: the caller's promise.
-            let place = unsafe { place(create) };
-            self.contexts.created(key.value, place);
+        match (create.kind, create.place) {
+            (Kind::Context, At::Device(device)) => {
+                self.contexts.created(key.value, place_of(device), false);
+            }
+            (Kind::GreenContext, At::Device(device)) => {
+                self.contexts.green_created(key.value, place_of(device));
+            }
+            _ => {}
         }
+        let mut context = self.current();
         if let Some(graph) = begun.captured {
             // SAFETY: the call has returned success.
-            let made = unsafe { self.made(create, key, self.current()) };
+            let made = unsafe { self.creation(create, key, context) };
             self.tell(Event::GraphAllocates { graph, made });
             return;
         }
-        if added_to == key.value {
-            // The capture added to a graph that was there before and has its record.
-            return;
-        }
-        let mut context = self.current();
         let key = numbered::created(key, context.uid);
         if create.may_answer_again && self.ledger.get(&key).is_some() {
             return;
         }
         if create.kind == Kind::Stream {
             // A stream ends with the green context that it is made for or in, as nothing else does.
-            let green = self
-                .contexts
-                .green_of_stream(create.green, context.handle);
+            let green = self.contexts.green_of_stream(create.green, context.handle);
             context.owner = green.unwrap_or(context.owner);
         }
         // SAFETY: the call has returned success.
-        self.tell(Event::Created(unsafe { self.made(create, key, context) }));
+        self.tell(Event::Created(unsafe {
+            self.creation(create, key, context)
+        }));
         if create.references > 1 {
             let count = create.references - 1;
             self.tell(Event::Retained { key, count });
         }
         if let Some((from, flags)) = create.copies {
-            // SAFETY: the call has returned success.
-            let auto_free = unsafe { graphs::frees_at_launch(flags) };
             self.tell(Event::GraphCopied {
                 from: graph(from),
                 to: key,
-                auto_free,
+                // SAFETY: the call has returned success.
+                auto_free: unsafe { graphs::frees_at_launch(flags) },
             });
         }
     }
@@ -284,9 +304,16 @@ impl Listener<'_> {
     /// # Safety
     ///
     /// The call that `create` is made of has returned success.
-    unsafe fn made(&self, create: &Creates, key: Key, current: Context) -> Creation {
-        // SAFETY: the caller's promise, for both.
-        let (bytes, place) = unsafe { (self.bytes(create, key.value, 0), place(create)) };
+    unsafe fn creation(&self, create: &Creates, key: Key, current: Context) -> Creation {
+        let place = match create.place {
+            At::Context => Place::UNKNOWN,
+            At::Host => Place::HOST,
+            At::Device(device) => place_of(device),
+            // SAFETY: the call has returned success.
+            At::Properties(properties) => {
+                unsafe { properties.read() }.map_or(Place::UNKNOWN, graphs::location)
+            }
+        };
         // A context belongs to no other: the one that was current before must not take it along when
         // it ends.
         let is_another = create.kind == Kind::Context && current.handle != key.value;
@@ -297,7 +324,8 @@ impl Listener<'_> {
             kind: create.kind,
             layer: Layer::DRIVER,
             place: if is_in_context { current.place } else { place },
-            bytes,
+            // SAFETY: the call has returned success.
+            bytes: unsafe { self.bytes(create, key.value, 0) },
             context: if is_another || create.outlives_context {
                 ContextUid::default()
             } else {
@@ -315,86 +343,76 @@ impl Listener<'_> {
     ///
     /// `create` is made of that call.
     unsafe fn bytes(&self, create: &Creates, address: u64, error: CuResult) -> u64 {
-        // A descriptor is only as good as the driver found it.
-        let is_described = matches!(error, 0 | OUT_OF_MEMORY);
-        // SAFETY: the caller's promise: answers are read after success, and descriptors where the
+        // SAFETY: the caller's promise: answers are read after success, and descriptions where the
         // driver has read them.
-        let array: Option<Array> = unsafe {
+        unsafe {
             match create.bytes {
-                Bytes::Given(bytes) => return bytes,
+                Bytes::Given(bytes) => bytes,
                 Bytes::Rows {
                     pitch,
                     width,
                     height,
                 } => {
                     let pitch = (error == 0).then(|| pitch.read()).flatten();
-                    return pitch.unwrap_or(width).saturating_mul(height);
+                    pitch.unwrap_or(width).saturating_mul(height)
                 }
-                Bytes::Asked if error == 0 => return self.driver.bytes_at(address),
-                Bytes::None | Bytes::Asked => return 0,
-                _ if !is_described => return 0,
-                Bytes::ExternalBuffer(at) => return at.read().map_or(0, |buffer| buffer.bytes),
-                Bytes::Array(at) => at.read().map(Array::from),
-                Bytes::ArrayV1(at) => at.read().map(Array::from),
-                Bytes::Array3D(at) => at.read().map(Array::from),
-                Bytes::Array3DV1(at) => at.read().map(Array::from),
-                Bytes::Mipmapped(at, levels) => at.read().map(|descriptor| Array {
-                    levels,
-                    ..descriptor.into()
-                }),
-                Bytes::ExternalMipmapped(at) => at.read().map(Array::from),
+                Bytes::Asked if error == 0 => self.driver.bytes_at(address),
+                Bytes::Described(at) if matches!(error, 0 | OUT_OF_MEMORY) => at.bytes(),
+                Bytes::Asked | Bytes::Described(_) => 0,
             }
-        };
-        array.map_or(0, |array| array.bytes())
+        }
     }
 
     /// # Safety
     ///
     /// As for [`Self::began`].
-    unsafe fn release_began(&self, release: &Releases) -> Begun {
-        let Some(key) = release.key() else {
-            return Begun::default();
+    unsafe fn release_began(&self, release: &Releases, begun: &mut Begun) {
+        let Some(key) = key(release.space, release.value) else {
+            return;
         };
         // SAFETY: the caller's promise.
-        let captured = unsafe { self.captured(release.stream) };
+        begun.captured = unsafe { self.captured(release.stream) };
         let key = match numbered::is_numbered(key) {
             true => numbered::released(self.ledger, key, self.current().uid),
             false => key,
         };
-        let is_green = release.space == Space::Handle(Kind::GreenContext);
-        let green = is_green.then(|| self.ledger.get(&key)).flatten();
-        let device = green.and_then(|green| green.made.place.cuda_ordinal());
-        let device = device.and_then(|device| i32::try_from(device).ok());
-        let turn = device.and_then(primaries::turn);
-        let ticket = self.tell(began(release, key));
+        let caller = caller_without_stack();
+        begun.ticket = self.tell(match release.share {
+            Share::Whole => Event::ReleaseBegan { key, caller },
+            Share::References(count, graph) => Event::GiveBackBegan {
+                key,
+                count,
+                graph,
+                caller,
+            },
+            Share::Maps(bytes) => Event::UnmapBegan {
+                address: key.value,
+                bytes,
+                caller,
+            },
+        });
         // After the record has left the ledger: a reading that begins later does not find it.
-        let destruction = exclusion(release.space).map(Exclusion::destroy);
-        let ends_context = release.space == Space::Handle(Kind::Context)
-            && matches!(release.share, Share::Whole);
-        Begun {
-            ticket,
-            captured,
-            ending: ends_context.then(|| self.contexts.ending(key.value)).flatten(),
-            device,
-            _destruction: destruction,
-            _turn: turn,
+        begun._destruction = exclusion(release.space).map(Exclusion::destroy);
+        if let (Space::Handle(Kind::Context), Share::Whole) = (release.space, release.share) {
+            begun.ending = self.contexts.ending(key.value);
         }
     }
 
     fn release_ended(&self, release: &Releases, begun: &Begun, error: CuResult) {
         if let Some(ticket) = begun.ticket {
             let captured = begun.captured.filter(|_| error == 0);
-            self.tell(match (captured, error) {
-                (Some(_), _) => Event::ReleaseCaptured { ticket },
-                (None, 0) => Event::ReleaseEnded {
+            // A stack costs more than all the rest of a release, and those that succeed need none.
+            let stack = if error == 0 {
+                StackId::default()
+            } else {
+                stack()
+            };
+            self.tell(match captured {
+                Some(_) => Event::ReleaseCaptured { ticket },
+                None => Event::ReleaseEnded {
                     ticket,
                     error,
-                    stack: StackId::default(),
-                },
-                (None, _) => Event::ReleaseEnded {
-                    ticket,
-                    error,
-                    stack: stack(),
+                    stack,
                 },
             });
             if let Some(graph) = captured {
@@ -404,9 +422,7 @@ impl Listener<'_> {
         }
         match release.space {
             Space::Handle(Kind::Context) => self.context_released(release, begun, error),
-            Space::Handle(Kind::GreenContext) if error == 0 => {
-                self.green_ended(release.value, begun.device);
-            }
+            Space::Handle(Kind::GreenContext) if error == 0 => self.green_ended(release.value),
             // A capture that its stream did not outlive.
             Space::Handle(Kind::Stream) if error == 0 => {
                 captures::ended(release.value);
@@ -417,202 +433,55 @@ impl Listener<'_> {
 
     /// A call that destroys a context, or gives one use of it back, has returned.
     fn context_released(&self, release: &Releases, begun: &Begun, error: CuResult) {
-        let ended = match (begun.ending, error) {
-            (ended, 0) => ended.or_else(|| {
-                // The last use of it, if the ledger does not know of another.
-                let is_used = release.key().is_none_or(|key| self.ledger.get(&key).is_some());
-                (!is_used).then(|| self.contexts.ending(release.value))?
-            }),
-            (Some(context), _) => {
+        let ended = match begun.ending {
+            Some(context) if error != 0 => {
                 self.contexts.has_not_ended(context);
-                None
+                return;
             }
-            (None, _) => None,
+            Some(context) => Some(context),
+            // The last use of it, if the ledger does not know of another.
+            None => key(release.space, release.value)
+                .filter(|key| error == 0 && self.ledger.get(key).is_none())
+                .and_then(|key| self.contexts.ending(key.value)),
         };
-        if let Some(context) = ended.and_then(Context::told) {
-            self.context_ended(context, ContextEnd::Destroyed);
-        }
+        self.context_ended(ended.and_then(Context::told), ContextEnd::Destroyed);
     }
 
     /// A green context was destroyed, and what it was converted to with it; and the primary context of
     /// its device, where nothing else has held that.
-    fn green_ended(&self, green: u64, device: Option<i32>) {
-        let green = self.contexts.green_ended(green);
-        let device = device.filter(|device| self.driver.primary_is_active(*device) == Some(false));
-        let primary = device.and_then(|device| self.contexts.primary_ending(place_of(device)));
-        for context in [green, primary.and_then(Context::told)].into_iter().flatten() {
-            self.context_ended(context, ContextEnd::Destroyed);
+    fn green_ended(&self, green: u64) {
+        if let Some(green) = self.contexts.green_ended(green) {
+            self.context_ended(Some(green.uid), ContextEnd::Destroyed);
+            self.primary_ended(green.place, ContextEnd::Destroyed);
         }
     }
 
-    fn context_ended(&self, context: ContextUid, cause: ContextEnd) {
-        self.tell(Event::ContextDestroyed {
-            context,
-            cause,
-            caller: caller(),
-        });
-    }
-
-    /// A call that changes something only when it succeeds has.
-    ///
-    /// # Safety
-    ///
-    /// `call` is made of its parameters.
-    unsafe fn succeeded(&self, call: &Call) {
-        match *call {
-            Call::RetainsPrimary { device, context } => {
-                let place = place_of(device);
-                // SAFETY: the call has returned success.
-                if let Some(context) = unsafe { context.read() } {
-                    self.contexts.retained(context, place);
-                }
-                let caller = caller_without_stack();
-                self.tell(Event::PrimaryRetained { place, caller });
-            }
-            Call::ReleasesPrimary { device, cause } => self.primary_released(device, cause),
-            Call::ConvertsGreen { context, green } => {
-                // SAFETY: the call has returned success.
-                if let Some(context) = unsafe { context.read() } {
-                    self.contexts.converted(green, context);
-                }
-            }
-            Call::Retains {
-                space,
-                identity,
-                count,
-            } => {
-                // SAFETY: the call has returned success.
-                let value = unsafe { read(identity) };
-                if let Some(key) = value.and_then(|value| key(space, value)) {
-                    self.tell(Event::Retained { key, count });
-                }
-            }
-            Call::GraphRetains {
-                graph: holder,
-                object,
-                count,
-                flags,
-            } => {
-                let space = Space::Handle(Kind::UserObject);
-                self.tell(Event::GraphRetained {
-                    graph: graph(holder),
-                    key: Key {
-                        space,
-                        value: object,
-                    },
-                    count,
-                    moved: flags & MOVE != 0,
-                });
-            }
-            // SAFETY: the call has returned success.
-            Call::AddsNode { graph, node } => unsafe { graphs::node_added(self, graph, node) },
-            Call::UpdatesExec { exec, graph: from } => {
-                self.tell(Event::GraphUpdated {
-                    exec: graphs::exec(exec),
-                    graph: graph(from),
-                });
-            }
-            Call::Maps {
-                address,
-                bytes,
-                handle,
-            } => {
-                self.tell(Event::Mapped {
-                    address,
-                    bytes,
-                    handle,
-                });
-            }
-            Call::RetainsMapped { handle, address } => {
-                // SAFETY: the call has returned success.
-                if let Some(handle) = unsafe { handle.read() } {
-                    self.tell(Event::HandleRetained { handle, address });
-                }
-            }
-            Call::BeginsCapture { stream, into } => captures::began(stream, into),
-            Call::Initialises | Call::Creates(_) | Call::Releases(_) | Call::Launches { .. } => {}
-        }
-    }
-
-    /// A primary context was released or reset: has it ended?
+    /// A primary context was released or reset. A reset leaves its holders what they hold.
     fn primary_released(&self, device: i32, cause: ContextEnd) {
-        let place = place_of(device);
-        // A reset ends it, whoever holds it, and leaves its holders what they hold.
-        let is_reset = cause == ContextEnd::Reset;
-        if is_reset || self.driver.primary_is_active(device) == Some(false) {
-            let ended = self.contexts.primary_ending(place);
-            if let Some(context) = ended.and_then(Context::told) {
-                self.context_ended(context, cause);
-            }
-        }
-        if !is_reset {
-            let caller = caller_without_stack();
+        let (place, caller) = (place_of(device), caller_without_stack());
+        self.primary_ended(place, cause);
+        if cause != ContextEnd::Reset {
             self.tell(Event::PrimaryReleased { place, caller });
         }
     }
-}
 
-/// The identity of what a call made; none when the caller passed null for the answer or the driver
-/// answered null: then nothing was made.
-///
-/// # Safety
-///
-/// The call that `create` is made of has returned success.
-pub(super) unsafe fn created_key(create: &Creates) -> Option<Key> {
-    // SAFETY: the caller's promise.
-    key(create.space, unsafe { read(create.identity) }?)
-}
-
-/// # Safety
-///
-/// The call has returned success.
-unsafe fn read(identity: Identity) -> Option<u64> {
-    match identity {
-        // SAFETY: the caller's promise.
-        Identity::Answered(answer) => unsafe { answer.read() },
-        Identity::Given(value) => Some(value),
-    }
-}
-
-/// Where what a call makes is.
-///
-/// # Safety
-///
-/// The call that `create` is made of has returned success.
-unsafe fn place(create: &Creates) -> Place {
-    match create.place {
-        At::Context => Place::UNKNOWN,
-        At::Host => Place::HOST,
-        At::Device(device) => place_of(device),
-        At::Properties(properties) => {
-            // SAFETY: the caller's promise.
-            let properties = unsafe { properties.read() };
-            properties.map_or(Place::UNKNOWN, graphs::location)
+    /// Tells of the end of the primary context of a place, if it has ended.
+    fn primary_ended(&self, place: Place, cause: ContextEnd) {
+        // A reset ends it, whoever holds it.
+        if cause == ContextEnd::Reset || self.driver.primary_is_active(place) == Some(false) {
+            let ended = self.contexts.primary_ending(place);
+            self.context_ended(ended.and_then(Context::told), cause);
         }
     }
-}
 
-/// The beginning of a call that gives `key` back.
-fn began(release: &Releases, key: Key) -> Event {
-    let caller = caller_without_stack();
-    let references = |count, graph| Event::GiveBackBegan {
-        key,
-        count,
-        graph,
-        caller,
-    };
-    match release.share {
-        Share::Whole => Event::ReleaseBegan { key, caller },
-        Share::References(count) => references(count, None),
-        Share::GraphReferences {
-            graph: holder,
-            count,
-        } => references(count, Some(graph(holder))),
-        Share::Maps(bytes) => Event::UnmapBegan {
-            address: key.value,
-            bytes,
-            caller,
-        },
+    fn context_ended(&self, context: Option<ContextUid>, cause: ContextEnd) {
+        if let Some(context) = context {
+            self.tell(Event::ContextDestroyed {
+                context,
+                cause,
+                caller: caller(),
+            });
+        }
     }
 }
 

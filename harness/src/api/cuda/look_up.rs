@@ -129,14 +129,33 @@ mod tests {
             (c"cuMemFree", 13_000, 2, Some(c"cuMemFree_v2")),
             (c"cuMemAllocAsync", 11_040, 0, Some(c"cuMemAllocAsync")),
             (c"cuMemAllocAsync", 11_040, 2, Some(c"cuMemAllocAsync_ptsz")),
-            (c"cuStreamBeginCapture", 13_000, 2, Some(c"cuStreamBeginCapture_v2_ptsz")),
+            (
+                c"cuStreamBeginCapture",
+                13_000,
+                2,
+                Some(c"cuStreamBeginCapture_v2_ptsz"),
+            ),
             (c"cuCtxCreate", 12_040, 0, Some(c"cuCtxCreate_v3")),
-            (c"cuGraphInstantiate", 11_080, 0, Some(c"cuGraphInstantiate_v2")),
-            (c"cuGraphInstantiate", 12_000, 0, Some(c"cuGraphInstantiateWithFlags")),
+            (
+                c"cuGraphInstantiate",
+                11_080,
+                0,
+                Some(c"cuGraphInstantiate_v2"),
+            ),
+            (
+                c"cuGraphInstantiate",
+                12_000,
+                0,
+                Some(c"cuGraphInstantiateWithFlags"),
+            ),
             (c"cuMemAlloc", 99_000, 0, None),
             (c"cuMemcpy", 13_000, 0, None),
         ] {
-            assert_eq!(meant(name, version, flags), expected, "{name:?} {version} {flags}");
+            assert_eq!(
+                meant(name, version, flags),
+                expected,
+                "{name:?} {version} {flags}"
+            );
         }
     }
 }

@@ -14,7 +14,7 @@ pub(super) trait Questions {
     /// The device of that context.
     fn current_device(&self) -> Place;
     /// Whether a device's primary context is live; none where nobody says.
-    fn primary_is_active(&self, device: i32) -> Option<bool>;
+    fn primary_is_active(&self, device: Place) -> Option<bool>;
     /// The graph that a stream is captured into, 0 for one without a name; none where it is not being
     /// captured. `per_thread`: stream 0 is the thread's own.
     ///
@@ -40,8 +40,8 @@ impl Questions for OfDriver {
         device.map_or(Place::UNKNOWN, place_of)
     }
 
-    fn primary_is_active(&self, device: i32) -> Option<bool> {
-        let device = usize::try_from(device).ok()?;
+    fn primary_is_active(&self, device: Place) -> Option<bool> {
+        let device = device.cuda_ordinal()?;
         driver::get()?.primary_is_active(device).ok()
     }
 

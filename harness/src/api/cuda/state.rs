@@ -12,12 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 
 use super::functions::FUNCTIONS;
-use super::gpu_leak_interpose::{
-    Reach, Registration, bindings_past_us, register, unheard_calls,
-};
+use super::gpu_leak_interpose::{Reach, Registration, bindings_past_us, register, unheard_calls};
 use super::heard;
 use crate::device::{contexts, driver, exit};
-use crate::ledger::event::CuResult;
 
 /// Whether calls are told of. One load of it is all that a call costs where they are not.
 static LISTENING: AtomicBool = AtomicBool::new(true);
@@ -74,11 +71,9 @@ pub(super) fn is_listening() -> bool {
     LISTENING.load(Ordering::Relaxed)
 }
 
-/// The program has initialised the driver, or has failed to.
-pub(super) fn initialised(error: CuResult) {
-    if error == 0 {
-        INITIALISED.store(true, Ordering::Relaxed);
-    }
+/// The program has initialised the driver.
+pub(super) fn initialised() {
+    INITIALISED.store(true, Ordering::Relaxed);
 }
 
 /// A call is heard: what the first one needs.

@@ -13,9 +13,8 @@ fn bytes(extents: [u64; 3], format: u32, channels: u32, flags: u32, levels: u32)
         format,
         channels,
         flags,
-        levels,
     };
-    array.bytes()
+    array.bytes(levels)
 }
 
 fn plain(extents: [u64; 3], format: u32, channels: u32) -> u64 {

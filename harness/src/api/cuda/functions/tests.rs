@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use super::{VARIANTS, calls, is_per_thread};
 use crate::api::cuda::call::{At, Bytes, Call};
 use crate::ledger::Kind;
-use crate::ledger::event::Space;
+use crate::ledger::event::{Event, Space};
 
 #[test]
 fn each_name_stands_once() {
@@ -17,7 +17,7 @@ fn whatever_can_be_made_can_be_released_and_the_other_way_round() {
     for (_, call) in calls() {
         match call {
             Call::Creates(create) => made.insert(create.space),
-            Call::Maps { .. } => made.insert(Space::Mapping),
+            Call::Tells(Event::Mapped { .. }) => made.insert(Space::Mapping),
             Call::Releases(release) => released.insert(release.space),
             _ => false,
         };
@@ -28,10 +28,15 @@ fn whatever_can_be_made_can_be_released_and_the_other_way_round() {
 #[test]
 fn handles_have_no_bytes_and_memory_has() {
     for (name, call) in calls() {
-        let Call::Creates(create) = call else { continue };
-        // What another process shares may come without its size.
-        let has_bytes = !matches!(create.bytes, Bytes::None) || create.kind == Kind::Imported;
-        assert_eq!(has_bytes, !create.kind.is_handle(), "{name}");
+        let Call::Creates(create) = call else {
+            continue;
+        };
+        // Of handles nobody asks how large they are.
+        let is_asked = matches!(
+            create.bytes,
+            Bytes::Asked | Bytes::Described(_) | Bytes::Rows { .. }
+        );
+        assert!(!(is_asked && create.kind.is_handle()), "{name}");
         // A multicast object is released as physical memory is.
         if create.kind.is_handle() && create.kind != Kind::Multicast {
             assert_eq!(create.space, Space::Handle(create.kind), "{name}");

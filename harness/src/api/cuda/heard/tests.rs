@@ -1,15 +1,15 @@
 use std::cell::Cell;
 
 use super::super::call::{
-    AddedNode, At, Bytes, Call, GraphFlags, Identity, Share, array, capture_ends, context, copied,
-    destroys, device, handle, opened, physical, pinned, registered, releases,
+    self, AddedNode, At, Bytes, Call, Creates, GraphFlags, Releases, Share, array, context, copied,
+    creates, destroys, device, gives_back, handle, physical, pinned, registered, releases,
 };
 use super::super::contexts::{Contexts, forget};
 use super::super::foreign::{ArrayDescriptor3D, In, Node, Out, Properties};
 use super::super::questions::Questions;
 use super::Listener;
 use crate::device::captures;
-use crate::ledger::event::{ContextEnd, Creation, Space};
+use crate::ledger::event::{ContextEnd, Creation, Event, Space};
 use crate::ledger::{Anomaly, Kind, Ledger, Mark, Place};
 
 const PAGE: u64 = 0x20_0000;
@@ -36,7 +36,7 @@ impl Questions for Scene {
         Place::cuda(4)
     }
 
-    fn primary_is_active(&self, _device: i32) -> Option<bool> {
+    fn primary_is_active(&self, _device: Place) -> Option<bool> {
         Some(self.primary_is_active.get())
     }
 
@@ -101,7 +101,10 @@ impl Scene {
 
     /// The addresses and sizes of what launches have left.
     fn graph_memory(&self) -> Vec<(u64, u64)> {
-        let made = self.made().into_iter().filter(|made| made.kind == Kind::Graph);
+        let made = self
+            .made()
+            .into_iter()
+            .filter(|made| made.kind == Kind::Graph);
         made.map(|made| (made.key.value, made.bytes)).collect()
     }
 }
@@ -112,12 +115,16 @@ fn free(pointer: u64) -> Call {
 
 /// `cuMemAllocAsync` on `stream`, which answers `pointer`.
 fn in_order(pointer: &u64, stream: u64) -> Call {
-    let made = device(Kind::StreamOrdered, Out::at(pointer)).bytes(64);
-    made.on_stream(stream).into()
+    let made = device(Kind::StreamOrdered, Out::at(pointer), 64);
+    made.on_stream(stream, 0).into()
 }
 
 fn free_in_order(pointer: u64, stream: u64) -> Call {
-    releases(Space::DevicePointer, pointer).on_stream(stream).into()
+    Releases {
+        stream: Some(stream),
+        ..releases(Space::DevicePointer, pointer)
+    }
+    .into()
 }
 
 #[test]
@@ -125,11 +132,14 @@ fn memory_is_where_the_current_context_is_and_belongs_to_it() {
     let scene = Scene::new();
     scene.current.set(0xc0);
     let pointer = 0x1000_u64;
-    scene.call(device(Kind::Linear, Out::at(&pointer)).bytes(64));
+    scene.call(device(Kind::Linear, Out::at(&pointer), 64));
     let [made] = scene.made()[..] else {
         panic!("one allocation");
     };
-    assert_eq!((made.key.space, made.key.value), (Space::DevicePointer, pointer));
+    assert_eq!(
+        (made.key.space, made.key.value),
+        (Space::DevicePointer, pointer)
+    );
     assert_eq!((made.place, made.bytes), (Place::cuda(4), 64));
     assert_eq!(made.context, scene.ledger.contexts()[0].uid);
     assert_eq!(scene.asked.get(), 1, "one question a call");
@@ -147,7 +157,7 @@ fn answers_of_32_bits_are_not_read_further_than_they_are() {
         width: 100,
         height: 7,
     };
-    scene.call(device(Kind::Pitched, Out::at(&answers[0])).sized(rows));
+    scene.call(device(Kind::Pitched, Out::at(&answers[0]), 0).sized(rows));
     let made = scene.made()[0];
     assert_eq!((made.key.value, made.bytes), (0x1000, 512 * 7));
 }
@@ -155,8 +165,8 @@ fn answers_of_32_bits_are_not_read_further_than_they_are() {
 #[test]
 fn an_unwanted_or_null_answer_makes_nothing_and_freeing_null_frees_nothing() {
     let scene = Scene::new();
-    scene.call(device(Kind::Linear, Out::<u64>::NULL).bytes(64));
-    scene.call(device(Kind::Linear, Out::at(&0_u64)).bytes(64));
+    scene.call(device(Kind::Linear, Out::<u64>::null(), 64));
+    scene.call(device(Kind::Linear, Out::at(&0_u64), 64));
     scene.call(free(0));
     assert_eq!(scene.kinds(), []);
     assert_eq!(scene.ledger.unknown_releases(), 0);
@@ -166,20 +176,24 @@ fn an_unwanted_or_null_answer_makes_nothing_and_freeing_null_frees_nothing() {
 fn a_call_that_failed_is_told_with_what_it_asked_for_and_its_answers_are_not_read() {
     let garbage = Out::<u64>::dangling();
     let descriptor = ArrayDescriptor3D {
-        width: 8,
+        width: 8_u64,
         height: 4,
         depth: 2,
         format: 0x20,
         channels: 1,
         flags: 0,
     };
-    let pitched = device(Kind::Pitched, garbage).sized(Bytes::Rows {
+    let pitched = device(Kind::Pitched, garbage, 0).sized(Bytes::Rows {
         pitch: garbage.into(),
         width: 100,
         height: 7,
     });
-    let deep = array(Kind::Array, garbage, Bytes::Array3D(In::at(&descriptor)));
-    let wrong = array(Kind::Array, garbage, Bytes::Array3D(In::dangling()));
+    let deep = array(Kind::Array, garbage, In::at(&descriptor).described(1));
+    let wrong = array(
+        Kind::Array,
+        garbage,
+        In::<ArrayDescriptor3D>::dangling().described(1),
+    );
     for (call, error, expected) in [(pitched, 2, 700), (deep, 2, 256), (wrong, 1, 0)] {
         let scene = Scene::new();
         scene.fails(call, error);
@@ -195,7 +209,7 @@ fn a_call_that_failed_is_told_with_what_it_asked_for_and_its_answers_are_not_rea
 fn a_free_takes_its_record_out_before_the_call_and_puts_it_back_if_that_fails() {
     let scene = Scene::new();
     let pointer = 0x1000_u64;
-    let allocation = device(Kind::Linear, Out::at(&pointer)).bytes(64);
+    let allocation = device(Kind::Linear, Out::at(&pointer), 64);
     scene.call(allocation);
     let gone = || assert_eq!(scene.kinds(), []);
     scene.call_with(free(pointer), 999, gone);
@@ -212,7 +226,7 @@ fn a_free_takes_its_record_out_before_the_call_and_puts_it_back_if_that_fails() 
 #[test]
 fn memory_of_the_host_is_at_the_host() {
     let scene = Scene::new();
-    scene.call(pinned(Out::at(&0x5000)).bytes(8192));
+    scene.call(pinned(Out::at(&0x5000), 8192));
     scene.call(registered(0x7fff_1000, 12_288));
     for made in scene.made() {
         assert_eq!(made.place, Place::HOST);
@@ -234,8 +248,8 @@ fn what_comes_from_a_pool_is_where_the_pool_is() {
         };
         let pool = handle(Kind::Pool, Out::at(&0x900));
         scene.call(pool.at(At::Properties(In::at(&properties))));
-        let memory = device(Kind::StreamOrdered, Out::at(&0x4000_u64)).bytes(400);
-        scene.call(memory.on_stream(0).of_pool(0x900));
+        let memory = device(Kind::StreamOrdered, Out::at(&0x4000_u64), 400);
+        scene.call(memory.on_stream(0, 0x900));
         let made = scene.made();
         assert_eq!(made[0].place, made[1].place);
         made[1].place
@@ -250,7 +264,10 @@ fn what_comes_from_a_pool_is_where_the_pool_is() {
 #[test]
 fn a_pool_that_is_imported_again_is_the_same_pool() {
     let scene = Scene::new();
-    let import = handle(Kind::Pool, Out::at(&0x5000)).answered_again();
+    let import = Creates {
+        may_answer_again: true,
+        ..handle(Kind::Pool, Out::at(&0x5000))
+    };
     scene.call(import);
     let first = scene.made();
     scene.call(import);
@@ -263,11 +280,12 @@ fn a_pool_that_is_imported_again_is_the_same_pool() {
 #[test]
 fn memory_of_another_process_is_as_large_as_the_driver_says_and_is_closed_as_often_as_opened() {
     let scene = Scene::new();
-    let open = opened(Out::at(&0x7000_1234));
+    let open = creates(Kind::Imported, Space::IpcPointer, Out::at(&0x7000_1234_u64));
+    let open = open.sized(Bytes::Asked);
     scene.call(open);
     scene.call(open);
     assert_eq!(scene.made()[0].bytes, 0x1234);
-    let close = releases(Space::IpcPointer, 0x7000_1234).only(Share::References(1));
+    let close = gives_back(Space::IpcPointer, 0x7000_1234, 1, None);
     scene.call(close);
     assert!(!scene.kinds().is_empty());
     scene.call(close);
@@ -284,21 +302,24 @@ fn physical_memory_is_followed_through_handles_and_maps() {
         location_type: 1,
         location_id: 3,
     };
-    let memory = physical(Kind::Physical, Out::at(&0x11)).bytes(PAGE as usize);
+    let memory = physical(Kind::Physical, Out::at(&0x11), PAGE as usize);
     scene.call(memory.at(At::Properties(In::at(&properties))));
     let made = scene.made()[0];
     assert_eq!((made.key.space, made.bytes), (Space::PhysicalObject, PAGE));
     assert_eq!(made.place, Place::cuda(3));
     let address = 0x7000_0000;
-    let map = Call::Maps {
+    let map = Call::Tells(Event::Mapped {
         address,
         bytes: PAGE,
         handle: 0x11,
-    };
+    });
     let holds = || {
         let holdings = scene.ledger.holdings();
         let record = scene.ledger.select(|_| true)[0];
-        (holdings[&record.key()].references, holdings[&record.key()].maps)
+        (
+            holdings[&record.key()].references,
+            holdings[&record.key()].maps,
+        )
     };
     scene.fails(map, 1);
     assert_eq!(holds(), (1, 0), "a map that failed is none");
@@ -308,9 +329,12 @@ fn physical_memory_is_followed_through_handles_and_maps() {
         address,
     });
     assert_eq!(holds(), (2, 1));
-    let release = |handle| releases(Space::PhysicalHandle, handle).only(Share::References(1));
+    let release = |handle| gives_back(Space::PhysicalHandle, handle, 1, None);
     scene.call(release(0x11));
-    let unmap = releases(Space::Mapping, address).only(Share::Maps(PAGE));
+    let unmap = Releases {
+        share: Share::Maps(PAGE),
+        ..releases(Space::Mapping, address)
+    };
     scene.call_with(unmap, 1, || assert_eq!(holds(), (1, 0)));
     assert_eq!(holds(), (1, 1));
     scene.call(unmap);
@@ -323,7 +347,9 @@ fn physical_memory_is_followed_through_handles_and_maps() {
 fn a_context_is_on_its_device_belongs_to_itself_and_takes_its_own_with_it() {
     let scene = Scene::new();
     let handle_of_it = 0xc5;
-    scene.call_with(context(Out::at(&handle_of_it), 5), 0, || scene.current.set(0xc5));
+    scene.call_with(context(Out::at(&handle_of_it), 5), 0, || {
+        scene.current.set(0xc5)
+    });
     let [made] = scene.made()[..] else {
         panic!("one context");
     };
@@ -333,7 +359,11 @@ fn a_context_is_on_its_device_belongs_to_itself_and_takes_its_own_with_it() {
     assert_eq!(scene.made()[1].place, Place::cuda(5));
     let destroy = destroys(Kind::Context, 0xc5);
     scene.fails(destroy, 201);
-    assert_eq!(scene.kinds(), [Kind::Context, Kind::Stream], "it has not ended");
+    assert_eq!(
+        scene.kinds(),
+        [Kind::Context, Kind::Stream],
+        "it has not ended"
+    );
     scene.call(destroy);
     assert_eq!(scene.kinds(), []);
     assert_eq!(scene.ledger.contexts(), []);
@@ -344,12 +374,10 @@ fn a_context_ends_with_its_last_use() {
     let scene = Scene::new();
     let made = 0xc5;
     scene.call_with(context(Out::at(&made), 0), 0, || scene.current.set(0xc5));
-    scene.call(Call::Retains {
-        space: Space::Handle(Kind::Context),
-        identity: Identity::Answered(Out::at(&made).into()),
-        count: 1,
+    scene.call(Call::Attaches {
+        context: Out::at(&made).into(),
     });
-    let detach = destroys(Kind::Context, 0xc5).only(Share::References(1));
+    let detach = gives_back(Space::Handle(Kind::Context), 0xc5, 1, None);
     scene.call(detach);
     assert_eq!(scene.ledger.contexts().len(), 1);
     scene.call(detach);
@@ -366,8 +394,12 @@ fn a_primary_context_ends_with_its_last_release_or_a_reset() {
             context: Out::at(&0xc0_u64).into(),
         });
         scene.current.set(0xc0);
-        scene.call(device(Kind::Linear, Out::at(&0x1000_u64)).bytes(64));
-        assert_eq!(scene.made()[0].place, Place::cuda(0), "where it was retained");
+        scene.call(device(Kind::Linear, Out::at(&0x1000_u64), 64));
+        assert_eq!(
+            scene.made()[0].place,
+            Place::cuda(0),
+            "where it was retained"
+        );
         scene.fails(release, 3);
         if cause == ContextEnd::LastRelease {
             scene.call(release);
@@ -390,7 +422,7 @@ fn what_is_made_in_a_green_context_outlives_it_but_for_its_streams() {
         green,
     });
     scene.current.set(converted);
-    scene.call(device(Kind::Linear, Out::at(&0x3000_u64)).bytes(64));
+    scene.call(device(Kind::Linear, Out::at(&0x3000_u64), 64));
     scene.call(handle(Kind::Stream, Out::at(&0x4000)));
     assert_eq!(scene.ledger.contexts().len(), 1);
     scene.call(destroys(Kind::GreenContext, green));
@@ -420,6 +452,13 @@ fn two_contexts_may_give_the_same_number_to_two_textures() {
     assert_eq!(scene.ledger.unknown_releases(), 1);
 }
 
+fn capture_ends_on(stream: u64, graph: Out) -> Creates {
+    Creates {
+        ends_capture: Some(stream),
+        ..handle(Kind::GraphHandle, graph)
+    }
+}
+
 /// A capture on a stream of a test's own: the captures in progress are the process's.
 fn begin_capture(scene: &Scene, stream: u64, into: u64) {
     scene.call(Call::BeginsCapture { stream, into });
@@ -447,7 +486,7 @@ fn captured_memory_is_the_graph_s_whichever_stream_takes_it() {
         scene.call(in_order(&0x3000, if named { forked } else { stream }));
         scene.call(free_in_order(0x3000, stream));
         scene.captured.set(None);
-        scene.call(capture_ends(stream, Out::at(&graph)));
+        scene.call(capture_ends_on(stream, Out::at(&graph)));
         assert_eq!(scene.kinds(), [Kind::GraphHandle]);
         instantiate(&scene, graph, exec, 0);
         launch(&scene, exec);
@@ -484,7 +523,7 @@ fn a_captured_free_of_plain_memory_frees_nothing() {
     scene.fails(free_in_order(0x2000, stream), 900);
     assert_eq!(scene.kinds(), [Kind::StreamOrdered]);
     assert_eq!(scene.anomalies().len(), 1);
-    scene.call(capture_ends(stream, Out::at(&0x51)));
+    scene.call(capture_ends_on(stream, Out::at(&0x51)));
 }
 
 #[test]
@@ -492,14 +531,14 @@ fn a_capture_into_a_graph_that_is_there_makes_no_second_one() {
     let scene = Scene::new();
     let (stream, graph) = (0xca97_0001, 0x9ab);
     begin_capture(&scene, stream, graph);
-    scene.call(capture_ends(stream, Out::at(&graph)));
+    scene.call(capture_ends_on(stream, Out::at(&graph)));
     assert_eq!(scene.kinds(), []);
     begin_capture(&scene, stream, 0);
-    scene.call(capture_ends(stream, Out::at(&graph)));
+    scene.call(capture_ends_on(stream, Out::at(&graph)));
     assert_eq!(scene.kinds(), [Kind::GraphHandle]);
     // One that came to nothing.
-    scene.fails(capture_ends(stream, Out::dangling()), 901);
-    scene.call(capture_ends(stream, Out::at(&0)));
+    scene.fails(capture_ends_on(stream, Out::dangling()), 901);
+    scene.call(capture_ends_on(stream, Out::at(&0)));
     assert_eq!(scene.kinds(), [Kind::GraphHandle]);
 }
 
@@ -519,7 +558,10 @@ fn nodes_that_allocate_and_free_come_and_go_with_launches() {
     let any = |words: &[u64; 32]| AddedNode::Any(In::<Node>::at_words(words));
     for (allocates, frees) in [
         (any(&allocation), any(&freeing)),
-        (AddedNode::Allocates(In::at_words(&allocation[2..])), AddedNode::Frees(at)),
+        (
+            AddedNode::Allocates(In::at_words(&allocation[2..])),
+            AddedNode::Frees(at),
+        ),
     ] {
         let scene = Scene::new();
         let adds = |node| scene.call(Call::AddsNode { graph, node });
@@ -529,7 +571,9 @@ fn nodes_that_allocate_and_free_come_and_go_with_launches() {
         instantiate(&scene, graph, exec, 0);
         launch(&scene, exec);
         assert_eq!(scene.graph_memory(), [(at, 512)]);
-        let record = scene.ledger.select(|record| record.made.kind == Kind::Graph)[0];
+        let record = scene
+            .ledger
+            .select(|record| record.made.kind == Kind::Graph)[0];
         assert_eq!(record.made.place, Place::cuda(2));
         scene.call(free(at));
         adds(frees);
@@ -548,7 +592,7 @@ fn a_failed_launch_leaves_nothing_and_one_that_frees_first_leaves_one() {
     scene.captured.set(Some(graph));
     scene.call(in_order(&0x2000, stream));
     scene.captured.set(None);
-    scene.call(capture_ends(stream, Out::at(&graph)));
+    scene.call(capture_ends_on(stream, Out::at(&graph)));
     instantiate(&scene, graph, exec, 1);
     scene.fails(Call::Launches { exec }, 1);
     assert_eq!(scene.graph_memory(), []);
@@ -561,30 +605,32 @@ fn a_failed_launch_leaves_nothing_and_one_that_frees_first_leaves_one() {
 fn a_user_object_is_kept_by_the_graphs_it_was_given_to() {
     let scene = Scene::new();
     let (object, graph, exec) = (0x41, 0x42, 0x43);
-    let share = Share::References;
-    let release = |count| destroys(Kind::UserObject, object).only(share(count));
+    let space = Space::Handle(Kind::UserObject);
+    let release = |count| gives_back(space, object, count, None);
     scene.call(handle(Kind::GraphHandle, Out::at(&graph)));
-    scene.call(handle(Kind::UserObject, Out::at(&object)).with_references(3));
-    scene.call(Call::Retains {
-        space: Space::Handle(Kind::UserObject),
-        identity: Identity::Given(object),
-        count: 1,
+    scene.call(Creates {
+        references: 3,
+        ..handle(Kind::UserObject, Out::at(&object))
     });
-    scene.call(Call::GraphRetains {
-        graph,
-        object,
+    let key = call::object(object);
+    scene.call(Call::Tells(Event::Retained { key, count: 1 }));
+    scene.call(Call::Tells(Event::GraphRetained {
+        graph: call::graph(graph),
+        key,
         count: 2,
-        flags: 1,
-    });
-    let given_back = Share::GraphReferences { graph, count: 1 };
-    scene.call(destroys(Kind::UserObject, object).only(given_back));
+        moved: true,
+    }));
+    scene.call(gives_back(space, object, 1, Some(call::graph(graph))));
     instantiate(&scene, graph, exec, 0);
     scene.call(release(2));
     let handles = [Kind::GraphHandle, Kind::UserObject, Kind::ExecGraph];
     assert_eq!(scene.kinds(), handles);
     scene.call(destroys(Kind::GraphHandle, graph));
     assert_eq!(scene.kinds(), handles[1..]);
-    let update = Call::UpdatesExec { exec, graph: 0x99 };
+    let update = Call::Tells(Event::GraphUpdated {
+        exec: call::exec(exec),
+        graph: call::graph(0x99),
+    });
     scene.fails(update, 1);
     assert_eq!(scene.kinds(), handles[1..], "an update that failed");
     scene.call(destroys(Kind::ExecGraph, exec));

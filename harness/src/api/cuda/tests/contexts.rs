@@ -1,8 +1,6 @@
 //! Contexts that come and go, and what goes with them.
 
-use super::{
-    allocate, anomalies, live, stream, summary, watched_context, with_driver,
-};
+use super::{allocate, anomalies, live, stream, summary, watched_context, with_driver};
 use crate::device::contexts;
 use crate::ledger::event::ContextEnd;
 use crate::ledger::{self, Anomaly, Kind, Place};

@@ -1,9 +1,9 @@
 //! What is taken and given back, with success and without.
 
 use super::{allocate, anomalies, free, live, stream, summary, watched_context, with_driver};
+use crate::api::cuda::{Hearing, hearing};
 use crate::capture::thread::thread_name;
 use crate::device::{pools, quiesce};
-use crate::api::cuda::{Hearing, hearing};
 use crate::ledger::{self, Anomaly, Kind, Place};
 use crate::report::symbols;
 

@@ -65,10 +65,10 @@ macro_rules! made {
     }};
 }
 
-mod hearing;
 mod contexts;
 mod device;
 mod graphs;
+mod hearing;
 mod memory;
 mod physical;
 
