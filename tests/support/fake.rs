@@ -1,5 +1,5 @@
-//! A machine with a GPU that is none: the stand-ins for libcuda and libcupti, put where a child's
-//! loader finds them first.
+//! A machine with a GPU that is none: the stand-in for libcuda, put where a child's loader finds it
+//! first.
 
 #![expect(
     unsafe_code,
@@ -21,10 +21,7 @@ const CUDA_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 /// The same for cuBLAS, which programs open when they first need it.
 const CUBLAS_NAME: &str = "libcublas.so.13";
 
-/// The same for CUPTI.
-const CUPTI_NAMES: [&str; 2] = ["libcupti.so.13", "libcupti.so"];
-
-/// A folder with the two libraries, and how the driver in it is to behave.
+/// A folder with the library, and how the driver in it is to behave.
 #[derive(Debug)]
 pub struct Fake {
     folder: TempDir,
@@ -33,7 +30,7 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// A machine with one device, a CUDA 13.0 driver and its CUPTI.
+    /// A machine with one device and a CUDA 13.0 driver.
     ///
     /// # Panics
     ///
@@ -44,12 +41,6 @@ impl Fake {
         for name in CUDA_NAMES {
             link(
                 &built("libgpu_leak_fake_cuda.so"),
-                &folder.path().join(name),
-            );
-        }
-        for name in CUPTI_NAMES {
-            link(
-                &built("libgpu_leak_fake_cupti.so"),
                 &folder.path().join(name),
             );
         }
@@ -67,19 +58,6 @@ impl Fake {
             &built("libgpu_leak_fake_cublas.so"),
             &self.folder.path().join(CUBLAS_NAME),
         );
-        self
-    }
-
-    /// No CUPTI on this machine.
-    ///
-    /// # Panics
-    ///
-    /// If the folder cannot be changed.
-    #[must_use]
-    pub fn without_cupti(self) -> Self {
-        for name in CUPTI_NAMES {
-            fs::remove_file(self.folder.path().join(name)).expect("a link of this folder");
-        }
         self
     }
 
@@ -115,20 +93,14 @@ impl Fake {
             .into_iter()
             .chain(std::env::split_paths(&present));
         let path = std::env::join_paths(paths).expect("a path without colons");
-        let mut variables = vec![
+        vec![
             ("LD_LIBRARY_PATH".to_owned(), path),
             (
                 "FAKE_CUDA_DEVICES".to_owned(),
                 self.devices.to_string().into(),
             ),
             ("FAKE_CUDA".to_owned(), self.faults.join(",").into()),
-        ];
-        let cupti = self.folder.path().join(CUPTI_NAMES[0]);
-        if cupti.exists() {
-            // A toolkit of this machine has a real one, which the stand-in for the driver is not for.
-            variables.push(("GPU_LEAK_CHECK_CUPTI".to_owned(), cupti.into()));
-        }
-        variables
+        ]
     }
 
     /// Runs `body` on this machine: the test that calls this runs again in a child, and there the body runs.
@@ -258,7 +230,7 @@ impl Control {
         assert_eq!(poison(context), 0, "no such context");
     }
 
-    /// Blocks until a thread is held by `delay:NAME`: its call has had its effect and not yet its EXIT.
+    /// Blocks until a thread is held by `delay:NAME`: its call has had its effect and has not yet returned.
     pub fn wait_held(&self, name: &str) {
         self.tell("fake_cuda_wait_held", name);
     }
