@@ -55,7 +55,7 @@ fn main() {
         // with our handlers still installed and our thread waiting.
         .env(
             "RUSTFLAGS",
-            "--cfg gpu_leak_check_plain_threads -C link-arg=-Wl,-z,nodelete",
+            "--cfg gpu_leak_interpose_off -C link-arg=-Wl,-z,nodelete",
         );
     for name in NOT_HANDED_ON {
         cargo.env_remove(name);

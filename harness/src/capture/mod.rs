@@ -36,7 +36,7 @@ pub(crate) fn caller_without_stack() -> Caller {
     Caller {
         thread: thread::number(),
         // A token is a scope's number; one that does not fit is not ours.
-        scope: ScopeId(u32::try_from(gpu_leak_check_threads::token()).unwrap_or_default()),
+        scope: ScopeId(u32::try_from(gpu_leak_interpose::token()).unwrap_or_default()),
         stack: StackId::default(),
     }
 }

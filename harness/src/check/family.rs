@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use gpu_leak_check_threads as threads;
+use gpu_leak_interpose as threads;
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::{Ledger, Record, ScopeId};

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::process::ExitCode;
 use std::thread;
 
-use gpu_leak_check_threads as threads;
+use gpu_leak_interpose as threads;
 
 use crate::case::ShouldPanic;
 use crate::ledger::ScopeId;

@@ -5,7 +5,7 @@ mod look;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gpu_leak_check_threads as threads;
+use gpu_leak_interpose as threads;
 
 use super::body::End;
 use super::measured::Measured;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use gpu_leak_check_threads as threads;
+use gpu_leak_interpose as threads;
 
 use super::numbers;
 use crate::check::family::{Family, Member};

@@ -42,7 +42,7 @@ fn a_device_reset_ends_the_primary_context_and_the_next_is_another() {
     with_driver("", || {
         watched_context();
         ledger::live().open_scope(ledger::ScopeId(1));
-        gpu_leak_check_threads::set_token(1);
+        gpu_leak_interpose::set_token(1);
         allocate(64);
         let before = ledger::live().contexts()[0];
         assert_eq!(before.place, Place::cuda(0));

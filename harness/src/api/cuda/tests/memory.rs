@@ -85,7 +85,7 @@ fn a_record_knows_its_thread_its_scope_and_its_line() {
         let context = made!(cuCtxGetCurrent());
         let thread = std::thread::Builder::new().name("data-loader".to_owned());
         let loader = thread.spawn(move || {
-            gpu_leak_check_threads::set_token(7);
+            gpu_leak_interpose::set_token(7);
             assert_eq!(cuda!(cuCtxSetCurrent(context => u64)), 0);
             the_line_that_takes_it()
         });

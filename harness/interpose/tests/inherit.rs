@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::mpsc;
 use std::thread;
 
-use gpu_leak_check_threads::{inherits, live, set_token, token};
+use gpu_leak_interpose::{inherits, live, set_token, token};
 
 /// Runs `body` with this token and puts the one before back.
 fn with_token<T>(token: u64, body: impl FnOnce() -> T) -> T {
@@ -24,7 +24,7 @@ fn inherited(token: u64) -> u64 {
     target_os = "linux",
     target_env = "gnu",
     not(target_feature = "crt-static"),
-    not(gpu_leak_check_plain_threads)
+    not(gpu_leak_interpose_off)
 ))]
 fn a_build_for_glibc_inherits() {
     assert!(inherits());

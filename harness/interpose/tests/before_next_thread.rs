@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::thread::{self, ThreadId};
 
-use gpu_leak_check_threads::{before_next_thread, inherits};
+use gpu_leak_interpose::{before_next_thread, inherits};
 
 static RAN_ON: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
 

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr::{null, null_mut};
 
-use gpu_leak_check_threads::{inherits, set_token, token};
+use gpu_leak_interpose::{inherits, set_token, token};
 
 thread_local! {
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };

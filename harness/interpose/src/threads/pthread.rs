@@ -7,7 +7,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::{TOKEN, live};
+use super::{TOKEN, live};
 
 /// What a thread runs. It may be unwound through: `pthread_exit` and cancellation do so, and no
 /// frame of this file holds anything to drop while it runs.

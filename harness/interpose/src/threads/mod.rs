@@ -1,20 +1,15 @@
 //! A token that threads inherit from the thread that starts them.
 //!
 //! The token is a number on each thread; 0 is none. With [`inherits`], a new thread begins with
-//! the token of the thread that started it, with no code of the user's: this crate defines
-//! `pthread_create` and forwards to the C library's. Threads of the standard library, of rayon and
-//! of tokio come that way, and those that a shared library starts, where the linker shows libraries
-//! the program's own definition: it does so for what a library on its command line, here the C
-//! library, defines as well. A library that binds its calls to itself, or calls `clone`, starts
-//! threads that inherit nothing.
-//!
-//! Inheritance is built in on Linux with a dynamic glibc. It is left out for other targets, for a
-//! static C library, under sanitizers and Miri, and with
-//! `RUSTFLAGS="--cfg gpu_leak_check_plain_threads"`; then every thread begins with 0.
+//! the token of the thread that started it, with no code of the user's. Threads of the standard
+//! library, of rayon and of tokio come that way, and those that a shared library starts, where the
+//! linker shows libraries the program's own definition: it does so for what a library on its command
+//! line, here the C library, defines as well. A library that binds its calls to itself, or calls
+//! `clone`, starts threads that inherit nothing.
 
-#[cfg(inherit)]
+#[cfg(interpose)]
 mod live;
-#[cfg(inherit)]
+#[cfg(interpose)]
 mod pthread;
 
 use std::cell::Cell;
@@ -34,7 +29,7 @@ pub fn token() -> u64 {
 /// Sets this thread's token and returns the one before.
 pub fn set_token(token: u64) -> u64 {
     // Whoever sets a token wants it inherited.
-    #[cfg(inherit)]
+    #[cfg(interpose)]
     pthread::link();
     TOKEN.replace(token)
 }
@@ -42,25 +37,25 @@ pub fn set_token(token: u64) -> u64 {
 /// Has `first` run once, on the thread that is about to start the program's next thread, before that
 /// one begins. It must not panic. The last one told counts; without [`inherits`] nothing happens.
 pub fn before_next_thread(first: fn()) {
-    #[cfg(inherit)]
+    #[cfg(interpose)]
     pthread::before_next(first);
-    #[cfg(not(inherit))]
+    #[cfg(not(interpose))]
     let _ = first;
 }
 
 /// Whether threads inherit the token in this build.
 #[must_use]
 pub const fn inherits() -> bool {
-    cfg!(inherit)
+    cfg!(interpose)
 }
 
 /// How many live threads inherited this token, those included that are about to begin or are
 /// running their destructors. 0 without [`inherits`].
 #[must_use]
 pub fn live(token: u64) -> usize {
-    #[cfg(inherit)]
+    #[cfg(interpose)]
     return live::count(token);
-    #[cfg(not(inherit))]
+    #[cfg(not(interpose))]
     {
         let _ = token;
         0

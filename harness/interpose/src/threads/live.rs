@@ -103,7 +103,7 @@ mod tests {
     use std::ptr;
 
     use super::{add, count, counts, remove};
-    use crate::{set_token, token};
+    use crate::threads::{set_token, token};
 
     extern "C" fn ends(_: *mut c_void) -> *mut c_void {
         ptr::without_provenance_mut(usize::try_from(token()).unwrap_or(0))
