@@ -18,7 +18,7 @@
 use std::ffi::CStr;
 use std::mem;
 
-use super::gpu_leak_interpose::{Slot, WatchedFunction};
+use gpu_leak_interpose::{Slot, WatchedFunction};
 
 use super::call::{
     self, AddedNode, At, Bytes, Call, Creates, GraphFlags, Releases, Share, array, context, copied,
@@ -35,9 +35,6 @@ use crate::ledger::event::{ContextEnd, CuResult, Event, Space};
 
 /// The newest headers that the table was compared with, as `CUDA_VERSION`.
 pub(super) const KNOWN_UP_TO: i32 = 13_050;
-
-/// What a function that was called without ever having been looked up returns: `CUDA_ERROR_NOT_FOUND`.
-pub(super) const NOT_FOUND: CuResult = 500;
 
 /// `CU_GRAPH_USER_OBJECT_MOVE`
 const USER_OBJECT_MOVE: u32 = 1;
@@ -111,11 +108,8 @@ macro_rules! wrapper {
         pub(super) unsafe extern "C" fn $name($($parameter: $type),*) -> CuResult {
             type Real = unsafe extern "C" fn($($type),*) -> CuResult;
             // SAFETY: the slot holds the function of this name, which has these parameters in every
-            // driver, or null.
-            let real = unsafe {
-                mem::transmute::<*const (), Option<Real>>(SLOTS[Id::$name as usize].real())
-            };
-            let Some(real) = real else { return NOT_FOUND };
+            // driver.
+            let real = unsafe { mem::transmute::<*const (), Real>(SLOTS[Id::$name as usize].real()) };
             // SAFETY: the caller's own call, passed on as it is.
             let mut forward = || unsafe { real($($parameter),*) };
             if !state::is_listening() {

@@ -9,9 +9,9 @@
 use std::ffi::{CStr, c_char};
 use std::mem;
 
-use super::gpu_leak_interpose::{Slot, wrapper_by_address};
+use gpu_leak_interpose::{Slot, wrapper_by_address};
 
-use super::functions::{KNOWN_UP_TO, NOT_FOUND, VARIANTS, is_per_thread};
+use super::functions::{KNOWN_UP_TO, VARIANTS, is_per_thread};
 use crate::ledger::event::CuResult;
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
@@ -37,9 +37,8 @@ pub(super) unsafe extern "C" fn first(
     version: i32,
     flags: u64,
 ) -> CuResult {
-    // SAFETY: the slot holds the function of this name, or null.
-    let real = unsafe { mem::transmute::<*const (), Option<First>>(FIRST.real()) };
-    let Some(real) = real else { return NOT_FOUND };
+    // SAFETY: the slot holds the function of this name.
+    let real = unsafe { mem::transmute::<*const (), First>(FIRST.real()) };
     // SAFETY: the caller's own call, passed on as it is.
     let error = unsafe { real(name, answer, version, flags) };
     // SAFETY: that call has returned `error`.
@@ -55,9 +54,8 @@ pub(super) unsafe extern "C" fn second(
     flags: u64,
     status: *mut u32,
 ) -> CuResult {
-    // SAFETY: the slot holds the function of this name, or null.
-    let real = unsafe { mem::transmute::<*const (), Option<Second>>(SECOND.real()) };
-    let Some(real) = real else { return NOT_FOUND };
+    // SAFETY: the slot holds the function of this name.
+    let real = unsafe { mem::transmute::<*const (), Second>(SECOND.real()) };
     // SAFETY: the caller's own call, passed on as it is.
     let error = unsafe { real(name, answer, version, flags, status) };
     // SAFETY: that call has returned `error`.
@@ -85,9 +83,9 @@ unsafe fn wrap(
     if real.is_null() {
         return;
     }
-    let wrapper = wrapper_by_address(name, real, meant(name, version, flags));
-    // SAFETY: as above.
-    unsafe { answer.write(wrapper) };
+    let meant = meant(name, version, flags);
+    // SAFETY: `real` is the driver's function of that name, and the answer is written once more.
+    unsafe { answer.write(wrapper_by_address(name, real, meant)) };
 }
 
 /// The variant that a program built for `version` means by `name`, as `cudaTypedefs.h` has it; none for

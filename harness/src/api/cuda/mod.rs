@@ -9,7 +9,6 @@ mod call;
 mod contexts;
 mod foreign;
 mod functions;
-mod gpu_leak_interpose;
 mod graphs;
 mod heard;
 mod look_up;

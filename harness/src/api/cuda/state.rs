@@ -12,9 +12,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Once, OnceLock};
 
 use super::functions::FUNCTIONS;
-use super::gpu_leak_interpose::{Reach, Registration, bindings_past_us, register, unheard_calls};
 use super::heard;
 use crate::device::{contexts, driver, exit};
+use gpu_leak_interpose::{
+    Reach, Registration, bindings_past_us, libraries_elsewhere, register, unheard_calls,
+};
 
 /// Whether calls are told of. One load of it is all that a call costs where they are not.
 static LISTENING: AtomicBool = AtomicBool::new(true);
@@ -40,7 +42,7 @@ extern "C" fn begin() {
     let reach = register(&REGISTRATION).ok();
     let _ = REACH.set(reach);
     // A program that is linked to the driver has its functions already.
-    bindings_past_us(usize::MAX);
+    let _ = bindings_past_us(usize::MAX);
 }
 
 /// How the program's use of the driver is heard.
@@ -119,7 +121,11 @@ pub(crate) fn hearing() -> Hearing {
         return Hearing::WithoutFunctions(functions);
     }
     let past = bindings_past_us(BOUND.load(Ordering::Relaxed)).found;
-    let mut libraries: Vec<_> = past.into_iter().map(|binding| binding.library).collect();
+    let past = past.into_iter().map(|binding| binding.library);
+    // A driver that another part of the process has for itself.
+    let elsewhere = libraries_elsewhere().into_iter();
+    let elsewhere = elsewhere.filter(|library| library.contains("libcuda.so"));
+    let mut libraries: Vec<_> = past.chain(elsewhere).collect();
     libraries.dedup();
     if !libraries.is_empty() {
         return Hearing::WithoutLibraries(libraries);

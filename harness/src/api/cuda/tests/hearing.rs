@@ -1,10 +1,10 @@
 //! Whether the driver is heard, and for how long.
 
 use super::{allocate, free, live, watched_context, with_driver};
-use crate::api::cuda::gpu_leak_interpose::real_symbol;
 use crate::api::cuda::{Hearing, hearing};
 use crate::device::{contexts, exit, pools};
 use crate::ledger;
+use gpu_leak_interpose::real_symbol;
 
 #[test]
 fn a_forked_child_is_left_alone() {
