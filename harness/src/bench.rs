@@ -13,6 +13,11 @@ pub fn start() {
     cuda::begin_check();
 }
 
+/// Tells of no call of the driver's from now on: what is left is what every wrapped call costs.
+pub fn without_listening() {
+    cuda::stop();
+}
+
 /// Takes no stacks from now on.
 pub fn without_stacks() {
     capture::without_stacks();

@@ -33,8 +33,8 @@ codes! {
     UnheardFunction = "unheard-function",
     /// A library was bound to the driver past the harness.
     UnheardLibrary = "unheard-library",
-    /// The harness failed while it listened.
-    TracerLost = "tracer-lost",
+    /// The harness failed while it heard a call.
+    HarnessFailed = "harness-failed",
     /// A context was broken before the check began.
     Poisoned = "poisoned",
     /// A caching allocator that only a probe could look into.

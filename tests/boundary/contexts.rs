@@ -5,7 +5,6 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::{Kind, Place};
 use gpu_leak_check::report::model::PrimaryKept;
 use gpu_leak_tests::checked::{self, Checked};
-use gpu_leak_tests::gpu;
 
 use super::driver::{
     allocate, context, create_context, create_green, create_stream, create_texture,

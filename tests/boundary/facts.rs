@@ -8,7 +8,6 @@ use gpu_leak_check::probe::{Probe, Segment};
 use gpu_leak_check::report::model::{Verdict, When};
 use gpu_leak_check::{Place, gpu_leak_check, probe};
 use gpu_leak_tests::checked::{self, Checked};
-use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
 
 use super::driver::{allocate, allocate_async, context, free, free_async, keep_reserve};

@@ -174,14 +174,25 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
     };
     let mut rows = tables().flat_map(|table| table.variants(base));
     let row = rows.find(is_exported);
-    if row.is_none() {
-        // What the search for variants has left behind is none of the caller's.
-        // SAFETY: takes the message of this thread, and nothing keeps it.
-        unsafe { libc::dlerror() };
-    }
     // SAFETY: the name of a row is a C string.
     let found = row.map(|row| unsafe { CStr::from_ptr(row.name) });
-    by_name(found.or(fallback).unwrap_or(name), real)
+    // What the search for variants has left behind is none of the caller's.
+    // SAFETY: takes the message of this thread, and nothing keeps it.
+    unsafe { libc::dlerror() };
+    match found.or(fallback) {
+        Some(found) => by_name(found, real),
+        // A variant that no table has, if tables have others.
+        None if is_wanted(name) && !flagging::is_thunk(real) && !is_a_wrapper(real) => {
+            keep_loaded(real);
+            flagging::thunk(name, real)
+        }
+        None => real,
+    }
+}
+
+fn is_a_wrapper(function: *const ()) -> bool {
+    let mut rows = tables().flat_map(|table| &table.rows);
+    rows.any(|(_, row)| row.wrapper == function)
 }
 
 /// If a preloaded library's trampoline of this name was found, not the driver's function: how to look

@@ -1,6 +1,6 @@
 //! What a check could not see. Blind is never clean.
 
-use crate::api::cuda::{self, Hearing};
+use crate::api::cuda::{self, Hearing, Reach};
 use crate::code::Code;
 use crate::device::contexts;
 use crate::report::model::{Reason, Verdict};
@@ -35,7 +35,7 @@ pub(crate) fn blindness(saw_events: bool) -> Option<Blindness> {
         Hearing::Whole => None,
         Hearing::Unused if saw_events => None,
         Hearing::Unused => blind(Verdict::NotMeasured, missing()?, false),
-        Hearing::None { late, deaf } => blind(Verdict::NotMeasured, unheard(late, deaf), true),
+        Hearing::None => blind(Verdict::NotMeasured, unheard(), true),
         partly => blind(Verdict::Inconclusive, partly_heard(&partly)?, true),
     }
 }
@@ -51,24 +51,18 @@ pub(crate) fn missing() -> Option<Reason> {
 }
 
 /// Why the driver's calls are not heard at all.
-pub(crate) fn unheard(late: bool, deaf: bool) -> Reason {
-    let (what, remedy) = if deaf {
-        (
+pub(crate) fn unheard() -> Reason {
+    let (what, remedy) = match cuda::reach() {
+        Reach::Nothing => (
             "this build does not hear the CUDA driver's calls: on musl, with a static C library and \
              under a sanitizer or Miri the linker's symbols are left alone",
             "build the tests for a target with a dynamic glibc and without a sanitizer",
-        )
-    } else if late {
-        (
-            "the CUDA driver was initialised before the library with the checks was opened",
+        ),
+        Reach::EveryLookup | Reach::ReboundOnly => (
+            "the CUDA driver was initialised before this harness was in the process, or by calls that \
+             it did not hear",
             "run the program under `cargo gpu-leak exec`, which is there from the beginning",
-        )
-    } else {
-        (
-            "the CUDA driver was initialised by calls that the harness did not hear",
-            "run the program under `cargo gpu-leak exec`, and tell the authors what it loads the \
-             driver with",
-        )
+        ),
     };
     Reason::new(Code::Unheard, what, remedy)
 }
@@ -93,18 +87,18 @@ fn partly_heard(hearing: &Hearing) -> Option<Reason> {
             "load them before the check begins, or run the program under `cargo gpu-leak exec`",
         ),
         Hearing::Broken => Reason::new(
-            Code::TracerLost,
+            Code::HarnessFailed,
             "the harness failed while it heard a call of the driver: the message stands above",
             "tell its authors of that message",
         ),
-        Hearing::Unused | Hearing::Whole | Hearing::None { .. } => return None,
+        Hearing::Unused | Hearing::Whole | Hearing::None => return None,
     })
 }
 
 /// What of the driver's calls the program that ends was not heard to make; none where all were.
 pub(crate) fn of_program() -> Option<Reason> {
     match cuda::hearing() {
-        Hearing::None { late, deaf } => Some(unheard(late, deaf)),
+        Hearing::None => Some(unheard()),
         hearing => partly_heard(&hearing),
     }
 }

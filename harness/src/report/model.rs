@@ -204,8 +204,8 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reason {
-    /// A stable word: `no-gpu`, `no-cupti`, `cupti-too-old`, `tracer-taken`, `tracer-lost`,
-    /// `poisoned`, `no-probe`.
+    /// A stable word: `no-gpu`, `unheard`, `unheard-function`, `unheard-library`, `poisoned`,
+    /// `no-probe`.
     pub code: String,
     /// One sentence: what is wrong.
     pub what: String,

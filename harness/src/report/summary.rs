@@ -213,7 +213,7 @@ impl Summary {
         text
     }
 
-    /// ` (no GPU, no CUPTI)`
+    /// ` (no GPU, unheard)`
     fn why(&self, verdict: Verdict) -> String {
         let mut words = Vec::new();
         for (_, reason) in self.reasons.iter().filter(|(of, _)| *of == verdict) {
@@ -249,12 +249,11 @@ fn named(tests: &[String]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// `CUPTI too old` of `cupti-too-old`.
+/// `unheard function` of `unheard-function`.
 fn words(code: &str) -> String {
     let word = |word| match word {
         "gpu" => "GPU".to_owned(),
         "cuda" => "CUDA".to_owned(),
-        "cupti" => "CUPTI".to_owned(),
         other => escape::name(other),
     };
     code.split('-').map(word).collect::<Vec<_>>().join(" ")

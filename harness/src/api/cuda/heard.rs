@@ -124,6 +124,7 @@ impl Listener<'_> {
     pub(super) unsafe fn began(&self, call: &Call) -> Begun {
         let mut begun = Begun::default();
         match call {
+            Call::Initialises => state::initialises(),
             // SAFETY: the caller's promise.
             Call::Creates(create) => begun.captured = unsafe { self.captured(create.stream) },
             // SAFETY: the caller's promise.

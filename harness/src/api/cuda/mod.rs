@@ -19,4 +19,6 @@ mod state;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 
-pub(crate) use state::{Hearing, begin_check, deaf, hearing, is_heard};
+pub(crate) use gpu_leak_interpose::Reach;
+pub use state::before_initialisation;
+pub(crate) use state::{Hearing, begin_check, hearing, is_heard, reach, stop};

@@ -22,6 +22,8 @@ use gpu_leak_interpose::{
 static LISTENING: AtomicBool = AtomicBool::new(true);
 /// Whether the program was heard to initialise the driver.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
+/// What is to be done before that.
+static BEFORE: OnceLock<fn()> = OnceLock::new();
 /// What [`register`] answered; none where it refused.
 static REACH: OnceLock<Option<Reach>> = OnceLock::new();
 /// What had been bound past us when the newest check began.
@@ -59,12 +61,7 @@ pub(crate) enum Hearing {
     /// The harness failed in a call.
     Broken,
     /// The driver was initialised unheard.
-    None {
-        /// The harness came into the process with a library that was opened later.
-        late: bool,
-        /// This build hears nothing.
-        deaf: bool,
-    },
+    None,
 }
 
 /// Whether calls are told of.
@@ -73,9 +70,26 @@ pub(super) fn is_listening() -> bool {
     LISTENING.load(Ordering::Relaxed)
 }
 
+/// Tells of no calls any more.
+pub(crate) fn stop() {
+    LISTENING.store(false, Ordering::Relaxed);
+}
+
 /// The program has initialised the driver.
 pub(super) fn initialised() {
     INITIALISED.store(true, Ordering::Relaxed);
+}
+
+/// Has `first` run when the program is about to initialise the driver, on the thread that does.
+pub fn before_initialisation(first: fn()) {
+    let _ = BEFORE.set(first);
+}
+
+/// The program is about to initialise the driver.
+pub(super) fn initialises() {
+    if let Some(first) = BEFORE.get() {
+        first();
+    }
 }
 
 /// A call is heard: what the first one needs.
@@ -93,13 +107,10 @@ pub(crate) fn begin_check() {
     BOUND.store(bindings_past_us(usize::MAX).now, Ordering::Relaxed);
 }
 
-/// Why the calls of a program that begins would not be heard, as [`Hearing::None`] has it; none where
-/// they are.
-pub(crate) fn deaf() -> Option<(bool, bool)> {
+/// What of the process's look-ups is heard.
+pub(crate) fn reach() -> Reach {
     let reach = REACH.get().copied().flatten();
-    let late = reach == Some(Reach::ReboundOnly);
-    let deaf = !matches!(reach, Some(Reach::EveryLookup | Reach::ReboundOnly));
-    (late || deaf).then_some((late, deaf))
+    reach.unwrap_or(Reach::Nothing)
 }
 
 /// How the program's use of the driver is heard in the check that ends.
@@ -112,8 +123,7 @@ pub(crate) fn hearing() -> Hearing {
         return Hearing::Unused;
     }
     if !INITIALISED.load(Ordering::Relaxed) {
-        let (late, deaf) = deaf().unwrap_or_default();
-        return Hearing::None { late, deaf };
+        return Hearing::None;
     }
     let functions = unheard_calls().into_iter().map(|unheard| unheard.name);
     let functions: Vec<_> = functions.collect();

@@ -28,7 +28,7 @@ use super::conclude::tables;
 use super::names::Live;
 use crate::__inject::Settings;
 use crate::allow::{self, Date, Entry};
-use crate::api::cuda;
+use crate::api::cuda::{self, Reach};
 use crate::config;
 use crate::device::exit;
 use crate::device::quiet::quiet;
@@ -127,11 +127,11 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     let sink = Sink::global();
     sink.began(&attached.name, &attached.file, 0);
     ledger::live().own_all();
-    if let Some((late, deaf)) = cuda::deaf() {
+    if cuda::reach() != Reach::EveryLookup {
         let report = attached.report(&Reading::default(), Vec::new(), Vec::new());
         sink.finished(&Report {
             verdict: Verdict::NotMeasured,
-            reason: Some(blind::unheard(late, deaf)),
+            reason: Some(blind::unheard()),
             ..report
         });
         return None;

@@ -75,12 +75,12 @@ fn many_tests_of_a_verdict_are_named_up_to_a_number() {
 fn what_was_not_measured_is_never_counted_as_checked() {
     let mut reports = vec![Report::bare(Verdict::Clean)];
     reports.extend((0..2).map(|_| without("no-gpu", "use a machine with a GPU")));
-    reports.push(without("no-cupti", "install cuda-cupti"));
+    reports.push(without("unheard-function", "update it"));
     assert_eq!(
         summary(reports).text().unwrap(),
-        "gpu-leak-check: 1 checked: 1 clean; 3 not measured (no GPU, no CUPTI)\n  \
+        "gpu-leak-check: 1 checked: 1 clean; 3 not measured (no GPU, unheard function)\n  \
          no GPU: something is missing; use a machine with a GPU\n  \
-         no CUPTI: something is missing; install cuda-cupti",
+         unheard function: something is missing; update it",
     );
     assert_eq!(
         summary([without("no-gpu", "use another")]).text().unwrap(),

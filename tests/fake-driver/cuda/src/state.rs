@@ -114,9 +114,15 @@ pub(crate) fn initialise() -> Result<(), Error> {
     if fault::device_count() == 0 {
         return Err(Error::NO_DEVICE);
     }
+    // Whoever finds the driver initialised finds by whom.
+    let _ = PROCESS.compare_exchange(
+        0,
+        std::process::id(),
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    );
     match PHASE.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
-            PROCESS.store(std::process::id(), Ordering::Release);
             crate::control::at_exit(|| PHASE.store(2, Ordering::Release));
             Ok(())
         }
