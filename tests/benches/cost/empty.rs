@@ -3,8 +3,8 @@
 
 #![expect(unsafe_code, reason = "CUPTI's interface is C")]
 
-use std::ffi::c_void;
 use std::env;
+use std::ffi::c_void;
 use std::ptr;
 
 use libloading::Library;
@@ -22,7 +22,9 @@ const MEASURED: [u32; 8] = [243, 245, 598, 599, 600, 601, 118, 325];
 /// Where CUPTI is: what `CUPTI` names, or what the loader finds.
 fn candidates() -> impl Iterator<Item = String> {
     let names = ["libcupti.so.13", "libcupti.so.12", "libcupti.so"];
-    env::var("CUPTI").into_iter().chain(names.map(str::to_owned))
+    env::var("CUPTI")
+        .into_iter()
+        .chain(names.map(str::to_owned))
 }
 
 unsafe extern "C" fn callback(_user: *mut c_void, _domain: u32, _id: u32, _data: *const c_void) {}

@@ -115,12 +115,7 @@ pub(crate) fn initialise() -> Result<(), Error> {
         return Err(Error::NO_DEVICE);
     }
     // Whoever finds the driver initialised finds by whom.
-    let _ = PROCESS.compare_exchange(
-        0,
-        std::process::id(),
-        Ordering::AcqRel,
-        Ordering::Acquire,
-    );
+    let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::AcqRel, Ordering::Acquire);
     match PHASE.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
             crate::control::at_exit(|| PHASE.store(2, Ordering::Release));
