@@ -90,7 +90,13 @@ fn rebind(counts: Counts) {
     drop(state_before);
     for object in &objects {
         if !scanned.contains(&object.dynamic) {
-            object.while_loaded(|handle| object.relocations(|it| look_at(object, handle, it)));
+            object.while_loaded(|handle| {
+                let is_wanted = |name: &CStr| name == c"dlsym" || registry::is_wanted(name);
+                // The program may have addresses that others go through; a library that has this code
+                // has a `dlsym` too.
+                let wholly = object.name.is_empty() || dlsym::own_object() == Some(handle.cast());
+                object.relocations(wholly, is_wanted, |it| look_at(object, handle, it));
+            });
         }
     }
     let mut state = state();

@@ -158,19 +158,15 @@ pub(crate) fn of_libc() -> Dlsym {
 
     let mut found = FOUND.load(Ordering::Relaxed);
     if found.is_null() {
-        // Since 2.34 it is in libc.so, before that in libdl.so since the processor's first version.
-        let first = if cfg!(target_arch = "x86_64") {
+        // The version of the processor's first glibc, which all have, whether in libc or in libdl. One
+        // that is not there would have a message allocated, by whoever interposes `malloc` and asks.
+        let version = if cfg!(target_arch = "x86_64") {
             c"GLIBC_2.2.5"
         } else {
             c"GLIBC_2.17"
         };
-        for version in [c"GLIBC_2.34", first] {
-            if found.is_null() {
-                // SAFETY: both are C strings.
-                found =
-                    unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
-            }
-        }
+        // SAFETY: both are C strings.
+        found = unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
         if found.is_null() {
             found = finds_nothing as *mut c_void;
         }

@@ -41,14 +41,14 @@ impl Slot {
     }
 
     /// What it holds; null before the function was looked up.
-    #[cfg(any(lookups, test))]
+    #[cfg(lookups)]
     pub(crate) fn get(&self) -> *const () {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Has the slot hold `target`, which forwards to `real` or is `real`, unless it holds something
     /// that does not: whether it holds `target` now.
-    #[cfg(any(lookups, test))]
+    #[cfg(lookups)]
     pub(crate) fn fill(&self, target: *const (), real: *const ()) -> bool {
         let mut before = self.get();
         while before.is_null() || before == real {

@@ -119,13 +119,14 @@ const DT_SYMTAB: i64 = 6;
 const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_JMPREL: i64 = 23;
+const DT_GNU_HASH: i64 = 0x6fff_fef5;
 const DT_RELACOUNT: i64 = 0x6fff_fff9;
 
 /// An entry of the global offset table, one of those for calls, or data.
 #[cfg(target_arch = "x86_64")]
-const WITH_ADDRESS: [u64; 3] = [6, 7, 1];
+const WITH_ADDRESS: [u32; 3] = [6, 7, 1];
 #[cfg(target_arch = "aarch64")]
-const WITH_ADDRESS: [u64; 3] = [1025, 1026, 257];
+const WITH_ADDRESS: [u32; 3] = [1025, 1026, 257];
 
 impl Object {
     /// Calls `body` with a handle of the object, which stays loaded meanwhile; not at all if it is no
@@ -151,31 +152,67 @@ impl Object {
         unsafe { libc::dlclose(handle) };
     }
 
-    /// Calls `each` for every word with a symbol's address. The object must be loaded.
-    pub(crate) fn relocations(&self, mut each: impl FnMut(&Relocation<'_>)) {
-        let (symbols, names) = (self.dynamic(DT_SYMTAB), self.dynamic(DT_STRTAB));
+    /// Calls `each` for every word with the address of a wanted symbol that the object imports, or, if
+    /// `wholly`, has itself. The object must be loaded.
+    pub(crate) fn relocations(
+        &self,
+        wholly: bool,
+        is_wanted: impl Fn(&CStr) -> bool,
+        mut each: impl FnMut(&Relocation<'_>),
+    ) {
+        let names = self.dynamic(DT_STRTAB);
+        if names < self.base {
+            // The kernel's own, which glibc has not relocated: it imports nothing.
+            return;
+        }
+        let symbols = ptr::with_exposed_provenance::<Symbol>(self.dynamic(DT_SYMTAB));
+        // SAFETY: the object is loaded, and its dynamic section says where its tables are.
+        let symbol = |at: u32| unsafe { &*symbols.add(at as usize) };
+        let name = |symbol: &Symbol| {
+            let name = ptr::with_exposed_provenance(names + symbol.name as usize);
+            // SAFETY: the names of an object's symbols are C strings of its own.
+            unsafe { CStr::from_ptr(name) }
+        };
+        // What it imports stands in front of what it shows others, which its hash table begins with.
+        // There are many relocations and few symbols that matter, so those are looked for first.
+        let hash = ptr::with_exposed_provenance::<u32>(self.dynamic(DT_GNU_HASH));
+        let imported = if hash.is_null() {
+            0
+        } else {
+            // SAFETY: as for symbols; the second word of the table says where its symbols begin.
+            unsafe { *hash.add(1) }
+        };
+        let names_a_wanted = |at: &u32| is_wanted(name(symbol(*at)));
+        let wanted: Vec<u32> = (0..imported).filter(names_a_wanted).collect();
+        // The table of an object that shows nothing says nothing.
+        let wholly = wholly || imported <= 1;
+        if wanted.is_empty() && !wholly {
+            return;
+        }
         let tables = [
             // Those at the beginning have no symbol.
             (DT_RELA, DT_RELASZ, self.dynamic(DT_RELACOUNT)),
             (DT_JMPREL, DT_PLTRELSZ, 0),
         ];
-        for (table, bytes, skipped) in tables {
+        for (table, bytes, mut next) in tables {
             let table = ptr::with_exposed_provenance::<Rela>(self.dynamic(table));
-            for at in skipped..self.dynamic(bytes) / size_of::<Rela>() {
-                // SAFETY: the object is loaded, and its dynamic section says where its tables are.
-                let (relocation, symbol) = unsafe {
-                    let relocation = &*table.add(at);
-                    let symbols = ptr::with_exposed_provenance::<Symbol>(symbols);
-                    (relocation, &*symbols.add((relocation.info >> 32) as usize))
-                };
-                let kind = relocation.info & 0xffff_ffff;
-                if WITH_ADDRESS.contains(&kind) && relocation.addend == 0 {
-                    let name = names + symbol.name as usize;
+            let end = self.dynamic(bytes) / size_of::<Rela>();
+            // A user's debug build runs this unoptimised, hundreds of thousands of times.
+            while next < end {
+                // SAFETY: as for symbols.
+                let relocation = unsafe { &*table.add(next) };
+                next += 1;
+                let at = (relocation.info >> 32) as u32;
+                let may_matter = wanted.contains(&at) || wholly && at >= imported;
+                if !may_matter || !WITH_ADDRESS.contains(&(relocation.info as u32)) {
+                    continue;
+                }
+                let symbol = symbol(at);
+                if relocation.addend == 0 && is_wanted(name(symbol)) {
                     let place = self.base.wrapping_add(relocation.offset);
                     each(&Relocation {
                         place: ptr::with_exposed_provenance_mut(place),
-                        // SAFETY: the names of an object's symbols are C strings of its own.
-                        symbol: unsafe { CStr::from_ptr(ptr::with_exposed_provenance(name)) },
+                        symbol: name(symbol),
                         is_undefined: symbol.section == 0,
                     });
                 }

@@ -21,6 +21,8 @@ use crate::interface::{Refused, Registration, WatchedFunction};
 /// A table, its rows in the order of their names.
 struct Table {
     registration: &'static Registration,
+    /// Of all names.
+    prefix: &'static [u8],
     rows: Vec<(&'static [u8], &'static WatchedFunction)>,
 }
 
@@ -30,7 +32,17 @@ impl Table {
         let rows = unsafe { slice::from_raw_parts(registration.functions, registration.count) };
         let mut rows: Vec<_> = rows.iter().map(|row| (name_of(row), row)).collect();
         rows.sort_unstable_by_key(|(name, _)| *name);
-        Self { registration, rows }
+        // As the rows are in order, what the first one shares with the last one.
+        let [first, last] = [rows.first(), rows.last()].map(|row| row.map_or(&[][..], |row| row.0));
+        let shared = first
+            .iter()
+            .zip(last)
+            .take_while(|(one, other)| one == other);
+        Self {
+            registration,
+            prefix: &first[..shared.count()],
+            rows,
+        }
     }
 
     fn find(&self, name: &[u8]) -> Option<&'static WatchedFunction> {
@@ -118,10 +130,13 @@ pub(crate) fn register(registration: &'static Registration) -> Result<(), Refuse
     Ok(())
 }
 
-/// Whether `dlsym` has to look at what comes back for `name`.
+/// Whether a table has `name`, or a variant of it.
 pub(crate) fn is_wanted(name: &CStr) -> bool {
     let name = name.to_bytes();
-    tables().any(|table| table.variants(base_of(name)).next().is_some())
+    let has = |table: &Table| {
+        name.starts_with(table.prefix) && table.variants(base_of(name)).next().is_some()
+    };
+    tables().any(has)
 }
 
 /// What to hand out for the function of this name: the wrapper that forwards to exactly it.

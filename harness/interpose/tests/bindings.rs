@@ -1,5 +1,5 @@
 //! What is bound to a driver, or to the C library's `dlsym`, without having asked us.
-#![cfg(all(target_os = "linux", target_env = "gnu"))]
+#![cfg(lookups)]
 #![expect(unsafe_code, reason = "calls what was looked up")]
 
 mod support;

@@ -28,6 +28,9 @@ fn inherited(token: u64) -> u64 {
 ))]
 fn a_build_for_glibc_inherits() {
     assert!(inherits());
+    // And the tests of look-ups are not left out.
+    let is_written = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+    assert_eq!(cfg!(lookups), is_written);
 }
 
 #[test]

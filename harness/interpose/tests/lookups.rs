@@ -1,6 +1,6 @@
 //! What `dlsym` answers with a table registered, and that it is what it would be otherwise for all
 //! names that no table has.
-#![cfg(all(target_os = "linux", target_env = "gnu"))]
+#![cfg(lookups)]
 #![expect(unsafe_code, reason = "calls what was looked up")]
 
 mod support;

@@ -75,7 +75,11 @@ impl Libraries {
 
 pub(crate) fn text(output: &Output) -> String {
     let both = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
-    both.concat()
+    // An emulator cannot preload what is for another processor.
+    let lines = both.iter().flat_map(|text| text.split_inclusive('\n'));
+    lines
+        .filter(|line| !line.starts_with("ERROR: ld.so:"))
+        .collect()
 }
 
 /// Runs `body` in a process of its own, with these variables: the test of this name is the only one
@@ -114,20 +118,25 @@ impl Cargo {
     /// A command of cargo's on this package, for the same target and profile.
     pub(crate) fn command(&self, name: &str) -> Command {
         let mut target = self.profile.parent().expect("a target's folder");
+        let triple = self.triple();
         let mut command = Command::new(env!("CARGO"));
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
         command.args([name, "--quiet", "--manifest-path", manifest]);
         if self.profile.ends_with("release") {
             command.arg("--release");
         }
-        // A folder of the target is there if one was named.
-        let triple = target.file_name().and_then(OsStr::to_str);
-        if let Some(triple) = triple.filter(|name| name.contains("-linux-")) {
+        if let Some(triple) = triple {
             command.args(["--target", triple]);
             target = target.parent().expect("the build's folder");
         }
         command.arg("--target-dir").arg(target);
         command
+    }
+
+    /// A folder of the target is there if one was named.
+    pub(crate) fn triple(&self) -> Option<&str> {
+        let folder = self.profile.parent()?.file_name()?.to_str()?;
+        folder.contains("-linux-").then_some(folder)
     }
 
     pub(crate) fn examples(&self) -> PathBuf {
