@@ -4,15 +4,16 @@
 
 use gpu_leak_check::__inject::{self, Settings};
 
-use crate::{ending, watcher};
+use crate::{ending, trampolines, watcher};
 
 // SAFETY: the loader calls each entry of this section once, as a function without arguments; this one
-// stores a pointer. A shell, or any other program that never calls the driver, does nothing more.
+// leaves word. A shell, or any other program that never calls the driver, does nothing more.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static FIRST: extern "C" fn() = first;
 
 extern "C" fn first() {
+    trampolines::register();
     __inject::before_initialisation(attach);
 }
 

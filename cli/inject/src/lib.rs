@@ -11,6 +11,8 @@ mod entry;
 #[cfg(all(feature = "library", target_os = "linux"))]
 mod signals;
 #[cfg(all(feature = "library", target_os = "linux"))]
+mod trampolines;
+#[cfg(all(feature = "library", target_os = "linux"))]
 mod watcher;
 
 /// The manifest of this package: what the command's build script builds.
