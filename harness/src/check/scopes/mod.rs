@@ -5,3 +5,4 @@ pub(crate) mod members;
 mod numbers;
 pub(crate) mod open;
 pub(crate) mod token;
+mod tree;

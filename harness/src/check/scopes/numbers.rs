@@ -23,7 +23,7 @@ fn number(open: impl Fn(ScopeId) -> bool, part_of: Option<ScopeId>) -> ScopeId {
         let scope = ScopeId(NEXT.fetch_add(1, Ordering::Relaxed));
         let is_a_scope = scope != ScopeId::NONE && scope != ScopeId::NOBODY;
         let try_it = || {
-            // Its place may be that of a scope that has been open for long.
+            // After all numbers it begins anew, and a scope may have been open for so long.
             let opened = open(scope);
             if opened {
                 recording::opened(scope, part_of);
