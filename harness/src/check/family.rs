@@ -22,20 +22,6 @@ pub(super) struct Member {
     pub(super) judged: Option<u64>,
 }
 
-impl Member {
-    /// Whether it is a part of `scope`, or of such a part, among these.
-    pub(super) fn is_part_of(&self, scope: ScopeId, members: &BTreeMap<ScopeId, Self>) -> bool {
-        let mut member = self;
-        while member.reason.is_some() && member.outer != scope {
-            match members.get(&member.outer) {
-                Some(outer) => member = outer,
-                None => return false,
-            }
-        }
-        member.reason.is_some()
-    }
-}
-
 /// The scopes that one scope answers for, as they are now.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Family {

@@ -133,8 +133,8 @@ mod tests {
         let second_scope = second.scope();
         second.close();
         forget(second_scope);
-        assert!(!members().get(inside).is_some());
-        assert!(!members().get(first).is_some());
+        assert!(members().get(inside).is_none());
+        assert!(members().get(first).is_none());
     }
 
     /// As many as no test has, for what must not be searched through for each of them.

@@ -64,13 +64,18 @@ impl All {
             .retain(|scope, member| member.reason.is_some() || !inside.contains(scope));
     }
 
-    fn parts_of(&self, scope: ScopeId) -> Vec<ScopeId> {
-        let is_part = |(_, member): &(&ScopeId, &Member)| member.is_part_of(scope, &self.0);
-        self.0
-            .iter()
-            .filter(is_part)
-            .map(|(part, _)| *part)
-            .collect()
+    fn parts_of(&self, whole: ScopeId) -> Vec<ScopeId> {
+        let is_part = |scope: &ScopeId| {
+            let mut scope = *scope;
+            while let Some(member) = self.0.get(&scope).filter(|it| it.reason.is_some()) {
+                if member.outer == whole {
+                    return true;
+                }
+                scope = member.outer;
+            }
+            false
+        };
+        self.0.keys().copied().filter(is_part).collect()
     }
 
     /// No thread of any part lives.
