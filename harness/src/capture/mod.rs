@@ -18,6 +18,8 @@ mod unwind;
 )]
 pub(crate) use unwind::trace;
 pub use unwind::{Reader, install};
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+pub(crate) use unwind::{Waiting, walk_waiting};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -36,9 +36,13 @@ mod exact;
 )]
 mod framehop;
 mod script;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+mod waiting;
 
 pub(crate) use self::exact::trace;
 pub use self::script::{Reader, install};
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+pub(crate) use self::waiting::{Waiting, walk_waiting};
 
 use self::framehop as quick;
 use self::script::Joined;
