@@ -6,6 +6,9 @@
 //! another.
 
 pub(crate) mod cupti;
+pub(crate) mod history;
+pub(crate) mod mappings;
+pub(crate) mod modules;
 pub(crate) mod record;
 pub(crate) mod recording;
 pub(crate) mod replay;

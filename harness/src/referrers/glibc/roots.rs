@@ -16,9 +16,10 @@ use super::memory::{Memory, PAGE, Pages};
 use super::names::Whose;
 use super::search::Region;
 use super::threads::{self, Thread};
-use crate::report::mappings::{self, Mapping};
+use crate::capture::mappings::{self, Mapping};
+use crate::capture::modules::is_in_a_system_folder;
 use crate::report::model::{Root, RootKind};
-use crate::report::{is_cuda_library, is_in_a_system_folder, is_known_library};
+use crate::report::{is_cuda_library, is_known_library};
 
 /// Below a stack at most so much is forbidden; behind an allocator's memory it is more.
 const LARGEST_GUARD: u64 = 64 << 10;
