@@ -81,14 +81,25 @@ impl Group {
 
     /// What every run that left some left at least, of each run.
     fn repeated(&self) -> Vec<u64> {
-        let least = self.kept.iter().filter(|kept| !kept.is_zero()).map(|kept| kept.bytes).min();
+        let least = self
+            .kept
+            .iter()
+            .filter(|kept| !kept.is_zero())
+            .map(|kept| kept.bytes)
+            .min();
         let of_run = |kept: &Amount| kept.bytes.min(least.unwrap_or(0));
         self.kept.iter().map(of_run).collect()
     }
 
     /// Whether two runs, the last one included, left some for good.
     fn repeats(&self) -> bool {
-        repeats(&self.kept.iter().map(|kept| !kept.is_zero()).collect::<Vec<_>>())
+        repeats(
+            &self
+                .kept
+                .iter()
+                .map(|kept| !kept.is_zero())
+                .collect::<Vec<_>>(),
+        )
     }
 
     fn is_left(&self) -> bool {
@@ -181,11 +192,19 @@ fn summary(report: &Report) -> String {
         })
         .collect();
     let reason = report.reason.as_ref().map(|reason| reason.code.name());
-    format!("{} {reason:?} {findings:?} {:?}", report.status.name(), report.notes)
+    format!(
+        "{} {reason:?} {findings:?} {:?}",
+        report.status.name(),
+        report.notes
+    )
 }
 
 fn site_of(finding: &Finding) -> Option<u8> {
-    let functions = finding.site.frames.iter().filter_map(|frame| frame.function.as_deref());
+    let functions = finding
+        .site
+        .frames
+        .iter()
+        .filter_map(|frame| frame.function.as_deref());
     functions.into_iter().find_map(sites::of_function)
 }
 
@@ -194,7 +213,10 @@ fn is_of(finding: &Finding, (allocator, place): Class) -> bool {
 }
 
 fn is_of_three_runs(finding: &Finding) -> bool {
-    finding.confirmed.as_ref().is_some_and(|confirmed| confirmed.of == 3)
+    finding
+        .confirmed
+        .as_ref()
+        .is_some_and(|confirmed| confirmed.of == 3)
 }
 
 fn layer((allocator, place): Class) -> Layer {
@@ -232,7 +254,10 @@ impl<'a> View<'a> {
         };
         view.is_mixed = view.is_mixed();
         view.add_blocks();
-        view.sums = Sum::ALL.iter().map(|sum| (*sum, view.rises(*sum))).collect();
+        view.sums = Sum::ALL
+            .iter()
+            .map(|sum| (*sum, view.rises(*sum)))
+            .collect();
         view.reserve = view.unexplained();
         Some(view)
     }
@@ -279,7 +304,10 @@ impl<'a> View<'a> {
             let ends: Vec<Tick> = (0..runs).map(|run| self.end(run)).collect();
             let remains = |end: Tick| {
                 let is_live = block.freed.is_none_or(|freed| freed > end);
-                is_live && block.handed_over.is_none_or(|handed_over| handed_over > end)
+                is_live
+                    && block
+                        .handed_over
+                        .is_none_or(|handed_over| handed_over > end)
             };
             let key = ((block.allocator, block.place), block.site);
             let groups = if block.is_allowed {
@@ -315,7 +343,9 @@ impl<'a> View<'a> {
         }
         let inner = self.inside().filter(|inner| inner.panicked);
         let findings = inner.flat_map(|inner| inner.report.iter().flat_map(|it| &it.findings));
-        findings.filter(|finding| finding.kind.is_failure()).collect()
+        findings
+            .filter(|finding| finding.kind.is_failure())
+            .collect()
     }
 
     /// The sessions inside this one.
@@ -382,7 +412,11 @@ fn is_confirming(trace: &Trace, session: &Session) -> bool {
     let mut around = session.parent;
     while let Some(run) = around {
         let outer = trace.session_of(run);
-        let further = outer.runs.iter().position(|it| *it == run).is_some_and(|at| at > 0);
+        let further = outer
+            .runs
+            .iter()
+            .position(|it| *it == run)
+            .is_some_and(|at| at > 0);
         if further && outer.settings.rounds <= 1 {
             return true;
         }
@@ -395,7 +429,7 @@ fn is_confirming(trace: &Trace, session: &Session) -> bool {
 struct Lost {
     /// Of each run, what is confirmed at its call sites at least.
     least: Vec<u64>,
-    /// Of each run, all that it left for good.
+    /// Of each run, all that it left for good at the sites of a leak.
     most: Vec<u64>,
     /// What was set up once.
     once: u64,
@@ -487,7 +521,9 @@ impl View<'_> {
         match runs {
             1 if is_left => fail("what the first left was never confirmed"),
             2 if self.is_undecided() => fail("what only the second left needs a third"),
-            2.. if !is_left && !self.is_ambiguous && !self.is_mixed => fail("the first left nothing"),
+            2.. if !is_left && !self.is_ambiguous && !self.is_mixed => {
+                fail("the first left nothing")
+            }
             4.. => fail("more than three"),
             _ => {}
         }
@@ -511,14 +547,22 @@ impl View<'_> {
 
     /// The sums that nobody else can have moved.
     fn judged_sums(&self) -> impl Iterator<Item = (Sum, &[u64])> {
-        let sums = self.sums.iter().filter(|_| !self.trace.has_neighbour && !self.is_mixed);
+        let sums = self
+            .sums
+            .iter()
+            .filter(|_| !self.trace.has_neighbour && !self.is_mixed);
         sums.map(|(sum, rises)| (*sum, &rises[..]))
     }
 
     fn gains_so_far(&self) -> bool {
         let always = |rises: &[u64]| rises.iter().all(|rise| *rise != 0);
-        self.groups.values().any(|group| gains(group.level.iter().copied()))
-            || self.class_levels().values().any(|levels| gains(levels.iter().copied()))
+        self.groups
+            .values()
+            .any(|group| gains(group.level.iter().copied()))
+            || self
+                .class_levels()
+                .values()
+                .any(|levels| gains(levels.iter().copied()))
             || always(&self.reserve)
             || self.judged_sums().any(|(_, rises)| always(rises))
     }
@@ -527,7 +571,9 @@ impl View<'_> {
     fn class_levels(&self) -> BTreeMap<Class, Vec<Amount>> {
         let mut classes: BTreeMap<Class, Vec<Amount>> = BTreeMap::new();
         for ((class, _), group) in &self.groups {
-            let levels = classes.entry(*class).or_insert_with(|| vec![Amount::default(); self.judged.len()]);
+            let levels = classes
+                .entry(*class)
+                .or_insert_with(|| vec![Amount::default(); self.judged.len()]);
             for (sum, level) in levels.iter_mut().zip(&group.level) {
                 *sum = sum.plus(*level);
             }
@@ -564,7 +610,9 @@ impl View<'_> {
         let tolerance = self.session.settings.tolerance;
         let mut layers: BTreeMap<Layer, Lost> = BTreeMap::new();
         for (class, groups) in self.by_class() {
-            let lost = layers.entry(layer(class)).or_insert_with(|| Lost::new(runs));
+            let lost = layers
+                .entry(layer(class))
+                .or_insert_with(|| Lost::new(runs));
             let total = |of: fn(&Group, usize) -> Amount, run: usize| {
                 let amounts = groups.iter().map(|group| of(group, run));
                 amounts.fold(Amount::default(), Amount::plus)
@@ -576,24 +624,27 @@ impl View<'_> {
             for group in &groups {
                 if runs == 1 || group.repeats() {
                     lost.is_confirmed = true;
+                    for (most, kept) in lost.most.iter_mut().zip(&group.kept) {
+                        *most += kept.bytes;
+                    }
                     lost.add(group.repeated());
                 } else if group.left == group.kept {
                     lost.once += group.kept.iter().map(|kept| kept.bytes).sum::<u64>();
                 }
             }
-            if runs == 3 {
-                lost.is_in_all = (0..runs).all(|run| !kept(run).is_zero());
-                lost.is_confirmed |= lost.is_in_all || gains((0..runs).map(level));
+            lost.is_in_all = runs == 3 && (0..runs).all(|run| !kept(run).is_zero());
+            if lost.is_in_all || runs == 3 && gains((0..runs).map(level)) {
+                lost.is_confirmed = true;
+                lost.most = (0..runs).map(|run| kept(run).bytes).collect();
             }
             if lost.is_confirmed {
                 expected.confirmed.insert(class);
             }
-            for (run, most) in lost.most.iter_mut().enumerate() {
-                *most += kept(run).bytes;
-            }
         }
         for (sum, rises) in self.judged_sums() {
-            let lost = layers.entry(layer_of_sum(sum)).or_insert_with(|| Lost::new(runs));
+            let lost = layers
+                .entry(layer_of_sum(sum))
+                .or_insert_with(|| Lost::new(runs));
             let rose: Vec<bool> = rises.iter().map(|rise| *rise != 0).collect();
             if (runs == 1 && rose[0]) || repeats(&rose) {
                 lost.is_confirmed = true;
@@ -646,7 +697,8 @@ impl View<'_> {
         let mut grown: BTreeMap<Layer, u64> = BTreeMap::new();
         for ((class, _), group) in &self.groups {
             if gains(group.level.iter().copied()) {
-                *grown.entry(layer(*class)).or_default() += group.level.last().map_or(0, |it| it.bytes);
+                *grown.entry(layer(*class)).or_default() +=
+                    group.level.last().map_or(0, |it| it.bytes);
             }
         }
         let mut all = grown.clone();
@@ -654,7 +706,9 @@ impl View<'_> {
             if gains(levels.iter().copied()) {
                 expected.confirmed.insert(class);
                 let last = levels.last().map_or(0, |it| it.bytes);
-                all.entry(layer(class)).and_modify(|it| *it = last.max(*it)).or_insert(last);
+                all.entry(layer(class))
+                    .and_modify(|it| *it = last.max(*it))
+                    .or_insert(last);
                 grown.entry(layer(class)).or_insert(last);
             }
         }
@@ -721,7 +775,9 @@ impl View<'_> {
             Some(why) if !is_inconclusive && !is_failure => {
                 wrong.push(format!("is {}, and {why}", status.name()));
             }
-            None if is_inconclusive && !self.is_mixed => wrong.push("is inconclusive without a cause".to_owned()),
+            None if is_inconclusive && !self.is_mixed => {
+                wrong.push("is inconclusive without a cause".to_owned())
+            }
             _ => {}
         }
         if matches!(status, CheckStatus::NotMeasured | CheckStatus::Aborted) {
@@ -744,7 +800,9 @@ impl View<'_> {
                     is_of(finding, *class) && (by_class || site_of(finding) == Some(*site))
                 });
                 if !is_told {
-                    wrong.push(format!("is silent about {class:?} at site {site}: {group:?}"));
+                    wrong.push(format!(
+                        "is silent about {class:?} at site {site}: {group:?}"
+                    ));
                 }
             }
             let is_told = |layer: &str| {
@@ -818,7 +876,9 @@ impl View<'_> {
                 (least..=most).contains(&of(&told))
             };
             if !is_within(|it| it.count) || !is_within(|it| it.bytes) {
-                wrong.push(format!("{told:?} leaked at {key:?}, where runs left {kept:?}"));
+                wrong.push(format!(
+                    "{told:?} leaked at {key:?}, where runs left {kept:?}"
+                ));
             }
         }
         self.check_sums(report, wrong);
@@ -828,7 +888,10 @@ impl View<'_> {
         if self.rounds > 1 || self.is_mixed {
             return;
         }
-        let sums = report.findings.iter().filter(|finding| site_of(finding).is_none());
+        let sums = report
+            .findings
+            .iter()
+            .filter(|finding| site_of(finding).is_none());
         for finding in sums.filter(|finding| finding.kind.is_failure()) {
             let of_layer = finding.layer.to_string();
             let sum = self.sums.iter().find(|(sum, _)| sum.layer() == of_layer);
@@ -838,7 +901,9 @@ impl View<'_> {
             };
             if !rises.contains(&finding.bytes) || finding.bytes == 0 {
                 let (kind, bytes) = (finding.kind.name(), finding.bytes);
-                wrong.push(format!("{bytes} B {kind} of {of_layer}, which rose by {rises:?}"));
+                wrong.push(format!(
+                    "{bytes} B {kind} of {of_layer}, which rose by {rises:?}"
+                ));
             }
         }
     }

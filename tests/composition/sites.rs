@@ -157,7 +157,9 @@ fn site_23(work: &mut dyn FnMut()) {
 pub(super) const SITES: usize = ALL.len();
 
 const ALL: [Site; 24] = [
-    site_00, site_01, site_02, site_03, site_04, site_05, site_06, site_07, site_08, site_09, site_10, site_11, site_12, site_13, site_14, site_15, site_16, site_17, site_18, site_19, site_20, site_21, site_22, site_23,
+    site_00, site_01, site_02, site_03, site_04, site_05, site_06, site_07, site_08, site_09,
+    site_10, site_11, site_12, site_13, site_14, site_15, site_16, site_17, site_18, site_19,
+    site_20, site_21, site_22, site_23,
 ];
 
 /// Does `work` at the site with this number.

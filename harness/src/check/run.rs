@@ -334,7 +334,9 @@ impl Run {
             let is_new = record.sequence >= self.since.at;
             if is_own && is_new && record.made.place != by.made.place && is_live(&by) {
                 let owner = own(&record, lineage, failure);
-                input.live.extend(owner.map(|owner| LiveRecord { record, owner }));
+                input
+                    .live
+                    .extend(owner.map(|owner| LiveRecord { record, owner }));
             }
         }
     }

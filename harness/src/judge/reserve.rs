@@ -357,7 +357,9 @@ mod tests {
             address: address(segment),
             bytes: SEGMENT,
         });
-        input.segments.add(layer, place, &segments.collect::<Vec<_>>());
+        input
+            .segments
+            .add(layer, place, &segments.collect::<Vec<_>>());
         input
     }
 
