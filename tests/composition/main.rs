@@ -24,7 +24,7 @@ use gpu_leak_tests::child;
 /// How many programs an ordinary run of the tests makes.
 const PROGRAMS: u64 = 10_000;
 /// How many one process runs at most: the harness remembers each leak until the process ends.
-const IN_ONE_PROCESS: u64 = 2_500;
+const IN_ONE_PROCESS: u64 = 5_000;
 /// How many programs that fail one process prints.
 const PRINTED: usize = 3;
 /// The first seed.
