@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use gpu_leak_check::__inject::Settings;
-use gpu_leak_check::report::model::{CheckStatus, Report};
+use gpu_leak_check::report::model::{CheckStatus, Finding, Report};
 use gpu_leak_check::report::text::{self, Rendering};
 use gpu_leak_check::report::{Sources, headline};
 use gpu_leak_check::units::quantity;
@@ -231,7 +231,7 @@ impl Ran {
     fn leaks(&self) -> bool {
         let warns = env::var_os("GPU_LEAK_CHECK_ON_LEAK").is_some_and(|value| value == "warn");
         let mut findings = self.report.iter().flat_map(|report| &report.findings);
-        !warns && findings.any(|finding| finding.kind.is_failure())
+        !warns && findings.any(Finding::is_failure)
     }
 
     fn told(&self) -> String {

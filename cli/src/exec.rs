@@ -11,7 +11,7 @@ use std::thread;
 
 use gpu_leak_check::__command::{allow_entries, variables};
 use gpu_leak_check::__inject::{Settings, VARIABLE};
-use gpu_leak_check::report::model::{CheckStatus, Report};
+use gpu_leak_check::report::model::{CheckStatus, Finding, Report};
 use gpu_leak_check::report::{escape, help};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -208,7 +208,7 @@ fn weigh(run: &Run, overview: &Overview<'_>, for_findings: u8) -> u8 {
         .filter(|report| report.status != CheckStatus::Aborted);
     let is_failing = |report: &Report| {
         let mut findings = report.findings.iter();
-        findings.any(|finding| finding.kind.is_failure())
+        findings.any(Finding::is_failure)
     };
     if judged.any(is_failing) {
         for_findings

@@ -9,6 +9,13 @@ pub(crate) fn outcome(report: &Report) -> Outcome {
 
 /// What one finding of a check meant for its test.
 pub(crate) fn outcome_of(finding: &Finding, report: &Report) -> Outcome {
+    if finding.is_unconfirmed() {
+        // It is why its check is inconclusive, unless another finding fails that.
+        return match report.status.is_unmeasured() {
+            true => outcome(report),
+            false => Outcome::Pass,
+        };
+    }
     let alone = CheckStatus::Found(finding.kind);
     // One policy is for all that fails, and the report's own status is the worst of it.
     if alone == report.status || finding.kind.is_failure() {

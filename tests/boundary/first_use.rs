@@ -69,7 +69,7 @@ fn what_an_older_thread_replaces_by_another_way_is_no_leak() {
     assert!(checked.child.status.success(), "{story}");
     let finding = only_finding(checked.report(), &story);
     let what = (finding.kind, finding.foreign_thread.as_deref());
-    assert_eq!(what, (FindingKind::FirstUse, Some("keeper")), "{story}");
+    assert_eq!(what, (FindingKind::Deferred, Some("keeper")), "{story}");
 }
 
 #[test]

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpu_leak_check::report::model::{CheckStatus, Finding, FindingKind, Report};
+use gpu_leak_check::report::model::{CheckStatus, Confirmation, Finding, FindingKind, Report};
 
 use super::allocators::{Allocator, Sum};
 use super::sites;
@@ -216,7 +216,7 @@ fn is_of_three_runs(finding: &Finding) -> bool {
     finding
         .confirmed
         .as_ref()
-        .is_some_and(|confirmed| confirmed.of == 3)
+        .is_some_and(|confirmed| matches!(confirmed, Confirmation::Repeated { of: 3, .. }))
 }
 
 fn layer((allocator, place): Class) -> Layer {

@@ -12,7 +12,7 @@ mod table;
 use std::io::Write as _;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, Finding, FindingKind};
+use gpu_leak_check::report::model::{CheckStatus, Confirmation, Finding, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
@@ -166,12 +166,8 @@ fn assert_found<'a>(checked: &'a Checked, row: &Row) -> &'a Finding {
         (row.bytes, row.place()),
         "{story}"
     );
-    let confirmed = finding.confirmed.expect("the second run confirms it");
-    assert_eq!(
-        (confirmed.count, confirmed.bytes),
-        (1, row.bytes),
-        "{story}"
-    );
+    let by_second_run = Some(Confirmation::by_second_run(1, row.bytes));
+    assert_eq!(finding.confirmed, by_second_run, "{story}");
     let user = &finding.site.frames[finding.site.user.expect("a line of the user's")];
     let (file, line) = planted::line_of(row.mark());
     assert_eq!(

@@ -35,6 +35,7 @@ fn full() -> Report {
     Report {
         reason: Some(Reason::new(Code::NoGpu, "what", "remedy")),
         notes: vec!["a note".to_owned()],
+        configured_by: Some("gpu-leak-check.toml".to_owned()),
         ..with(finding)
     }
 }

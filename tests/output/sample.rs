@@ -58,12 +58,7 @@ pub(crate) fn finding(kind: FindingKind, resource: Kind, count: u64, each: u64) 
 
 pub(crate) fn leak(kind: Kind, count: u64, each: u64) -> Finding {
     Finding {
-        confirmed: Some(Confirmation {
-            runs: 2,
-            of: 2,
-            count,
-            bytes: count * each,
-        }),
+        confirmed: Some(Confirmation::by_second_run(count, count * each)),
         ..finding(FindingKind::Leaked, kind, count, each)
     }
 }

@@ -158,12 +158,7 @@ fn a_retained_reserve_names_its_holder() {
         each: None,
         bytes: 32 * MIB,
         site: Site::default(),
-        confirmed: Some(Confirmation {
-            runs: 2,
-            of: 2,
-            count: 0,
-            bytes: 32 * MIB,
-        }),
+        confirmed: Some(Confirmation::by_second_run(0, 32 * MIB)),
         notes: vec!["cuMemPoolTrimTo(0) gave nothing back".to_owned()],
         ..finding(FindingKind::Retained, Kind::Block, 1, 0)
     });
@@ -174,6 +169,65 @@ fn a_retained_reserve_names_its_holder() {
 fn what_is_made_once_and_kept_is_told_as_first_use() {
     let report = with(finding(FindingKind::FirstUse, Kind::Linear, 1, 400));
     assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn what_a_later_run_frees_is_told_as_deferred() {
+    let report = with(finding(FindingKind::Deferred, Kind::Linear, 1, 400));
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn what_could_not_be_confirmed_is_told_with_the_reason() {
+    let report = Report {
+        reason: Some(Reason::new(
+            Code::NotRepeatable,
+            "the body could not be run a second time: it had to lock a file that it had locked",
+            "let the body be one that can run twice, or say `confirm = false`",
+        )),
+        findings: vec![Finding {
+            confirmed: Some(Confirmation::NotRepeatable),
+            ..leak(Kind::Linear, 2, 400)
+        }],
+        ..report(CheckStatus::Inconclusive)
+    };
+    assert_snapshot!(rendered(&report));
+}
+
+#[test]
+fn a_finding_says_in_how_many_of_three_runs_it_was_left() {
+    let line = |kind, runs| {
+        let report = with(Finding {
+            confirmed: Some(Confirmation::Repeated {
+                runs,
+                of: 3,
+                count: 1,
+                bytes: 400,
+            }),
+            ..finding(kind, Kind::Linear, 1, 400)
+        });
+        let text = rendered(&report);
+        let line = text.lines().find(|line| line.contains("confirmed"));
+        line.expect("a line").trim_start().to_owned()
+    };
+    for (kind, runs, says) in [
+        (FindingKind::Leaked, 3, "left in all 3 runs: not one-time"),
+        (
+            FindingKind::Leaked,
+            2,
+            "left in 2 of 3 runs, the last one included: not one-time",
+        ),
+        (FindingKind::OverBudget, 3, "passed in all 3 runs: not"),
+        (FindingKind::Retained, 3, "kept in all 3 runs: not"),
+        (
+            FindingKind::FirstUse,
+            1,
+            "left in 1 of 3 runs, and not in the last: one-time",
+        ),
+    ] {
+        let line = line(kind, runs);
+        assert!(line.starts_with(&format!("confirmed  {says}")), "{line}");
+    }
 }
 
 #[test]

@@ -77,11 +77,10 @@ fn an_entry_of_the_file_allows_in_every_test() {
         "[[allow]]\nfile = 'tests/settings/*'\nreason = 'old'\nowner = 'ops'\nup_to = '100 B'";
     let checked = configured("allowed::keeps_a_table", text);
     assert!(checked.child.status.success(), "{}", checked.story());
-    let notes = &checked.report().findings[0].notes;
-    let note = notes
-        .iter()
-        .find(|note| note.contains("gpu.toml:1: old, ops"));
-    assert!(note.is_some(), "{}", checked.story());
+    let by = checked.report().findings[0].allowed_by.as_ref();
+    let by = by.expect("the entry");
+    assert!(by.stands_in.ends_with("gpu.toml:1"), "{by}");
+    assert_eq!((&*by.reason, by.owner.as_deref()), ("old", Some("ops")));
 }
 
 #[test]

@@ -133,8 +133,9 @@ fn an_archive_that_runs_elsewhere_reads_the_configuration_there_as_libtest_does(
             notes.contains("within the tolerance of 16.0 MiB"),
             "{story}"
         );
-        assert!(
-            notes.contains("configured by gpu-leak-check.toml"),
+        assert_eq!(
+            report.configured_by.as_deref(),
+            Some("gpu-leak-check.toml"),
             "{story}"
         );
     }

@@ -91,13 +91,17 @@ fn title(group: &Group<'_>) -> String {
     format!("{}: {}", kind(group), what(&group.finding))
 }
 
-/// `leaked`, or `leaked (only warned)` where the policy lets the tests pass.
+/// `leaked`; `leaked (only warned)` where the policy lets the tests pass, `leaked (not confirmed)`
+/// where no second run could be made.
 fn kind(group: &Group<'_>) -> String {
-    let kind = group.finding.kind;
-    if kind.is_failure() && group.outcome == Weight::Warn {
-        format!("{} (only warned)", kind.name())
+    let finding = &group.finding;
+    let name = finding.kind.name();
+    if finding.is_unconfirmed() {
+        format!("{name} (not confirmed)")
+    } else if finding.is_failure() && group.outcome == Weight::Warn {
+        format!("{name} (only warned)")
     } else {
-        kind.name().to_owned()
+        name.to_owned()
     }
 }
 

@@ -91,10 +91,10 @@ impl Report {
     ///
     /// # Panics
     ///
-    /// With the whole report, when it has a finding that [fails](Finding::fails).
+    /// With the whole report, when it has a finding that [fails](Finding::is_failure).
     #[track_caller]
     pub fn assert_clean(&self) {
-        if !self.findings.iter().any(Finding::fails) {
+        if !self.findings.iter().any(Finding::is_failure) {
             return;
         }
         let story = text::to_string(self, &Rendering::for_stderr());

@@ -25,8 +25,8 @@ use crate::allow::{Date, Suppression};
 use crate::case::ShouldPanic;
 use crate::config::{self, Mode, Policy};
 use crate::judge::{
-    CheckInput, CheckResult, Facts, FailedSum, LayerName, NameTable, RunInput, Subject, Trend,
-    held, judge, needs_another_run,
+    Amount, CheckInput, CheckResult, Facts, FailedSum, LayerName, NameTable, RunInput, Subject,
+    Trend, held, judge, needs_another_run,
 };
 use crate::ledger::ScopeId;
 use crate::report::Sink;
@@ -273,6 +273,12 @@ impl<'gate> Session<'gate> {
         let mut report = report_of(&self.input, &result);
         let end = self.end.take().unwrap_or(End::Passed);
         assertion::take_over(&self.scopes, &end, self.should_panic, &mut report);
+        // Its addresses would be found as holders of what was leaked.
+        let runs = std::mem::take(&mut self.input.runs);
+        let unowned = runs
+            .first()
+            .map_or(Amount::default(), |run| run.owner_unknown);
+        drop(runs);
         self.pass_on(&result, &mut report);
         let unmet = result.unmet.filter(|_| end.as_expected(self.should_panic));
         let outcome = match self.is_confirming && report.status.is_failure() {
@@ -283,7 +289,7 @@ impl<'gate> Session<'gate> {
         report.outcome = Some(unmet.as_ref().map_or(outcome, |_| Outcome::Fail));
         self.settle(&result.records, &report);
         if self.is_filed {
-            self.file(&report);
+            self.file(&report, unowned);
         }
         Checked {
             end,
@@ -322,7 +328,7 @@ impl<'gate> Session<'gate> {
             let mut settled = Vec::new();
             let mut sums = Vec::new();
             for (finding, records) in report.findings.iter().zip(records) {
-                let of_record = match (&finding.allowed_by, fails && finding.fails()) {
+                let of_record = match (&finding.allowed_by, fails && finding.is_failure()) {
                     (Some(by), _) => Settled::Allowed(by.clone()),
                     (None, true) => Settled::Failed(failure.clone()),
                     (None, false) => continue,
@@ -338,11 +344,10 @@ impl<'gate> Session<'gate> {
     }
 
     /// Writes the report down where the run's summary and other programs find it.
-    fn file(&self, report: &Report) {
-        let unknown = self.input.first().owner_unknown;
-        summary::add(report, unknown);
+    fn file(&self, report: &Report, unowned: Amount) {
+        summary::add(report, unowned);
         Sink::global().finished(report);
-        Sink::global().unowned(&report.test, unknown.count, unknown.bytes);
+        Sink::global().unowned(&report.test, unowned.count, unowned.bytes);
     }
 }
 

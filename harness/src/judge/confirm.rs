@@ -145,8 +145,8 @@ fn histories(groups: &[Group]) -> BTreeMap<Class, ClassHistory<'_>> {
 
 /// What the second run left at lines at which it freed what the first had left.
 fn replaced(groups: &[&Group]) -> Amount {
-    let mut by_line: BTreeMap<(Option<&(String, u32)>, Option<StackId>), [Amount; 2]> =
-        BTreeMap::new();
+    type Place<'a> = (Option<&'a (String, u32)>, Option<StackId>);
+    let mut by_line: BTreeMap<Place<'_>, [Amount; 2]> = BTreeMap::new();
     for group in groups.iter().filter(|group| group.kept.len() > 1) {
         // Without a line, each call site stands for itself.
         let stack = group.line.is_none().then_some(group.key.stack);

@@ -130,7 +130,7 @@ pub(crate) fn repeats(in_runs: &[bool]) -> bool {
 /// What a confirmed finding says of its runs: in how many it was so, and what the last one left.
 pub(crate) fn confirmation(in_runs: &[bool], last: Amount) -> Option<Confirmation> {
     let runs = in_runs.iter().filter(|it| **it).count();
-    (in_runs.len() > 1).then(|| Confirmation {
+    (in_runs.len() > 1).then_some(Confirmation::Repeated {
         runs: runs as u32,
         of: in_runs.len() as u32,
         count: last.count,

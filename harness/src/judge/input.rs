@@ -106,6 +106,7 @@ pub(crate) struct RunInput {
     #[serde(default)]
     pub(crate) freed_before: Vec<Freed>,
     /// How often the stacks of what is live allocated during the run.
+    #[serde(with = "pairs")]
     pub(crate) allocations: BTreeMap<StackId, u64>,
     /// The budgets that the run exceeded.
     pub(crate) over_budget: Vec<UsageOverBudget>,
@@ -220,6 +221,7 @@ pub(crate) struct Untraced {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct NameTable {
     /// The frames of each stack that a judgement may ask for.
+    #[serde(with = "pairs")]
     pub(crate) frames: BTreeMap<StackId, Vec<Frame>>,
     /// The names of CUDA devices.
     pub(crate) devices: Vec<(Place, DeviceName)>,
@@ -333,17 +335,21 @@ impl CheckInput {
 mod pairs {
     use std::collections::BTreeMap;
 
-    use serde::{Deserialize, Deserializer, Serializer};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    use super::{Holding, Key};
-
-    type Map = BTreeMap<Key, Holding>;
-
-    pub(super) fn serialize<S: Serializer>(map: &Map, out: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
         out.collect_seq(map)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Map, D::Error> {
-        Vec::deserialize(input).map(Map::from_iter)
+    pub(super) fn deserialize<'de, K, V, D>(input: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        K: Deserialize<'de> + Ord,
+        V: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Vec::deserialize(input).map(BTreeMap::from_iter)
     }
 }

@@ -10,7 +10,7 @@ use crate::code::Code;
 use crate::device::quiesce::Poisoned;
 use crate::ledger::Anomaly;
 use crate::report::allocators::Allocator;
-use crate::report::model::{CheckStatus, Finding, Reason};
+use crate::report::model::{CheckStatus, Confirmation, Finding, FindingKind, Reason};
 
 /// The status, and why there is none of the check's own. Reasons that do not decide become notes.
 pub(crate) fn status(
@@ -20,7 +20,7 @@ pub(crate) fn status(
     notes: &mut Vec<String>,
 ) -> (CheckStatus, Option<Reason>) {
     let mut reasons = reasons(input, diff, findings).into_iter();
-    let failing = findings.iter().find(|finding| finding.fails());
+    let failing = findings.iter().find(|finding| finding.is_failure());
     if let Some(failing) = failing {
         let inconclusive = reasons.filter(|(status, _)| *status == CheckStatus::Inconclusive);
         notes.extend(inconclusive.map(|(_, reason)| sentence(&reason)));
@@ -94,13 +94,12 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
     reasons
 }
 
-/// Says of a failing finding that no further run could confirm it. What needs no confirmation stays,
-/// and so does what the second run had confirmed when the third one failed.
+/// Says of a failing finding that no further run could confirm it. A free that fails needs none, and
+/// what the second run had confirmed stays confirmed when the third one failed.
 pub(crate) fn cannot_be_confirmed(finding: &mut Finding) {
-    use crate::report::model::FindingKind::{Leaked, OverBudget, Retained};
-    let needs_it = matches!(finding.kind, Leaked | Retained | OverBudget);
+    let needs_it = finding.kind.is_failure() && finding.kind != FindingKind::FailedFree;
     if needs_it && finding.confirmed.is_none() {
-        finding.set_unconfirmed();
+        finding.confirmed = Some(Confirmation::NotRepeatable);
     }
 }
 
@@ -188,16 +187,11 @@ mod tests {
     #[test]
     fn what_two_runs_confirmed_fails_though_a_third_could_not_be_made() {
         let mut leaked = of_sum(FindingKind::Leaked, Layer::DRIVER, Place::cuda(0), 8);
-        leaked.confirmed = Some(Confirmation {
-            runs: 2,
-            of: 2,
-            count: 1,
-            bytes: 8,
-        });
+        leaked.confirmed = Some(Confirmation::by_second_run(1, 8));
         cannot_be_confirmed(&mut leaked);
-        assert!(leaked.fails());
+        assert!(leaked.is_failure());
         leaked.confirmed = None;
         cannot_be_confirmed(&mut leaked);
-        assert!(!leaked.fails() && leaked.is_unconfirmed());
+        assert!(!leaked.is_failure() && leaked.is_unconfirmed());
     }
 }

@@ -3,8 +3,8 @@
 use std::fmt::{self, Write};
 
 use super::model::{
-    Budget, CheckStatus, FailedRelease, Finding, FindingKind, Left, Library, Limit, Report, Share,
-    Site, When,
+    Budget, CheckStatus, Confirmation, FailedRelease, Finding, FindingKind, Left, Library, Limit,
+    Report, Share, Site, When,
 };
 use super::rendering::Rendering;
 use super::{escape, excerpt, referrer};
@@ -82,8 +82,8 @@ pub(super) fn write(
     if let Some(rounds) = rounds(finding) {
         detail("rounds", &rounds, how, out)?;
     }
-    if let Some(second) = second_run(finding) {
-        detail("confirmed", &second, how, out)?;
+    if let Some(runs) = further_runs(finding) {
+        detail("confirmed", &runs, how, out)?;
     }
     if let Some(known) = site
         .library
@@ -288,25 +288,58 @@ fn rounds(finding: &Finding) -> Option<String> {
     Some(format!("{} left after each: {slope}", levels.join(", ")))
 }
 
-/// What the second run of the body showed.
-fn second_run(finding: &Finding) -> Option<String> {
-    Some(match (finding.kind, finding.confirmed) {
+/// What further runs of the body showed.
+fn further_runs(finding: &Finding) -> Option<String> {
+    let text = match (finding.kind, finding.confirmed) {
+        (FindingKind::Deferred, _) => {
+            "left by the first run and freed by a later one: kept until it is replaced".to_owned()
+        }
+        (_, Some(Confirmation::NotRepeatable)) => {
+            "not confirmed: the body could not be run a second time".to_owned()
+        }
+        (
+            FindingKind::FirstUse,
+            Some(Confirmation::Repeated {
+                runs, of: of @ 3.., ..
+            }),
+        ) => {
+            format!("left in {runs} of {of} runs, and not in the last: one-time set-up")
+        }
         (FindingKind::FirstUse, _) => "the second run left no more: one-time set-up".to_owned(),
         (_, None) => return None,
+        (
+            kind,
+            Some(Confirmation::Repeated {
+                runs, of: of @ 3.., ..
+            }),
+        ) => {
+            let what = match kind {
+                FindingKind::OverBudget => "passed",
+                FindingKind::Retained => "kept",
+                _ => "left",
+            };
+            match runs == of {
+                true => format!("{what} in all {of} runs: not one-time set-up"),
+                false => format!(
+                    "{what} in {runs} of {of} runs, the last one included: not one-time set-up"
+                ),
+            }
+        }
         (FindingKind::OverBudget, Some(_)) => {
             "the second run passed it too: not one-time set-up".to_owned()
         }
-        (FindingKind::Retained, Some(second)) => {
-            let kept = exact_size(second.bytes);
+        (FindingKind::Retained, Some(Confirmation::Repeated { bytes, .. })) => {
+            let kept = exact_size(bytes);
             format!("the second run kept {kept} more: not one-time set-up")
         }
-        (_, Some(second)) => {
+        (_, Some(Confirmation::Repeated { count: more, .. })) => {
             format!(
                 "the second run left {} more: not one-time set-up",
-                count(second.count)
+                count(more)
             )
         }
-    })
+    };
+    Some(text)
 }
 
 /// How many devices `report` speaks of. The host is none: its memory is called so.

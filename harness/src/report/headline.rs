@@ -14,7 +14,7 @@ pub fn headline(report: &Report) -> String {
     let findings: Vec<_> = report
         .findings
         .iter()
-        .filter(|finding| CheckStatus::Found(finding.kind) == report.status)
+        .filter(|it| CheckStatus::Found(it.kind) == report.status && !it.is_unconfirmed())
         .collect();
     match report.status {
         CheckStatus::Found(FindingKind::Leaked) => format!(

@@ -6,23 +6,15 @@ use crate::judge::total;
 use crate::order;
 use crate::units::count;
 
-/// One sentence or two for each sort of finding in `report`, worst first.
+/// One sentence or two for why `report` came to no result, and for each kind of finding, worst first.
 #[must_use]
 pub fn help(report: &Report) -> Vec<String> {
-    if report.findings.is_empty() {
-        return report
-            .reason
-            .iter()
-            .map(|reason| reason.remedy.clone())
-            .collect();
-    }
     let mut kinds: Vec<_> = report.findings.iter().map(|finding| finding.kind).collect();
     order::natural(&mut kinds);
     kinds.dedup();
-    kinds
-        .into_iter()
-        .filter_map(|kind| remedy(kind, report))
-        .collect()
+    let reason = report.reason.iter().map(|reason| reason.remedy.clone());
+    let remedies = kinds.into_iter().filter_map(|kind| remedy(kind, report));
+    reason.chain(remedies).collect()
 }
 
 fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
@@ -82,11 +74,9 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
             )
         }
         FindingKind::FirstUse => {
-            let entry = meant_to_stay(report, kind)
-                .filter(|option| option.starts_with("allow"))
-                .map_or_else(String::new, |option| {
-                    format!(", or let it stay: #[gpu_leak_check({option})]")
-                });
+            let entry = function(report, kind).map_or_else(String::new, |function| {
+                format!(", or let it stay: #[gpu_leak_check({})]", allow(function))
+            });
             format!(
                 "made once and kept, as a static or a library's workspace is: told, and failed \
                  only by GPU_LEAK_CHECK_FIRST_USE=fail. To have it there before the first check, \
@@ -95,7 +85,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
         }
         FindingKind::Deferred => {
             "it is freed only by the next run, typically what a static keeps until it is replaced: \
-             told, and fails nothing"
+             reported, and fails nothing"
                 .to_owned()
         }
         FindingKind::Allowed => return None,
@@ -130,9 +120,14 @@ fn python(report: &Report, kind: FindingKind) -> &'static str {
 /// The option that lets the findings of `kind` pass: the function, where there is one for all.
 fn meant_to_stay(report: &Report, kind: FindingKind) -> Option<String> {
     match function(report, kind) {
-        Some(function) => Some(format!("allow(\"fn:{function}\", reason = \"…\")")),
+        Some(function) => Some(allow(function)),
         None => largest_sum(report, kind).map(|bytes| format!("tolerance = {}", literal(bytes))),
     }
+}
+
+/// The option that lets stay what `function` takes.
+fn allow(function: &str) -> String {
+    format!("allow(\"fn:{function}\", reason = \"…\")")
 }
 
 /// The function that all findings of `kind` come from.

@@ -49,12 +49,12 @@ pub struct Report {
     pub devices: Vec<DeviceTable>,
     /// Things to know that fail nothing, a sentence each.
     pub notes: Vec<String>,
+    /// The configuration file whose settings hold; none where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configured_by: Option<String>,
     /// Devices whose primary context was retained more often than released.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub primaries: Vec<PrimaryKept>,
-    /// The configuration file in use.
-    #[serde(default)]
-    pub configured_by: Option<String>,
     /// The command that runs this test alone.
     pub again: Option<String>,
     /// Milliseconds spent waiting for other checks to finish.
@@ -88,13 +88,20 @@ impl Report {
             findings: Vec::new(),
             devices: Vec::new(),
             notes: Vec::new(),
-            primaries: Vec::new(),
             configured_by: None,
+            primaries: Vec::new(),
             again: None,
             waited_ms: 0,
             overhead_ms: 0.0,
             timeline: None,
         }
+    }
+
+    /// The configuration file as a note: `configured by gpu-leak-check.toml`.
+    #[must_use]
+    pub fn configuration_note(&self) -> Option<String> {
+        let file = self.configured_by.as_ref()?;
+        Some(format!("configured by {file}"))
     }
 
     /// Whether it is of a program as a whole, which was watched from outside: there is no line where

@@ -62,7 +62,7 @@ impl Summary {
         }
         // One with other findings is printed whole, its notes included.
         if report.findings.iter().all(|finding| is_allowed(&finding)) {
-            for note in &report.notes {
+            for note in report.notes.iter().chain(&report.configuration_note()) {
                 self.note(note);
             }
         }
@@ -140,10 +140,35 @@ impl Summary {
     /// ```
     #[must_use]
     pub fn text(&self) -> Option<String> {
-        let with_status = |(status, tests): (&CheckStatus, &Vec<String>)| {
+        if self.is_empty() {
+            return None;
+        }
+        let mut lines = vec![format!("gpu-leak-check: {}", self.counts())];
+        lines.extend(self.names());
+        lines.extend(self.remarks());
+        Some(lines.join("\n  "))
+    }
+
+    /// Whether there is nothing to say.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.statuses.is_empty() && self.remarks().is_empty()
+    }
+
+    /// The tests with a failing finding and those without an end, a line for each status:
+    /// `leaked: optim::adam_frees_everything`.
+    fn names(&self) -> impl Iterator<Item = String> {
+        let line = |(status, tests): (&CheckStatus, &Vec<String>)| {
             format!("{}: {}", status.name(), named(tests))
         };
-        let mut lines: Vec<_> = self.named.iter().map(with_status).collect();
+        self.named.iter().map(line)
+    }
+
+    /// What else there is to know, a line each: why some checks came to no result, what nobody owns,
+    /// what may stay, notes.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let mut lines = Vec::new();
         if !self.warned.is_empty() {
             let tests = named(&self.warned);
             lines.push(format!("only warned, for `on_leak` is \"warn\": {tests}"));
@@ -179,15 +204,12 @@ impl Summary {
             };
             lines.push(format!("{}{times}", escape::sentence(note)));
         }
-        if lines.is_empty() && self.statuses.is_empty() {
-            return None;
-        }
-        lines.insert(0, format!("gpu-leak-check: {}", self.counts()));
-        Some(lines.join("\n  "))
+        lines
     }
 
     /// `12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)`
-    fn counts(&self) -> String {
+    #[must_use]
+    pub fn counts(&self) -> String {
         let mut statuses = self.statuses.clone();
         let unmeasured = statuses.remove(&CheckStatus::NotMeasured);
         let mut text = match statuses.values().sum() {

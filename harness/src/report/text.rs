@@ -32,14 +32,17 @@ pub(crate) fn tables(devices: &[DeviceTable], style: Style) -> String {
     text
 }
 
-/// Writes `report`: its findings, a table a device, and what to do.
+/// Writes `report`: why it came to no result, its findings, a table a device, and what to do.
 ///
 /// # Errors
 ///
 /// When `out` fails.
 pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
-    if report.findings.is_empty() {
+    if report.findings.is_empty() || report.reason.is_some() {
         write_status(report, how, out)?;
+        if !report.findings.is_empty() {
+            writeln!(out)?;
+        }
     }
     for (at, finding) in report.findings.iter().take(TOLD).enumerate() {
         if at > 0 {
@@ -113,6 +116,7 @@ fn write_rest(report: &Report, out: &mut dyn Write) -> fmt::Result {
 
 fn notes(report: &Report) -> Vec<String> {
     let mut notes = report.notes.clone();
+    notes.extend(report.configuration_note());
     if report
         .findings
         .iter()

@@ -106,7 +106,7 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
             findings: links.collect(),
             plots,
             devices: devices.map(device).collect(),
-            notes: report.notes.iter().map(|it| escape::sentence(it)).collect(),
+            notes: notes(report),
             again: report.again.as_deref().map(escape::sentence),
             left_out: (!is_whole).then(|| {
                 format!("Its timeline and tables are in the run's file: a page has those of {WHOLE} tests.")
@@ -124,6 +124,14 @@ fn program(binary: &str, report: &Report) -> String {
         program += &format!(" after {waited} ms of waiting for others");
     }
     program
+}
+
+fn notes(report: &Report) -> Vec<String> {
+    let notes = report.notes.iter();
+    notes
+        .chain(&report.configuration_note())
+        .map(|note| escape::sentence(note))
+        .collect()
 }
 
 fn reason(report: &Report) -> Vec<String> {

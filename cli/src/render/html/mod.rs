@@ -31,15 +31,6 @@ use crate::run::Run;
 
 /// How many tests are named of one finding.
 const NAMED: usize = 50;
-/// The statuses whose tests the summary names.
-const NAMING: [CheckStatus; 6] = [
-    CheckStatus::Found(FindingKind::Leaked),
-    CheckStatus::Found(FindingKind::FailedFree),
-    CheckStatus::Found(FindingKind::Retained),
-    CheckStatus::Found(FindingKind::Grew),
-    CheckStatus::Found(FindingKind::OverBudget),
-    CheckStatus::Aborted,
-];
 const STYLE: &str = include_str!("../../../templates/report.css");
 const SCRIPT: &str = include_str!("../../../templates/report.js");
 
@@ -96,18 +87,12 @@ struct Row<'run> {
 
 /// The page, with source lines from below `root`.
 pub(super) fn render(run: &Run, overview: &Overview<'_>, root: &Path) -> Outcome<String> {
-    let text = overview.summary.text();
-    let text = text.unwrap_or_else(|| "gpu-leak-check: no check ran".to_owned());
-    let lines = text
-        .lines()
-        .map(|line| line.trim_start().trim_start_matches("gpu-leak-check: "));
-    let mut summary: Vec<_> = lines.map(str::to_owned).collect();
-    let counts = summary.remove(0);
-    // The tests stand below, by name.
-    summary.retain(|line| {
-        let names_tests = |status: &CheckStatus| line.starts_with(&format!("{}: ", status.name()));
-        !NAMING.iter().any(names_tests)
-    });
+    // The tests that the summary's text names stand below.
+    let summary = overview.summary.remarks();
+    let counts = match overview.summary.is_empty() {
+        true => "no check ran".to_owned(),
+        false => overview.summary.counts(),
+    };
     let mut sources = Sources::below(root);
     let tests = checks::tests(run, &overview.groups);
     let statuses = filters(overview, &tests);

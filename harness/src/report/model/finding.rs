@@ -37,7 +37,7 @@ pub struct Finding {
     /// When they were taken; none where nobody knows.
     #[serde(default)]
     pub when: Option<When>,
-    /// What the second run showed; none where there was none.
+    /// What further runs of the body showed; none where there was none.
     pub confirmed: Option<Confirmation>,
     /// The free that failed, for [`FindingKind::FailedFree`].
     pub failed: Option<FailedRelease>,
@@ -88,6 +88,21 @@ impl Finding {
             referrers: None,
             notes: Vec::new(),
         }
+    }
+}
+
+impl Finding {
+    /// Whether it could not be confirmed, for the body cannot run twice.
+    #[must_use]
+    pub fn is_unconfirmed(&self) -> bool {
+        self.confirmed == Some(Confirmation::NotRepeatable)
+    }
+
+    /// Whether it fails a test unless the policy says otherwise. What could not be confirmed fails
+    /// none: its check is inconclusive.
+    #[must_use]
+    pub fn is_failure(&self) -> bool {
+        self.kind.is_failure() && !self.is_unconfirmed()
     }
 }
 
@@ -266,40 +281,38 @@ impl Limit {
     }
 }
 
-impl Finding {
-    /// Whether it fails its test, unless the policy says otherwise.
-    #[must_use]
-    pub fn fails(&self) -> bool {
-        self.kind.is_failure() && !self.is_unconfirmed()
-    }
-
-    /// Whether it is of a failing kind and could not be confirmed.
-    #[must_use]
-    pub fn is_unconfirmed(&self) -> bool {
-        self.confirmed.is_some_and(|it| it.of == 0)
-    }
-
-    /// Notes that no further run could confirm it.
-    pub(crate) fn set_unconfirmed(&mut self) {
-        self.confirmed = Some(Confirmation {
-            runs: 0,
-            of: 0,
-            count: 0,
-            bytes: 0,
-        });
-    }
-}
-
 /// What further runs of the body showed of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Confirmation {
-    /// In how many runs it was so.
-    pub runs: u32,
-    /// Of how many.
-    pub of: u32,
-    /// How many the last run left.
-    pub count: u64,
-    /// How many bytes.
-    pub bytes: u64,
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Confirmation {
+    /// The body could not be run again: nobody knows whether each run leaves it.
+    NotRepeatable,
+    /// In how many of its runs the body left it.
+    // serde wants what has no name of its own at the end.
+    #[serde(untagged)]
+    Repeated {
+        /// In how many runs.
+        runs: u32,
+        /// Of how many that there were.
+        of: u32,
+        /// How many more the last run left.
+        count: u64,
+        /// How many more bytes.
+        bytes: u64,
+    },
+}
+
+impl Confirmation {
+    /// What the second of two runs left more, the first having left it too.
+    #[must_use]
+    pub const fn by_second_run(count: u64, bytes: u64) -> Self {
+        Self::Repeated {
+            runs: 2,
+            of: 2,
+            count,
+            bytes,
+        }
+    }
 }
