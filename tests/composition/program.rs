@@ -61,8 +61,8 @@ impl When {
             Self::Always => true,
             Self::Only(which) => execution == which,
             Self::Later => execution > 1,
-            Self::Odd => execution % 2 == 1,
-            Self::Even => execution % 2 == 0,
+            Self::Odd => !execution.is_multiple_of(2),
+            Self::Even => execution.is_multiple_of(2),
         }
     }
 }
