@@ -71,7 +71,9 @@ impl Source {
         layer(&self.0).unwrap_or_else(|| Layer::allocator(self.0.name))
     }
 
-    /// It has handed out `bytes` at `address`. Call it after the fact.
+    /// It has handed out `bytes` at `address`. Call it after the fact; where the allocator has a probe
+    /// too, before it gives up the lock under which the probe reads its sum: a block that is counted
+    /// and not reported yet looks like one that is never reported.
     #[inline]
     pub fn allocated(&self, place: Place, address: u64, bytes: u64) {
         if LISTENING.load(Ordering::Relaxed) {

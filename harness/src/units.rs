@@ -54,6 +54,12 @@ fn signed(before: u64, after: u64, show: fn(u64) -> String) -> String {
     format!("{sign}{}", show(before.abs_diff(after)))
 }
 
+/// A number as Rust writes it: `1_091_072`.
+#[must_use]
+pub(crate) fn literal(number: u64) -> String {
+    count(number).replace(',', "_")
+}
+
 /// A number with its thousands apart: `1,091,072`.
 #[must_use]
 pub fn count(number: u64) -> String {

@@ -4,10 +4,10 @@
 
 use std::sync::OnceLock;
 
-use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::Code;
 use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::{Check, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
 
@@ -25,25 +25,33 @@ fn cublas() -> &'static libloading::Library {
     })
 }
 
-fn create_cublas_handle() -> u64 {
-    context();
+fn create_handle(library: &libloading::Library) -> u64 {
     let mut handle = 0;
     // SAFETY: the signature that the stand-in gives it, and a local.
     let status = unsafe {
-        let create = cublas().get::<unsafe extern "C" fn(*mut u64) -> i32>(b"cublasCreate_v2");
+        let create = library.get::<unsafe extern "C" fn(*mut u64) -> i32>(b"cublasCreate_v2");
         create.expect("a function of cuBLAS")(&raw mut handle)
     };
     assert_eq!(status, 0);
     handle
 }
 
-fn destroy_cublas_handle(handle: u64) {
+fn destroy_handle(library: &libloading::Library, handle: u64) {
     // SAFETY: the signature that the stand-in gives it; the handle is used no more.
     let status = unsafe {
-        let destroy = cublas().get::<unsafe extern "C" fn(u64) -> i32>(b"cublasDestroy_v2");
+        let destroy = library.get::<unsafe extern "C" fn(u64) -> i32>(b"cublasDestroy_v2");
         destroy.expect("a function of cuBLAS")(handle)
     };
     assert_eq!(status, 0);
+}
+
+fn create_cublas_handle() -> u64 {
+    context();
+    create_handle(cublas())
+}
+
+fn destroy_cublas_handle(handle: u64) {
+    destroy_handle(cublas(), handle);
 }
 
 #[test]
@@ -90,6 +98,49 @@ fn code_that_cuda_s_own_libraries_load_when_they_first_need_it_is_the_baseline()
 #[test]
 fn uses_cublas() {
     destroy_cublas_handle(create_cublas_handle());
+}
+
+#[test]
+fn a_library_in_the_place_of_one_of_cuda_s_that_has_gone_is_told_as_what_it_is() {
+    let fake = Fake::new().with_cublas();
+    let test = format!("{HERE}loads_another_library_where_cublas_was");
+    let checked = checked::on(&fake, &test);
+    assert_one_leak(&checked, Kind::Module, 0);
+    assert_eq!(checked.reports[0].status, CheckStatus::Clean);
+}
+
+#[ignore = "leaks on purpose"]
+#[test]
+fn loads_another_library_where_cublas_was() {
+    let mapped = |name: &str| {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux");
+        let line = maps.lines().find(|line| line.contains(name));
+        let mut fields = line?.split_ascii_whitespace();
+        Some((fields.next()?.to_owned(), fields.next_back()?.to_owned()))
+    };
+    context();
+    // SAFETY: the stand-in has no constructors, and neither has a copy of it.
+    let open = |file: &str| unsafe { libloading::Library::new(file) }.expect("a library");
+    let cublas = open("libcublas.so.13");
+    Check::new("cuBLAS").run(|| destroy_handle(&cublas, create_handle(&cublas)));
+    let (place, file) = mapped("libcublas").expect("it is there");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mine = folder.path().join("libmine.so");
+    std::fs::copy(file, &mine).expect("a copy");
+    cublas.close().expect("nobody needs it");
+    assert_eq!(mapped("libcublas"), None, "it is gone");
+    let mine = open(mine.to_str().expect("a path"));
+    let (its_place, _) = mapped("libmine").expect("it is there");
+    assert_eq!(its_place, place, "where the system had room for it before");
+    let leaks = Check::new("another").confirm(false);
+    leaks.run(|| uses_another_library(&mine));
+}
+
+/// From another place of the program.
+#[inline(never)]
+fn uses_another_library(library: &libloading::Library) {
+    let handle = create_handle(library);
+    destroy_handle(library, std::hint::black_box(handle));
 }
 
 /// Has the names that cubecl's allocator has in a stack.

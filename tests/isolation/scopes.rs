@@ -305,6 +305,26 @@ fn a_stretch_tells_what_its_own_work_left() {
     run("has_stretches").assert_clean();
 }
 
+/// As one for each request of a server, say.
+#[gpu_leak_check(confirm = false)]
+#[ignore = "run by others"]
+#[test]
+fn has_thousands_of_stretches_open() {
+    let open: Vec<_> = (0..6_000).map(|_| Scope::open("one of many")).collect();
+    for (number, scope) in open.into_iter().enumerate() {
+        if number % 1_000 == 0 {
+            scope.in_scope(|| give_back(take(1)));
+        }
+        scope.finish().assert_clean();
+    }
+}
+
+#[test]
+fn thousands_of_stretches_are_open_at_once() {
+    let checked = run("has_thousands_of_stretches_open");
+    assert!(checked.child.status.success(), "{}", checked.story());
+}
+
 #[gpu_leak_check(confirm = false)]
 #[ignore = "leaks on purpose"]
 #[test]

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::model::{
-    CheckStatus, Confirmation, DeviceTable, Figure, Finding, FindingKind, Frame, Owner, Report,
-    Row, Site,
+    CheckStatus, Confirmation, DeviceTable, Figure, Finding, FindingKind, Frame, MeantToStay,
+    Owner, Report, Row, Site,
 };
 use gpu_leak_check::report::text::{self, Rendering};
 use gpu_leak_check::report::{Sources, Style};
@@ -29,6 +29,16 @@ pub(crate) fn styled(report: &Report, style: Style) -> String {
 
 pub(crate) fn report(status: CheckStatus) -> Report {
     Report {
+        meant_to_stay: match status {
+            CheckStatus::Found(FindingKind::Leaked) => {
+                Some(MeantToStay::allow("optim::Adam::step"))
+            }
+            CheckStatus::Found(FindingKind::Retained) => Some(MeantToStay {
+                reserved_tolerance: 32 << 20,
+                ..MeantToStay::default()
+            }),
+            _ => None,
+        },
         again: Some("cargo test --test train training_frees_everything -- --exact".to_owned()),
         overhead_ms: 1.5,
         ..Report::new("training_frees_everything", "tests/train.rs", 28, 1, status)

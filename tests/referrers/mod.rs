@@ -91,6 +91,8 @@ fn an_object_is_found_by_its_handle() {
     assert_static("kept_event", "EVENT", 1);
 }
 
+/// Elsewhere the stacks of other threads are not walked.
+#[cfg(target_arch = "x86_64")]
 #[test]
 fn a_thread_that_waits_is_named_with_its_function() {
     let checked = run("kept_on_a_stack");
@@ -99,6 +101,16 @@ fn a_thread_that_waits_is_named_with_its_function() {
     assert_eq!(root.thread.as_deref(), Some("worker-3"));
     let function = root.name.as_deref().expect("a function");
     assert!(function.contains("planted::"), "{function}");
+}
+
+/// The word is in the room of one that is not.
+#[test]
+fn no_function_is_named_that_is_over() {
+    let checked = run("left_on_a_stack_by_a_function_that_is_over");
+    for referrer in leak(&checked).referrers.iter().flatten() {
+        let name = referrer.root.name.as_deref().unwrap_or_default();
+        assert!(!name.contains("deep"), "{}", checked.story());
+    }
 }
 
 #[cfg(target_arch = "x86_64")]

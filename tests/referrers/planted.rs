@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::hint::black_box;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -122,6 +123,40 @@ fn kept_on_a_stack() {
         ready.send(()).unwrap();
         let _ = stopped.recv();
         black_box(&kept);
+    });
+}
+
+/// Works deep below where its thread waits later, and leaves an address there.
+#[inline(never)]
+fn works_deep_below() {
+    #[inline(never)]
+    fn and_deeper(kept: &Cell<Pointer>) {
+        let room = [kept.get(); 64];
+        black_box(&room);
+    }
+    let kept = Cell::new(taken());
+    and_deeper(&kept);
+    black_box(&kept);
+}
+
+/// Waits above what others have left on the stack, and writes to none of it.
+#[inline(never)]
+fn waits_above_it(ready: &Sender<()>, stopped: &Receiver<()>) {
+    let mut room = MaybeUninit::<[u64; 4096]>::uninit();
+    black_box(&mut room);
+    ready.send(()).unwrap();
+    let _ = stopped.recv();
+    black_box(&mut room);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn left_on_a_stack_by_a_function_that_is_over() {
+    context();
+    start("worker-5", |ready, stopped| {
+        works_deep_below();
+        waits_above_it(ready, stopped);
     });
 }
 

@@ -88,7 +88,6 @@ fn loads_a_library_through_the_runtime() {
     std::mem::forget(cudart);
 }
 
-#[ignore = "not mended yet: see docs/limits.md"]
 #[test]
 fn a_library_that_the_program_loaded_through_the_runtime_is_a_leak() {
     let test = "loads_a_library_through_the_runtime";
@@ -159,7 +158,6 @@ fn loads_code_where_the_runtime_was() {
     std::mem::forget((plugin, others));
 }
 
-#[ignore = "not mended yet: see docs/limits.md"]
 #[test]
 fn code_loaded_by_a_library_that_lies_where_the_runtime_lay_is_a_leak() {
     let test = "loads_code_where_the_runtime_was";

@@ -61,6 +61,22 @@ pub(super) fn take_of_the_pool(bytes: usize) -> Pointer {
     unsafe { result::malloc_async(result::stream::null(), bytes) }.expect("memory")
 }
 
+/// As programs do that allocate again soon: by its release threshold the pool keeps all.
+pub(super) fn keep_what_is_freed_to_the_pool() {
+    let mut pool = std::ptr::null_mut();
+    let mut keep = u64::MAX;
+    let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+    // SAFETY: a device's pool, and locals of the attribute's type.
+    unsafe {
+        sys::cuDeviceGetDefaultMemPool(&raw mut pool, 0)
+            .result()
+            .expect("the device's pool");
+        sys::cuMemPoolSetAttribute(pool, threshold, (&raw mut keep).cast())
+            .result()
+            .expect("a threshold");
+    }
+}
+
 pub(super) fn free_to_the_pool(pointer: Pointer) {
     // SAFETY: the caller took it on the null stream and uses it no more.
     unsafe { result::free_async(pointer, result::stream::null()) }.expect("a free");

@@ -204,7 +204,6 @@ fn loses_memory_and_an_event() {
     lose_an_event();
 }
 
-#[ignore = "not mended yet: see docs/limits.md"]
 #[test]
 fn no_tolerance_is_advised_where_handles_leak_too() {
     let test = "loses_memory_and_an_event";

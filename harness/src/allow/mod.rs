@@ -121,14 +121,24 @@ impl Suppression {
     pub(crate) fn of_attribute(allow: &Allow) -> Result<Self, String> {
         let (word, text) = allow.pattern.split_once(':').unwrap_or(("", allow.pattern));
         Ok(Self {
-            matches: Pattern::new(word, text)?,
             kind: allow.kind,
             up_to: allow.up_to,
             reason: allow.reason.to_owned(),
+            ..Self::of_pattern(Pattern::new(word, text)?)
+        })
+    }
+
+    /// An entry of an attribute that allows what `matches`.
+    pub(crate) fn of_pattern(matches: Pattern) -> Self {
+        Self {
+            matches,
+            kind: None,
+            up_to: None,
+            reason: String::new(),
             owner: None,
             until: None,
             stands_in: "the attribute".to_owned(),
-        })
+        }
     }
 
     fn is_about(&self, finding: &Finding) -> bool {

@@ -6,6 +6,9 @@
 //! another.
 
 pub(crate) mod cupti;
+pub(crate) mod history;
+pub(crate) mod mappings;
+pub(crate) mod modules;
 pub(crate) mod record;
 pub(crate) mod recording;
 pub(crate) mod replay;
@@ -18,6 +21,8 @@ mod unwind;
 )]
 pub(crate) use unwind::trace;
 pub use unwind::{Reader, install};
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+pub(crate) use unwind::{Waiting, walk_waiting};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

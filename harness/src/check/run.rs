@@ -1,6 +1,6 @@
 //! One run of a body: from its baseline to everything that there is to know about what it left.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -82,8 +82,11 @@ impl Run {
         if budget.reserved.is_some() {
             sources::restart_most_reserved();
         }
-        let baseline = sources::read();
         let others = AtBegin::now(company);
+        let baseline = match others.is_alone() {
+            true => sources::read(),
+            false => sources::read_beside_others(None),
+        };
         let open = Open::new(confirms);
         for scope in earlier.0 {
             tree::hand_on(*scope, open.scope());
@@ -189,10 +192,13 @@ impl Run {
         if broken.is_empty() {
             sources::empty_caches();
         }
-        let usage = sources::read();
+        let others = self.others.until_now(company);
+        let usage = match others.may_have_moved_sums() {
+            true => sources::read_beside_others(Some(&self.baseline)),
+            false => sources::read(),
+        };
         let ledger = ledger::live();
         let lineage = Lineage::of(self.scope());
-        let others = self.others.until_now(company);
         let calls = body.events - self.events_before;
         let is_ordered = ledger::steps(self.began, body.at) == calls;
         let mut input = RunInput {
@@ -256,12 +262,11 @@ impl Run {
             bytes: handed_over.bytes,
         };
         let records = ledger.select(|record| record.sequence >= self.since.at);
-        let strangers: BTreeSet<ScopeId> = records
+        let of_others = records
             .iter()
-            .map(|record| record.made.caller.scope)
-            .filter(|scope| *scope != ScopeId::NOBODY && !lineage.has(*scope))
-            .collect();
-        let strangers = tree::unanswered(strangers);
+            .map(|record| (record.made.caller.scope, record.sequence))
+            .filter(|(scope, _)| *scope != ScopeId::NOBODY && !lineage.has(*scope));
+        let strangers = tree::unanswered(of_others);
         for record in records {
             let scope = record.made.caller.scope;
             let owner = if scope == ScopeId::NOBODY {
@@ -270,7 +275,7 @@ impl Run {
                 is_own.then_some(Ownership::HandedOver)
             } else if lineage.has(scope) {
                 own(&record, lineage, failure)
-            } else if !strangers.contains(&scope) {
+            } else if !strangers.contains(&record.sequence) {
                 None
             } else if input.others.may_have_moved_sums() {
                 if input.segments.owner(&record, &input.holdings).is_none() {

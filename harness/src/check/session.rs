@@ -26,7 +26,7 @@ use crate::case::ShouldPanic;
 use crate::config::{self, Mode, Policy};
 use crate::judge::{
     Amount, CheckInput, CheckResult, Facts, FailedSum, LayerName, NameTable, RunInput, Subject,
-    Trend, held, judge, needs_another_run,
+    Trend, held, judge, meant_to_stay, needs_another_run,
 };
 use crate::ledger::ScopeId;
 use crate::report::Sink;
@@ -271,6 +271,9 @@ impl<'gate> Session<'gate> {
         recording::add(&self.input);
         let result = judge(&self.input);
         let mut report = report_of(&self.input, &result);
+        if !self.input.facts.whole_program {
+            report.meant_to_stay = meant_to_stay(&mut self.input, &result);
+        }
         let end = self.end.take().unwrap_or(End::Passed);
         assertion::take_over(&self.scopes, &end, self.should_panic, &mut report);
         // Its addresses would be found as holders of what was leaked.

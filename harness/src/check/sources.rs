@@ -1,9 +1,12 @@
 //! Reading, emptying and quieting everything that can hold GPU memory.
 
+use std::thread;
+use std::time::Duration;
+
 use crate::capture::cupti;
 use crate::device::{memory, pools, quiesce};
 use crate::judge::{DeviceUsage, LayerName, LayerUsage, SegmentMap, Usage};
-use crate::ledger::{self, Counted, Kind, Layer, Place, ScopeId};
+use crate::ledger::{self, Kind, Layer, Place, ScopeId};
 use crate::probe::{self, Probe};
 
 use crate::device::quiesce::Poisoned;
@@ -26,20 +29,21 @@ pub(crate) fn empty_caches() {
 
 /// Every figure now.
 pub(crate) fn read() -> Usage {
-    let counters = ledger::live().counters();
-    let probes = probe::all();
+    read_by(layer)
+}
+
+/// As [`read`], while others are at work in this process. Where a run is over, `baseline` is what there
+/// was before it.
+pub(crate) fn read_beside_others(baseline: Option<&Usage>) -> Usage {
+    read_by(|probe, place| layer_in_motion(probe, place, baseline))
+}
+
+fn read_by(layer: impl Fn(&dyn Probe, Place) -> LayerUsage) -> Usage {
     let mut usage = read_counters(&probed());
-    for probe in probes {
-        let counted = |place| {
-            let counted = counters.bytes(Layer::allocator(probe.name()), place);
-            (counted.peak != 0).then_some(counted)
-        };
-        usage.layers.extend(
-            probe
-                .places()
-                .into_iter()
-                .map(|place| layer(probe, place, counted(place))),
-        );
+    for probe in probe::all() {
+        for place in probe.places() {
+            usage.layers.push(layer(probe, place));
+        }
     }
     usage
         .layers
@@ -70,6 +74,7 @@ pub(crate) fn read_counters(probed: &[String]) -> Usage {
                     peak: Some(counted.peak),
                     reserved: None,
                     reported: None,
+                    in_motion: 0,
                 });
             }
         }
@@ -151,7 +156,7 @@ pub(crate) fn read_most_reserved() -> Usage {
 pub(crate) fn read_probed() -> Usage {
     let layers = probe::all().into_iter().flat_map(|probe| {
         let places = probe.places().into_iter();
-        places.map(|place| layer(probe, place, None))
+        places.map(|place| layer(probe, place))
     });
     Usage {
         layers: layers.collect(),
@@ -182,17 +187,66 @@ fn pool_level(pool: pools::PoolReading) -> LayerUsage {
         peak: None,
         reserved: Some(pool.reserved),
         reported: None,
+        in_motion: 0,
     }
 }
 
-fn layer(probe: &dyn Probe, place: Place, counted: Option<Counted>) -> LayerUsage {
+/// How often an allocator is read while others use it, until its sum is no larger than expected: so
+/// many times at once, and as many a moment apart.
+const READINGS: usize = 16;
+
+/// As [`layer`], of an allocator that others use at the same time.
+///
+/// A thread may be between an allocation and its report: blocks are reported after they are handed
+/// out and before they can be handed out again, so the sum is too large for a moment, and never too
+/// small. Of several readings the one with least unreported is nearest to the truth, and how far they
+/// lie apart is how much is in motion.
+fn layer_in_motion(probe: &dyn Probe, place: Place, baseline: Option<&Usage>) -> LayerUsage {
+    let mut least = layer(probe, place);
+    let was = baseline.and_then(|baseline| baseline.layer(&least.name, place));
+    let expected = was.map_or(0, unreported);
+    let mut most_unreported = unreported(&least);
+    for reading in 1..2 * READINGS {
+        if unreported(&least) <= expected {
+            break;
+        }
+        match reading < READINGS {
+            true => thread::yield_now(),
+            false => thread::sleep(Duration::from_millis(1)),
+        }
+        let now = layer(probe, place);
+        most_unreported = most_unreported.max(unreported(&now));
+        if unreported(&now) < unreported(&least) {
+            least = now;
+        }
+    }
+    least.in_motion = most_unreported - unreported(&least);
+    least
+}
+
+/// What is handed out beyond what was reported.
+fn unreported(usage: &LayerUsage) -> u64 {
+    let reported = usage.reported.unwrap_or(usage.allocated);
+    usage.allocated.saturating_sub(reported)
+}
+
+fn layer(probe: &dyn Probe, place: Place) -> LayerUsage {
+    let layer = Layer::allocator(probe.name());
+    let counted = || ledger::live().counters().bytes(layer, place);
+    let before = counted();
+    let allocated = probe.allocated(place);
+    let mut counted = counted();
+    // What was reported as freed meanwhile may be missing from the sum already.
+    counted.live = counted.live.min(before.live);
+    let counted = (counted.peak != 0).then_some(counted);
     LayerUsage {
-        name: LayerName::Probe(Layer::allocator(probe.name())),
+        name: LayerName::Probe(layer),
         place,
-        allocated: probe.allocated(place),
+        allocated,
         peak: counted.map(|counted| counted.peak),
         reserved: Some(probe.reserved(place)),
         reported: counted.map(|counted| counted.live),
+        in_motion: 0,
     }
 }
 

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "the dynamic loader's interface is C")]
 
 use std::ffi::{CStr, CString, OsStr, c_int, c_void};
+use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
@@ -81,6 +82,51 @@ fn last_error() -> String {
     unsafe { CStr::from_ptr(text) }
         .to_string_lossy()
         .into_owned()
+}
+
+/// How many libraries were loaded and unloaded so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changes {
+    pub(crate) loaded: u64,
+    pub(crate) unloaded: u64,
+}
+
+/// How many there have been until now.
+pub(crate) fn changes() -> Changes {
+    unsafe extern "C" fn visit(
+        info: *mut libc::dl_phdr_info,
+        size: usize,
+        changes: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the loader passes a valid entry of this size, and `changes` is that of the
+        // caller.
+        unsafe { *changes.cast::<Changes>() = changes_in(info, size) };
+        1
+    }
+    let mut changes = Changes::default();
+    if cfg!(miri) {
+        // It has no loader.
+        return changes;
+    }
+    // SAFETY: `visit` has the callback's signature and does not unwind; `changes` outlives the
+    // walk.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut changes).cast()) };
+    changes
+}
+
+/// The same as an entry of the loader's list has it.
+///
+/// # Safety
+///
+/// `info` is valid in its first `size` bytes.
+pub(crate) unsafe fn changes_in(info: *const libc::dl_phdr_info, size: usize) -> Changes {
+    // Old loaders have shorter entries.
+    if size < offset_of!(libc::dl_phdr_info, dlpi_subs) + size_of::<u64>() {
+        return Changes::default();
+    }
+    // SAFETY: both fields lie within `size`.
+    let (loaded, unloaded) = unsafe { ((*info).dlpi_adds, (*info).dlpi_subs) };
+    Changes { loaded, unloaded }
 }
 
 /// The files of the shared libraries in this process, in the order of loading.

@@ -346,6 +346,7 @@ mod tests {
                 peak: None,
                 reserved: Some(reserved),
                 reported: None,
+                in_motion: 0,
             }],
             ..Usage::default()
         };

@@ -46,8 +46,10 @@ pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
     for group in groups {
         let kept_in = kept_in(group);
         let history = &histories[&group.key.class];
-        if repeats(&kept_in) {
-            found.extend(confirmed(group, &kept_in, input));
+        if history.repeats_the_first() {
+            found.extend(of_first_run(group, history, input));
+        } else if repeats(&kept_in) {
+            found.extend(confirmed(group, history, &kept_in, input));
         } else if history.is_in_all_runs() && !group.kept_in_all().amount.is_zero() {
             found.extend(by_class(group, history, &kept_in, input));
         } else if !history.explains(&kept_in) || has_deferred(group) {
@@ -90,6 +92,8 @@ fn loses_less(group: &Group, first: usize) -> bool {
 #[derive(Debug, Default)]
 struct ClassHistory<'a> {
     groups: Vec<&'a Group>,
+    /// Of each run, what it left.
+    left: Vec<Amount>,
     /// Of each run, what it left beyond what is confirmed by call site.
     residual: Vec<Amount>,
     /// Whether more was live after each run than after the one before.
@@ -103,6 +107,18 @@ impl ClassHistory<'_> {
     fn is_in_all_runs(&self) -> bool {
         let left_in_each = self.residual.iter().all(|it| !it.is_zero());
         self.residual.len() == MOST_RUNS && (left_in_each || self.rises)
+    }
+
+    /// Whether each of three runs left as much as the first, and call sites alone do not account for
+    /// it: one and the same allocation is reached by several ways, as a task is on a thread pool.
+    fn repeats_the_first(&self) -> bool {
+        let Some((first, later)) = self.left.split_first() else {
+            return false;
+        };
+        let is_as_much = |run: &Amount| run.count >= first.count && run.bytes >= first.bytes;
+        self.residual.len() == MOST_RUNS
+            && self.residual.iter().all(|it| !it.is_zero())
+            && later.iter().all(is_as_much)
     }
 
     /// Whether what was left in these runs is what is confirmed at another call site, come to by
@@ -128,7 +144,10 @@ fn histories(groups: &[Group]) -> BTreeMap<Class, ClassHistory<'_>> {
             let amounts = history.groups.iter().map(|group| of(group));
             amounts.fold(Amount::default(), Amount::plus)
         };
-        let residual = (0..runs).map(|run| sum(&|group| group.kept[run].amount).minus(steady));
+        history.left = (0..runs)
+            .map(|run| sum(&|group| group.kept[run].amount))
+            .collect();
+        let residual = history.left.iter().map(|left| left.minus(steady));
         history.residual = residual.collect();
         let unconfirmed = |group: &Group, run: usize| match repeats(&kept_in(group)) {
             true => Amount::default(),
@@ -164,8 +183,42 @@ fn replaced(groups: &[&Group]) -> Amount {
         .fold(Amount::default(), Amount::plus)
 }
 
+/// What the first run left, where every later one left as much, wherever.
+fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> Option<Found> {
+    let first = &group.kept[0];
+    if first.amount.is_zero() {
+        // Told of with those of the first run.
+        return None;
+    }
+    let last = group.kept.len() - 1;
+    let mut leaked = of_group(FindingKind::Leaked, group, first, 0, input);
+    let (own, all) = (group.kept[last].amount, class.left[last]);
+    let shown = [own, all][usize::from(own.is_zero())];
+    leaked.finding.confirmed = confirmation(&vec![true; last + 1], shown);
+    // What a later run left beyond the first is charged once.
+    let of_first = |other: &&&Group| !other.kept[0].amount.is_zero();
+    if class.groups.iter().find(of_first).map(|other| &other.key) == Some(&group.key) {
+        let most = class.left.iter().map(|it| it.bytes).max().unwrap_or(0);
+        leaked.most_bytes += most - class.left[0].bytes;
+    }
+    if own.count < first.amount.count {
+        leaked.finding.notes.push(format!(
+            "each run left as much, not always by the same way: the last one {}, {}, in all",
+            quantity(all.count, "object"),
+            exact_size(all.bytes)
+        ));
+    }
+    leaked.records = group.kept_in_all().records;
+    Some(leaked)
+}
+
 /// What each run is known to lose, and beside it what was set up once.
-fn confirmed(group: &Group, kept_in: &[bool], input: &CheckInput) -> Vec<Found> {
+fn confirmed(
+    group: &Group,
+    class: &ClassHistory<'_>,
+    kept_in: &[bool],
+    input: &CheckInput,
+) -> Vec<Found> {
     let first = kept_in.iter().position(|it| *it).unwrap_or(0);
     let (earlier, later) = (&group.kept[first], &group.kept[kept_in.len() - 1]);
     let (tally, run) = each_run(group);
@@ -176,7 +229,8 @@ fn confirmed(group: &Group, kept_in: &[bool], input: &CheckInput) -> Vec<Found> 
     leaked.most_bytes = leaked.finding.bytes.max(largest.unwrap_or(0));
     leaked.records = group.kept_in_all().records;
     let mut found = vec![leaked];
-    if loses_less(group, first) {
+    // What is less here may be confirmed at another call site.
+    if loses_less(group, first) && !class.residual[first].is_zero() {
         let once = group.part(first, earlier.amount.minus(later.amount));
         found.push(of_group(FindingKind::FirstUse, group, &once, first, input));
     }

@@ -3,6 +3,7 @@
 //!
 //! [`judge`] names the rules in their order; each stands in a file whose first lines state it.
 
+mod advice;
 mod budget;
 mod confirm;
 mod diff;
@@ -26,6 +27,7 @@ mod usage;
 
 use std::cmp::Reverse;
 
+pub(crate) use advice::meant_to_stay;
 pub(crate) use budget::{Budget, UsageOverBudget};
 pub(crate) use growth::FEWEST_ROUNDS;
 pub(crate) use input::{

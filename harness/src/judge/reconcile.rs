@@ -194,6 +194,7 @@ mod tests {
     fn usage(whole: DeviceUsage, levels: &[(LayerName, u64, Option<u64>)]) -> Usage {
         let level = |(name, allocated, reserved): &(LayerName, u64, Option<u64>)| LayerUsage {
             reported: None,
+            in_motion: 0,
             name: name.clone(),
             place: Place::cuda(0),
             allocated: *allocated,

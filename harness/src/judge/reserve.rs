@@ -321,6 +321,7 @@ mod tests {
                 peak: None,
                 reserved: Some(reserved),
                 reported: Some(64 * at),
+                in_motion: 0,
             }],
             ..Usage::default()
         };

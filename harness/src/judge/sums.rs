@@ -174,7 +174,14 @@ fn rise(layer: Layer, usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff
         let left = group.left[at].amount;
         left.bytes.max(left.count.saturating_mul(ROUNDING))
     });
-    let explained = blocks.saturating_add(failed);
+    // Of what others move meanwhile, the part that is not reported yet is nobody's rise; both ends may
+    // be off by as much.
+    let in_motion = match run.others.may_have_moved_sums() {
+        true => before.map_or(0, |it| it.in_motion).max(usage.in_motion),
+        false => 0,
+    };
+    let in_motion = in_motion.saturating_mul(2);
+    let explained = super::usage::total([blocks, failed, in_motion]);
     let rounding = super::usage::total(rounding);
     match more.saturating_sub(explained) {
         rest if rest <= rounding => 0,

@@ -125,6 +125,10 @@ pub(crate) struct LayerUsage {
     /// Of a probed allocator that reports its blocks: the bytes of those that are live.
     #[serde(default)]
     pub(crate) reported: Option<u64>,
+    /// By how much that differed from what is handed out while both were read: bytes that threads had
+    /// allocated and not reported yet, or reported as freed and not freed yet.
+    #[serde(default)]
+    pub(crate) in_motion: u64,
 }
 
 impl Usage {

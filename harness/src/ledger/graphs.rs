@@ -6,6 +6,9 @@
 //! executable graph's frees it. So a graph keeps what a launch will take and give back, and hands
 //! it on to what is made from it.
 
+use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+
 use rustc_hash::FxHashMap;
 
 use super::event::{Creation, Key};
@@ -20,11 +23,45 @@ pub(super) struct Graph {
     /// How many references it has to each user object.
     objects: FxHashMap<Key, u64>,
     /// What its nodes allocate and do not free.
-    allocations: Vec<Creation>,
+    allocations: Allocations,
     /// The addresses that its nodes free and do not allocate.
     frees: Vec<u64>,
     /// A launch frees what the launch before it left.
     auto_free: bool,
+}
+
+/// What nodes allocate, in their order: a graph may have thousands of them, and free each.
+#[derive(Clone, Debug, Default)]
+struct Allocations {
+    made: BTreeMap<u64, Creation>,
+    /// The numbers of those at an address, the latest last.
+    at: FxHashMap<u64, Vec<u64>>,
+    /// How many there have been.
+    count: u64,
+}
+
+impl Allocations {
+    fn push(&mut self, made: Creation) {
+        self.at.entry(made.key.value).or_default().push(self.count);
+        self.made.insert(self.count, made);
+        self.count += 1;
+    }
+
+    /// Takes the latest one at `address` out; whether there was one.
+    fn remove(&mut self, address: u64) -> bool {
+        let Entry::Occupied(mut at) = self.at.entry(address) else {
+            return false;
+        };
+        let latest = at.get_mut().pop();
+        if at.get().is_empty() {
+            at.remove();
+        }
+        latest.is_some_and(|latest| self.made.remove(&latest).is_some())
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Creation> {
+        self.made.values()
+    }
 }
 
 /// What a launch does to memory.
@@ -72,21 +109,17 @@ impl Graphs {
     /// A node of `graph` frees.
     pub(super) fn frees(&mut self, graph: Key, address: u64) {
         let graph = self.0.entry(graph).or_default();
-        let is_own = |made: &Creation| made.key.value == address;
-        match graph.allocations.iter().rposition(is_own) {
-            Some(own) => {
-                graph.allocations.remove(own);
-            }
-            None => graph.frees.push(address),
+        if !graph.allocations.remove(address) {
+            graph.frees.push(address);
         }
     }
 
     /// What the launch of an executable graph does to memory; none if it has no such nodes.
     pub(super) fn launch(&self, exec: &Key) -> Option<Launch> {
         let graph = self.0.get(exec)?;
-        let has_memory = !(graph.allocations.is_empty() && graph.frees.is_empty());
+        let has_memory = !(graph.allocations.made.is_empty() && graph.frees.is_empty());
         has_memory.then(|| Launch {
-            allocations: graph.allocations.clone(),
+            allocations: graph.allocations.iter().copied().collect(),
             frees: graph.frees.clone(),
             auto_free: graph.auto_free,
         })
@@ -119,9 +152,11 @@ impl Graphs {
 
     /// A capture's nodes are those of `graph` now, which had no name before.
     pub(super) fn named(&mut self, capture: &Key, graph: Key) {
-        if let Some(mut captured) = self.0.remove(capture) {
+        if let Some(captured) = self.0.remove(capture) {
             let graph = self.0.entry(graph).or_default();
-            graph.allocations.append(&mut captured.allocations);
+            for made in captured.allocations.iter() {
+                graph.allocations.push(*made);
+            }
             for address in captured.frees {
                 graph.frees.push(address);
             }

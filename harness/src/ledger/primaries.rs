@@ -28,7 +28,12 @@ impl Primaries {
 
     /// A scope is closed: nobody asks for it any more.
     pub(super) fn closed(&self, scope: ScopeId) {
-        self.lock().retain(|(other, _), _| *other != scope);
+        let mut all = self.lock();
+        let places = (scope, Place::UNKNOWN)..=(scope, Place::at(Place::LIMIT));
+        let of_it: Vec<_> = all.range(places).map(|(key, _)| *key).collect();
+        for key in of_it {
+            all.remove(&key);
+        }
     }
 
     /// Where the scopes that `wanted` likes have together retained more than they have released.

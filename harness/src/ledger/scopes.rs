@@ -1,67 +1,41 @@
 //! How many records of each scope are live, so that a clean scope ends without a search.
 
+use std::collections::hash_map::Entry;
+
+use rustc_hash::FxHashMap;
+
 use super::event::ScopeId;
 use super::stripes::Stripes;
 
-/// More scopes than can be open at once.
-const SLOTS: usize = 4096;
+/// One stripe's part of the count of each open scope: below nothing where its threads have freed
+/// what others took.
+#[derive(Debug, Default)]
+pub(super) struct Open(FxHashMap<ScopeId, i64>);
 
-/// One stripe's part of the count of each open scope.
-///
-/// A slot holds the scope's number in its upper half and its count in the lower one: a record of a
-/// scope that ended long ago can then never touch the count of the scope that has its slot now.
-#[derive(Debug)]
-pub(super) struct Slots(Box<[u64]>);
-
-impl Slots {
-    pub(super) fn new() -> Self {
-        Self(vec![0; SLOTS].into())
-    }
-
-    fn slot(&mut self, scope: ScopeId) -> &mut u64 {
-        &mut self.0[scope.0 as usize % SLOTS]
-    }
-
-    fn own_slot(&mut self, scope: ScopeId) -> Option<&mut u64> {
-        let slot = self.slot(scope);
-        (scope != ScopeId::NONE && *slot >> 32 == u64::from(scope.0)).then_some(slot)
-    }
-
+impl Open {
     /// Whether `scope` is open.
-    pub(super) fn has(&mut self, scope: ScopeId) -> bool {
-        self.own_slot(scope).is_some()
+    pub(super) fn has(&self, scope: ScopeId) -> bool {
+        self.0.contains_key(&scope)
     }
 
     /// So many records of `scope` more; nothing where it is not open.
-    pub(super) fn change(&mut self, scope: ScopeId, by: i32) {
-        if let Some(slot) = self.own_slot(scope) {
-            let count = (*slot as u32).wrapping_add_signed(by);
-            *slot = u64::from(scope.0) << 32 | u64::from(count);
+    pub(super) fn change(&mut self, scope: ScopeId, by: i64) {
+        if let Some(count) = self.0.get_mut(&scope) {
+            *count += by;
         }
-    }
-
-    /// This stripe's part, which may be less than nothing.
-    fn count(&mut self, scope: ScopeId) -> Option<i64> {
-        let slot = self.own_slot(scope)?;
-        Some(i64::from((*slot as u32).cast_signed()))
     }
 }
 
 impl Stripes {
-    /// Begins to count for `scope`; false when its slot is taken by a scope still open.
+    /// Begins to count for `scope`; false when that is open already.
     pub(super) fn open(&self, scope: ScopeId) -> bool {
-        let opened = u64::from(scope.0) << 32;
-        {
-            let mut first = self.first();
-            let slot = first.scopes.slot(scope);
-            if *slot != 0 {
-                return false;
-            }
-            *slot = opened;
-        }
+        match self.first().scopes.0.entry(scope) {
+            Entry::Occupied(_) => return false,
+            Entry::Vacant(entry) => entry.insert(0),
+        };
         // Who got the first has them all: they are given back in the opposite order.
         for mut own in self.each().skip(1) {
-            *own.scopes.slot(scope) = opened;
+            own.scopes.0.insert(scope, 0);
         }
         true
     }
@@ -69,17 +43,16 @@ impl Stripes {
     /// Ends the count.
     pub(super) fn close(&self, scope: ScopeId) {
         for mut own in self.each().rev() {
-            if let Some(slot) = own.scopes.own_slot(scope) {
-                *slot = 0;
-            }
+            own.scopes.0.remove(&scope);
         }
     }
 
     /// How many records of `scope` are live; none when it is not open.
     pub(super) fn live(&self, scope: ScopeId) -> Option<u32> {
         // At different moments, what others take and give back meanwhile could hide what is left.
-        let mut all = self.at_once();
-        let count: Option<i64> = all.iter_mut().map(|own| own.scopes.count(scope)).sum();
+        let all = self.at_once();
+        let counts = all.iter().map(|own| own.scopes.0.get(&scope).copied());
+        let count: Option<i64> = counts.sum();
         count.map(|count| u32::try_from(count.max(0)).unwrap_or(u32::MAX))
     }
 
@@ -91,10 +64,10 @@ impl Stripes {
 
 #[cfg(test)]
 mod tests {
-    use super::{SLOTS, ScopeId, Stripes};
+    use super::{ScopeId, Stripes};
     use crate::ledger::event::ThreadNumber;
 
-    fn change(stripes: &Stripes, thread: u32, scope: ScopeId, by: i32) {
+    fn change(stripes: &Stripes, thread: u32, scope: ScopeId, by: i64) {
         stripes.of(ThreadNumber(thread)).scopes.change(scope, by);
     }
 
@@ -103,6 +76,7 @@ mod tests {
         let stripes = Stripes::new();
         let scope = ScopeId(3);
         assert!(stripes.open(scope));
+        assert!(!stripes.open(scope), "it is open");
         for thread in 0..40 {
             change(&stripes, thread, scope, 1);
         }
@@ -112,33 +86,33 @@ mod tests {
         assert_eq!(stripes.live(scope), Some(20));
         stripes.close(scope);
         assert_eq!(stripes.live(scope), None);
-        assert!(stripes.open(ScopeId(3 + u32::try_from(SLOTS).unwrap())));
     }
 
     #[test]
-    fn a_closed_scope_s_records_do_not_touch_the_next_owner_of_its_slot() {
+    fn any_number_of_scopes_is_open_at_once() {
         let stripes = Stripes::new();
-        let old = ScopeId(7);
-        let new = ScopeId(7 + u32::try_from(SLOTS).unwrap());
-        assert!(stripes.open(old));
-        change(&stripes, 1, old, 1);
-        assert!(
-            !stripes.open(new),
-            "the slot is taken while the old scope is open"
-        );
-        stripes.close(old);
-        assert!(stripes.open(new));
-        change(&stripes, 1, old, -1);
-        assert!(!stripes.is_open(old));
-        assert_eq!(stripes.live(new), Some(0));
-        assert_eq!(stripes.live(old), None);
+        let scopes = || (1..=20_000).map(ScopeId);
+        for scope in scopes() {
+            assert!(stripes.open(scope));
+            change(&stripes, 1, scope, i64::from(scope.0));
+        }
+        for scope in scopes() {
+            assert_eq!(stripes.live(scope), Some(scope.0));
+            stripes.close(scope);
+        }
+        assert!(scopes().all(|scope| !stripes.is_open(scope)));
     }
 
     #[test]
-    fn no_scope_counts_nothing() {
+    fn a_scope_that_is_not_open_counts_nothing() {
         let stripes = Stripes::new();
-        change(&stripes, 1, ScopeId::NONE, 1);
-        assert!(!stripes.is_open(ScopeId::NONE));
-        assert_eq!(stripes.live(ScopeId::NONE), None);
+        for scope in [ScopeId::NONE, ScopeId(7)] {
+            change(&stripes, 1, scope, 1);
+            assert!(!stripes.is_open(scope));
+            assert_eq!(stripes.live(scope), None);
+        }
+        // Its records do not count for the next one of its number either.
+        assert!(stripes.open(ScopeId(7)));
+        assert_eq!(stripes.live(ScopeId(7)), Some(0));
     }
 }

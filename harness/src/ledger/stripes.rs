@@ -22,7 +22,7 @@ use super::event::{Caller, ScopeId, StackId, ThreadNumber, Ticket};
 use super::flights::Flight;
 use super::kind::Kind;
 use super::record::Record;
-use super::scopes::Slots;
+use super::scopes::Open;
 use super::timeline::Moves;
 
 /// A power of two, no less than the threads that usually allocate at once.
@@ -52,7 +52,7 @@ pub(super) struct Own {
     /// Records by kind.
     pub(super) kinds: [u64; Kind::ALL.len()],
     /// Records by open scope.
-    pub(super) scopes: Slots,
+    pub(super) scopes: Open,
     /// How many records were made outside every open scope.
     pub(super) unowned: u64,
     /// By stack: the scope that last took something there, and how often.
@@ -70,7 +70,7 @@ impl Stripes {
             spare: Spare::new(),
             moves: Moves::default(),
             kinds: [0; Kind::ALL.len()],
-            scopes: Slots::new(),
+            scopes: Open::default(),
             unowned: 0,
             taken: Vec::new(),
             flights: Vec::new(),

@@ -1,10 +1,8 @@
 //! What to do about each kind of finding.
 
-use super::escape;
-use super::model::{Finding, FindingKind, Limit, Report};
-use crate::judge::total;
+use super::model::{CheckStatus, Finding, FindingKind, Limit, MeantToStay, Report};
 use crate::order;
-use crate::units::count;
+use crate::units::literal;
 
 /// One sentence or two for why `report` came to no result, and for each kind of finding, worst first.
 #[must_use]
@@ -35,9 +33,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
             )
         }
         FindingKind::Leaked => {
-            let option = meant_to_stay(report, kind).map_or_else(String::new, |option| {
-                format!("; if it is meant to stay: #[gpu_leak_check({option})]")
-            });
+            let option = meant_to_stay(report);
             format!("free it before the test ends{option}")
         }
         FindingKind::FailedFree => {
@@ -46,13 +42,10 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                 .to_owned()
         }
         FindingKind::Retained => {
-            let bytes = largest_sum(report, kind).unwrap_or_default();
-            format!(
-                "nothing that is still live explains this reserve. Release the pool or empty its \
-                 cache before the test ends; if it is meant to stay: \
-                 #[gpu_leak_check(reserved_tolerance = {})]",
-                literal(bytes)
-            )
+            // Beside a leak, the help for that one names the options.
+            let is_worst = report.status == CheckStatus::Found(kind);
+            let option = is_worst.then(|| meant_to_stay(report)).unwrap_or_default();
+            format!("release the pool or empty its cache before the test ends{option}")
         }
         FindingKind::Grew => "free in each round what the round takes".to_owned(),
         FindingKind::OverBudget => {
@@ -75,7 +68,8 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
         }
         FindingKind::FirstUse => {
             let entry = function(report, kind).map_or_else(String::new, |function| {
-                format!(", or let it stay: #[gpu_leak_check({})]", allow(function))
+                let options = MeantToStay::allow(function);
+                format!(", or let it stay: #[gpu_leak_check({options})]")
             });
             format!(
                 "made once and kept, as a static or a library's workspace is: told, and failed \
@@ -117,54 +111,18 @@ fn python(report: &Report, kind: FindingKind) -> &'static str {
     }
 }
 
-/// The option that lets the findings of `kind` pass: the function, where there is one for all.
-fn meant_to_stay(report: &Report, kind: FindingKind) -> Option<String> {
-    match function(report, kind) {
-        Some(function) => Some(allow(function)),
-        None => largest_sum(report, kind).map(|bytes| format!("tolerance = {}", literal(bytes))),
-    }
-}
-
-/// The option that lets stay what `function` takes.
-fn allow(function: &str) -> String {
-    format!("allow(\"fn:{function}\", reason = \"…\")")
+/// `; if it is meant to stay: …`, where options are known with which the check would have passed.
+fn meant_to_stay(report: &Report) -> String {
+    report
+        .meant_to_stay
+        .as_ref()
+        .map_or_else(String::new, |options| {
+            format!("; if it is meant to stay: #[gpu_leak_check({options})]")
+        })
 }
 
 /// The function that all findings of `kind` come from.
 fn function(report: &Report, kind: FindingKind) -> Option<&str> {
     let of_kind = report.findings.iter().filter(|it| it.kind == kind);
-    let mut functions: Vec<_> = of_kind
-        .map(|finding| finding.site.user_frame()?.function.as_deref())
-        .collect();
-    functions.dedup();
-    match functions[..] {
-        // Longer, or with anything that must be escaped, it is no line to copy.
-        [Some(function)] if function.len() <= 80 && escape::name(function) == function => {
-            Some(function)
-        }
-        _ => None,
-    }
-}
-
-/// A tolerance holds per device and layer: the smallest that lets all findings of `kind` pass.
-fn largest_sum(report: &Report, kind: FindingKind) -> Option<u64> {
-    let of_kind = || {
-        report
-            .findings
-            .iter()
-            .filter(move |finding| finding.kind == kind)
-    };
-    let sum = |(place, layer)| {
-        let same = of_kind().filter(|it| (it.place, it.layer) == (place, layer));
-        total(same.map(|finding| finding.bytes))
-    };
-    of_kind()
-        .map(|finding| sum((finding.place, finding.layer)))
-        .max()
-        .filter(|bytes| *bytes > 0)
-}
-
-/// `1_048_576`
-fn literal(bytes: u64) -> String {
-    count(bytes).replace(',', "_")
+    Finding::common_function(&of_kind.collect::<Vec<_>>())
 }

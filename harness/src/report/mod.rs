@@ -19,9 +19,7 @@ mod interleave;
 pub mod json;
 mod libraries;
 mod location;
-pub(crate) mod mappings;
 pub mod model;
-mod modules;
 mod owner;
 mod referrer;
 mod rendering;
@@ -53,7 +51,6 @@ pub use table::{device_title, whole_device};
 #[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 pub(crate) use self::{
     libraries::is_known_library,
-    modules::is_in_a_system_folder,
     owner::{is_cuda_function, is_cuda_library},
     site::as_written,
 };

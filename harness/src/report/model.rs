@@ -19,6 +19,7 @@ pub use self::timeline::{Course, Point, RunPurpose, Timeline, TimelineRun};
 use crate::code::Code;
 pub use crate::judge::{Part, Purpose};
 use crate::ledger::Place;
+use crate::units;
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +53,10 @@ pub struct Report {
     /// The configuration file whose settings hold; none where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configured_by: Option<String>,
+    /// The options with which the check would have passed, for what is meant to stay; none where
+    /// there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meant_to_stay: Option<MeantToStay>,
     /// Devices whose primary context was retained more often than released.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub primaries: Vec<PrimaryKept>,
@@ -89,6 +94,7 @@ impl Report {
             devices: Vec::new(),
             notes: Vec::new(),
             configured_by: None,
+            meant_to_stay: None,
             primaries: Vec::new(),
             again: None,
             waited_ms: 0,
@@ -127,6 +133,52 @@ impl Report {
             overhead_ms: 0.25,
             ..Self::new("a", "tests/train.rs", 3, 1, status)
         }
+    }
+}
+
+/// Options of the attribute by which what a check found may stay; [`Display`](std::fmt::Display) writes
+/// them as they stand there: `tolerance = 1_048_576`. At least one of them is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct MeantToStay {
+    /// The function of which everything may stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow: Option<String>,
+    /// Bytes that may stay allocated, per device and layer; 0: none.
+    #[serde(default)]
+    pub tolerance: u64,
+    /// Bytes that may stay reserved, per device and layer; 0: none.
+    #[serde(default)]
+    pub reserved_tolerance: u64,
+}
+
+impl MeantToStay {
+    /// All that `function` allocates.
+    #[must_use]
+    pub fn allow(function: &str) -> Self {
+        Self {
+            allow: Some(function.to_owned()),
+            ..Self::default()
+        }
+    }
+}
+
+impl std::fmt::Display for MeantToStay {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bytes = |option: &str, bytes: u64| {
+            (bytes != 0).then(|| format!("{option} = {}", units::literal(bytes)))
+        };
+        let allow = self
+            .allow
+            .as_ref()
+            .map(|function| format!("allow(\"fn:{function}\", reason = \"…\")"));
+        let options = [
+            allow,
+            bytes("tolerance", self.tolerance),
+            bytes("reserved_tolerance", self.reserved_tolerance),
+        ];
+        let set: Vec<_> = options.into_iter().flatten().collect();
+        out.write_str(&set.join(", "))
     }
 }
 

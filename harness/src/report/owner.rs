@@ -5,7 +5,7 @@
 
 use super::libraries::{self, Sort};
 use super::model::Owner;
-use super::modules::Module;
+use crate::capture::modules::Module;
 
 /// What is known of a frame.
 #[derive(Clone, Copy, Debug, Default)]

@@ -47,7 +47,8 @@ fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
 }
 
 /// Whether one of CUDA's own libraries made the call, not the program: the runtime loading its
-/// code, cuBLAS its kernels.
+/// code, cuBLAS its kernels. What the program loads on purpose is the program's, whichever of CUDA's
+/// libraries it asks to.
 pub(crate) fn is_cudas_own(raw: &[usize]) -> bool {
     is_cudas_own_frames(&symbols::frames(raw, &[]))
 }
@@ -55,10 +56,22 @@ pub(crate) fn is_cudas_own(raw: &[usize]) -> bool {
 /// As [`is_cudas_own`], of a stack whose frames are known.
 pub(crate) fn is_cudas_own_frames(frames: &[Frame]) -> bool {
     let called_back = cuda(frames, machinery(frames));
+    let called = called_back
+        .last()
+        .and_then(|frame| frame.function.as_deref());
+    if called.is_some_and(loads_code) {
+        return false;
+    }
     called_back.iter().any(|frame| {
         let module = frame.module.as_deref().unwrap_or_default();
         !module.starts_with("libcuda.so") && !module.starts_with("libcupti.so")
     })
+}
+
+/// Whether that is what this function of CUDA is for: `cudaLibraryLoadData`, `cuModuleLoad`.
+fn loads_code(function: &str) -> bool {
+    let loads = ["cudaLibraryLoad", "cuLibraryLoad", "cuModuleLoad"];
+    loads.iter().any(|name| function.starts_with(name))
 }
 
 /// What the attribute's expansion calls the item around a test's body.

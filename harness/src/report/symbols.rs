@@ -3,16 +3,17 @@
 //! Reading debug information is the slow part of a report, so an address is looked up once in
 //! a process.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
 use super::debug_info::{DebugInfo, Symbol};
 use super::interleave::{ScriptFrame, interleaved};
 use super::model::{Frame, Language, Owner};
-use super::modules::{Module, Modules};
 use super::owner::{self, Evidence};
 use super::workspace::Workspace;
+use crate::capture::history;
+use crate::capture::modules::Module;
 use crate::device::dl;
 use crate::ledger::script::{self, ScriptLine};
 use crate::quiet::quiet;
@@ -35,6 +36,7 @@ pub(crate) fn by_word(
 ) -> Vec<(usize, Vec<Frame>)> {
     // Reading debug information takes a million blocks of the host's memory.
     let _quiet = quiet();
+    let (then, now) = history::modules_of(raw);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();
     let workspace = Workspace::current();
@@ -46,7 +48,11 @@ pub(crate) fn by_word(
             Some(frames) => frames,
             None if started => continue,
             None => {
-                let frames = known.at(word);
+                // A return address may be the first byte behind its function, even behind its
+                // module: the call is the byte before.
+                let module = then.find(word.saturating_sub(1));
+                let is_there = module.is_some_and(|module| now.has(module));
+                let frames = known.at(word, module, is_there);
                 started = frames.iter().any(begins_a_thread);
                 frames
             }
@@ -110,35 +116,36 @@ fn begins_a_thread(frame: &Frame) -> bool {
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
-/// What has been looked up; files as the debug information names them.
-///
-/// A library that is unloaded keeps its entries. Should another take its addresses, frames are
-/// misnamed; nothing is judged by them.
+/// What has been looked up, by the code that lay at an address: what has gone, and what came in its
+/// place, are two. Files are as the debug information names them.
 #[derive(Default)]
 struct Known {
-    modules: Modules,
-    frames: FxHashMap<usize, Vec<Frame>>,
+    frames: FxHashMap<(Code, usize), Vec<Frame>>,
     debug_info: DebugInfo,
 }
 
+/// Where a module's description lies, which stays for the life of the process; 0: in none.
+type Code = usize;
+
 impl Known {
-    fn at(&mut self, address: usize) -> &[Frame] {
-        if !self.frames.contains_key(&address) {
-            // A return address may be the first byte behind its function, even behind its
-            // module: the call is the byte before.
+    /// The frames of the call before `address` in `module`, which is still there or has gone.
+    fn at(&mut self, address: usize, module: Option<&Arc<Module>>, is_there: bool) -> &[Frame] {
+        let code = module.map_or(0, |module| Arc::as_ptr(module).addr());
+        let frames = self.frames.entry((code, address));
+        frames.or_insert_with(|| {
             let call = address.saturating_sub(1);
-            if self.modules.find(call).is_none() {
-                // The first look, or something was loaded since.
-                self.modules = Modules::of_this_process();
-            }
-            let frames = look_up(call, self.modules.find(call), &mut self.debug_info);
-            self.frames.insert(address, frames);
-        }
-        &self.frames[&address]
+            let module = module.map(|module| &**module);
+            look_up(call, module, is_there, &mut self.debug_info)
+        })
     }
 }
 
-fn look_up(call: usize, module: Option<&Module>, debug_info: &mut DebugInfo) -> Vec<Frame> {
+fn look_up(
+    call: usize,
+    module: Option<&Module>,
+    is_there: bool,
+    debug_info: &mut DebugInfo,
+) -> Vec<Frame> {
     let nameless = Frame {
         module: module.map(|module| module.name().to_owned()),
         offset: module.map(|module| module.offset(call) as u64),
@@ -148,9 +155,9 @@ fn look_up(call: usize, module: Option<&Module>, debug_info: &mut DebugInfo) -> 
         }),
         ..Frame::default()
     };
-    // Large and stripped: not worth opening. What they export, the loader knows.
+    // Large and stripped: not worth opening. What they export, the loader knows, of what is there.
     if nameless.owner == Owner::Cuda {
-        let function = dl::exported(call);
+        let function = is_there.then(|| dl::exported(call)).flatten();
         return vec![Frame {
             offset: nameless.offset.filter(|_| function.is_none()),
             function,

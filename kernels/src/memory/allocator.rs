@@ -50,7 +50,6 @@ impl Allocator {
         let allocation = caching
             .allocate(bytes, stream)
             .map_err(|error| self.explain(&caching, error, bytes))?;
-        drop(caching);
         self.report(&allocation);
         Ok(allocation)
     }
@@ -73,11 +72,12 @@ impl Allocator {
                 other => other,
             }
         })?;
-        drop(caching);
         self.report(&allocation);
         Ok(allocation)
     }
 
+    /// With the lock held, as every report: whoever reads the allocator's sum finds each block both
+    /// counted and reported, or neither.
     fn report(&self, allocation: &Allocation) {
         if let Some(reporter) = &self.reporter {
             reporter.allocated(allocation.address, allocation.size);
@@ -85,11 +85,11 @@ impl Allocator {
     }
 
     pub(crate) fn free(&self, allocation: Allocation) {
-        // First: once the lock is free another thread may be handed this block.
+        let mut caching = self.lock();
         if let Some(reporter) = &self.reporter {
             reporter.freed(allocation.address);
         }
-        self.lock().free(allocation);
+        caching.free(allocation);
     }
 
     pub(crate) fn record_stream(&self, allocation: &Allocation, stream: &Stream) {

@@ -6,6 +6,8 @@
 mod caches;
 mod modules;
 mod thread;
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+pub(super) mod waiting;
 
 use std::arch::asm;
 

@@ -36,9 +36,15 @@ mod exact;
 )]
 mod framehop;
 mod script;
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+mod waiting;
 
 pub(crate) use self::exact::trace;
 pub use self::script::{Reader, install};
+#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+pub(crate) use self::waiting::{Waiting, walk_waiting};
+
+use super::history;
 
 use self::framehop as quick;
 use self::script::Joined;
@@ -93,13 +99,13 @@ pub(super) fn stack(stacks: &Stacks) -> StackId {
     };
     let Some(reader) = script::reader() else {
         let seen = stacks.find(key.as_slice());
-        return seen.unwrap_or_else(|| stacks.intern(first_sight(&key, caller).as_slice()));
+        return seen.unwrap_or_else(|| interned(stacks, first_sight(&key, caller).as_slice()));
     };
     let joined = Joined::new(&key, reader);
     let seen = stacks.find(joined.as_slice());
     seen.unwrap_or_else(|| {
         let frames = first_sight(&key, caller);
-        stacks.intern(joined.behind(&frames).as_slice())
+        interned(stacks, joined.behind(&frames).as_slice())
     })
 }
 
@@ -107,9 +113,18 @@ pub(super) fn stack(stacks: &Stacks) -> StackId {
 pub(super) fn exact_stack(stacks: &Stacks) -> StackId {
     let frames = exact_walk(0);
     match script::reader() {
-        Some(reader) => stacks.intern(Joined::new(&frames, reader).as_slice()),
-        None => stacks.intern(frames.as_slice()),
+        Some(reader) => interned(stacks, Joined::new(&frames, reader).as_slice()),
+        None => interned(stacks, frames.as_slice()),
     }
+}
+
+/// The number of a stack of this thread, which may be new.
+fn interned(stacks: &Stacks, frames: &[usize]) -> StackId {
+    stacks.find(frames).unwrap_or_else(|| {
+        let stack = stacks.intern(frames);
+        history::met(stack);
+        stack
+    })
 }
 
 /// What `exact` says of this stack, from the caller whose stack pointer is `caller` on.

@@ -6,18 +6,28 @@
 //! any more, and the test around it does. The runs of one check are one line as well: a thread that
 //! the first run started and the second one puts to work is the second one's.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gpu_leak_check_threads as threads;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::judge::FailedSum;
 use crate::ledger::{self, Returned, ScopeId};
 use crate::report::model::AllowedBy;
 
-static TREE: Mutex<Option<FxHashMap<ScopeId, Node>>> = Mutex::new(None);
+static TREE: Mutex<Option<Scopes>> = Mutex::new(None);
+
+/// The scopes that are open or that a check still asks about.
+#[derive(Debug, Default)]
+struct Scopes {
+    nodes: FxHashMap<ScopeId, Node>,
+    /// How many of them are open.
+    open: usize,
+    /// When those that nobody asks about any more had closed, for the checks beside them: empty as soon
+    /// as no scope is open.
+    forgotten: FxHashMap<ScopeId, u64>,
+}
 
 /// What is known of one scope.
 #[derive(Debug, Default)]
@@ -26,7 +36,8 @@ struct Node {
     children: Vec<ScopeId>,
     /// Why what is created in it may stay: it is a part of its parent.
     reason: Option<&'static str>,
-    is_open: bool,
+    /// When it closed, in the order of the ledger's events; none while it is open.
+    closed: Option<u64>,
     /// Whether it is a run that only confirms what an earlier one left.
     confirms: bool,
     /// Whether it was handed on to the next run of its check.
@@ -35,6 +46,12 @@ struct Node {
     settled: Vec<(u64, Settled)>,
     /// The sums for which its check has failed, by a panic that says this.
     failed_sums: Vec<(Arc<str>, FailedSum)>,
+}
+
+impl Node {
+    fn is_open(&self) -> bool {
+        self.closed.is_none()
+    }
 }
 
 /// What a check has settled about one record, for the checks around it.
@@ -51,7 +68,7 @@ pub(crate) enum Settled {
 }
 
 /// The tree, locked. Ledger locks may be taken after it, never before it.
-struct Tree(MutexGuard<'static, Option<FxHashMap<ScopeId, Node>>>);
+struct Tree(MutexGuard<'static, Option<Scopes>>);
 
 fn tree() -> Tree {
     Tree(TREE.lock().unwrap_or_else(PoisonError::into_inner))
@@ -59,14 +76,16 @@ fn tree() -> Tree {
 
 impl Tree {
     fn nodes(&mut self) -> &mut FxHashMap<ScopeId, Node> {
-        self.0.get_or_insert_default()
+        &mut self.0.get_or_insert_default().nodes
     }
 
     fn get(&self, scope: ScopeId) -> Option<&Node> {
-        self.0.as_ref()?.get(&scope)
+        self.0.as_ref()?.nodes.get(&scope)
     }
 
+    /// Enters a scope that has just opened.
     fn insert(&mut self, scope: ScopeId, node: Node) {
+        self.0.get_or_insert_default().open += 1;
         if let Some(parent) = node.parent
             && let Some(parent) = self.nodes().get_mut(&parent)
         {
@@ -108,7 +127,6 @@ pub(super) fn open(parent: Option<ScopeId>, confirms: bool) -> ScopeId {
     let node = Node {
         parent,
         confirms,
-        is_open: true,
         ..Node::default()
     };
     tree.insert(scope, node);
@@ -119,7 +137,7 @@ pub(super) fn open(parent: Option<ScopeId>, confirms: bool) -> ScopeId {
 /// are have one. None where `outer` has just closed.
 pub(crate) fn part(outer: ScopeId, reason: &'static str) -> Option<ScopeId> {
     let mut tree = tree();
-    let node = tree.get(outer).filter(|node| node.is_open)?;
+    let node = tree.get(outer).filter(|node| node.is_open())?;
     let is_it = |child: &&ScopeId| {
         tree.get(**child)
             .is_some_and(|it| it.reason == Some(reason))
@@ -132,7 +150,6 @@ pub(crate) fn part(outer: ScopeId, reason: &'static str) -> Option<ScopeId> {
     let node = Node {
         parent: Some(outer),
         reason: Some(reason),
-        is_open: true,
         ..Node::default()
     };
     tree.insert(scope, node);
@@ -160,14 +177,22 @@ pub(super) fn close(scope: ScopeId) -> Returned {
         let Some(node) = tree.nodes().get_mut(&scope) else {
             continue;
         };
-        node.is_open = false;
+        let was_open = node.is_open();
+        node.closed.get_or_insert_with(|| ledger::live().now());
         let children = node.children.clone();
+        if was_open {
+            tree.0.get_or_insert_default().open -= 1;
+        }
         let returned = ledger::live().close_scope(scope);
         sum.count += returned.count;
         sum.bytes += returned.bytes;
         // A part lives as long as what it is a part of; a scope by hand is finished by itself.
         let is_part = |child: &ScopeId| tree.get(*child).is_some_and(|it| it.reason.is_some());
         closing.extend(children.into_iter().filter(is_part));
+    }
+    let scopes = tree.0.get_or_insert_default();
+    if scopes.open == 0 {
+        scopes.forgotten.clear();
     }
     sum
 }
@@ -207,18 +232,26 @@ pub(crate) fn forget(scope: ScopeId) {
     let mut tree = tree();
     if tree
         .get(scope)
-        .is_none_or(|node| node.parent.is_some() || node.is_open)
+        .is_none_or(|node| node.parent.is_some() || node.is_open())
     {
         return;
     }
+    // The check around what lies in it answers for that as long as it is open itself.
+    let closed = tree.get(scope).and_then(|node| node.closed);
     let all = tree.inside(scope);
     let mut orphans = Vec::new();
+    let mut forgotten = Vec::new();
     for scope in all {
         match tree.nodes().remove(&scope) {
             // A scope by hand that outlives its test stands for itself.
-            Some(node) if node.is_open => orphans.push((scope, node)),
-            _ => {}
+            Some(node) if node.is_open() => orphans.push((scope, node)),
+            Some(_) => forgotten.extend(closed.map(|closed| (scope, closed))),
+            None => {}
         }
+    }
+    let scopes = tree.0.get_or_insert_default();
+    if scopes.open != 0 {
+        scopes.forgotten.extend(forgotten);
     }
     for (scope, node) in orphans {
         let node = Node {
@@ -232,7 +265,7 @@ pub(crate) fn forget(scope: ScopeId) {
 /// The open scope that answers for what a thread with this scope does now.
 pub(crate) fn open_scope(scope: ScopeId) -> Option<ScopeId> {
     let tree = tree();
-    let open = tree.around(scope).find(|(_, node)| node.is_open);
+    let open = tree.around(scope).find(|(_, node)| node.is_open());
     open.map(|(scope, _)| scope)
 }
 
@@ -312,12 +345,23 @@ impl Lineage {
     }
 }
 
-/// Which of these scopes nobody answers for: no open scope is around them.
-pub(crate) fn unanswered(scopes: BTreeSet<ScopeId>) -> BTreeSet<ScopeId> {
+/// Which records nobody answers for, of those with these scopes and sequence numbers: no scope around
+/// theirs was open when they were created, and none is now.
+pub(crate) fn unanswered(records: impl Iterator<Item = (ScopeId, u64)>) -> FxHashSet<u64> {
     let tree = tree();
-    let is_answered = |scope: ScopeId| tree.around(scope).any(|(_, node)| node.is_open);
-    let unanswered = scopes.into_iter().filter(|scope| !is_answered(*scope));
-    unanswered.collect()
+    let is_answered = |scope: ScopeId, sequence: u64| {
+        let was_open = |closed: Option<u64>| closed.is_none_or(|closed| sequence < closed);
+        let forgotten = tree
+            .0
+            .as_ref()
+            .and_then(|scopes| scopes.forgotten.get(&scope));
+        forgotten.is_some_and(|closed| was_open(Some(*closed)))
+            || tree.around(scope).any(|(_, node)| was_open(node.closed))
+    };
+    records
+        .filter(|(scope, sequence)| !is_answered(*scope, *sequence))
+        .map(|(_, sequence)| sequence)
+        .collect()
 }
 
 #[cfg(test)]

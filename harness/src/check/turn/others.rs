@@ -68,6 +68,11 @@ impl AtBegin {
         }
     }
 
+    /// Whether nothing but the check could do anything.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
     /// Who else was there, or may have been, until now.
     pub(crate) fn until_now(&self, company: Company<'_>) -> Others {
         Others {

@@ -16,9 +16,6 @@ use super::super::event::{
 use super::super::lifetime::dies_with_context;
 use super::super::{Kind, Layer, Ledger, Place};
 
-/// How many scopes have a slot of their own.
-const SLOTS: u32 = 4096;
-
 const FAILED: u32 = 1;
 const DEINITIALIZED: u32 = 4;
 
@@ -73,14 +70,6 @@ fn place_of(kind: Kind, context: u32) -> Place {
     }
 }
 
-/// Every second number has the slot of the one before.
-fn number_of(scope: u32) -> u32 {
-    match scope {
-        0 => 0,
-        scope => scope.div_ceil(2) + (scope % 2) * SLOTS,
-    }
-}
-
 impl Model {
     fn new() -> Self {
         let ledger = Ledger::new();
@@ -109,7 +98,7 @@ impl Model {
 
     /// Nobody works for a scope that is still to come.
     fn caller(&self, who: Who) -> Caller {
-        let scope = number_of(who.scope);
+        let scope = who.scope;
         Caller {
             thread: ThreadNumber(who.thread),
             scope: ScopeId(if self.used.contains(&scope) { scope } else { 0 }),
@@ -342,29 +331,22 @@ impl Model {
         }
     }
 
-    fn open(&mut self, scope: u32) {
-        let number = number_of(scope);
+    fn open(&mut self, number: u32) {
         if self.used.contains(&number) {
             return;
         }
-        let is_free = !self
-            .open
-            .keys()
-            .any(|other| other % SLOTS == number % SLOTS);
-        assert_eq!(self.ledger.open_scope(ScopeId(number)), is_free);
-        if is_free {
-            self.used.push(number);
-            let since = self.number();
-            let returned = Returned {
-                since,
-                ..Returned::default()
-            };
-            self.open.insert(number, returned);
-        }
+        assert!(self.ledger.open_scope(ScopeId(number)));
+        assert!(!self.ledger.open_scope(ScopeId(number)), "it is open");
+        self.used.push(number);
+        let since = self.number();
+        let returned = Returned {
+            since,
+            ..Returned::default()
+        };
+        self.open.insert(number, returned);
     }
 
-    fn close(&mut self, scope: u32) {
-        let number = number_of(scope);
+    fn close(&mut self, number: u32) {
         let Some(expected) = self.open.remove(&number) else {
             return;
         };

@@ -27,8 +27,7 @@ impl Ledger {
         self.all_its_own.load(Ordering::Relaxed)
     }
 
-    /// Begins to count for `scope`; false when its place is taken by a scope that has been open
-    /// for thousands of numbers.
+    /// Begins to count for `scope`; false when that is open already.
     pub fn open_scope(&self, scope: ScopeId) -> bool {
         self.open_scope_since(scope, self.now())
     }
@@ -46,6 +45,7 @@ impl Ledger {
     }
 
     fn open_scope_since(&self, scope: ScopeId, since: u64) -> bool {
+        let _quiet = quiet();
         let is_opened = self.stripes.open(scope);
         if is_opened {
             let returned = Returned::default();

@@ -15,11 +15,11 @@ use super::image::Image;
 use super::memory::{Memory, PAGE, Pages};
 use super::names::Whose;
 use super::search::Region;
-use super::targets::LOWEST;
 use super::threads::{self, Thread};
-use crate::report::mappings::{self, Mapping};
+use crate::capture::mappings::{self, Mapping};
+use crate::capture::modules::is_in_a_system_folder;
 use crate::report::model::{Root, RootKind};
-use crate::report::{is_cuda_library, is_in_a_system_folder, is_known_library};
+use crate::report::{is_cuda_library, is_known_library};
 
 /// Below a stack at most so much is forbidden; behind an allocator's memory it is more.
 const LARGEST_GUARD: u64 = 64 << 10;
@@ -78,7 +78,7 @@ impl Roots {
                 roots.thread_locals(module, thread);
             }
         }
-        roots.stacks(&threads, &modules, &maps, pages, budget);
+        roots.stacks(&threads, &modules, pages, budget);
         roots.heap = heap(&maps, &threads);
         roots
     }
@@ -162,51 +162,37 @@ impl Roots {
         }
     }
 
-    /// The frames of all stacks.
-    ///
-    /// A frame ends at the address that its function returns to. Where that is on the stack of
-    /// another thread, is not known without unwinding: any word that looks like one is taken for
-    /// one.
+    /// The frames of all stacks, each of which ends at the address that its function returns to. What
+    /// lies further out than the last one known is the thread's, in no function's name.
     fn stacks<M: Memory>(
         &mut self,
         threads: &[Thread],
         modules: &[Module],
-        maps: &[Mapping<'_>],
         pages: &mut Pages<M>,
         budget: Budget,
     ) {
-        let code = maps.iter().filter(|map| map.executable);
-        let code = Heap::new(code.map(addresses).collect());
-        let returns = threads.iter().map(|thread| {
-            if thread.is_this {
-                return threads::own_returns(|| !pages.is_spent());
-            }
-            let mut returns = Vec::new();
-            pages.words(thread.stack.start, thread.stack.end, |at, word| {
-                if word >= LOWEST && code.region(word).is_some() {
-                    returns.push((at, word));
-                }
-                true
-            });
-            returns
-        });
-        let returns: Vec<Vec<(u64, u64)>> = returns.collect();
+        let walked = threads.iter().map(|thread| thread.returns(pages));
+        let walked: Vec<(Vec<(u64, u64)>, bool)> = walked.collect();
         for module in modules {
-            let addresses = returns.iter().flatten().map(|&(_, address)| address);
+            let returns = walked.iter().flat_map(|(returns, _)| returns);
+            let addresses = returns.map(|&(_, address)| address);
             let inside = addresses.filter(|address| module.has(*address));
             module.image.look_up(
                 inside.map(|address| address.wrapping_sub(module.bias)),
                 budget,
             );
         }
-        for (thread, returns) in threads.iter().zip(returns) {
+        for (thread, (returns, whole)) in threads.iter().zip(walked) {
             if budget.is_spent() {
                 return;
             }
             let returns = returns
                 .into_iter()
                 .filter_map(|(at, address)| Some((at, self.returns_to(address, modules)?)));
-            let frames = frames(&thread.stack, returns);
+            let mut frames = frames(&thread.stack, returns);
+            if let Some((rest, _)) = (!whole).then(|| frames.pop()).flatten() {
+                self.add_frame(thread, None, rest);
+            }
             self.stack(thread, frames);
         }
     }
@@ -223,12 +209,12 @@ impl Roots {
                     for addresses in waiting.drain(..) {
                         self.add_nameless(addresses);
                     }
-                    self.add_frame(thread, &name, addresses);
+                    self.add_frame(thread, Some(&name), addresses);
                     function = Some(name);
                 }
                 (Whose::Runtime, Some(name)) => {
                     let name = name.clone();
-                    self.add_frame(thread, &name, addresses);
+                    self.add_frame(thread, Some(&name), addresses);
                 }
                 (Whose::Runtime, None) => waiting.push(addresses),
                 (Whose::All, _) => {
@@ -250,10 +236,10 @@ impl Roots {
         }
     }
 
-    fn add_frame(&mut self, thread: &Thread, function: &str, addresses: Range<u64>) {
+    fn add_frame(&mut self, thread: &Thread, function: Option<&str>, addresses: Range<u64>) {
         let place = self.number(Root {
             kind: RootKind::Stack,
-            name: Some(function.to_owned()),
+            name: function.map(str::to_owned),
             thread: Some(thread.name.clone()),
             module: None,
         });

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use super::memory::{Memory, Pages};
-use crate::capture;
+use crate::capture::{self, Waiting};
 
 /// How large a stack is looked through at most.
 const LARGEST: u64 = 64 << 20;
@@ -13,6 +14,10 @@ const LARGEST: u64 = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Thread {
     pub(super) name: String,
+    /// Where it waits.
+    instruction: u64,
+    /// The file that the kernel says so in, and what it said.
+    call: (PathBuf, String),
     /// From its last frame to its first one.
     pub(super) stack: Range<u64>,
     /// What its thread-locals lie below, where that is known.
@@ -21,9 +26,32 @@ pub(super) struct Thread {
     pub(super) is_this: bool,
 }
 
-/// Where this thread's frames have the addresses that they return to, and these, innermost first, as
-/// far as `wanted`.
-pub(super) fn own_returns(mut wanted: impl FnMut() -> bool) -> Vec<(u64, u64)> {
+impl Thread {
+    /// Where its frames have the addresses that they return to, and these, innermost first; and
+    /// whether they are all of them. Words of a stack that look like such an address may be what is
+    /// left of calls that are over.
+    pub(super) fn returns<M: Memory>(&self, pages: &mut Pages<M>) -> (Vec<(u64, u64)>, bool) {
+        if self.is_this {
+            return (own_returns(|| !pages.is_spent()), true);
+        }
+        let waiting = Waiting {
+            instruction: self.instruction,
+            stack_pointer: self.stack.start,
+            end: self.stack.end,
+        };
+        let walked = capture::walk_waiting(waiting, |at| pages.word(at));
+        let (file, before) = &self.call;
+        if fs::read_to_string(file).is_ok_and(|now| now == *before) {
+            (walked.returns, walked.whole)
+        } else {
+            // It has gone on, and what was read are pieces of several stacks.
+            (Vec::new(), false)
+        }
+    }
+}
+
+/// As [`Thread::returns`], of the thread that asks, as far as `wanted`.
+fn own_returns(mut wanted: impl FnMut() -> bool) -> Vec<(u64, u64)> {
     let mut returns = Vec::new();
     capture::trace(|stack, address| {
         returns.push(((stack as u64).saturating_sub(8), address as u64));
@@ -54,7 +82,9 @@ pub(super) fn of_this_process<M: Memory>(
         let read = |file: &str| fs::read_to_string(task.join(file));
         // One that has ended meanwhile has no stack.
         let Ok(call) = read("syscall") else { continue };
-        let Some((top, mapping)) = stack_pointer(&call).and_then(|top| Some((top, region(top)?)))
+        let place = waits_at(&call);
+        let Some((top, instruction, mapping)) =
+            place.and_then(|(top, instruction)| Some((top, instruction, region(top)?)))
         else {
             complete = false;
             continue;
@@ -72,6 +102,8 @@ pub(super) fn of_this_process<M: Memory>(
             } else {
                 comm.trim_end().to_owned()
             },
+            instruction,
+            call: (task.join("syscall"), call),
             stack: top..pointer.unwrap_or(end),
             pointer,
             is_this: this.file_name() == Some(&entry.file_name()),
@@ -81,11 +113,12 @@ pub(super) fn of_this_process<M: Memory>(
 }
 
 /// `202 0x7f… 0x80 … 0x7ffd3c8f1a48 0x7f0c5a2e1b6f`: a call's number and arguments, then the stack
-/// pointer and the place of the call. A thread that runs has none.
-fn stack_pointer(call: &str) -> Option<u64> {
+/// pointer and the place of the call, here in this order. A thread that runs has none.
+fn waits_at(call: &str) -> Option<(u64, u64)> {
     let mut fields = call.split_ascii_whitespace().rev();
-    let (_place, stack) = (fields.next()?, fields.next()?);
-    u64::from_str_radix(stack.strip_prefix("0x")?, 16).ok()
+    let mut number = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
+    let (place, stack) = (number()?, number()?);
+    Some((stack, place))
 }
 
 /// Where glibc keeps what it knows of a thread: at the far end of its stack, beginning with its own
@@ -112,17 +145,15 @@ fn thread_pointer<M: Memory>(_top: u64, _end: u64, _pages: &mut Pages<M>) -> Opt
 
 #[cfg(test)]
 mod tests {
-    use super::stack_pointer;
+    use super::waits_at;
 
     #[test]
-    fn a_thread_that_waits_has_a_stack_pointer() {
+    fn a_thread_that_waits_has_a_stack_pointer_and_a_place() {
         let waits = "202 0x7f0c 0x80 0x0 0x0 0x0 0x0 0x7ffd3c8f1a48 0x7f0c5a2e1b6f\n";
-        assert_eq!(stack_pointer(waits), Some(0x7ffd_3c8f_1a48));
-        assert_eq!(
-            stack_pointer("-1 0x7ffd3c8f1a48 0x7f0c5a2e1b6f\n"),
-            Some(0x7ffd_3c8f_1a48)
-        );
-        assert_eq!(stack_pointer("running\n"), None);
-        assert_eq!(stack_pointer(""), None);
+        let expected = Some((0x7ffd_3c8f_1a48, 0x7f0c_5a2e_1b6f));
+        assert_eq!(waits_at(waits), expected);
+        assert_eq!(waits_at("-1 0x7ffd3c8f1a48 0x7f0c5a2e1b6f\n"), expected);
+        assert_eq!(waits_at("running\n"), None);
+        assert_eq!(waits_at(""), None);
     }
 }

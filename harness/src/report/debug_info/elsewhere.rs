@@ -4,7 +4,7 @@ use std::path::Path;
 use std::ptr;
 
 use super::Symbol;
-use crate::report::modules::Module;
+use crate::capture::modules::Module;
 
 /// Nothing of ours.
 #[derive(Debug, Default)]

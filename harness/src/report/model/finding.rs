@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FindingKind, Site};
 use crate::ledger::{Kind, Layer, Place, PoolName};
+use crate::report::escape;
 
 /// One thing to tell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,6 +62,9 @@ pub struct Finding {
     pub notes: Vec<String>,
 }
 
+/// A longer name makes no line that anybody copies.
+const LONGEST_FUNCTION: usize = 80;
+
 impl Finding {
     /// A finding of which nothing is known yet but what sort it is, whose and where: no object, no
     /// byte.
@@ -103,6 +107,18 @@ impl Finding {
     #[must_use]
     pub fn is_failure(&self) -> bool {
         self.kind.is_failure() && !self.is_unconfirmed()
+    }
+
+    /// The function that all of `findings` come from, where its name is one that can be copied into an
+    /// attribute.
+    pub(crate) fn common_function<'a>(findings: &[&'a Self]) -> Option<&'a str> {
+        let mut functions = findings
+            .iter()
+            .map(|finding| finding.site.user_frame()?.function.as_deref());
+        let first = functions.next()??;
+        let is_of_all = functions.all(|function| function == Some(first));
+        let can_be_copied = first.len() <= LONGEST_FUNCTION && escape::name(first) == first;
+        (is_of_all && can_be_copied).then_some(first)
     }
 }
 

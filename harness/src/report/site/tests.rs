@@ -1,4 +1,4 @@
-use super::{fingerprint, site, trimmed, user};
+use super::{fingerprint, is_cudas_own_frames, site, trimmed, user};
 use crate::capture;
 use crate::ledger::Kind;
 use crate::report::model::{Frame, Language, Owner};
@@ -61,6 +61,43 @@ fn a_callbacks_stack_begins_behind_cudas_libraries() {
         "train::frees_everything",
     ];
     assert_eq!(kept(&frames), expected);
+}
+
+#[test]
+fn code_that_the_program_loads_on_purpose_is_the_program_s() {
+    let cuda = |module: &str, function: &str| Frame {
+        function: (!function.is_empty()).then(|| function.to_owned()),
+        ..nameless(Owner::Cuda, module)
+    };
+    let is_cudas_own = |called_back: &[Frame]| {
+        let mut frames = vec![frame(
+            Owner::Harness,
+            "gpu_leak_check::capture::unwind::stack",
+        )];
+        frames.extend_from_slice(called_back);
+        frames.push(frame(Owner::User, "train::step"));
+        is_cudas_own_frames(&frames)
+    };
+    let driver = || cuda("libcuda.so.1", "cuLibraryLoadData");
+    for load in ["cudaLibraryLoadData", "cudaLibraryLoadFromFile"] {
+        // Also where the runtime is linked into the program.
+        for runtime in ["libcudart.so.13", "train"] {
+            let called_back = [driver(), cuda(runtime, ""), cuda(runtime, load)];
+            assert!(!is_cudas_own(&called_back), "{load} of {runtime}");
+        }
+    }
+    assert!(!is_cudas_own(&[driver()]));
+    assert!(!is_cudas_own(&[cuda("libcuda.so.1", "cuModuleLoadDataEx")]));
+    // What its libraries load for themselves, the runtime at the first launch or through it.
+    let launch = cuda("libcudart.so.13", "cudaLaunchKernel");
+    assert!(is_cudas_own(&[driver(), launch]));
+    let cublas = [
+        driver(),
+        cuda("libcudart.so.13", "cudaLibraryLoadData"),
+        cuda("libcublas.so.13", "cublasCreate_v2"),
+    ];
+    assert!(is_cudas_own(&cublas));
+    assert!(is_cudas_own(&[driver(), cuda("train", "__cudart812")]));
 }
 
 #[test]

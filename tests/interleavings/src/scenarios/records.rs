@@ -64,11 +64,11 @@ pub fn a_leaking_test_s_threads_go_on() {
     world.agrees(&[FIRST]);
 }
 
-/// Two tests with all of it on one stripe of threads and one slot of scopes after the other: a test
-/// ends and its number's slot passes to the next one, while a thread it left behind goes on.
+/// Two tests one after the other, with all of it on one stripe of threads: a test ends and the next
+/// one begins, while a thread that the first one left behind goes on.
 pub fn a_thread_outlives_its_test() {
     let world = World::new(&[FIRST]);
-    let next = ScopeId(FIRST.0 + 4096);
+    let next = SECOND;
     thread::scope(|threads| {
         threads.spawn(|| {
             let late = caller(1, FIRST);

@@ -7,11 +7,12 @@
 //! still.
 
 use std::ffi::{c_int, c_void};
-use std::mem::offset_of;
 use std::ops::Range;
 use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::device::dl::{Changes, changes, changes_in};
 
 use framehop::{
     ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder, UnwinderNative,
@@ -27,13 +28,6 @@ type Bytes = &'static [u8];
 pub(super) struct Modules {
     pub(super) unwinder: UnwinderNative<Bytes, MustNotAllocateDuringUnwind>,
     changes: Changes,
-}
-
-/// How many libraries were loaded and unloaded so far.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct Changes {
-    loaded: u64,
-    unloaded: u64,
 }
 
 static CURRENT: AtomicPtr<Modules> = AtomicPtr::new(ptr::null_mut());
@@ -66,37 +60,6 @@ pub(super) fn refresh() {
     *lists += 1;
     let new = Box::leak(Box::new(read()));
     CURRENT.store(new, Ordering::Release);
-}
-
-fn changes() -> Changes {
-    unsafe extern "C" fn visit(
-        info: *mut libc::dl_phdr_info,
-        size: usize,
-        changes: *mut c_void,
-    ) -> c_int {
-        // SAFETY: the loader passes a valid entry of this size, and `changes` is that of the
-        // caller.
-        unsafe { *changes.cast::<Changes>() = changes_in(info, size) };
-        1
-    }
-    let mut changes = Changes::default();
-    // SAFETY: `visit` has the callback's signature and does not unwind; `changes` outlives the
-    // walk.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut changes).cast()) };
-    changes
-}
-
-/// # Safety
-///
-/// `info` is valid in its first `size` bytes.
-unsafe fn changes_in(info: *const libc::dl_phdr_info, size: usize) -> Changes {
-    // Old loaders have shorter entries.
-    if size < offset_of!(libc::dl_phdr_info, dlpi_subs) + size_of::<u64>() {
-        return Changes::default();
-    }
-    // SAFETY: both fields lie within `size`.
-    let (loaded, unloaded) = unsafe { ((*info).dlpi_adds, (*info).dlpi_subs) };
-    Changes { loaded, unloaded }
 }
 
 /// What is gathered on the way through the loader's list.

@@ -8,7 +8,7 @@ use crate::ledger::{Kind, Layer};
 /// Few enough that addresses are issued again and calls meet on one object.
 const ADDRESSES: u64 = 5;
 pub(super) const CONTEXTS: u32 = 3;
-/// Scopes have their numbers once; every second shares its slot with one before.
+/// Scopes have their numbers once.
 pub(super) const SCOPES: u32 = 4;
 /// More than any machine has, and still countable when all that a program makes is as large: a
 /// figure of 2⁶³ or more is taken for one that is below nothing while threads are at work.

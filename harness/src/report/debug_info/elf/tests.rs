@@ -9,8 +9,9 @@ use std::process::Command;
 use super::super::Symbol;
 use super::DebugInfo;
 use crate::capture;
+use crate::capture::mappings;
+use crate::capture::modules::Modules;
 use crate::device::dl::Library;
-use crate::report::modules::Modules;
 
 /// What is compiled. The call is on line 3, the call of what it is inlined into on line 7.
 const SOURCE: &str = "#[inline(always)]
@@ -72,14 +73,14 @@ fn symbols(folder: &Path) -> Vec<Symbol> {
     let enter = unsafe { library.function::<extern "C" fn(extern "C" fn())>(c"enter") };
     STACK.take();
     enter.unwrap()(back);
-    let modules = Modules::of_this_process();
+    let modules = Modules::parse(&mappings::of_this_process());
     let mut info = DebugInfo::default();
     let mut found = Vec::new();
     for address in STACK.take() {
         let call = address.saturating_sub(1);
         let module = modules.find(call);
         if module.is_some_and(|module| module.path == path) {
-            found.extend(info.at(call, module));
+            found.extend(info.at(call, module.map(|it| &**it)));
         }
     }
     found

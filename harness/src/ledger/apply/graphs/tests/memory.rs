@@ -76,6 +76,23 @@ impl World {
     }
 }
 
+/// So many that a search for each would not end.
+#[test]
+fn a_graph_may_allocate_and_free_any_number_of_times() {
+    const PAIRS: u64 = 200_000;
+
+    let world = World::with_graph();
+    for address in 0..PAIRS {
+        world.allocates(GRAPH, ADDRESS + address);
+    }
+    for address in 0..PAIRS - 1 {
+        world.frees(GRAPH, ADDRESS + address);
+    }
+    world.copy(GRAPH, EXEC, false);
+    world.launch(EXEC);
+    assert_eq!(world.memory(), [pointer(ADDRESS + PAIRS - 1)]);
+}
+
 #[test]
 fn a_launch_takes_what_the_nodes_allocate_and_nothing_before_it_does() {
     let world = World::with_memory(false);

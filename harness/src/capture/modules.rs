@@ -2,33 +2,36 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::mappings;
 
-/// A program or library that is loaded.
+/// A program or library that is loaded, or was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Module {
+pub(crate) struct Module {
     /// The file it was loaded from.
-    pub(super) path: PathBuf,
+    pub(crate) path: PathBuf,
+    /// The file's number, which another under the same path has not.
+    inode: u64,
     /// From its first byte to the end of its code.
     addresses: Range<usize>,
 }
 
 impl Module {
     /// `libcublas.so.13`.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         let name = self.path.file_name().and_then(|name| name.to_str());
         name.unwrap_or("unknown module")
     }
 
     /// How far behind its first byte `address` lies.
-    pub(super) fn offset(&self, address: usize) -> usize {
+    pub(crate) fn offset(&self, address: usize) -> usize {
         address - self.addresses.start
     }
 
     /// Whether the system or an installed Python brought it: its sources are not on this machine,
     /// even where debug information names them.
-    pub(super) fn is_installed(&self) -> bool {
+    pub(crate) fn is_installed(&self) -> bool {
         let path = self.path.to_str().unwrap_or_default();
         let of_python = ["/site-packages/", "/dist-packages/", "/lib-dynload/"];
         of_python.iter().any(|folder| path.contains(folder)) || is_in_a_system_folder(&self.path)
@@ -48,24 +51,40 @@ pub(crate) fn is_in_a_system_folder(library: &Path) -> bool {
     folders.iter().any(|folder| library.starts_with(folder))
 }
 
-/// What is loaded, by address.
-#[derive(Debug, Default)]
-pub(super) struct Modules(Vec<Module>);
+/// What is loaded at one time, by address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Modules(Vec<Arc<Module>>);
 
 impl Modules {
-    /// Reads what is loaded now.
-    pub(super) fn of_this_process() -> Self {
-        Self::parse(&mappings::of_this_process())
+    /// What is loaded by what this process has [mapped](mappings::of_this_process).
+    pub(crate) fn parse(maps: &str) -> Self {
+        Self(parse(maps).into_iter().map(Arc::new).collect())
     }
 
     /// The module that `address` lies in.
-    pub(super) fn find(&self, address: usize) -> Option<&Module> {
-        self.0
-            .iter()
-            .find(|module| module.addresses.contains(&address))
+    pub(crate) fn find(&self, address: usize) -> Option<&Arc<Module>> {
+        let mut modules = self.0.iter();
+        modules.find(|module| module.addresses.contains(&address))
     }
 
-    fn parse(maps: &str) -> Self {
+    /// Whether this very module is one of them.
+    pub(crate) fn has(&self, module: &Arc<Module>) -> bool {
+        self.0.iter().any(|other| Arc::ptr_eq(other, module))
+    }
+
+    /// Has in common with `before` what stayed.
+    pub(super) fn share(&mut self, before: &Self) {
+        for module in &mut self.0 {
+            let same = before.find(module.addresses.start);
+            if let Some(same) = same.filter(|same| *same == module) {
+                *module = Arc::clone(same);
+            }
+        }
+    }
+}
+
+fn parse(maps: &str) -> Vec<Module> {
+    {
         let mut modules: Vec<Module> = Vec::new();
         for mapping in mappings::parse(maps) {
             let Some(path) = mapping.file() else { continue };
@@ -78,6 +97,7 @@ impl Modules {
                 Some(_) => {}
                 None => modules.push(Module {
                     path: path.to_owned(),
+                    inode: mapping.inode,
                     addresses: addresses.start..if mapping.executable {
                         addresses.end
                     } else {
@@ -86,13 +106,13 @@ impl Modules {
                 }),
             }
         }
-        Self(modules)
+        modules
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Modules;
+    use super::{Modules, mappings};
 
     const MAPS: &str = "\
 1000-2000 r--p 00000000 08:01 11 /w/target/debug/deps/my train
@@ -156,8 +176,8 @@ b000-c000 r-xp 00000000 00:00 0 [vdso]
     #[test]
     #[cfg(target_os = "linux")]
     fn this_program_finds_itself() {
-        let modules = Modules::of_this_process();
-        let here = Modules::of_this_process as fn() -> _ as usize;
+        let modules = Modules::parse(&mappings::of_this_process());
+        let here = mappings::of_this_process as fn() -> _ as usize;
         let module = modules.find(here).unwrap();
         assert_eq!(module.path, std::env::current_exe().unwrap());
     }

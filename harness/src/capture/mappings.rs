@@ -18,6 +18,8 @@ pub(crate) struct Mapping<'a> {
     pub(crate) executable: bool,
     /// Where in the file it begins.
     pub(crate) offset: u64,
+    /// The file's number on its device.
+    pub(crate) inode: u64,
     /// A file's path, or the kernel's word for what is none: `[heap]`; empty for memory without a
     /// name.
     pub(crate) name: &'a str,
@@ -46,7 +48,7 @@ impl<'a> Mapping<'a> {
         let (start, end) = field().split_once('-')?;
         let permissions = field();
         let offset = field();
-        let (_device, _inode) = (field(), field());
+        let (_device, inode) = (field(), field());
         let number = |digits| u64::from_str_radix(digits, 16).ok();
         Some(Self {
             start: usize::try_from(number(start)?).ok()?,
@@ -55,6 +57,7 @@ impl<'a> Mapping<'a> {
             writable: permissions.contains('w'),
             executable: permissions.contains('x'),
             offset: number(offset)?,
+            inode: inode.parse().ok()?,
             name: rest,
         })
     }

@@ -1,0 +1,158 @@
+//! That the way out of a waiting thread is what the thread itself says it is.
+
+use std::fs::{self, File};
+use std::hint::black_box;
+use std::os::unix::fs::FileExt;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Condvar, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use super::{Waiting, Walked, room, walk};
+use crate::capture::unwind::trace;
+
+/// What a thread waits for until its test is over.
+type Wait = fn(&Receiver<()>);
+
+/// The return addresses of the calling thread's stack, innermost first.
+fn own() -> Vec<u64> {
+    let mut own = Vec::new();
+    trace(|_, address| {
+        own.push(address as u64);
+        true
+    });
+    // The outermost frame can have no return address.
+    own.retain(|address| *address != 0);
+    own
+}
+
+#[inline(never)]
+fn waits(wait: Wait, stopped: &Receiver<()>) {
+    wait(stopped);
+    black_box(stopped);
+}
+
+/// The walk of a thread that does so, and what it said of itself just before.
+fn walked(wait: Wait) -> (Walked, Vec<u64>) {
+    let (tell, told) = channel();
+    let (stop, stopped) = channel();
+    let waiting = thread::spawn(move || {
+        let task = fs::read_link("/proc/thread-self").expect("Linux");
+        tell.send((task, own())).expect("the test");
+        waits(wait, &stopped);
+    });
+    let (task, own) = told.recv().expect("the thread");
+    let call = fs::canonicalize("/proc")
+        .unwrap()
+        .join(task)
+        .join("syscall");
+    let memory = File::open("/proc/self/mem").expect("this process's own");
+    let mut word = |at: u64| {
+        let mut bytes = [0; 8];
+        memory.read_exact_at(&mut bytes, at).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    };
+    // It may be on its way still, and wait for others before. One that is never walked fails.
+    let mut walked = Walked::default();
+    for _ in 0..10_000 {
+        thread::sleep(Duration::from_millis(1));
+        let before = fs::read_to_string(&call).expect("a thread");
+        if !before.starts_with(|first: char| first.is_ascii_digit()) {
+            continue;
+        }
+        let mut last = before.split_ascii_whitespace().rev();
+        let mut number = || u64::from_str_radix(last.next()?.strip_prefix("0x")?, 16).ok();
+        let (Some(instruction), Some(stack_pointer)) = (number(), number()) else {
+            continue;
+        };
+        let waiting = Waiting {
+            instruction,
+            stack_pointer,
+            end: stack_pointer + (1 << 20),
+        };
+        walked = walk(waiting, &mut word);
+        let is_inside =
+            |it: &(u64, u64)| (waits as *const () as u64..).take(200).any(|at| at == it.1);
+        let same = fs::read_to_string(&call).expect("a thread") == before;
+        if same && walked.whole && walked.returns.iter().any(is_inside) {
+            break;
+        }
+    }
+    drop(stop);
+    waiting.join().expect("the thread");
+    (walked, own)
+}
+
+#[test]
+fn a_thread_that_waits_is_walked_to_its_first_function() {
+    let ways: [(&str, Wait); 4] = [
+        ("a channel", |stopped| {
+            let _ = stopped.recv();
+        }),
+        ("a channel with a time", |stopped| {
+            while stopped
+                .recv_timeout(Duration::from_secs(600))
+                .is_err_and(|it| it == std::sync::mpsc::RecvTimeoutError::Timeout)
+            {}
+        }),
+        ("a condition", |stopped| {
+            static NEVER: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+            let mut guard = NEVER.0.lock().unwrap();
+            while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+                guard = NEVER
+                    .1
+                    .wait_timeout(guard, Duration::from_millis(100))
+                    .unwrap()
+                    .0;
+            }
+        }),
+        ("a nap", |stopped| {
+            while stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+                thread::sleep(Duration::from_millis(100));
+            }
+        }),
+    ];
+    for (name, wait) in ways {
+        let (walked, own) = walked(wait);
+        assert!(walked.whole, "{name}: {walked:x?}");
+        let found = walked.returns.iter().rev().map(|(_, address)| address);
+        let common = found
+            .zip(own.iter().rev())
+            .take_while(|(a, b)| a == b)
+            .count();
+        // What differs is where the thread's own function was, and the walk of its own.
+        assert!(
+            common + 4 >= own.len() && common > 3,
+            "{name}: {walked:x?} {own:x?}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_read_ends_a_walk() {
+    let waiting = Waiting {
+        instruction: 0x1000,
+        stack_pointer: 0x2000,
+        end: 0x3000,
+    };
+    assert_eq!(walk(waiting, |_| None), Walked::default());
+    assert_eq!(walk(waiting, |_| Some(0x1234)), Walked::default());
+}
+
+#[test]
+fn the_room_of_a_frame_is_what_its_beginning_takes() {
+    let code = |code: &[u8]| {
+        let mut code = code.to_vec();
+        code.resize(code.len() + 16, 0x90);
+        code
+    };
+    for (beginning, expected) in [
+        (&[0x41, 0x57, 0x53, 0x48, 0x83, 0xec, 0x28][..], 16 + 0x28),
+        (&[0x50], 8),
+        (&[0x48, 0x81, 0xec, 0, 0x10, 0, 0], 0x1000),
+        (&[], 0),
+    ] {
+        assert_eq!(room(&code(beginning)), Some(expected), "{beginning:x?}");
+    }
+    assert_eq!(room(&[0x50, 0x50]), None, "cut off");
+}
