@@ -148,14 +148,18 @@ fn probed(run: &RunInput) -> impl Iterator<Item = (Layer, &LayerUsage)> {
     })
 }
 
+/// What an allocator has handed out and not reported. Compared at both ends: a block that is freed is
+/// no credit for what nobody reports.
+fn unreported(usage: &LayerUsage) -> u64 {
+    usage.allocated.saturating_sub(usage.reported.unwrap_or(0))
+}
+
 /// By how much the sum of `layer` rose in run `at`, beyond its blocks that were reported and beyond
 /// what a check inside this one failed for.
 fn rise(layer: Layer, usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff) -> u64 {
     let before = run.baseline.layer(&usage.name, usage.place);
-    let was = before.map_or(0, |before| before.allocated);
-    let more = usage.allocated.saturating_sub(was);
-    let reported = |usage: &LayerUsage| usage.reported.unwrap_or(0);
-    let blocks = reported(usage).saturating_sub(before.map_or(0, reported));
+    let was = before.map_or(0, unreported);
+    let more = unreported(usage).saturating_sub(was);
     let is_it = |sum: &&FailedSum| sum.layer == usage.name && sum.place == usage.place;
     let failed = run
         .failed_inside
@@ -181,9 +185,8 @@ fn rise(layer: Layer, usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff
         false => 0,
     };
     let in_motion = in_motion.saturating_mul(2);
-    let explained = super::usage::total([blocks, failed, in_motion]);
     let rounding = super::usage::total(rounding);
-    match more.saturating_sub(explained) {
+    match more.saturating_sub(failed.saturating_add(in_motion)) {
         rest if rest <= rounding => 0,
         rest => rest,
     }
@@ -196,4 +199,41 @@ pub(crate) fn shared_sentence((layer, place, bytes): (Layer, Place, u64)) -> Str
          allocator that reports only a sum does not say whose they are",
         exact_size(bytes)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::findings;
+    use crate::judge::diff::diff;
+    use crate::judge::input::{CheckInput, RunInput};
+    use crate::judge::usage::{LayerName, LayerUsage, Usage};
+    use crate::ledger::{Layer, Place};
+
+    #[test]
+    fn a_reported_block_that_was_freed_is_no_credit_for_what_is_not_reported() {
+        let usage = |allocated, reported| Usage {
+            layers: vec![LayerUsage {
+                name: LayerName::Probe(Layer::allocator("sums-partly")),
+                place: Place::cuda(0),
+                allocated,
+                peak: None,
+                reserved: None,
+                reported: Some(reported),
+            }],
+            ..Usage::default()
+        };
+        let run = RunInput {
+            as_expected: true,
+            baseline: usage(4096, 4096),
+            end: usage(1000, 0),
+            ..RunInput::default()
+        };
+        let input = CheckInput {
+            runs: vec![run],
+            ..CheckInput::default()
+        };
+        let found = findings(&input, &diff(&input));
+        let bytes: Vec<u64> = found.iter().map(|found| found.finding.bytes).collect();
+        assert_eq!(bytes, [1000]);
+    }
 }
