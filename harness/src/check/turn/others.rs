@@ -110,9 +110,9 @@ fn is_alone(waiting: u64) -> bool {
     };
     let scoped = threads::all_live() as u64;
     let own = 1 + RUNNERS.load(Ordering::Relaxed);
-    let others = all.saturating_sub(scoped + own + waiting);
+    let others = |all: u64| all.saturating_sub(scoped + own + waiting);
     // A test that libtest starts from now on is seen by the number of threads that were started.
-    others == 0 || others <= drivers_own()
+    others(all) == 0 || others(living_threads().len() as u64) <= drivers_own()
 }
 
 /// How many threads this process has; none where nobody tells.
@@ -129,15 +129,37 @@ fn count_threads() -> Option<u64> {
     None
 }
 
+/// The threads of this process that can still do something. The kernel counts a thread for a moment
+/// after it was joined.
+fn living_threads() -> Vec<String> {
+    /// `PF_EXITING`, as Linux has it.
+    const EXITING: u64 = 4;
+    let is_living = |thread: &String| {
+        let status = fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+        // Behind the name, which may have any letters: state, five numbers, flags.
+        let flags = status.ok().and_then(|status| {
+            let (_, fields) = status.rsplit_once(") ")?;
+            fields.split(' ').nth(6)?.parse::<u64>().ok()
+        });
+        flags.is_some_and(|flags| flags & EXITING == 0)
+    };
+    threads_of_this_process()
+        .into_iter()
+        .filter(is_living)
+        .collect()
+}
+
+fn threads_of_this_process() -> Vec<String> {
+    let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.collect()
+}
+
 /// How many threads bear the names of a driver's: they do nothing that nobody asked for.
 fn drivers_own() -> u64 {
     static KNOWN: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let now: Vec<String> = fs::read_dir("/proc/self/task")
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .collect();
+    let now = threads_of_this_process();
     known.retain(|thread, _| now.contains(thread));
     for thread in now {
         known.entry(thread).or_insert_with_key(|thread| {
@@ -149,4 +171,26 @@ fn drivers_own() -> u64 {
         });
     }
     known.values().filter(|is_drivers| **is_drivers).count() as u64
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::{fs, thread};
+
+    use super::living_threads;
+
+    fn own_number() -> String {
+        let link = fs::read_link("/proc/thread-self").expect("a thread");
+        let number = link.file_name().expect("its number");
+        number.to_string_lossy().into_owned()
+    }
+
+    #[test]
+    fn a_thread_that_was_joined_lives_no_longer() {
+        for _ in 0..1000 {
+            let joined = thread::spawn(own_number).join().expect("a number");
+            assert!(!living_threads().contains(&joined));
+        }
+        assert!(living_threads().contains(&own_number()));
+    }
 }
