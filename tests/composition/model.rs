@@ -429,7 +429,7 @@ fn is_confirming(trace: &Trace, session: &Session) -> bool {
 struct Lost {
     /// Of each run, what is confirmed at its call sites at least.
     least: Vec<u64>,
-    /// Of each run, all that it left for good.
+    /// Of each run, all that it left for good at the sites of a leak.
     most: Vec<u64>,
     /// What was set up once.
     once: u64,
@@ -624,20 +624,21 @@ impl View<'_> {
             for group in &groups {
                 if runs == 1 || group.repeats() {
                     lost.is_confirmed = true;
+                    for (most, kept) in lost.most.iter_mut().zip(&group.kept) {
+                        *most += kept.bytes;
+                    }
                     lost.add(group.repeated());
                 } else if group.left == group.kept {
                     lost.once += group.kept.iter().map(|kept| kept.bytes).sum::<u64>();
                 }
             }
-            if runs == 3 {
-                lost.is_in_all = (0..runs).all(|run| !kept(run).is_zero());
-                lost.is_confirmed |= lost.is_in_all || gains((0..runs).map(level));
+            lost.is_in_all = runs == 3 && (0..runs).all(|run| !kept(run).is_zero());
+            if lost.is_in_all || runs == 3 && gains((0..runs).map(level)) {
+                lost.is_confirmed = true;
+                lost.most = (0..runs).map(|run| kept(run).bytes).collect();
             }
             if lost.is_confirmed {
                 expected.confirmed.insert(class);
-            }
-            for (run, most) in lost.most.iter_mut().enumerate() {
-                *most += kept(run).bytes;
             }
         }
         for (sum, rises) in self.judged_sums() {

@@ -61,7 +61,7 @@ impl When {
             Self::Always => true,
             Self::Only(which) => execution == which,
             Self::Later => execution > 1,
-            Self::Odd => execution % 2 == 1,
+            Self::Odd => !execution.is_multiple_of(2),
             Self::Even => execution.is_multiple_of(2),
         }
     }
@@ -71,8 +71,13 @@ impl When {
 pub(super) enum What {
     /// Allocates a block.
     Take(Take),
-    /// Reports one address on two places as allocated, and frees it by itself or not.
-    Alias { site: u8, bytes: u64, freed: bool },
+    /// Reports one address on two places as allocated, and frees it, or one of the two, or not.
+    Alias {
+        allocator: Allocator,
+        site: u8,
+        bytes: u64,
+        freed: bool,
+    },
     /// Frees the oldest block of a list.
     FreeOldest { list: u8 },
     /// Moves a sum of which only a probe tells, and back or not.
@@ -152,7 +157,7 @@ pub(super) fn generate(seed: u64) -> Program {
     let mut random = Random(seed);
     let has_neighbour = random.below(5) == 0;
     let mut generator = Generator {
-        steps: 2 + random.below(12),
+        steps: 2 + random.below(8),
         random,
         sites: 0,
         numbers: 0,
@@ -295,7 +300,8 @@ impl Generator {
                 list: self.one_of(&[0, 1]),
             },
             25 if !around.is_plain && self.chance(1, 3) => What::Panic,
-            26 if self.sites < SITES && !around.is_plain => What::Alias {
+            26 | 27 if self.sites < SITES && !around.is_plain => What::Alias {
+                allocator: self.one_of(&[Allocator::Reporting, Allocator::Placed]),
                 site: self.new_site(),
                 bytes: self.one_of(&[64, 1000]),
                 freed: self.chance(1, 3),

@@ -154,7 +154,10 @@ fn reports(folder: &Path) -> Vec<Report> {
     // So that the next program reads only its own.
     let opened = OpenOptions::new().write(true).open(&file);
     opened.and_then(|file| file.set_len(0)).expect("a run file");
-    let records = lines.lines().map(serde_json::from_str::<Record<'_>>);
+    let verdicts = lines
+        .lines()
+        .filter(|line| line.contains(r#""record":"verdict""#));
+    let records = verdicts.map(serde_json::from_str::<Record<'_>>);
     let verdicts = records.filter_map(|record| match record.expect("a record") {
         Record::Verdict(report) => Some(report.into_owned()),
         _ => None,
@@ -278,7 +281,21 @@ impl Execution {
     fn step(&self, context: Context, what: &What, guards: &mut Guards<'_>) {
         match what {
             What::Take(take) => self.take(context, take, guards),
-            What::Alias { site, bytes, freed } => self.alias(context, *site, *bytes, *freed),
+            What::Alias {
+                allocator,
+                site,
+                bytes,
+                freed,
+            } => {
+                let take = Take {
+                    allocator: *allocator,
+                    place: 0,
+                    bytes: *bytes,
+                    site: *site,
+                    fate: Fate::Lost,
+                };
+                self.alias(context, &take, *freed);
+            }
             What::FreeOldest { list } => {
                 let oldest = lock(&self.lists)[usize::from(*list)].pop_front();
                 if let Some(oldest) = oldest {
@@ -474,30 +491,35 @@ impl Execution {
         trace.blocks.len() - 1
     }
 
-    fn alias(&self, context: Context, site: u8, bytes: u64, freed: bool) {
-        let address = allocators::fresh(bytes);
-        let take = Take {
-            allocator: Allocator::Reporting,
-            place: 0,
+    /// Takes the same address on two places, and frees it on the first or not.
+    fn alias(&self, context: Context, take: &Take, freed: bool) {
+        let Take {
+            allocator,
             bytes,
             site,
-            fate: Fate::Lost,
-        };
-        for place in [0, 1] {
+            ..
+        } = *take;
+        let address = allocators::fresh(bytes);
+        let mut blocks = [0; 2];
+        for (block, place) in blocks.iter_mut().zip([0, 1]) {
             sites::at(site, || {
-                take.allocator.allocated(place, address, bytes);
-                self.note_block(context, take.allocator, place, address, &take);
+                allocator.allocated(place, address, bytes);
+                *block = self.note_block(context, allocator, place, address, take);
             });
         }
-        if freed {
-            take.allocator.freed(0, address, bytes);
-            let mut trace = self.trace();
-            let now = trace.tick();
-            let both = trace
-                .blocks
-                .iter_mut()
-                .filter(|block| block.address == address);
-            both.for_each(|block| block.ambiguous = Some(now));
+        if !freed {
+            return;
+        }
+        if allocator == Allocator::Placed {
+            self.free(blocks[0]);
+            return;
+        }
+        // Nobody knows which of them that was.
+        allocator.freed(0, address, bytes);
+        let mut trace = self.trace();
+        let now = trace.tick();
+        for block in blocks {
+            trace.blocks[block].ambiguous = Some(now);
         }
     }
 
