@@ -4,12 +4,12 @@
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Instant;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::summary;
 use crate::device::exit;
 use crate::judge::CheckResult;
-use crate::ledger::{self, ScopeId};
+use crate::ledger::{self, Released, ScopeId};
 use crate::report::Sink;
 use crate::report::json::Late;
 use crate::report::model::{FindingKind, Report};
@@ -54,16 +54,25 @@ pub(crate) fn await_release(report: &Report, scopes: &[ScopeId], result: &CheckR
 /// Amends the summary, and the run's file.
 fn tell() {
     let all = std::mem::take(&mut *LEAKED.lock().unwrap_or_else(PoisonError::into_inner));
-    for late in all.iter().filter_map(late) {
+    if all.is_empty() {
+        return;
+    }
+    // Once for all checks: there may be thousands of each.
+    let released: FxHashMap<u64, Released> = ledger::live()
+        .released(|_| true)
+        .into_iter()
+        .map(|released| (released.record.sequence, released))
+        .collect();
+    for late in all.iter().filter_map(|leaked| late(leaked, &released)) {
         summary::note(&late.told());
         Sink::global().late(late);
     }
 }
 
 /// What was freed of one check's leaks, and when the last of it.
-fn late(leaked: &Leaked) -> Option<Late> {
-    let mut released = ledger::live().released(|record| leaked.records.contains(&record.sequence));
-    released.retain(|released| released.at >= leaked.at);
+fn late(leaked: &Leaked, released: &FxHashMap<u64, Released>) -> Option<Late> {
+    let of_check = leaked.records.iter().filter_map(|it| released.get(it));
+    let released: Vec<&Released> = of_check.filter(|it| it.at >= leaked.at).collect();
     let last = released.iter().map(|released| released.at).max()?;
     let late = last.saturating_duration_since(leaked.at).as_millis();
     Some(Late {
