@@ -172,6 +172,8 @@ gpu_leak_check::probe!(&PARTLY_PROBE);
 
 /// Bytes in the pool's blocks.
 static IN_POOL: AtomicU64 = AtomicU64::new(0);
+/// How much of the newest segment has been given to blocks.
+static USED_OF_NEWEST: AtomicU64 = AtomicU64::new(0);
 static SEGMENTS: Mutex<Vec<Segment>> = Mutex::new(Vec::new());
 
 fn segments() -> MutexGuard<'static, Vec<Segment>> {
@@ -182,7 +184,16 @@ fn segments() -> MutexGuard<'static, Vec<Segment>> {
 pub(super) fn reserve(bytes: u64) -> u64 {
     let address = fresh(bytes);
     segments().push(Segment { address, bytes });
+    // Whoever has it taken may put a block at its beginning.
+    USED_OF_NEWEST.store(4096, Ordering::Relaxed);
     address
+}
+
+/// A place in the newest segment that no block has had, if there is one.
+pub(super) fn in_newest(bytes: u64) -> Option<u64> {
+    let segment = *segments().last()?;
+    let offset = USED_OF_NEWEST.fetch_add(bytes.next_multiple_of(512), Ordering::Relaxed);
+    (offset + bytes <= segment.bytes).then_some(segment.address + offset)
 }
 
 /// The program is over: what is not blocks goes back to where it was.

@@ -12,7 +12,7 @@ use gpu_leak_check::report::model::{CheckStatus, Confirmation, Finding, FindingK
 
 use super::allocators::{Allocator, Sum};
 use super::sites;
-use super::trace::{Block, Kind, Owner, Run, Session, Tick, Trace};
+use super::trace::{Block, Kind, Owner, Reserved, Run, Session, Tick, Trace};
 
 /// What is wrong with what the harness said of a program.
 pub(super) fn violations(trace: &Trace) -> Vec<String> {
@@ -341,11 +341,29 @@ impl<'a> View<'a> {
         if !self.judged[0].panicked {
             return Vec::new();
         }
-        let inner = self.inside().filter(|inner| inner.panicked);
+        let inner = self.inside().filter(|inner| self.may_have_ended_by(inner));
         let findings = inner.flat_map(|inner| inner.report.iter().flat_map(|it| &it.findings));
         findings
             .filter(|finding| finding.kind.is_failure())
             .collect()
+    }
+
+    /// Whether the first run may have ended by the panic of a check inside it: nobody between them
+    /// has caught it.
+    fn may_have_ended_by(&self, inner: &Session) -> bool {
+        let mut session = inner;
+        loop {
+            if !session.panicked || session.is_caught {
+                return false;
+            }
+            let Some(run) = session.parent else {
+                return false;
+            };
+            if self.trace.runs[run].session == self.number {
+                return true;
+            }
+            session = self.trace.session_of(run);
+        }
     }
 
     /// The sessions inside this one.
@@ -382,17 +400,22 @@ impl<'a> View<'a> {
         if self.trace.has_neighbour || self.is_mixed {
             return runs.map(|_| 0).collect();
         }
-        let is_used = |address: u64, end: Tick| {
+        let is_used = |segment: &Reserved, end: Tick| {
+            let range = segment.address..segment.address + segment.bytes;
             self.trace.blocks.iter().any(|block| {
                 let is_live = block.made < end && block.freed.is_none_or(|freed| freed > end);
-                block.address == address && is_live
+                range.contains(&block.address) && is_live
             })
         };
         let rise = |run| {
             let segments = self.trace.segments.iter();
             let new = segments.filter(|segment| self.is_in(run, segment.at));
-            let unused = new.filter(|segment| !is_used(segment.address, self.end(run)));
-            unused.map(|segment| segment.bytes).sum()
+            let unused = new.filter(|segment| !is_used(segment, self.end(run)));
+            let bytes: u64 = unused.map(|segment| segment.bytes).sum();
+            match bytes <= self.session.settings.reserved_tolerance {
+                true => 0,
+                false => bytes,
+            }
         };
         runs.map(rise).collect()
     }
@@ -779,6 +802,10 @@ impl View<'_> {
                 wrong.push("is inconclusive without a cause".to_owned())
             }
             _ => {}
+        }
+        let says_nothing = report.findings.is_empty();
+        if status == CheckStatus::Clean && !says_nothing {
+            wrong.push("is clean, and has findings".to_owned());
         }
         if matches!(status, CheckStatus::NotMeasured | CheckStatus::Aborted) {
             wrong.push(format!("is {}", status.name()));

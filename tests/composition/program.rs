@@ -20,6 +20,7 @@ pub(super) struct Program {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) tolerance: u64,
+    pub(super) reserved_tolerance: u64,
     pub(super) confirm: bool,
     pub(super) rounds: u32,
     pub(super) warmup: u32,
@@ -28,6 +29,7 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) const DEFAULT: Self = Self {
         tolerance: 0,
+        reserved_tolerance: 0,
         confirm: true,
         rounds: 1,
         warmup: 0,
@@ -90,12 +92,15 @@ pub(super) enum What {
         caught: bool,
         body: Vec<Step>,
     },
-    /// Opens a scope for the body, and finishes it.
+    /// Opens a scope for the body, and finishes it or forgets to.
     Scope {
+        finished: bool,
         asserted: bool,
         caught: bool,
         body: Vec<Step>,
     },
+    /// Runs the body again and again.
+    Repeat { times: u32, body: Vec<Step> },
     /// Runs the body on a thread and joins it.
     Thread { body: Vec<Step> },
     /// Starts a thread that waits for work, unless there is one in this slot.
@@ -119,6 +124,8 @@ pub(super) struct Take {
     pub(super) place: u8,
     pub(super) bytes: u64,
     pub(super) site: u8,
+    /// Of a block of the pool: whether it lies in the newest segment, if there is one.
+    pub(super) in_newest: bool,
     pub(super) fate: Fate,
 }
 
@@ -163,7 +170,7 @@ pub(super) fn generate(seed: u64) -> Program {
         numbers: 0,
         has_neighbour,
     };
-    let settings = generator.settings(true);
+    let settings = generator.settings();
     let mut body = Vec::new();
     while generator.steps > 0 {
         body.extend(generator.body(Surroundings::default()));
@@ -210,14 +217,15 @@ impl Generator {
         self.random.below(in_all) < of
     }
 
-    fn settings(&mut self, is_test: bool) -> Settings {
+    fn settings(&mut self) -> Settings {
         let tolerance = self.one_of(&[0, 0, 0, 0, 100, 100, 1000, 2 * MIB]);
         let rounds = self.one_of(&[1, 1, 1, 1, 1, 1, 1, 3, 4]);
         Settings {
             tolerance,
+            reserved_tolerance: self.one_of(&[0, 0, 0, 0, 0, 0, MIB, SEGMENT]),
             confirm: !self.chance(1, 5),
             rounds,
-            warmup: u32::from(is_test && self.chance(1, 12)),
+            warmup: u32::from(self.chance(1, 12)),
         }
     }
 
@@ -261,11 +269,12 @@ impl Generator {
         let is_deep = around.depth >= 3;
         match self.random.below(40) {
             0..5 if !is_deep && !around.is_plain => What::Check {
-                settings: self.settings(false),
+                settings: self.settings(),
                 caught: self.chance(1, 3),
                 body: self.body(around.deeper()),
             },
             5..8 if !is_deep && !around.is_plain => What::Scope {
+                finished: !self.chance(1, 8),
                 asserted: self.chance(1, 3),
                 caught: self.chance(1, 3),
                 body: self.body(around.deeper()),
@@ -293,7 +302,7 @@ impl Generator {
                 }),
             },
             20 | 21 => self.a_move(),
-            22 if self.chance(1, 2) => What::Reserve {
+            22 => What::Reserve {
                 bytes: self.one_of(&[MIB, SEGMENT]),
             },
             23 | 24 => What::FreeOldest {
@@ -305,6 +314,10 @@ impl Generator {
                 site: self.new_site(),
                 bytes: self.one_of(&[64, 1000]),
                 freed: self.chance(1, 3),
+            },
+            28 if !is_deep => What::Repeat {
+                times: self.one_of(&[2, 3]),
+                body: self.body(around.deeper()),
             },
             _ => self.take(own_sites),
         }
@@ -332,18 +345,18 @@ impl Generator {
         own_sites.push(site);
         let slot = self.one_of(&[0, 1]);
         let allocator = match self.random.below(12) {
-            0..6 => Allocator::Reporting,
-            6 => Allocator::Second,
-            7 => Allocator::Placed,
-            8 => Allocator::Partly,
-            9 => Allocator::Pool,
-            _ => Allocator::Reporting,
+            0..7 => Allocator::Reporting,
+            7 => Allocator::Second,
+            8 => Allocator::Placed,
+            9 => Allocator::Partly,
+            _ => Allocator::Pool,
         };
         What::Take(Take {
             allocator,
             place: u8::from(self.chance(1, 4)),
             bytes: self.one_of(&[1, 7, 40, 60, 100, 1000, 1000, 4096]),
             site,
+            in_newest: self.chance(1, 3),
             fate: match self.random.below(12) {
                 0..3 => Fate::Dropped,
                 3..8 => Fate::Lost,
@@ -367,6 +380,7 @@ impl What {
         match self {
             Self::Check { body, .. }
             | Self::Scope { body, .. }
+            | Self::Repeat { body, .. }
             | Self::Thread { body }
             | Self::OnWorker { body, .. }
             | Self::Allow { body }
@@ -380,6 +394,7 @@ impl What {
         match self {
             Self::Check { body, .. }
             | Self::Scope { body, .. }
+            | Self::Repeat { body, .. }
             | Self::Thread { body }
             | Self::OnWorker { body, .. }
             | Self::Allow { body }
@@ -417,11 +432,18 @@ fn lines(out: &mut fmt::Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Res
                 place,
                 bytes,
                 site,
+                in_newest,
                 fate,
-            }) => writeln!(
-                out,
-                "take {bytes} B of {allocator:?} on place {place} at site {site}: {fate:?}"
-            )?,
+            }) => {
+                let newest = match (allocator, in_newest) {
+                    (Allocator::Pool, true) => " in the newest segment",
+                    _ => "",
+                };
+                writeln!(
+                    out,
+                    "take {bytes} B of {allocator:?}{newest} on place {place} at site {site}: {fate:?}"
+                )?;
+            }
             What::Check {
                 settings, caught, ..
             } => {
@@ -429,12 +451,20 @@ fn lines(out: &mut fmt::Formatter<'_>, steps: &[Step], depth: usize) -> fmt::Res
                 writeln!(out, "check {settings}{caught}")?;
             }
             What::Scope {
-                asserted, caught, ..
+                finished,
+                asserted,
+                caught,
+                ..
             } => {
-                let asserted = if *asserted { ", asserted" } else { "" };
+                let asserted = match (finished, asserted) {
+                    (false, _) => ", never finished",
+                    (true, true) => ", asserted",
+                    (true, false) => "",
+                };
                 let caught = if *caught { ", its panic caught" } else { "" };
                 writeln!(out, "scope{asserted}{caught}")?;
             }
+            What::Repeat { times, .. } => writeln!(out, "{times} times")?,
             What::Thread { .. } => writeln!(out, "thread")?,
             What::OnWorker { slot, .. } => writeln!(out, "on worker {slot}")?,
             What::Allow { .. } => writeln!(out, "allow")?,
@@ -453,8 +483,8 @@ impl fmt::Display for Settings {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             out,
-            "(tolerance {}, confirm {}, rounds {}, warmup {})",
-            self.tolerance, self.confirm, self.rounds, self.warmup
+            "(tolerance {}, reserved tolerance {}, confirm {}, rounds {}, warmup {})",
+            self.tolerance, self.reserved_tolerance, self.confirm, self.rounds, self.warmup
         )
     }
 }

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use gpu_leak_check::__private::{self as private, Case, Options, origin};
-use gpu_leak_check::report::json::Record;
 use gpu_leak_check::report::model::Report;
 use gpu_leak_check::{Check, Scope, allow, hand_over};
 
@@ -118,24 +117,19 @@ pub(super) fn run(program: &Program, folder: &Path) -> Trace {
     trace
 }
 
-/// The test with these settings. There are few, and each stays.
+/// The test with these settings. A new one for each program, and each stays: one that is entered a
+/// second time might be registered twice, and the harness looks at the stack to tell.
 fn case(settings: Settings) -> &'static Case {
-    static CASES: Mutex<Vec<(Settings, &'static Case)>> = Mutex::new(Vec::new());
-    let mut cases = lock(&CASES);
-    if let Some((_, case)) = cases.iter().find(|(known, _)| *known == settings) {
-        return case;
-    }
     let mut case = Case::new("composition::program", origin!(), body_of_the_test);
     case.options = Options {
         tolerance: Some(settings.tolerance),
+        reserved_tolerance: Some(settings.reserved_tolerance),
         confirm: Some(settings.confirm),
         rounds: (settings.rounds > 1).then_some(settings.rounds),
         warmup: Some(settings.warmup),
         ..Options::DEFAULT
     };
-    let case: &'static Case = Box::leak(Box::new(case));
-    cases.push((settings, case));
-    case
+    Box::leak(Box::new(case))
 }
 
 fn body_of_the_test() -> ExitCode {
@@ -154,15 +148,12 @@ fn reports(folder: &Path) -> Vec<Report> {
     // So that the next program reads only its own.
     let opened = OpenOptions::new().write(true).open(&file);
     opened.and_then(|file| file.set_len(0)).expect("a run file");
+    // Not as a `Record`, of which serde keeps a copy before it knows which it is.
     let verdicts = lines
         .lines()
         .filter(|line| line.contains(r#""record":"verdict""#));
-    let records = verdicts.map(serde_json::from_str::<Record<'_>>);
-    let verdicts = records.filter_map(|record| match record.expect("a record") {
-        Record::Verdict(report) => Some(report.into_owned()),
-        _ => None,
-    });
-    verdicts.collect()
+    let reports = verdicts.map(|line| serde_json::from_str(line).expect("a report"));
+    reports.collect()
 }
 
 /// The one run file below `folder`.
@@ -207,6 +198,7 @@ impl Execution {
             settings,
             parent,
             is_allowed: false,
+            is_caught: false,
             runs: Vec::new(),
             report: None,
             panicked: false,
@@ -292,6 +284,7 @@ impl Execution {
                     place: 0,
                     bytes: *bytes,
                     site: *site,
+                    in_newest: false,
                     fate: Fate::Lost,
                 };
                 self.alias(context, &take, *freed);
@@ -325,10 +318,16 @@ impl Execution {
                 body,
             } => self.check(context, *settings, *caught, body),
             What::Scope {
+                finished,
                 asserted,
                 caught,
                 body,
-            } => self.scope(context, *asserted, *caught, body),
+            } => self.scope(context, (*finished, *asserted), *caught, body),
+            What::Repeat { times, body } => {
+                for _ in 0..*times {
+                    self.steps(context, body);
+                }
+            }
             What::Thread { body } => {
                 let (execution, body) = (self.shared(), body.clone());
                 let thread = thread::spawn(move || execution.steps(context, &body));
@@ -385,6 +384,8 @@ impl Execution {
         let session = self.begin_inside(Kind::Check, settings, context);
         let mut check = Check::new(format!("s{session}"))
             .tolerance(settings.tolerance)
+            .reserved_tolerance(settings.reserved_tolerance)
+            .warmup(settings.warmup)
             .confirm(settings.confirm);
         if settings.rounds > 1 {
             check = check.rounds(settings.rounds);
@@ -392,12 +393,19 @@ impl Execution {
         let run = || self.in_run(session, |context| self.steps(context, body));
         let end = catch_unwind(AssertUnwindSafe(|| check.run(run)));
         self.end_session(session, end.is_err());
+        self.trace().sessions[session].is_caught = caught;
         if !caught {
             go_on(end);
         }
     }
 
-    fn scope(&self, context: Context, asserted: bool, caught: bool, body: &[Step]) {
+    fn scope(
+        &self,
+        context: Context,
+        (finished, asserted): (bool, bool),
+        caught: bool,
+        body: &[Step],
+    ) {
         let settings = Settings {
             confirm: false,
             ..Settings::DEFAULT
@@ -406,7 +414,7 @@ impl Execution {
         let scope = Scope::open(format!("s{session}"));
         let run = || self.in_run(session, |context| self.steps(context, body));
         let mut end = catch_unwind(AssertUnwindSafe(|| scope.in_scope(run)));
-        if end.is_ok() {
+        if end.is_ok() && finished {
             let report = scope.finish();
             self.trace().sessions[session].report = Some(report.clone());
             if asserted {
@@ -414,6 +422,7 @@ impl Execution {
             }
         }
         self.end_session(session, end.is_err());
+        self.trace().sessions[session].is_caught = caught;
         if !caught {
             go_on(end);
         }
@@ -457,7 +466,12 @@ impl Execution {
     /// A new block; its number.
     fn allocate(&self, context: Context, take: &Take) -> usize {
         let address = match take.allocator {
-            Allocator::Pool => self.reserve(context, SEGMENT),
+            Allocator::Pool => {
+                let newest = take.in_newest.then(|| allocators::in_newest(take.bytes));
+                newest
+                    .flatten()
+                    .unwrap_or_else(|| self.reserve(context, SEGMENT))
+            }
             _ => allocators::fresh(take.bytes),
         };
         take.allocator.allocated(take.place, address, take.bytes);

@@ -82,6 +82,10 @@ fn simpler(settings: Settings) -> Vec<Settings> {
             ..settings
         },
         Settings {
+            reserved_tolerance: 0,
+            ..settings
+        },
+        Settings {
             confirm: true,
             ..settings
         },

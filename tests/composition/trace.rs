@@ -37,6 +37,8 @@ pub(super) struct Session {
     pub(super) parent: Option<usize>,
     /// Whether it stands in code by which all that it allocates may stay.
     pub(super) is_allowed: bool,
+    /// Whether the code around it would catch its panic.
+    pub(super) is_caught: bool,
     /// Its runs, warm-ups left out.
     pub(super) runs: Vec<usize>,
     pub(super) report: Option<Report>,
