@@ -170,7 +170,11 @@ impl Pool {
 
     /// A new segment of so many bytes, and in it a block that nothing gives back.
     pub(super) fn take(&self, block: u64, segment: u64) -> u64 {
-        let address = self.reserve(segment);
+        self.take_at(self.reserve(segment), block)
+    }
+
+    /// A block there, in a segment that it has.
+    pub(super) fn take_at(&self, address: u64, block: u64) -> u64 {
         self.allocated.fetch_add(block, Ordering::Relaxed);
         POOLED.allocated(Place::named("pool:0"), address, block);
         address

@@ -32,6 +32,7 @@ pub(crate) struct Run {
     others: AtBegin,
     mark: Mark,
     baseline: Usage,
+    segments: SegmentMap,
     broken_before: Option<Poisoned>,
     watch: Watch<'static>,
 }
@@ -87,6 +88,7 @@ impl Run {
             true => sources::read(),
             false => sources::read_beside_others(None),
         };
+        let segments = sources::segments();
         let open = Open::new(confirms);
         for scope in earlier.0 {
             tree::hand_on(*scope, open.scope());
@@ -112,6 +114,7 @@ impl Run {
                 others,
                 mark,
                 baseline,
+                segments,
                 broken_before: broken.into_iter().next(),
                 watch: ledger.watch(),
                 open,
@@ -214,6 +217,7 @@ impl Run {
             freed_before: Vec::new(),
             allocations: BTreeMap::new(),
             over_budget: body.over_budget.clone(),
+            segments_before: SegmentMap::default(),
             segments: SegmentMap::default(),
             probed: sources::probed(),
             holdings: BTreeMap::new(),
@@ -233,6 +237,7 @@ impl Run {
             timeline: report::model::TimelineRun::default(),
         };
         if self.may_have_left(&lineage) {
+            input.segments_before = self.segments.clone();
             input.segments = sources::segments();
             input.holdings = ledger.holdings().into_iter().collect();
             self.collect_records(&lineage, end.failure, &mut input);

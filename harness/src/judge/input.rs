@@ -110,6 +110,9 @@ pub(crate) struct RunInput {
     pub(crate) allocations: BTreeMap<StackId, u64>,
     /// The budgets that the run exceeded.
     pub(crate) over_budget: Vec<UsageOverBudget>,
+    /// The ranges that probed allocators held before the body.
+    #[serde(default)]
+    pub(crate) segments_before: SegmentMap,
     /// The ranges that probed allocators hold.
     pub(crate) segments: SegmentMap,
     /// The allocators that have a probe.

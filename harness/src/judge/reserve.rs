@@ -1,7 +1,7 @@
 //! Allocators that hold more of the layer below than at the baseline.
 //!
 //! A reserve is reported as `retained` only as far as nothing live explains it. An excuse is no
-//! larger than its cause: a block explains the segment that it lies in; where segments are unknown,
+//! larger than its cause: a block explains the new segment that it lies in; where segments are unknown,
 //! as of CUDA's pools, at most one growth chunk of its pool. A reserve that others could have moved
 //! is a note.
 
@@ -242,11 +242,13 @@ fn explained(
         let address = live.record.made.key.value;
         segments.extend(run.segments.segment_of(layer, usage.place, address));
     }
-    let explained = total(
-        segments
-            .into_iter()
-            .map(|(start, end)| end.saturating_sub(start)),
-    );
+    // What a segment had at the baseline is no part of what rose.
+    let grown = |(start, end): (u64, u64)| {
+        let before = run.segments_before.segment_of(layer, usage.place, start);
+        let was = before.map_or(0, |(start, end)| end.saturating_sub(start));
+        end.saturating_sub(start).saturating_sub(was)
+    };
+    let explained = total(segments.into_iter().map(grown));
     // Where blocks are not reported one by one, nobody knows which segments they lie in.
     let was = before.map_or(0, |before| before.allocated);
     let sum = usage.allocated.saturating_sub(was);
