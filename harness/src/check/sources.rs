@@ -204,10 +204,10 @@ const READINGS: usize = 16;
 fn layer_in_motion(probe: &dyn Probe, place: Place, baseline: Option<&Usage>) -> LayerUsage {
     let mut least = layer(probe, place);
     let was = baseline.and_then(|baseline| baseline.layer(&least.name, place));
-    let expected = was.map_or(0, unreported);
-    let mut most_unreported = unreported(&least);
+    let expected = was.map_or(0, LayerUsage::unreported);
+    let mut most_unreported = least.unreported();
     for reading in 1..2 * READINGS {
-        if unreported(&least) <= expected {
+        if least.reported.is_none() || least.unreported() <= expected {
             break;
         }
         match reading < READINGS {
@@ -215,19 +215,13 @@ fn layer_in_motion(probe: &dyn Probe, place: Place, baseline: Option<&Usage>) ->
             false => thread::sleep(Duration::from_millis(1)),
         }
         let now = layer(probe, place);
-        most_unreported = most_unreported.max(unreported(&now));
-        if unreported(&now) < unreported(&least) {
+        most_unreported = most_unreported.max(now.unreported());
+        if now.unreported() < least.unreported() {
             least = now;
         }
     }
-    least.in_motion = most_unreported - unreported(&least);
+    least.in_motion = most_unreported - least.unreported();
     least
-}
-
-/// What is handed out beyond what was reported.
-fn unreported(usage: &LayerUsage) -> u64 {
-    let reported = usage.reported.unwrap_or(usage.allocated);
-    usage.allocated.saturating_sub(reported)
 }
 
 fn layer(probe: &dyn Probe, place: Place) -> LayerUsage {

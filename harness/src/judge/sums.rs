@@ -148,18 +148,13 @@ fn probed(run: &RunInput) -> impl Iterator<Item = (Layer, &LayerUsage)> {
     })
 }
 
-/// What an allocator has handed out and not reported. Compared at both ends: a block that is freed is
-/// no credit for what nobody reports.
-fn unreported(usage: &LayerUsage) -> u64 {
-    usage.allocated.saturating_sub(usage.reported.unwrap_or(0))
-}
-
 /// By how much the sum of `layer` rose in run `at`, beyond its blocks that were reported and beyond
 /// what a check inside this one failed for.
 fn rise(layer: Layer, usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff) -> u64 {
     let before = run.baseline.layer(&usage.name, usage.place);
-    let was = before.map_or(0, unreported);
-    let more = unreported(usage).saturating_sub(was);
+    // Compared at both ends: a block that is freed is no credit for what nobody reports.
+    let was = before.map_or(0, LayerUsage::unreported);
+    let more = usage.unreported().saturating_sub(was);
     let is_it = |sum: &&FailedSum| sum.layer == usage.name && sum.place == usage.place;
     let failed = run
         .failed_inside
@@ -219,6 +214,7 @@ mod tests {
                 peak: None,
                 reserved: None,
                 reported: Some(reported),
+                in_motion: 0,
             }],
             ..Usage::default()
         };

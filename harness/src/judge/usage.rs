@@ -131,6 +131,13 @@ pub(crate) struct LayerUsage {
     pub(crate) in_motion: u64,
 }
 
+impl LayerUsage {
+    /// What it has handed out and not reported.
+    pub(crate) fn unreported(&self) -> u64 {
+        self.allocated.saturating_sub(self.reported.unwrap_or(0))
+    }
+}
+
 impl Usage {
     /// What `name` held at `place`; nothing, where it was not there.
     pub(crate) fn layer(&self, name: &LayerName, place: Place) -> Option<&LayerUsage> {

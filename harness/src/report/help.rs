@@ -44,7 +44,10 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
         FindingKind::Retained => {
             // Beside a leak, the help for that one names the options.
             let is_worst = report.status == CheckStatus::Found(kind);
-            let option = is_worst.then(|| meant_to_stay(report)).unwrap_or_default();
+            let option = match is_worst {
+                true => meant_to_stay(report),
+                false => String::new(),
+            };
             format!("release the pool or empty its cache before the test ends{option}")
         }
         FindingKind::Grew => "free in each round what the round takes".to_owned(),
