@@ -12,6 +12,7 @@ mod cells;
 mod code;
 mod driver;
 mod excuses;
+mod many;
 mod neighbours;
 mod remains;
 mod rounds;

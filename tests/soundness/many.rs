@@ -1,0 +1,85 @@
+//! Thousands of call sites and of open scopes are judged as a few are.
+
+use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::{Scope, gpu_leak_check};
+
+use super::allocators::{Block, take};
+use super::{assert_verdict, run};
+
+/// As many ways lead to an allocation as a number of so many bits has values.
+const BITS: u32 = 12;
+
+#[inline(never)]
+fn even(bits: u32, way: u32) {
+    descend(bits, way);
+    std::hint::black_box(way);
+}
+
+#[inline(never)]
+fn odd(bits: u32, way: u32) {
+    descend(bits, way);
+    std::hint::black_box(way);
+}
+
+#[inline(never)]
+fn descend(bits: u32, way: u32) {
+    match (bits, way & 1) {
+        (0, _) => {
+            take(1);
+        }
+        (_, 0) => even(bits - 1, way >> 1),
+        (_, _) => odd(bits - 1, way >> 1),
+    }
+    std::hint::black_box(bits);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_by_thousands_of_ways() {
+    for way in 0..1 << BITS {
+        descend(BITS, way);
+    }
+}
+
+/// When the effort rose with the cube of their number, these would have taken most of an hour.
+#[test]
+fn thousands_of_call_sites_are_told_apart() {
+    let test = "leaks_by_thousands_of_ways";
+    let checked = run(&format!("many::{test}"));
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
+    assert_eq!(
+        report.findings.len(),
+        1 << BITS,
+        "{}",
+        report.findings.len()
+    );
+    assert!(report.findings.iter().all(|finding| finding.count == 1));
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn has_thousands_of_scopes_open() {
+    let open: Vec<_> = (0..10_000).map(|_| Scope::open("request")).collect();
+    for (number, scope) in open.into_iter().enumerate() {
+        scope.in_scope(|| match number {
+            7_777 => {
+                take(64);
+            }
+            _ => drop(Block::new(64)),
+        });
+        let report = scope.finish();
+        let leaks = number == 7_777;
+        assert_eq!(report.findings.len(), usize::from(leaks), "{report:#?}");
+    }
+}
+
+/// The 4 097th waited for ever.
+#[test]
+fn thousands_of_scopes_are_open_at_once() {
+    let test = "has_thousands_of_scopes_open";
+    let checked = run(&format!("many::{test}"));
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
+    assert_eq!(report.findings[0].bytes, 64);
+}
