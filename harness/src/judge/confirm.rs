@@ -12,7 +12,7 @@ use super::diff::{Class, Group, Tally};
 use super::finding::{Found, confirmation, location, of_group, repeats};
 use super::growth::gains_always;
 use super::input::CheckInput;
-use super::usage::Amount;
+use super::usage::{Amount, total};
 use crate::ledger::StackId;
 use crate::report::model::FindingKind;
 use crate::units::{count, exact_size, quantity};
@@ -26,7 +26,7 @@ pub(crate) fn is_undecided(groups: &[Group]) -> bool {
     histories.values().any(|history| {
         // What takes the place of another at the same line, and is no larger, is kept until it is
         // replaced itself.
-        history.residual.len() == 2 && history.residual[1].exceeds(history.replaced)
+        history.new_in_second.exceeds(history.replaced)
     })
 }
 
@@ -96,6 +96,8 @@ struct ClassHistory<'a> {
     left: Vec<Amount>,
     /// Of each run, what it left beyond what is confirmed by call site.
     residual: Vec<Amount>,
+    /// Of two runs, what the second left beyond what is confirmed at each of its call sites.
+    new_in_second: Amount,
     /// Whether more was live after each run than after the one before.
     rises: bool,
     /// What the first run left and the second replaced at the same line.
@@ -149,6 +151,10 @@ fn histories(groups: &[Group]) -> BTreeMap<Class, ClassHistory<'_>> {
             .collect();
         let residual = history.left.iter().map(|left| left.minus(steady));
         history.residual = residual.collect();
+        history.new_in_second = match runs {
+            2 => sum(&|group| beyond_confirmed(group, 1)),
+            _ => Amount::default(),
+        };
         let unconfirmed = |group: &Group, run: usize| match repeats(&kept_in(group)) {
             true => Amount::default(),
             false => group.level[run],
@@ -162,7 +168,17 @@ fn histories(groups: &[Group]) -> BTreeMap<Class, ClassHistory<'_>> {
     histories
 }
 
-/// What the second run left at lines at which it freed what the first had left.
+/// What a run left that is kept, beyond what each run is confirmed to lose at this very call site.
+fn beyond_confirmed(group: &Group, run: usize) -> Amount {
+    let kept = group.kept[run].amount;
+    match repeats(&kept_in(group)) {
+        true => kept.minus(each_run(group).0.amount),
+        false => kept,
+    }
+}
+
+/// What the second run left at lines at which it freed what the first had left, beside what it is
+/// confirmed to lose there.
 fn replaced(groups: &[&Group]) -> Amount {
     type Place<'a> = (Option<&'a (String, u32)>, Option<StackId>);
     let mut by_line: BTreeMap<Place<'_>, [Amount; 2]> = BTreeMap::new();
@@ -171,7 +187,7 @@ fn replaced(groups: &[&Group]) -> Amount {
         let stack = group.line.is_none().then_some(group.key.stack);
         let [freed, left] = by_line.entry((group.line.as_ref(), stack)).or_default();
         *freed = freed.plus(group.freed_later(0));
-        *left = left.plus(group.kept[1].amount);
+        *left = left.plus(beyond_confirmed(group, 1));
     }
     let least = |[freed, left]: &[Amount; 2]| Amount {
         count: freed.count.min(left.count),
@@ -251,6 +267,7 @@ fn by_class(
         .iter()
         .filter(|group| !repeats(&self::kept_in(group)));
     let earliest = others
+        .clone()
         .filter_map(|group| group.kept.iter().position(|it| !it.amount.is_zero()))
         .min();
     let Some(run) = earliest.filter(|run| kept_in[*run]) else {
@@ -263,7 +280,16 @@ fn by_class(
         .collect();
     let sum = class.residual[last];
     leaked.finding.confirmed = confirmation(&vec![true; kept_in.len()], sum);
-    leaked.most_bytes = leaked.finding.bytes.max(sum.bytes);
+    // What another run left counts once, however many call sites the first one left some at.
+    let of_first: Vec<&&Group> = others
+        .filter(|other| !other.kept[run].amount.is_zero())
+        .collect();
+    if of_first.first().is_some_and(|first| first.key == group.key) {
+        let most = class.residual.iter().map(|residual| residual.bytes).max();
+        let told = of_first.iter().map(|other| other.kept[run].amount.bytes);
+        let rest = most.unwrap_or(0).saturating_sub(total(told));
+        leaked.most_bytes = leaked.most_bytes.saturating_add(rest);
+    }
     let elsewhere = in_last.iter().filter(|other| other.key != group.key);
     if let Some(other) = elsewhere.max_by_key(|other| other.kept[last].amount.bytes) {
         leaked.finding.notes.push(format!(
