@@ -1,4 +1,4 @@
-//! Builds the library that `exec` has the driver load, for the command to carry as bytes.
+//! Builds the library that `exec` has preloaded, for the command to carry as bytes.
 //!
 //! cargo has no stable way to depend on another package's shared library (artifact dependencies
 //! are nightly's), so this runs cargo itself: with a target folder of its own, for the outer cargo
@@ -51,12 +51,8 @@ fn main() {
         .args(["--config", "profile.release.strip=\"symbols\""])
         .args(["--config", "profile.release.debug=false"])
         .args(["--config", "profile.release.panic=\"unwind\""])
-        // A program's threads are none of its scopes. And the driver may close what it has opened,
-        // with our handlers still installed and our thread waiting.
-        .env(
-            "RUSTFLAGS",
-            "--cfg gpu_leak_check_plain_threads -C link-arg=-Wl,-z,nodelete",
-        );
+        // Whoever opens it by hand may close it, with our handlers still installed and our thread waiting.
+        .env("RUSTFLAGS", "-C link-arg=-Wl,-z,nodelete");
     for name in NOT_HANDED_ON {
         cargo.env_remove(name);
     }

@@ -6,6 +6,7 @@ mod conformance;
 mod detects;
 mod devices;
 mod faults;
+mod heard;
 mod hooks;
 mod inside;
 mod isolation;

@@ -245,10 +245,10 @@ pub(crate) struct Allow {
 #[command(after_help = "\
 Examples:
   cargo gpu-leak explain retained
-  cargo gpu-leak explain no-cupti
+  cargo gpu-leak explain unheard
   cargo gpu-leak explain          every word there is")]
 pub(crate) struct Explain {
-    /// `leaked`, `no-cupti`, `CUDA_ERROR_INVALID_VALUE`
+    /// `leaked`, `unheard`, `CUDA_ERROR_INVALID_VALUE`
     pub(crate) code: Option<String>,
 }
 

@@ -12,16 +12,12 @@ use crate::render::{width_of_stdout, wrapped};
 use crate::workspace::configuration;
 
 /// Variables that change what is seen.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 5] = [
     "CI",
-    "CUDA_HOME",
-    "CUDA_INJECTION64_PATH",
-    "CUDA_PATH",
     "CUDA_VISIBLE_DEVICES",
-    "CONDA_PREFIX",
     "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
     "NVIDIA_VISIBLE_DEVICES",
-    "VIRTUAL_ENV",
 ];
 /// How wide labels are.
 const LABEL: usize = 16;
@@ -42,7 +38,7 @@ pub(crate) fn doctor() -> Outcome<Exit> {
         let line = format!("{label:<LABEL$}{}", escape::sentence(&text));
         lines.extend(wrapped(&line, 0, LABEL, width));
     }
-    let (verdict, exit) = match (&machine.tracer, is_right) {
+    let (verdict, exit) = match (&machine.heard, is_right) {
         (_, false) => (
             "the configuration is wrong, and every check fails",
             Exit::Usage,
@@ -59,7 +55,7 @@ pub(crate) fn doctor() -> Outcome<Exit> {
     Ok(exit)
 }
 
-/// Driver, GPUs and what watches them.
+/// Driver, GPUs and whether their calls are heard.
 fn seen(machine: &Machine) -> Vec<(&'static str, String)> {
     let mut rows = vec![(
         "driver",
@@ -72,25 +68,10 @@ fn seen(machine: &Machine) -> Vec<(&'static str, String)> {
         rows.push(("GPUs", "none".to_owned()));
     }
     rows.extend(machine.devices.iter().map(|device| ("GPU", device.clone())));
-    match &machine.tracer {
-        Ok(tracer) => {
-            rows.push((
-                "CUPTI",
-                format!("{} at {}", tracer.version, tracer.path.display()),
-            ));
-            rows.push((
-                "subscription",
-                "free: this command could take it".to_owned(),
-            ));
-            if !tracer.unseen.is_empty() {
-                rows.push((
-                    "unseen",
-                    format!("this CUPTI is too old for {}", tracer.unseen.join(", ")),
-                ));
-            }
-        }
+    match &machine.heard {
+        Ok(()) => rows.push(("calls", "heard from the first one on".to_owned())),
         Err(reason) => {
-            rows.push(("CUPTI", format!("{}: {}", reason.code.name(), reason.what)));
+            rows.push(("calls", format!("{}: {}", reason.code.name(), reason.what)));
             rows.push(("what to do", reason.remedy.clone()));
         }
     }

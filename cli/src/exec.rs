@@ -26,8 +26,8 @@ use crate::{library, progress, report, workspace};
 
 mod started;
 
-/// By which the driver is told what to load into a program.
-const INJECTION: &str = "CUDA_INJECTION64_PATH";
+/// By which the loader is told what to load into a program.
+const PRELOAD: &str = "LD_PRELOAD";
 
 /// The whole of `exec`; the exit code is the program's, unless that is a success.
 pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {
@@ -125,22 +125,32 @@ pub(crate) fn watching(
     runs: &Path,
     run: &str,
 ) -> Outcome<Command> {
-    let others = env::var_os(INJECTION).filter(|value| !value.is_empty());
-    if let Some(other) = others {
-        return Err(Failure::usage(format!(
-            "{INJECTION} is {}: another tool is to be loaded into the program, and a driver loads \
-             one: unset it",
-            escape::name(&other.to_string_lossy())
-        )));
-    }
     let mut command = Command::new(&program[0]);
     command
         .args(&program[1..])
-        .env(INJECTION, library::path()?)
+        .env(PRELOAD, preloaded()?)
         .env(VARIABLE, settings.to_value())
         .env("GPU_LEAK_CHECK_RUN", run)
         .env("GPU_LEAK_CHECK_OUTPUT", runs);
     Ok(command)
+}
+
+/// What is preloaded already, which may have to come first, and the library.
+fn preloaded() -> Outcome<OsString> {
+    let library = library::path()?;
+    if library.to_string_lossy().contains([' ', ':']) {
+        return Err(Failure::usage(format!(
+            "{} cannot be preloaded, for its path has a space or a colon: set XDG_CACHE_HOME to a \
+             folder without one",
+            escape::name(&library.to_string_lossy())
+        )));
+    }
+    let mut all = env::var_os(PRELOAD).unwrap_or_default();
+    if !all.is_empty() {
+        all.push(":");
+    }
+    all.push(library);
+    Ok(all)
 }
 
 fn signal(asked: AskingSignal) -> Option<i32> {
@@ -188,7 +198,7 @@ fn unseen(program: &OsStr, no_children: bool) -> String {
     };
     format!(
         "nothing was measured: {program} did not initialise the CUDA driver{children}. A program \
-         that is set-uid, or that clears its environment, is not seen"
+         that is set-uid or linked statically, or that clears its environment, is not seen"
     )
 }
 

@@ -9,10 +9,10 @@ fn a_known_word_is_explained_and_an_unknown_one_refused_with_the_nearest() {
     let known = gpu_leak(["explain", "retained"]);
     assert_eq!(known.code, Some(0), "{known:?}");
     assert!(known.stdout.contains("reserved_tolerance"), "{known:?}");
-    let unknown = gpu_leak(["explain", "tracer-taking"]);
+    let unknown = gpu_leak(["explain", "unheard-functions"]);
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
     assert!(
-        unknown.stderr.contains("near it: tracer-taken"),
+        unknown.stderr.contains("near it: unheard-function"),
         "{unknown:?}"
     );
 }

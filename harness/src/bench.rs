@@ -1,22 +1,21 @@
 //! What benchmarks need of the inside: the harness at work without a test. Outside SemVer, and
 //! made for this project's own benchmarks alone.
 
+use crate::api::cuda;
 use crate::ledger::StackId;
 use crate::report::model::{CheckStatus, Report};
 use crate::report::text::{self, Rendering};
 use crate::{capture, check, device, observe};
 
-/// Starts what the first check of a process starts: ears for sources, and CUPTI.
-///
-/// # Errors
-///
-/// Why the driver's calls cannot be watched.
-pub fn start() -> Result<(), String> {
+/// Starts what the first check of a process starts: ears for sources.
+pub fn start() {
     observe::listen();
-    match capture::cupti::start() {
-        Ok(_) => Ok(()),
-        Err(why) => Err(why.to_string()),
-    }
+    cuda::begin_check();
+}
+
+/// Tells of no call of the driver's from now on: what is left is what every wrapped call costs.
+pub fn without_listening() {
+    cuda::stop();
 }
 
 /// Takes no stacks from now on.
@@ -39,21 +38,6 @@ pub fn exact_stack() -> StackId {
 /// Reads no whole device from now on.
 pub fn without_device_readings() {
     device::memory::without_readings();
-}
-
-/// The CUPTI domain and id of everything that is watched.
-#[must_use]
-pub fn watched() -> Vec<(u32, u32)> {
-    capture::cupti::watched().collect()
-}
-
-/// Where CUPTI is looked for, the best first.
-///
-/// # Errors
-///
-/// What is wrong with `GPU_LEAK_CHECK_CUPTI`.
-pub fn cupti_candidates() -> Result<Vec<std::path::PathBuf>, String> {
-    capture::cupti::candidates().map_err(|why| why.to_string())
 }
 
 /// Checks `body` on this thread, from the reading before it to the report, and answers whether it

@@ -38,18 +38,14 @@ macro_rules! codes {
 codes! {
     /// No driver, or no device.
     NoGpu = "no-gpu",
-    /// A driver, and no CUPTI beside it.
-    NoCupti = "no-cupti",
-    /// A CUPTI or a driver that lacks calls that are needed.
-    CuptiTooOld = "cupti-too-old",
-    /// `GPU_LEAK_CHECK_CUPTI` names no usable CUPTI.
-    CuptiOverride = "cupti-override",
-    /// A call to CUPTI failed.
-    CuptiFailed = "cupti-failed",
-    /// Another tool has CUPTI's one subscription.
-    TracerTaken = "tracer-taken",
-    /// The subscription ended meanwhile.
-    TracerLost = "tracer-lost",
+    /// The driver was initialised before its calls could be heard.
+    Unheard = "unheard",
+    /// A form of a watched function was called that this release does not know.
+    UnheardFunction = "unheard-function",
+    /// A library was bound to the driver past the harness.
+    UnheardLibrary = "unheard-library",
+    /// The harness failed while it heard a call.
+    HarnessFailed = "harness-failed",
     /// A context was broken before the check began.
     Poisoned = "poisoned",
     /// A caching allocator that only a probe could look into.

@@ -3,10 +3,12 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::capture::cupti::{self, CudaVersion, Unavailable};
+use crate::api::cuda::{self, Reach};
+use crate::check::blind;
 pub use crate::check::movements::{Did, Movements, Step, Taken, movements};
+use crate::device::contexts;
 use crate::device::driver::{self, Driver};
 use crate::report;
 use crate::report::model::{Reason, Report};
@@ -77,57 +79,33 @@ pub struct Machine {
     pub driver: Result<String, String>,
     /// `cuda:0 NVIDIA H200`
     pub devices: Vec<String>,
-    /// What watches the driver's calls, or why nothing can.
-    pub tracer: Result<TracerFound, Reason>,
+    /// Whether the driver's calls are heard here, or why not.
+    pub heard: Result<(), Reason>,
 }
 
-/// The CUPTI in use.
-#[derive(Clone, Debug)]
-pub struct TracerFound {
-    /// Where it was found.
-    pub path: PathBuf,
-    /// Its CUDA version.
-    pub version: String,
-    /// Calls that this driver has and this CUPTI does not know.
-    pub unseen: Vec<&'static str>,
-}
-
-/// Looks as a check would. It subscribes to CUPTI, as long as the process lasts.
+/// Looks as a check would, and initialises the driver.
 #[must_use]
 pub fn machine() -> Machine {
-    let tracer = cupti::start();
+    let missing = contexts::missing();
     let driver = driver::load();
     Machine {
-        driver: match driver {
-            Ok(driver) => Ok(CudaVersion(driver.version().unwrap_or(0)).to_string()),
-            Err(why) => Err(why.to_owned()),
-        },
-        // One that does not start has none to name.
-        devices: match (driver, tracer) {
-            (Ok(driver), tracer) if !matches!(tracer, Err(Unavailable::NoDriver { .. })) => {
-                names(driver)
-            }
+        devices: match (&driver, missing) {
+            (Ok(driver), None) => names(driver),
             _ => Vec::new(),
         },
-        tracer: match tracer {
-            Ok(tracer) => Ok(TracerFound {
-                path: tracer.path().to_owned(),
-                version: tracer.version().to_string(),
-                unseen: tracer.unseen().to_vec(),
-            }),
-            Err(unavailable) => Err(Reason::new(
-                unavailable.code(),
-                unavailable.what(),
-                unavailable.remedy(),
-            )),
+        driver: driver.map(|driver| {
+            let version = driver.version().unwrap_or(0);
+            format!("{}.{}", version / 1000, version % 1000 / 10)
+        }),
+        heard: match blind::missing() {
+            Some(reason) => Err(reason),
+            None if cuda::reach() == Reach::EveryLookup => Ok(()),
+            None => Err(blind::unheard()),
         },
     }
 }
 
 fn names(driver: &Driver) -> Vec<String> {
-    if driver.initialise().is_err() {
-        return Vec::new();
-    }
     let name = |device| {
         let name = driver.device_name(device);
         format!("cuda:{device} {}", name.unwrap_or_default())

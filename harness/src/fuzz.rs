@@ -2,8 +2,6 @@
 //! hold does not. Not in the library: only its own tests and the targets of `fuzz/` have it.
 
 pub use crate::allow::fuzz::patterns;
-#[cfg(target_pointer_width = "64")]
-pub use crate::capture::cupti::fuzz::callbacks;
 pub use crate::check::fuzz::recording;
 pub use crate::config::fuzz::{config, variables};
 pub use crate::report::fuzz::{run_file, sites};
@@ -74,11 +72,5 @@ mod tests {
     #[test]
     fn no_stack_makes_a_panic_when_it_is_trimmed() {
         each("sites", 4_000, super::sites);
-    }
-
-    #[test]
-    #[cfg(target_pointer_width = "64")]
-    fn no_order_of_callbacks_is_read_past_its_blocks() {
-        each("callbacks", 4_000, super::callbacks);
     }
 }

@@ -5,6 +5,7 @@ use std::env;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::api::cuda::before_initialisation;
 pub use crate::check::{Attached, Cause, attach};
 
 /// How the command speaks to the library in a program.

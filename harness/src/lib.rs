@@ -20,6 +20,7 @@ pub mod __private;
 #[path = "script.rs"]
 pub mod __script;
 mod allow;
+mod api;
 mod capture;
 pub mod case;
 mod check;

@@ -1,43 +1,77 @@
 //! Blind is never clean: what a check that cannot see the driver says, and when that fails its test.
 
-use std::path::Path;
+#![expect(unsafe_code, reason = "functions of the driver, by their addresses")]
 
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::transmute;
+use std::ptr;
+
+use cudarc::driver::sys;
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::Code;
 use gpu_leak_check::report::model::CheckStatus;
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
 
-use super::driver::{allocate, allocate_async, context, free, free_async};
+use super::driver::{allocate, context, free};
 
 const USES_A_GPU: &str = "boundary::blind::uses_a_gpu";
 
 #[gpu_leak_check]
-#[ignore = "run where it cannot be watched"]
+#[ignore = "run with checks switched off"]
 #[test]
 fn uses_a_gpu() {
     context();
     free(allocate(8).unwrap()).unwrap();
-    // The pool keeps its reserve until somebody waits for the device.
-    free_async(allocate_async(8));
 }
 
-fn run(fake: &Fake, variables: &[(&str, &str)]) -> Checked {
-    let run = fake.run(USES_A_GPU);
+fn run(fake: &Fake, test: &str, variables: &[(&str, &str)]) -> Checked {
+    let run = fake.run(test);
     let run = variables
         .iter()
         .fold(run, |run, (name, value)| run.env(name, value));
     checked::finish(run)
 }
 
+/// The C library's own `dlsym`, which gives the driver's functions as they are.
+fn unheard(name: &CStr) -> *mut c_void {
+    // SAFETY: names end with zero bytes, and the library stays open; what `dlsym` is called is its own
+    // signature.
+    unsafe {
+        let versions = [c"GLIBC_2.34", c"GLIBC_2.2.5", c"GLIBC_2.17"].into_iter();
+        let own =
+            |version: &CStr| libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr());
+        let mut own = versions.map(own);
+        let own = own.find(|address| !address.is_null()).expect("a C library");
+        type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
+        transmute::<*mut c_void, Dlsym>(own)(library, name.as_ptr())
+    }
+}
+
+const IS_TOO_EARLY: &str = "boundary::blind::has_a_driver_that_was_initialised_unheard";
+
+#[gpu_leak_check]
+#[ignore = "run on the stand-in"]
+#[test]
+fn has_a_driver_that_was_initialised_unheard() {
+    // SAFETY: `cuInit` has this signature.
+    let initialise =
+        unsafe { transmute::<*mut c_void, unsafe extern "C" fn(u32) -> u32>(unheard(c"cuInit")) };
+    // SAFETY: it has no conditions.
+    assert_eq!(unsafe { initialise(0) }, 0);
+}
+
 /// Passes on a developer's machine with a word in the last lines, fails where `CI` is set or it is required.
-fn assert_unmeasured(fake: &Fake, code: Code, what: &str) {
+#[test]
+fn a_driver_that_was_initialised_unheard_measures_nothing() {
+    let fake = Fake::new();
     for (variables, passes) in [
         (&[][..], true),
         (&[("CI", "true")][..], false),
         (&[("GPU_LEAK_CHECK", "require")][..], false),
     ] {
-        let checked = run(fake, variables);
+        let checked = run(&fake, IS_TOO_EARLY, variables);
         let story = checked.story();
         assert_eq!(
             checked.child.status.success(),
@@ -48,107 +82,72 @@ fn assert_unmeasured(fake: &Fake, code: Code, what: &str) {
         let reason = report.reason.as_ref().expect("a reason");
         assert_eq!(
             (report.status, reason.code),
-            (CheckStatus::NotMeasured, code),
+            (CheckStatus::NotMeasured, Code::Unheard),
             "{story}"
         );
-        assert!(reason.what.contains(what), "{story}");
         assert!(checked.child.stderr.contains("1 not measured"), "{story}");
     }
 }
 
+/// A function as a program of a later day asks for it.
+fn later(name: &CStr) -> *mut c_void {
+    let mut function = ptr::null_mut();
+    let (version, flags, status) = (99_000, 0, ptr::null_mut());
+    // SAFETY: a valid out pointer and a C string.
+    let found = unsafe {
+        sys::cuGetProcAddress_v2(name.as_ptr(), &raw mut function, version, flags, status)
+    };
+    found.result().expect("a function");
+    function
+}
+
+#[gpu_leak_check]
+#[ignore = "run on the stand-in"]
 #[test]
-fn no_cupti_measures_nothing() {
-    let toolkits = ["/usr/local/cuda", "/opt/cuda"];
-    if toolkits.iter().any(|folder| Path::new(folder).exists()) {
-        // This machine has one that cannot be hidden.
-        return;
-    }
-    assert_unmeasured(&Fake::new().without_cupti(), Code::NoCupti, "libcupti");
+fn calls_a_function_of_a_later_day() {
+    context();
+    type Allocate = unsafe extern "C" fn(*mut u64, usize, u64) -> u32;
+    // SAFETY: the stand-in gives it this signature.
+    let allocate = unsafe { transmute::<*mut c_void, Allocate>(later(c"cuMemAlloc")) };
+    let mut pointer = 0;
+    // SAFETY: a valid out pointer.
+    assert_eq!(unsafe { allocate(&raw mut pointer, 10, 0) }, 0);
+}
+
+#[gpu_leak_check]
+#[ignore = "run on the stand-in"]
+#[test]
+fn looks_a_function_of_a_later_day_up() {
+    context();
+    assert!(!later(c"cuMemAlloc").is_null());
+    free(allocate(8).unwrap()).unwrap();
 }
 
 #[test]
-fn a_tracer_taken_by_another_tool_measures_nothing() {
-    assert_unmeasured(
-        &Fake::new().fault("cupti:taken=nsys"),
-        Code::TracerTaken,
-        "nsys",
-    );
-}
-
-#[test]
-fn a_cupti_that_is_too_old_measures_nothing() {
-    assert_unmeasured(
-        &Fake::new().fault("cupti:version=12"),
-        Code::CuptiTooOld,
-        "11.8",
-    );
-}
-
-#[test]
-fn a_driver_that_is_too_old_for_cupti_measures_nothing() {
-    assert_unmeasured(
-        &Fake::new().fault("cupti:too_old"),
-        Code::CuptiTooOld,
-        "needs a newer driver",
-    );
-}
-
-#[test]
-fn a_tracer_lost_inside_is_inconclusive() {
-    for fault in ["cupti:lost@2", "cupti:fatal@2"] {
-        let fake = Fake::new().fault(fault);
-        for (variables, passes) in [(&[][..], true), (&[("CI", "true")][..], false)] {
-            let checked = run(&fake, variables);
-            let story = checked.story();
-            let report = checked.report();
-            assert_eq!(report.status, CheckStatus::Inconclusive, "{fault}\n{story}");
-            assert_eq!(
-                report.reason.as_ref().expect("a reason").code,
-                Code::TracerLost,
-                "{story}"
-            );
-            assert_eq!(
-                checked.child.status.success(),
-                passes,
-                "{fault} {variables:?}\n{story}"
-            );
-        }
-    }
-}
-
-#[test]
-fn what_may_have_been_freed_after_the_tracer_was_lost_is_no_leak() {
-    for callbacks in 1..12 {
-        let checked = run(&Fake::new().fault(&format!("cupti:lost@{callbacks}")), &[]);
+fn a_call_of_a_variant_that_nobody_knows_is_inconclusive_by_its_name_and_a_look_up_is_not() {
+    let fake = Fake::new();
+    let looked_up = "boundary::blind::looks_a_function_of_a_later_day_up";
+    run(&fake, looked_up, &[("CI", "true")]).assert_clean();
+    let called = "boundary::blind::calls_a_function_of_a_later_day";
+    for (variables, passes) in [(&[][..], true), (&[("CI", "true")][..], false)] {
+        let checked = run(&fake, called, variables);
+        let story = checked.story();
         let report = checked.report();
-        assert_eq!(
-            report.status,
-            CheckStatus::Inconclusive,
-            "{callbacks}\n{}",
-            checked.story()
-        );
+        assert_eq!(report.status, CheckStatus::Inconclusive, "{story}");
+        let reason = report.reason.as_ref().expect("a reason");
+        assert_eq!(reason.code, Code::UnheardFunction, "{story}");
+        assert!(reason.what.contains("cuMemAlloc"), "{story}");
+        assert_eq!(checked.child.status.success(), passes, "{story}");
     }
-}
-
-#[gpu_leak_check(unchecked_if(true, "it is never checked"))]
-#[ignore = "run in a process of its own"]
-#[test]
-fn is_never_checked() {}
-
-#[test]
-fn a_process_that_checked_nothing_does_not_bring_the_tracer_up_as_it_exits() {
-    // So old that its limits are told in the last lines, if it was used.
-    let fake = Fake::new().fault("cupti:version=18");
-    let checked = checked::finish(fake.run("boundary::blind::is_never_checked"));
-    let story = checked.story();
-    assert!(checked.child.status.success(), "{story}");
-    assert!(story.contains("it is never checked"), "{story}");
-    assert!(!story.contains("too old to show"), "{story}");
 }
 
 #[test]
 fn a_check_that_is_off_lets_everything_pass() {
-    let checked = run(&Fake::new(), &[("GPU_LEAK_CHECK", "off"), ("CI", "true")]);
+    let checked = run(
+        &Fake::new(),
+        USES_A_GPU,
+        &[("GPU_LEAK_CHECK", "off"), ("CI", "true")],
+    );
     assert!(checked.child.status.success(), "{}", checked.story());
     assert!(checked.reports.is_empty(), "{}", checked.story());
 }

@@ -5,7 +5,6 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::{Kind, Place};
 use gpu_leak_check::report::model::PrimaryKept;
 use gpu_leak_tests::checked::{self, Checked};
-use gpu_leak_tests::gpu;
 
 use super::driver::{
     allocate, context, create_context, create_green, create_stream, create_texture,
@@ -227,11 +226,7 @@ fn frees_after_the_green_context_ended() {
 fn a_stream_that_only_the_end_of_its_green_context_freed_is_a_finding() {
     let checked = run("leaves_a_stream_to_the_green_context");
     let finding = assert_one_leak(&checked, Kind::Stream, 0);
-    // With CUPTI 13.0 on an H200 the end of the context that a green one was converted to goes
-    // unnoticed, and the stream reads as live.
-    if !gpu::is_present() {
-        assert_noted(finding, "freed only because its context was destroyed");
-    }
+    assert_noted(finding, "freed only because its context was destroyed");
 }
 
 #[gpu_leak_check]

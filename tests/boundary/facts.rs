@@ -8,7 +8,6 @@ use gpu_leak_check::probe::{Probe, Segment};
 use gpu_leak_check::report::model::{CheckStatus, FindingKind, When};
 use gpu_leak_check::{Place, gpu_leak_check, probe};
 use gpu_leak_tests::checked::{self, Checked};
-use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
 
 use super::driver::{allocate, allocate_async, context, free, free_async, keep_reserve};
@@ -165,24 +164,4 @@ fn a_finding_by_a_probe_needs_no_gpu_and_gives_no_reason_for_one() {
 #[test]
 fn hoards() {
     HOARD.0.fetch_add(64, Ordering::Relaxed);
-}
-
-#[gpu_leak_check]
-#[ignore = "run on a machine without a GPU"]
-#[test]
-fn uses_no_gpu() {}
-
-#[test]
-fn a_cupti_that_is_not_there_is_told_also_where_no_gpu_asks_for_it() {
-    // Neither without a driver, as this machine may be, nor with one and no device.
-    let test = format!("{HERE}uses_no_gpu");
-    let fake = Fake::new().devices(0);
-    for run in [Run::of(&test), fake.run(&test)] {
-        let run = run.env("GPU_LEAK_CHECK_CUPTI", "/opt/missing/libcupti.so");
-        let checked = checked::finish(run);
-        let story = checked.story();
-        assert!(checked.child.status.success(), "{story}");
-        let note = "GPU_LEAK_CHECK_CUPTI=/opt/missing/libcupti.so: there is no such file or folder";
-        assert!(checked.child.stderr.contains(note), "{story}");
-    }
 }

@@ -1,4 +1,4 @@
-//! The driver's functions and CUPTI's: every one that the harness calls fails once, at its first
+//! The driver's functions: every one that the harness calls fails once, at its first
 //! call and at later ones, and then always.
 
 use gpu_leak_tests::checked;
@@ -7,14 +7,13 @@ use gpu_leak_tests::fake::Fake;
 use super::bodies::{LEAVES_A_BLOCK, LEAVES_NOTHING, PLANTED};
 use super::{assert_not_blamed, assert_not_missed};
 
-/// The tables of functions that the harness resolves: none can be added without being tried here.
+/// The table of functions that the harness resolves: none can be added without being tried here.
 const DRIVER: &str = include_str!("../../harness/src/device/driver.rs");
-const CUPTI: &str = include_str!("../../harness/src/capture/cupti/library.rs");
 
 /// Which calls fail: the first ones by their number, and all.
 const WHICH: [&str; 3] = ["@1", "@2", ""];
 
-/// `CUDA_ERROR_UNKNOWN`, `CUPTI_ERROR_UNKNOWN`
+/// `CUDA_ERROR_UNKNOWN`
 const UNKNOWN: &str = "999";
 /// `CUDA_ERROR_NOT_FOUND`: what a function that the driver lacks is taken to answer.
 const NOT_FOUND: &str = "500";
@@ -68,18 +67,4 @@ fn each_function_of_the_driver_fails_second_half() {
 fn each_function_of_the_driver_is_not_there() {
     let names: Vec<_> = functions(DRIVER, "cu").collect();
     try_all(&names, NOT_FOUND, &[""]);
-}
-
-#[test]
-fn each_function_of_cupti_fails() {
-    let names: Vec<_> = functions(CUPTI, "cupti").collect();
-    assert!(names.len() > 5, "the table has moved");
-    try_all(&names, UNKNOWN, &WHICH);
-}
-
-/// Any one of the calls by which CUPTI is asked to tell of something.
-#[test]
-fn enabling_fails_anywhere() {
-    let which = ["@5", "@20", "@80", "@130", "@180"];
-    try_all(&["cuptiEnableCallback"], UNKNOWN, &which);
 }

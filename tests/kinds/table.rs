@@ -83,7 +83,7 @@ rows! {
     surface: "cuSurfObjectCreate", Surface, 0,
         arrays::surface => arrays::destroy_surface, leaving(|| arrays::forget_object(arrays::surface()));
 
-    ipc_memory: "cuIpcOpenMemHandle", Imported, 0,
+    ipc_memory: "cuIpcOpenMemHandle", Imported, 2 << 20,
         imported::opened => imported::close, after(imported::start_exporter);
     external_memory: "cuImportExternalMemory", ExternalMemory, 0,
         imported::external_memory => imported::destroy_external_memory, unless(imported::no_external_memory);

@@ -40,7 +40,7 @@ fn told_of(program: &str) -> Option<(Report, String)> {
         .arg(program)
         .current_dir(work.path())
         .envs(machine.env())
-        .env("CUDA_INJECTION64_PATH", library)
+        .env("LD_PRELOAD", library)
         .env("GPU_LEAK_INJECT", "{}")
         .env("GPU_LEAK_CHECK_OUTPUT", &files)
         .env_remove("CARGO_MANIFEST_DIR")

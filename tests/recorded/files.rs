@@ -89,14 +89,13 @@ fn told(replay: &Replay) -> String {
     let header = &replay.header;
     let _ = writeln!(
         text,
-        "devices {}, driver {}, CUPTI {}",
+        "devices {}, driver {}",
         if header.devices.is_empty() {
             "unnamed".to_owned()
         } else {
             header.devices.join(", ")
         },
         header.driver.as_deref().unwrap_or("none"),
-        header.cupti.as_deref().unwrap_or("none"),
     );
     for report in &replay.reports {
         tell(report, &mut text);

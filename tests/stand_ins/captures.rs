@@ -9,13 +9,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use cudarc::driver::sys::{self, CUresult};
 use gpu_leak_tests::fake::Fake;
 
-use super::calls::{GRAPH_NODE_CREATED, Heard, answer, context, heard, listen, ok};
+use super::calls::{answer, context, ok};
 use super::graphs::{graph, instantiate, launch};
 
 #[test]
 fn forked_streams_capture_into_one_graph() {
     Fake::new().here(|control| {
-        listen(&[598, 600, 497], &[GRAPH_NODE_CREATED], None);
         context();
         // SAFETY: valid out pointers and live handles, here and below.
         unsafe {
@@ -30,12 +29,6 @@ fn forked_streams_capture_into_one_graph() {
             ok(sys::cuStreamWaitEvent(origin, event, 0));
             ok(sys::cuMemFreeAsync(address, origin));
             let graph = answer(|out| sys::cuStreamEndCapture(origin, out));
-            let node = Heard::GraphNode(GRAPH_NODE_CREATED, graph as u64);
-            let expected = [598, 600]
-                .into_iter()
-                .flat_map(|cbid| [Heard::Enter(cbid, 0), node, Heard::Exit(cbid, 0, 0)])
-                .chain([Heard::Enter(497, 0), Heard::Exit(497, 0, 0)]);
-            assert_eq!(heard(), expected.collect::<Vec<_>>());
             let exec = instantiate(graph, 0);
             ok(launch(exec));
             assert_eq!(control.live("graph-memory"), (0, 0));

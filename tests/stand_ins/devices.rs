@@ -7,7 +7,7 @@ use std::ptr;
 use cudarc::driver::sys::{self, CUresult};
 use gpu_leak_tests::fake::Fake;
 
-use super::calls::{MIB, answer, context, context_of, free_bytes, listen, ok, succeeded};
+use super::calls::{MIB, answer, context, context_of, free_bytes, ok};
 
 #[test]
 fn free_bytes_move_by_pages_on_the_device_in_question() {
@@ -65,7 +65,6 @@ fn the_first_launch_in_a_context_takes_what_was_asked_for() {
 #[test]
 fn peer_access_is_enabled_once_a_direction() {
     Fake::new().devices(2).here(|_| {
-        listen(&[312, 313, 314], &[], None);
         let (second, first) = (context_of(1), context());
         // SAFETY: valid out pointers and live handles, here and below.
         unsafe {
@@ -88,7 +87,6 @@ fn peer_access_is_enabled_once_a_direction() {
             ok(sys::cuCtxSetCurrent(first));
             ok(sys::cuCtxDisablePeerAccess(second));
         }
-        assert_eq!(succeeded(), [312, 312, 313, 314]);
     });
 }
 

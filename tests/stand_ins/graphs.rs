@@ -8,9 +8,7 @@ use std::ptr;
 use cudarc::driver::sys::{self, CUresult};
 use gpu_leak_tests::fake::Fake;
 
-use super::calls::{
-    GRAPH_NODE_CREATED, Heard, MIB, answer, context, heard, listen, ok, refusal, succeeded,
-};
+use super::calls::{MIB, answer, context, ok, refusal};
 
 const INVALID: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 /// `CU_GRAPH_NODE_TYPE_…`.
@@ -101,9 +99,8 @@ fn graph_memory() -> [u64; 2] {
 }
 
 #[test]
-fn every_way_to_add_an_allocation_tells_the_node_and_its_graph() {
-    Fake::new().fault("cupti:version=130400").here(|control| {
-        listen(&[638, 712, 723, 863], &[GRAPH_NODE_CREATED], None);
+fn every_way_to_add_an_allocation_makes_a_node_and_no_memory() {
+    Fake::new().here(|control| {
         context();
         let graph = graph();
         let mut node = ptr::null_mut();
@@ -150,17 +147,6 @@ fn every_way_to_add_an_allocation_tells_the_node_and_its_graph() {
             }
             assert!(params.iter().all(|params| address_in(params) != 0));
         }
-        let expected: Vec<Heard> = [638, 712, 723, 863]
-            .into_iter()
-            .flat_map(|cbid| {
-                [
-                    Heard::Enter(cbid, 0),
-                    Heard::GraphNode(GRAPH_NODE_CREATED, graph as u64),
-                    Heard::Exit(cbid, 0, 0),
-                ]
-            })
-            .collect();
-        assert_eq!(heard(), expected);
         assert_eq!(control.live("graph-memory").0, 0, "a node is no memory yet");
         destroy(graph);
     });
@@ -205,7 +191,6 @@ fn an_allocation_not_freed_in_its_graph_is_live_until_somebody_frees_it() {
 #[test]
 fn another_graph_can_free_it() {
     Fake::new().here(|control| {
-        listen(&[723, 501, 643, 514, 516, 517], &[], None);
         context();
         let (first, second) = (graph(), graph());
         let address = add_allocation(first, 100);
@@ -220,8 +205,6 @@ fn another_graph_can_free_it() {
         assert_eq!(control.live("graph-memory"), (0, 0));
         execs.into_iter().for_each(destroy_exec);
         [first, second].into_iter().for_each(destroy);
-        let calls = [501, 501, 723, 723, 643, 643, 514, 514, 516, 516, 517, 517];
-        assert_eq!(succeeded(), calls);
     });
 }
 
@@ -275,7 +258,6 @@ fn a_graph_that_frees_its_own_memory_leaves_none() {
 #[test]
 fn every_variant_instantiates() {
     Fake::new().here(|control| {
-        listen(&[578, 643, 656], &[], None);
         context();
         let graph = graph();
         // SAFETY: valid out pointers and live handles; zero is a valid value of every field, here and below.
@@ -304,7 +286,6 @@ fn every_variant_instantiates() {
             assert_eq!(control.live("exec").0, 3);
             [first, second, third].into_iter().for_each(destroy_exec);
         }
-        assert_eq!(succeeded(), [578, 643, 656]);
         assert_eq!(control.live("exec").0, 0);
     });
 }

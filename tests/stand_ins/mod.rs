@@ -1,7 +1,6 @@
 //! The stand-ins are good enough: what real programs see of them, through bindings that were made for
 //! the real libraries.
 
-mod callbacks;
 mod calls;
 mod captures;
 mod contexts;

@@ -9,7 +9,7 @@ use std::ptr;
 use cudarc::driver::sys::{self, CUresult};
 use gpu_leak_tests::fake::Fake;
 
-use super::calls::{answer, context, free_bytes, listen, ok, refusal, succeeded};
+use super::calls::{answer, context, free_bytes, ok, refusal};
 
 const INVALID: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 const DESCRIPTOR: sys::CUmemAllocationHandleType =
@@ -49,7 +49,6 @@ fn from_pool(pool: sys::CUmemoryPool, size: usize) -> u64 {
 #[test]
 fn an_imported_allocation_is_freed_apart_from_the_exported_one() {
     Fake::new().here(|control| {
-        listen(&[607, 608, 611, 614, 616, 600, 245], &[], None);
         context();
         let exported = pool(DESCRIPTOR);
         let address = from_pool(exported, 100);
@@ -84,10 +83,6 @@ fn an_imported_allocation_is_freed_apart_from_the_exported_one() {
             ok(sys::cuMemPoolDestroy(exported));
         }
         assert_eq!(control.live("pool").0, 0);
-        assert_eq!(
-            succeeded(),
-            [607, 611, 614, 616, 616, 600, 608, 245, 600, 608]
-        );
     });
 }
 
@@ -107,7 +102,6 @@ fn only_a_pool_made_for_handles_has_any() {
 #[test]
 fn a_destroyed_current_pool_makes_room_for_the_default_one() {
     Fake::new().here(|control| {
-        listen(&[607, 609, 598, 608], &[], None);
         context();
         let own = pool(DESCRIPTOR);
         // SAFETY: valid out pointers and live handles, here and below.
@@ -128,7 +122,6 @@ fn a_destroyed_current_pool_makes_room_for_the_default_one() {
             ok(sys::cuMemFreeAsync(address, ptr::null_mut()));
             assert_eq!(sys::cuMemPoolDestroy(default), INVALID);
         }
-        assert_eq!(succeeded(), [607, 609, 598, 608]);
     });
 }
 

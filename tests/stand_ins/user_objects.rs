@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use cudarc::driver::sys::{self, CUresult};
 use gpu_leak_tests::fake::{Control, Fake};
 
-use super::calls::{answer, context, listen, ok, refusal, succeeded};
+use super::calls::{answer, context, ok, refusal};
 
 const INVALID: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 const MOVE: u32 = 1;
@@ -35,7 +35,6 @@ fn counts(control: &Control) -> (u64, u32) {
 #[test]
 fn the_destructor_runs_with_the_last_release() {
     Fake::new().here(|control| {
-        listen(&[633, 634, 635], &[], None);
         context();
         let object = create(2);
         // SAFETY: live handles, and one that the driver checks.
@@ -52,7 +51,6 @@ fn the_destructor_runs_with_the_last_release() {
             assert_eq!(counts(control), (0, 1));
             assert_eq!(sys::cuUserObjectRelease(object, 1), INVALID);
         }
-        assert_eq!(succeeded(), [633, 634, 635, 635]);
     });
 }
 
@@ -78,7 +76,6 @@ fn a_user_object_without_a_destructor_or_references_is_refused() {
 #[test]
 fn a_graph_its_clone_and_its_exec_hold_references_of_their_own() {
     Fake::new().here(|control| {
-        listen(&[501, 523, 643, 635, 636, 637, 516, 517], &[], None);
         context();
         let object = create(1);
         // SAFETY: valid out pointers and live handles, here and below.
@@ -96,7 +93,6 @@ fn a_graph_its_clone_and_its_exec_hold_references_of_their_own() {
             ok(sys::cuGraphExecDestroy(exec));
         }
         assert_eq!(counts(control), (0, 1));
-        assert_eq!(succeeded(), [501, 636, 635, 523, 643, 637, 517, 517, 516]);
     });
 }
 

@@ -9,7 +9,7 @@ use std::ptr;
 use cudarc::driver::sys::{self, CUresult};
 use gpu_leak_tests::fake::Fake;
 
-use super::calls::{MIB, answer, context, free_bytes, listen, ok, succeeded};
+use super::calls::{MIB, answer, context, free_bytes, ok};
 
 /// A function as a program built for CUDA 2.0 gets it.
 fn first_version(name: &CStr) -> *mut c_void {
@@ -23,7 +23,6 @@ fn first_version(name: &CStr) -> *mut c_void {
 #[test]
 fn memory_with_addresses_of_32_bits_is_memory_of_the_device() {
     Fake::new().here(|control| {
-        listen(&[29, 31, 33, 243], &[], None);
         context();
         let before = free_bytes();
         // SAFETY: the signatures of the first versions, and valid out pointers.
@@ -45,14 +44,12 @@ fn memory_with_addresses_of_32_bits_is_memory_of_the_device() {
             ok(free(rows));
         }
         assert_eq!(before, free_bytes());
-        assert_eq!(succeeded(), [29, 31, 33, 33]);
     });
 }
 
 #[test]
 fn the_first_array_calls_have_narrow_descriptors() {
     Fake::new().here(|control| {
-        listen(&[87, 90, 89], &[], None);
         context();
         // SAFETY: the signatures of the first versions, and valid pointers.
         unsafe {
@@ -69,6 +66,5 @@ fn the_first_array_calls_have_narrow_descriptors() {
                 ok(sys::cuArrayDestroy(array));
             }
         }
-        assert_eq!(succeeded(), [87, 90, 89, 89]);
     });
 }

@@ -9,7 +9,7 @@ use std::ptr;
 use cudarc::driver::sys::{self, CUresult};
 use gpu_leak_tests::fake::Fake;
 
-use super::calls::{MIB, answer, context, context_of, free_bytes, listen, ok, refusal, succeeded};
+use super::calls::{MIB, answer, context, context_of, free_bytes, ok, refusal};
 
 const PAGE: usize = 2 << 20;
 const DESCRIPTOR: sys::CUmemAllocationHandleType =
@@ -60,7 +60,6 @@ fn unmap(address: u64, pages: usize) -> CUresult {
 #[test]
 fn a_released_handle_is_given_out_again_while_its_memory_is_mapped() {
     Fake::new().here(|control| {
-        listen(&[547, 548, 549, 550, 551, 552, 565], &[], None);
         context();
         let before = free_bytes();
         let place = range(2);
@@ -86,10 +85,6 @@ fn a_released_handle_is_given_out_again_while_its_memory_is_mapped() {
         assert_eq!(before, free_bytes());
         // SAFETY: the driver checks the range.
         ok(unsafe { sys::cuMemAddressFree(place, 2 * PAGE) });
-        let calls = [
-            547, 549, 551, 550, 549, 551, 565, 565, 550, 550, 550, 552, 548,
-        ];
-        assert_eq!(succeeded(), calls);
     });
 }
 
@@ -115,7 +110,6 @@ fn a_range_with_memory_in_it_is_not_given_back() {
 #[test]
 fn an_import_is_a_second_handle_of_the_same_memory() {
     Fake::new().here(|control| {
-        listen(&[549, 550, 554, 555], &[], None);
         context();
         let memory = memory_on(0);
         // SAFETY: valid out pointers and live handles, here and below.
@@ -136,14 +130,12 @@ fn an_import_is_a_second_handle_of_the_same_memory() {
             drop(std::fs::File::from_raw_fd(shared));
             assert_eq!(refusal(import), INVALID, "the descriptor is closed");
         }
-        assert_eq!(succeeded(), [549, 554, 555, 550, 550]);
     });
 }
 
 #[test]
 fn a_multicast_object_keeps_what_is_bound_to_it() {
     Fake::new().devices(2).here(|control| {
-        listen(&[549, 550, 706, 708], &[], None);
         context_of(1);
         context();
         // SAFETY: valid out pointers and live handles; zero is a valid value of every field, here and below.
@@ -168,14 +160,12 @@ fn a_multicast_object_keeps_what_is_bound_to_it() {
             ok(unmap(place, 1));
             assert_eq!(count(), (0, 0));
         }
-        assert_eq!(succeeded(), [706, 549, 708, 550, 550]);
     });
 }
 
 #[test]
 fn memory_is_mapped_into_a_sparse_array_by_its_handle() {
     Fake::new().here(|_| {
-        listen(&[584], &[], None);
         context();
         let memory = memory_on(0);
         // `CUarrayMapInfo`: what to do, which is to map, and with which handle.
@@ -188,7 +178,6 @@ fn memory_is_mapped_into_a_sparse_array_by_its_handle() {
         ok(map_into(&mut map));
         ok(release(memory));
         assert_eq!(map_into(&mut map), INVALID);
-        assert_eq!(succeeded(), [584]);
     });
 }
 

@@ -1,5 +1,5 @@
-//! A machine with a GPU that is none: the stand-ins for libcuda and libcupti, put where a child's
-//! loader finds them first.
+//! A machine with a GPU that is none: the stand-in for libcuda, put where a child's loader finds it
+//! first.
 
 #![expect(
     unsafe_code,
@@ -27,10 +27,7 @@ const CUDART_NAME: &str = "libcudart.so.13";
 /// What cargo calls the stand-in for it.
 pub const BUILT_CUDART: &str = "libgpu_leak_fake_cudart.so";
 
-/// The same for CUPTI.
-const CUPTI_NAMES: [&str; 2] = ["libcupti.so.13", "libcupti.so"];
-
-/// A folder with the two libraries, and how the driver in it is to behave.
+/// A folder with the libraries, and how the driver in it is to behave.
 #[derive(Debug)]
 pub struct Fake {
     folder: TempDir,
@@ -39,7 +36,7 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// A machine with one device, a CUDA 13.0 driver and its CUPTI.
+    /// A machine with one device and a CUDA 13.0 driver.
     ///
     /// # Panics
     ///
@@ -50,12 +47,6 @@ impl Fake {
         for name in CUDA_NAMES {
             link(
                 &built("libgpu_leak_fake_cuda.so"),
-                &folder.path().join(name),
-            );
-        }
-        for name in CUPTI_NAMES {
-            link(
-                &built("libgpu_leak_fake_cupti.so"),
                 &folder.path().join(name),
             );
         }
@@ -80,19 +71,6 @@ impl Fake {
     #[must_use]
     pub fn with_cudart(self) -> Self {
         link(&built(BUILT_CUDART), &self.folder.path().join(CUDART_NAME));
-        self
-    }
-
-    /// No CUPTI on this machine.
-    ///
-    /// # Panics
-    ///
-    /// If the folder cannot be changed.
-    #[must_use]
-    pub fn without_cupti(self) -> Self {
-        for name in CUPTI_NAMES {
-            fs::remove_file(self.folder.path().join(name)).expect("a link of this folder");
-        }
         self
     }
 
@@ -128,20 +106,14 @@ impl Fake {
             .into_iter()
             .chain(std::env::split_paths(&present));
         let path = std::env::join_paths(paths).expect("a path without colons");
-        let mut variables = vec![
+        vec![
             ("LD_LIBRARY_PATH".to_owned(), path),
             (
                 "FAKE_CUDA_DEVICES".to_owned(),
                 self.devices.to_string().into(),
             ),
             ("FAKE_CUDA".to_owned(), self.faults.join(",").into()),
-        ];
-        let cupti = self.folder.path().join(CUPTI_NAMES[0]);
-        if cupti.exists() {
-            // A toolkit of this machine has a real one, which the stand-in for the driver is not for.
-            variables.push(("GPU_LEAK_CHECK_CUPTI".to_owned(), cupti.into()));
-        }
-        variables
+        ]
     }
 
     /// Runs `body` on this machine: the test that calls this runs again in a child, and there the body runs.
@@ -271,7 +243,7 @@ impl Control {
         assert_eq!(poison(context), 0, "no such context");
     }
 
-    /// Blocks until a thread is held by `delay:NAME`: its call has had its effect and not yet its EXIT.
+    /// Blocks until a thread is held by `delay:NAME`: its call has had its effect and has not yet returned.
     pub fn wait_held(&self, name: &str) {
         self.tell("fake_cuda_wait_held", name);
     }

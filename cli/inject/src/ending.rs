@@ -1,7 +1,7 @@
 //! The end of the process, at the last moment at which code of this library runs.
 //!
 //! A program gives back what it holds in destructors of its statics and in exit handlers, some of
-//! which are registered before `cuInit` and so run after every handler of ours. The destructors of
+//! which are registered before ours and so run after them. The destructors of
 //! shared libraries run after all of them, and that is where the process is judged.
 
 #![expect(unsafe_code, reason = "the loader calls what stands in this section")]
@@ -15,7 +15,7 @@ static ATTACHED: OnceLock<&'static Attached> = OnceLock::new();
 
 /// Has `attached` told of the end of this process.
 pub(crate) fn install(attached: &'static Attached) {
-    // Err: the driver loads this library once in a process.
+    // Err: a program initialises the driver more than once.
     let _ = ATTACHED.set(attached);
 }
 

@@ -1,29 +1,25 @@
-//! What the driver calls when it has loaded this library.
+//! What runs as a program is loaded that this library is preloaded into.
 
-#![expect(unsafe_code, reason = "the driver finds the function by its C name")]
-
-use std::ffi::c_int;
-use std::panic;
+#![expect(unsafe_code, reason = "the loader calls what stands in this section")]
 
 use gpu_leak_check::__inject::{self, Settings};
 
-use crate::{ending, watcher};
+use crate::{ending, trampolines, watcher};
 
-/// What the driver is answered: it has no use for anything else.
-const DONE: c_int = 1;
+// SAFETY: the loader calls each entry of this section once, as a function without arguments; this one
+// leaves word. A shell, or any other program that never calls the driver, does nothing more.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static FIRST: extern "C" fn() = first;
 
-/// Begins to listen. Called by the driver inside `cuInit`, once in a process: nothing here calls
-/// CUDA.
-// SAFETY: no other symbol of this name can be meant, for the driver looks it up in this library.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn InitializeInjection() -> c_int {
-    // Err: unwinding into the driver would abort the program, which has done nothing wrong.
-    let _ = panic::catch_unwind(attach);
-    DONE
+extern "C" fn first() {
+    trampolines::register();
+    __inject::before_initialisation(attach);
 }
 
+/// Begins to judge. Called before the program initialises the driver, once in a process.
 fn attach() {
-    // Without the command's word this is another program's process, or a shell's.
+    // Without the command's word this is another program's process.
     let Some(settings) = Settings::of_this_process() else {
         return;
     };

@@ -1,7 +1,7 @@
-//! The library that the CUDA driver loads into an unmodified program, by `CUDA_INJECTION64_PATH`.
+//! The library that the loader puts into an unmodified program, by `LD_PRELOAD`.
 //!
-//! The driver opens it inside `cuInit` and calls `InitializeInjection`. From then on the
-//! harness listens to the driver's calls, as in a checked test; `ending` tells it of the process's
+//! The harness in it listens to the driver's calls, as in a checked test, and judges what they make from
+//! the moment at which the program initialises the driver; `ending` tells it of the process's
 //! end, `watcher` of ticks and of signals. Everything that is judged, is judged by the harness.
 
 #[cfg(all(feature = "library", target_os = "linux"))]
@@ -10,6 +10,8 @@ mod ending;
 mod entry;
 #[cfg(all(feature = "library", target_os = "linux"))]
 mod signals;
+#[cfg(all(feature = "library", target_os = "linux"))]
+mod trampolines;
 #[cfg(all(feature = "library", target_os = "linux"))]
 mod watcher;
 

@@ -1,11 +1,9 @@
-//! Where events come from: CUPTI's callbacks, and whoever reports through
-//! [`observe`](crate::observe).
+//! What every source of events needs: who is calling, from which line, and what a recording has of it.
 //!
 //! Every source marks its thread as [quiet](crate::device::quiet::quiet_if_heard) from the moment
 //! it is entered until the ledger has its event: what an event itself may allocate must not become
 //! another.
 
-pub(crate) mod cupti;
 pub(crate) mod history;
 pub(crate) mod mappings;
 pub(crate) mod modules;
@@ -44,7 +42,7 @@ pub(crate) fn caller_without_stack() -> Caller {
     Caller {
         thread: thread::number(),
         // A token is a scope's number; one that does not fit is not ours.
-        scope: ScopeId(u32::try_from(gpu_leak_check_threads::token()).unwrap_or_default()),
+        scope: ScopeId(u32::try_from(gpu_leak_interpose::token()).unwrap_or_default()),
         stack: StackId::default(),
     }
 }

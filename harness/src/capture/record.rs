@@ -12,9 +12,8 @@ use std::{env, fs, process};
 
 use serde::Serialize;
 
-use super::cupti;
 use super::recording::{Header, Line, SCHEMA, SCHEMA_VERSION, Stack, Told};
-use crate::device::contexts::device_name;
+use crate::device::contexts::{device_name, missing};
 use crate::device::driver;
 use crate::device::quiet::quiet;
 use crate::files::through_no_link;
@@ -72,8 +71,7 @@ fn with_its_number(name: &Path) -> PathBuf {
     name.with_file_name(file)
 }
 
-/// Writes the first line. To be called when the driver's source was started, or was found not to
-/// be there.
+/// Writes the first line.
 pub(crate) fn identify() {
     if let Some(recorder) = recorder_of_this_process() {
         let _quiet = quiet();
@@ -102,11 +100,14 @@ fn create(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     Ok(Box::new(file))
 }
 
-/// This process and machine. Only to be asked when CUPTI was started: it initialises the driver.
+/// This process and machine. Initialises the driver, if nobody has.
 fn header() -> Header {
     let program = env::current_exe().unwrap_or_default();
     let program = program.file_name().unwrap_or_default().to_string_lossy();
-    let driver = driver::get();
+    let driver = match missing() {
+        None => driver::get(),
+        Some(_) => None,
+    };
     let devices = driver.and_then(|driver| driver.device_count().ok());
     let name = |device| device_name(Place::cuda(device)).map(|device| device.name);
     Header {
@@ -118,7 +119,6 @@ fn header() -> Header {
         driver: driver
             .and_then(|driver| driver.version().ok())
             .map(|version| format!("{}.{}", version / 1000, version % 1000 / 10)),
-        cupti: cupti::started().map(|tracer| tracer.version().to_string()),
         devices: (0..devices.unwrap_or(0)).filter_map(name).collect(),
     }
 }

@@ -45,8 +45,6 @@ pub struct Header {
     pub pid: u32,
     /// The highest CUDA version that the driver supports: `13.0`; none without a driver.
     pub driver: Option<String>,
-    /// CUPTI's version; none where the driver's calls could not be watched.
-    pub cupti: Option<String>,
     /// The names of the devices, in the driver's order.
     pub devices: Vec<String>,
 }

@@ -61,7 +61,7 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
         if policy.mode != Mode::Off && !nested && entry::is_second(case) {
             outcome::fail(case, entry::REGISTERED_TWICE, "");
         }
-        // The library that a command has had loaded holds the one subscription to CUPTI.
+        // The library that a command has had loaded judges this process as a whole.
         let is_crowded = __inject::is_here();
         if !nested && (is_crowded || (policy.isolate && !company::is_isolated())) {
             return isolate::run(case);

@@ -21,7 +21,7 @@ use super::blind;
 use super::session::Session;
 use super::sources;
 use crate::__inject::Settings;
-use crate::capture::cupti;
+use crate::api::cuda::{self, Reach};
 use crate::config::{self, Policy};
 use crate::device::exit;
 use crate::device::quiet::quiet;
@@ -94,27 +94,15 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     let sink = Sink::global();
     sink.began(&subject.test, &subject.file, 0);
     ledger::live().own_all();
-    match cupti::start_inside_initialisation() {
-        Ok(tracer) => {
-            if let [first, ..] = tracer.unseen() {
-                let more = quantity(tracer.unseen().len() as u64, "call");
-                notes.push(format!(
-                    "CUPTI {} does not know {more} of this driver, such as {first}: they happen \
-                     unseen",
-                    tracer.version()
-                ));
-            }
-        }
-        Err(unavailable) => {
-            let status = CheckStatus::NotMeasured;
-            sink.finished(&Report {
-                reason: Some(blind::reason(unavailable)),
-                again: subject.again,
-                notes,
-                ..Report::new(subject.test, subject.file, 0, 0, status)
-            });
-            return None;
-        }
+    if cuda::reach() != Reach::EveryLookup {
+        let status = CheckStatus::NotMeasured;
+        sink.finished(&Report {
+            reason: Some(blind::unheard()),
+            again: subject.again,
+            notes,
+            ..Report::new(subject.test, subject.file, 0, 0, status)
+        });
+        return None;
     }
     // What is wrong with the run's settings is told by the suppressions.
     let policy = Policy::of(&subject.test, None, &Options::DEFAULT).unwrap_or(Policy::DEFAULT);

@@ -1,62 +1,88 @@
 //! What a check could not see. Blind is never clean.
 
-use std::sync::OnceLock;
-
-use crate::capture::cupti::{self, Unavailable};
+use crate::api::cuda::{self, Hearing, Reach};
 use crate::code::Code;
 use crate::device::contexts;
 use crate::judge::Untraced;
-use crate::ledger;
-use crate::ledger::event::SourceLoss;
 use crate::report::model::Reason;
 
 /// Whether this machine has no working driver.
 pub(crate) fn no_gpu() -> bool {
-    matches!(cupti::start(), Err(Unavailable::NoDriver { .. }))
-}
-
-/// A wrong setting that no driver is there to stumble over; where there is one, it is the reason
-/// itself.
-pub(crate) fn misled() -> Option<String> {
-    static NOTE: OnceLock<Option<String>> = OnceLock::new();
-    let note = NOTE.get_or_init(|| {
-        // Looking for CUPTI takes a millisecond.
-        let bad = no_gpu().then(cupti::bad_override)??;
-        Some(format!("{}; {}", bad.what(), bad.remedy()))
-    });
-    note.clone()
+    contexts::missing().is_some()
 }
 
 /// What the check that just ran could not see; `saw_events` says whether any source reported
 /// anything while it ran.
 pub(crate) fn untraced(saw_events: bool) -> Option<Untraced> {
-    match cupti::start() {
-        Ok(tracer) => {
-            let lost = ledger::live().lost().or_else(|| tracer.heartbeat().err());
-            lost.map(|why| Untraced {
-                lost: true,
-                reason: lost_reason(why),
-                driver_in_use: true,
-            })
-        }
-        Err(unavailable) => {
-            let no_driver = matches!(unavailable, Unavailable::NoDriver { .. });
-            let driver_in_use = !no_driver && contexts::driver_in_use();
-            if saw_events && !driver_in_use {
-                return None;
-            }
-            Some(Untraced {
-                lost: false,
-                reason: reason(unavailable),
-                driver_in_use,
-            })
-        }
+    let untraced = |lost, reason, driver_in_use| {
+        Some(Untraced {
+            lost,
+            reason,
+            driver_in_use,
+        })
+    };
+    match cuda::hearing() {
+        Hearing::Whole => None,
+        Hearing::Unused if saw_events => None,
+        Hearing::Unused => untraced(false, missing()?, false),
+        Hearing::None => untraced(false, unheard(), true),
+        partly => untraced(true, partly_heard(&partly)?, true),
     }
 }
 
-/// Why there is no tracer, as a report has it.
-pub(crate) fn reason(unavailable: &Unavailable) -> Reason {
-    Reason::new(unavailable.code(), unavailable.what(), unavailable.remedy())
+/// Why there is nothing to hear; none where there is a device.
+pub(crate) fn missing() -> Option<Reason> {
+    let why = contexts::missing()?;
+    Some(Reason::new(
+        Code::NoGpu,
+        format!("no CUDA device can be used here ({why})"),
+        "run on a machine with an NVIDIA driver and a visible device, or set GPU_LEAK_CHECK=off",
+    ))
+}
+
+/// Why the driver's calls are not heard at all.
+pub(crate) fn unheard() -> Reason {
+    let (what, remedy) = match cuda::reach() {
+        Reach::Nothing => (
+            "this build does not hear the CUDA driver's calls: on musl, with a static C library and \
+             under a sanitizer or Miri the linker's symbols are left alone",
+            "build the tests for a target with a dynamic glibc and without a sanitizer",
+        ),
+        Reach::EveryLookup | Reach::ReboundOnly => (
+            "the CUDA driver was initialised before this harness was in the process, or by calls that \
+             it did not hear",
+            "run the program under `cargo gpu-leak exec`, which is there from the beginning",
+        ),
+    };
+    Reason::new(Code::Unheard, what, remedy)
+}
+
+/// Why not all of the driver's calls were heard; none where they were.
+fn partly_heard(hearing: &Hearing) -> Option<Reason> {
+    Some(match hearing {
+        Hearing::WithoutFunctions(names) => Reason::new(
+            Code::UnheardFunction,
+            format!(
+                "the program called forms of the driver's functions that this release does not know: {}",
+                names.join(", ")
+            ),
+            "update gpu-leak-check, or tell its authors of these names",
+        ),
+        Hearing::WithoutLibraries(names) => Reason::new(
+            Code::UnheardLibrary,
+            format!(
+                "libraries were bound to the CUDA driver past the harness while the check ran: {}",
+                names.join(", ")
+            ),
+            "load them before the check begins, or run the program under `cargo gpu-leak exec`",
+        ),
+        Hearing::Broken => Reason::new(
+            Code::HarnessFailed,
+            "the harness failed while it heard a call of the driver: the message stands above",
+            "tell its authors of that message",
+        ),
+        Hearing::Unused | Hearing::Whole | Hearing::None => return None,
+    })
 }
 
 /// Nothing is judged, because the run's settings say so.
@@ -66,19 +92,4 @@ pub(crate) fn switched_off() -> Untraced {
         reason: Reason::new(Code::Off, "checks are switched off", "unset GPU_LEAK_CHECK"),
         driver_in_use: false,
     }
-}
-
-/// Why what follows the loss of the tracer says nothing.
-fn lost_reason(why: SourceLoss) -> Reason {
-    let what = match why {
-        SourceLoss::CuptiFatal => "CUPTI met a fatal error and took its tracing down",
-        SourceLoss::SubscriptionGone => {
-            "the CUPTI subscription is gone: another tool in the process took it down"
-        }
-    };
-    Reason::new(
-        Code::TracerLost,
-        what,
-        "run this test without a profiler in its process, or in a process of its own",
-    )
 }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::thread;
 
-use gpu_leak_check_threads as threads;
+use gpu_leak_interpose as threads;
 
 use super::scopes::token::Token;
 use crate::case::ShouldPanic;

@@ -99,7 +99,6 @@ fn command(case: &Case, word: &str) -> io::Result<Command> {
     child::tell(&mut command, case.name(), word);
     command
         .env("GPU_LEAK_CHECK_RUN", Sink::run())
-        .env_remove("CUDA_INJECTION64_PATH")
         .env_remove(__inject::VARIABLE)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

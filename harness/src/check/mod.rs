@@ -3,7 +3,7 @@
 mod annotated;
 mod assertion;
 mod attached;
-mod blind;
+pub(crate) mod blind;
 mod block;
 mod body;
 mod figures;

@@ -10,7 +10,7 @@ use crate::ledger::{self, Anomaly, Place, StackId};
 use crate::observe;
 use crate::report::symbols;
 
-use super::{blind, poison};
+use super::poison;
 use crate::judge::Ownership;
 
 /// Adds what `run` may be asked about. Reading debug information is the slow part of a report: a
@@ -62,9 +62,6 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
     }
     for place in run.baseline.places().into_iter().chain(run.end.places()) {
         add_device(names, place, run);
-    }
-    if names.wrong_setting.is_none() {
-        names.wrong_setting = blind::misled();
     }
 }
 

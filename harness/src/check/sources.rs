@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::capture::cupti;
+use crate::api::cuda;
 use crate::device::{memory, pools, quiesce};
 use crate::judge::{DeviceUsage, LayerName, LayerUsage, SegmentMap, Usage};
 use crate::ledger::{self, Kind, Layer, Place, ScopeId};
@@ -89,7 +89,7 @@ pub(crate) fn read_counters(probed: &[String]) -> Usage {
 
 /// The whole devices.
 fn wholes() -> Vec<DeviceUsage> {
-    if !tracer_stands() {
+    if !cuda::is_heard() {
         return Vec::new();
     }
     let ledger = ledger::live();
@@ -134,7 +134,7 @@ fn elsewhere(place: Place) -> u64 {
 
 /// Lets the reserves that [`read_most_reserved`] tells begin anew.
 pub(crate) fn restart_most_reserved() {
-    if tracer_stands() {
+    if cuda::is_heard() {
         pools::restart_most_reserved();
     }
 }
@@ -142,7 +142,7 @@ pub(crate) fn restart_most_reserved() {
 /// The most that each reserve has been. For a probed allocator that is what it holds now: read
 /// before its cache is emptied.
 pub(crate) fn read_most_reserved() -> Usage {
-    let pools = if tracer_stands() {
+    let pools = if cuda::is_heard() {
         pools::most_reserved()
     } else {
         Vec::new()
@@ -164,19 +164,14 @@ pub(crate) fn read_probed() -> Usage {
     }
 }
 
-/// The driver's pools. Without the tracer nobody knows which contexts to wait for, and the reserve
+/// The driver's pools. Where its calls are not heard nobody knows which contexts to wait for, and the reserve
 /// of a pool that nobody waited for says nothing.
 fn pools_at_rest() -> Vec<pools::PoolReading> {
-    if tracer_stands() {
+    if cuda::is_heard() {
         pools::readings()
     } else {
         Vec::new()
     }
-}
-
-/// Whether the driver's calls are seen.
-fn tracer_stands() -> bool {
-    cupti::start().is_ok_and(|tracer| tracer.heartbeat().is_ok())
 }
 
 fn pool_level(pool: pools::PoolReading) -> LayerUsage {

@@ -12,10 +12,9 @@ use crate::options::OnLeak;
 const PREFIX: &str = "GPU_LEAK_CHECK";
 
 /// Every variable, without the prefix.
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 11] = [
     "",
     "_CONFIG",
-    "_CUPTI",
     "_FIRST_USE",
     "_HELD_BY",
     "_ON_LEAK",
@@ -88,7 +87,7 @@ impl Variables {
             "_ROUNDS" => self.rounds = Some(rounds(name, value)?),
             "_CONFIG" => self.config = Some(PathBuf::from(raw)),
             // Read where they are used.
-            "_CUPTI" | "_OUTPUT" | "_RECORD" | "_RUN" => {}
+            "_OUTPUT" | "_RECORD" | "_RUN" => {}
             _ => return Err(unknown(name)),
         }
         Ok(())

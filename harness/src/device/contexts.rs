@@ -1,15 +1,17 @@
 //! Devices and whether they are in use, asked without creating a context.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 use super::driver::{self, Driver};
+use super::errors::error_name;
 use super::quiet::quiet;
 use crate::ledger::{self, Place};
 use crate::order;
 
-/// Whether it was the harness that initialised the driver (CUPTI does so when it is subscribed to).
+/// Whether it was the harness that initialised the driver, to see whether there is a device.
 static INITIALISED_BY_HARNESS: AtomicBool = AtomicBool::new(false);
 
 /// What a report says of a device.
@@ -66,15 +68,12 @@ fn active_primaries(driver: &'static Driver) -> impl Iterator<Item = usize> {
     (0..count).filter(|device| driver.primary_is_active(*device) == Ok(true))
 }
 
-/// Whether the program itself uses the CUDA driver. What decides whether a check without a tracer
-/// was blind, or had nothing to see.
+/// Whether the program uses the CUDA driver.
 pub(crate) fn driver_in_use() -> bool {
-    if !devices_in_use().is_empty() {
-        return true;
-    }
-    // A context that is not a primary one shows nowhere without a tracer: an initialised driver
-    // is then taken for one in use, unless the harness itself initialised it.
-    is_initialised() && !INITIALISED_BY_HARNESS.load(Ordering::Relaxed)
+    // A context that is not a primary one shows nowhere by itself: an initialised driver is taken for
+    // one in use, unless the harness itself initialised it.
+    is_initialised()
+        && (!INITIALISED_BY_HARNESS.load(Ordering::Relaxed) || !devices_in_use().is_empty())
 }
 
 fn is_initialised() -> bool {
@@ -82,14 +81,24 @@ fn is_initialised() -> bool {
     driver::get().is_some_and(|driver| driver.device_count().is_ok_and(|count| count > 0))
 }
 
-/// Runs `start` and notes whether the driver was initialised by it.
-pub(crate) fn noting_initialisation<T>(start: impl FnOnce() -> T) -> T {
-    let before = is_initialised();
-    let outcome = start();
-    if !before && is_initialised() {
-        INITIALISED_BY_HARNESS.store(true, Ordering::Relaxed);
-    }
-    outcome
+/// Why no device can be used on this machine; none where one can. Initialises the driver, if nobody
+/// has.
+pub(crate) fn missing() -> Option<&'static str> {
+    static MISSING: OnceLock<Option<String>> = OnceLock::new();
+    let missing = MISSING.get_or_init(|| {
+        let _quiet = quiet();
+        let driver = match driver::load() {
+            Ok(driver) => driver,
+            Err(why) => return Some(why),
+        };
+        let was_initialised = is_initialised();
+        if let Err(error) = driver.initialise() {
+            return Some(error_name(error));
+        }
+        INITIALISED_BY_HARNESS.fetch_or(!was_initialised, Ordering::Relaxed);
+        None
+    });
+    missing.as_deref()
 }
 
 #[cfg(test)]

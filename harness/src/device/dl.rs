@@ -45,14 +45,6 @@ impl Library {
         NonNull::new(handle).map(Self).ok_or_else(last_error)
     }
 
-    /// Whether it has something called `name`.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        CString::new(name).is_ok_and(|name| {
-            // SAFETY: the handle is open, for it is never closed; the address is not used.
-            !unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) }.is_null()
-        })
-    }
-
     /// The function called `name`, as a function pointer of type `F`; none if there is none.
     ///
     /// # Safety

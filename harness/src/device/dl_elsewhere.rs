@@ -23,11 +23,6 @@ impl Library {
         None
     }
 
-    /// Never called: there is no library to call it on.
-    pub(crate) fn has(&self, _name: &str) -> bool {
-        match self.0 {}
-    }
-
     /// Never called, either.
     ///
     /// # Safety

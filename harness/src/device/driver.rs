@@ -47,10 +47,17 @@ functions! {
     device_name: c"cuDeviceGetName", fn(*mut c_char, c_int, c_int);
     device_uuid: c"cuDeviceGetUuid_v2", fn(*mut [u8; 16], c_int);
     primary_state: c"cuDevicePrimaryCtxGetState", fn(c_int, *mut c_uint, *mut c_int);
+    current_context: c"cuCtxGetCurrent", fn(*mut *mut c_void);
+    current_device: c"cuCtxGetDevice", fn(*mut c_int);
     push_context: c"cuCtxPushCurrent_v2", fn(*mut c_void);
     pop_context: c"cuCtxPopCurrent_v2", fn(*mut *mut c_void);
     synchronise_context: c"cuCtxSynchronize", fn();
     stream_is_capturing: c"cuStreamIsCapturing", fn(*mut c_void, *mut c_int);
+    capture: c"cuStreamGetCaptureInfo_v2",
+        fn(*mut c_void, *mut c_int, *mut u64, *mut *mut c_void, *mut *const c_void, *mut usize);
+    capture_per_thread: c"cuStreamGetCaptureInfo_v2_ptsz",
+        fn(*mut c_void, *mut c_int, *mut u64, *mut *mut c_void, *mut *const c_void, *mut usize);
+    address_range: c"cuMemGetAddressRange_v2", fn(*mut u64, *mut usize, u64);
     synchronise_stream: c"cuStreamSynchronize", fn(*mut c_void);
     default_pool: c"cuDeviceGetDefaultMemPool", fn(*mut *mut c_void, c_int);
     current_pool: c"cuDeviceGetMemPool", fn(*mut *mut c_void, c_int);
@@ -67,46 +74,55 @@ functions! {
 /// The driver in this process.
 #[derive(Debug)]
 pub(crate) struct Driver {
-    library: Library,
     functions: Functions,
 }
 
-/// What [`load`] found; never changes afterwards.
-static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
+/// The driver of this process, once it was [found](find).
+static DRIVER: OnceLock<Driver> = OnceLock::new();
 
-/// Finds the driver, a copy already in the process first.
-///
-/// # Errors
-///
-/// Why there is none, in the loader's words.
-pub(crate) fn load() -> Result<&'static Driver, &'static str> {
-    let outcome = DRIVER.get_or_init(|| {
+impl Driver {
+    fn of(library: &Library) -> Self {
         exit::install();
-        open().map(|library| Driver {
-            functions: Functions::of(&library),
-            library,
-        })
-    });
-    outcome.as_ref().map_err(String::as_str)
+        Self {
+            functions: Functions::of(library),
+        }
+    }
 }
 
-/// The driver, once [`load`] has found it and as long as it may be called.
-pub(crate) fn get() -> Option<&'static Driver> {
-    let driver = DRIVER.get()?.as_ref().ok()?;
-    exit::may_call_driver().then_some(driver)
-}
-
-fn open() -> Result<Library, String> {
+/// Finds the driver, if it is in the process.
+pub(crate) fn find() {
     let is_libcuda = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.starts_with("libcuda.so")
     };
-    let in_process = dl::modules().into_iter().find(is_libcuda);
-    if let Some(library) = in_process.and_then(|path| Library::loaded(&path)) {
-        return Ok(library);
+    if DRIVER.get().is_none()
+        && let Some(path) = dl::modules().into_iter().find(is_libcuda)
+        && let Some(library) = Library::loaded(&path)
+    {
+        DRIVER.get_or_init(|| Driver::of(&library));
     }
-    Library::open(Path::new("libcuda.so.1"))
-        .or_else(|first| Library::open(Path::new("libcuda.so")).map_err(|_| first))
+}
+
+/// As [`find`]; brings the driver into the process where it is not there yet.
+///
+/// # Errors
+///
+/// Why there is none, in the loader's words.
+pub(crate) fn load() -> Result<&'static Driver, String> {
+    find();
+    if DRIVER.get().is_none() {
+        let name = |name: &str| Library::open(Path::new(name));
+        let library = name("libcuda.so.1").or_else(|first| name("libcuda.so").map_err(|_| first));
+        let library = library?;
+        DRIVER.get_or_init(|| Driver::of(&library));
+    }
+    DRIVER.get().ok_or_else(String::new)
+}
+
+/// The driver, once it was [found](find) and as long as it may be called.
+pub(crate) fn get() -> Option<&'static Driver> {
+    let driver = DRIVER.get()?;
+    exit::may_call_driver().then_some(driver)
 }
 
 /// A pool attribute: `CUmemPool_attribute`.
@@ -185,11 +201,6 @@ macro_rules! call {
 /// checks. Those that take the handle of a context, pool or stream are unsafe: the driver does not
 /// say what it does with one that is no longer live.
 impl Driver {
-    /// Whether this driver has the call of this name.
-    pub(crate) fn has(&self, call: &str) -> bool {
-        self.library.has(call)
-    }
-
     /// `cuInit`. Creates no context.
     pub(crate) fn initialise(&self) -> Result<(), CuResult> {
         call!(self.initialise(0))
@@ -250,6 +261,56 @@ impl Driver {
         let asked =
             call!(self.device_attribute(&raw mut value, attribute as c_int, device_handle(device)));
         asked.map_or(0, |()| u64::try_from(value).unwrap_or(0))
+    }
+
+    /// The handle of the context current to this thread; 0 for none.
+    pub(crate) fn current_context(&self) -> Result<u64, CuResult> {
+        let mut context = std::ptr::null_mut();
+        call!(self.current_context(&raw mut context))?;
+        Ok(number(context))
+    }
+
+    /// The device of that context.
+    pub(crate) fn current_device(&self) -> Result<i32, CuResult> {
+        let mut device = 0;
+        call!(self.current_device(&raw mut device))?;
+        Ok(device)
+    }
+
+    /// The graph that a stream of the current context is captured into, 0 for one without a name; none
+    /// where it is not being captured. `per_thread` says whose stream 0 is: the thread's own or the
+    /// context's.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::stream_is_capturing`].
+    pub(crate) unsafe fn captured_into(
+        &self,
+        stream: u64,
+        per_thread: bool,
+    ) -> Result<Option<u64>, CuResult> {
+        let (mut status, mut id, mut count) = (0, 0, 0);
+        let (mut graph, mut dependencies) = (std::ptr::null_mut(), std::ptr::null());
+        let (status_out, id_out, count_out) = (&raw mut status, &raw mut id, &raw mut count);
+        let (graph_out, nodes_out) = (&raw mut graph, &raw mut dependencies);
+        let stream = pointer(stream);
+        if per_thread {
+            call!(
+                self.capture_per_thread(
+                    stream, status_out, id_out, graph_out, nodes_out, count_out
+                )
+            )?;
+        } else {
+            call!(self.capture(stream, status_out, id_out, graph_out, nodes_out, count_out))?;
+        }
+        Ok((status != 0).then(|| number(graph)))
+    }
+
+    /// The bytes of the range of memory that `address` lies in, from there on.
+    pub(crate) fn bytes_at(&self, address: u64) -> Result<u64, CuResult> {
+        let (mut base, mut size) = (0, 0);
+        call!(self.address_range(&raw mut base, &raw mut size, address))?;
+        Ok((size as u64).saturating_sub(address.saturating_sub(base)))
     }
 
     /// Runs `body` with a context current to this thread; afterwards the one before is again.

@@ -2,10 +2,10 @@
 //!
 //! The harness reads pools, contexts and streams that the program owns; the program may destroy
 //! them at any moment, and the driver does not say what a call on a destroyed handle does. So a
-//! destroy call waits, in its callback, for readings in progress, and a reading waits for destroy
+//! destroy call waits, before it is made, for readings in progress, and a reading waits for destroy
 //! calls in progress.
 //!
-//! It is the one wait of a callback for more than a table. A reading calls the driver and nothing
+//! It is the one wait of a wrapper for more than a table. A reading calls the driver and nothing
 //! else, but such a call may last: [`quiesce`](super::quiesce) has every context do the work that it
 //! was given, and whoever destroys a context or a pool meanwhile waits for that work. Work on a
 //! device that itself waits for the thread that destroys (a host function in a stream) holds both
@@ -14,8 +14,7 @@
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a reading waits for destroy calls. One that lasts longer has lost its end: the tracer
-/// broke down between its two callbacks.
+/// How long a reading waits for destroy calls. One that lasts longer waits for something itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Contexts and the pools of devices.
@@ -39,6 +38,17 @@ pub(crate) struct Exclusion {
 /// While it lives, nothing that its [`Exclusion`] guards is destroyed.
 #[derive(Debug)]
 pub(crate) struct Reading(&'static Exclusion);
+
+/// While it lives, nothing that its [`Exclusion`] guards is read.
+#[derive(Debug)]
+pub(crate) struct Destruction(&'static Exclusion);
+
+impl Drop for Destruction {
+    fn drop(&mut self) {
+        self.0.lock().destructions -= 1;
+        self.0.changed.notify_all();
+    }
+}
 
 impl Drop for Reading {
     fn drop(&mut self) {
@@ -78,8 +88,8 @@ impl Exclusion {
         Some(Reading(self))
     }
 
-    /// A destroy call begins. Waits for the readings in progress.
-    pub(crate) fn destruction_began(&self) {
+    /// Begins a destroy call. Waits for the readings in progress.
+    pub(crate) fn destroy(&'static self) -> Destruction {
         let mut state = self.lock();
         state.destructions += 1;
         drop(
@@ -87,15 +97,7 @@ impl Exclusion {
                 .wait_while(state, |state| state.readings > 0)
                 .unwrap_or_else(PoisonError::into_inner),
         );
-    }
-
-    /// That call is over, whatever it returned.
-    pub(crate) fn destruction_ended(&self) {
-        let mut state = self.lock();
-        // The end of a call that began before the harness listened has no beginning.
-        state.destructions = state.destructions.saturating_sub(1);
-        drop(state);
-        self.changed.notify_all();
+        Destruction(self)
     }
 }
 
@@ -116,9 +118,8 @@ mod tests {
         let destroyer = std::thread::spawn({
             let told = told.clone();
             move || {
-                EXCLUSION.destruction_began();
+                let _destruction = EXCLUSION.destroy();
                 told.send("destroyed").unwrap();
-                EXCLUSION.destruction_ended();
             }
         });
         drop(first);
@@ -134,7 +135,7 @@ mod tests {
     #[test]
     fn a_reading_waits_for_the_destruction_in_progress() {
         static EXCLUSION: Exclusion = Exclusion::new();
-        EXCLUSION.destruction_began();
+        let destruction = EXCLUSION.destroy();
         let (told, events) = mpsc::channel();
         let reader = std::thread::spawn({
             let told = told.clone();
@@ -144,17 +145,8 @@ mod tests {
             }
         });
         told.send("destroyed").unwrap();
-        EXCLUSION.destruction_ended();
+        drop(destruction);
         reader.join().unwrap();
         assert_eq!(events.try_iter().collect::<Vec<_>>(), ["destroyed", "read"]);
-    }
-
-    #[test]
-    fn an_end_without_a_beginning_is_nothing() {
-        static EXCLUSION: Exclusion = Exclusion::new();
-        EXCLUSION.destruction_ended();
-        drop(EXCLUSION.read().unwrap());
-        EXCLUSION.destruction_began();
-        EXCLUSION.destruction_ended();
     }
 }

@@ -16,7 +16,7 @@ static AT_EXIT: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 
 /// Calls `last` when the process exits (not when it is killed or aborts), the newest first.
 ///
-/// `last` must not call the driver or CUPTI, and runs on whatever thread called `exit`. Not run in
+/// `last` must not call the driver, and runs on whatever thread called `exit`. Not run in
 /// a forked child: what the parent counted is not the child's to tell.
 pub(crate) fn at_exit(last: fn()) {
     AT_EXIT
@@ -52,7 +52,7 @@ pub(crate) fn forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
-/// Whether the driver and CUPTI may be called.
+/// Whether the driver may be called.
 pub(crate) fn may_call_driver() -> bool {
     !exiting() && !forked()
 }

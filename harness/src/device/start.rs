@@ -11,7 +11,7 @@
 use std::panic;
 use std::thread;
 
-use gpu_leak_check_threads as threads;
+use gpu_leak_interpose as threads;
 
 /// What is to be done at that moment. It must be quick where there is nothing to do.
 #[derive(Debug)]

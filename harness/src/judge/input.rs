@@ -238,8 +238,6 @@ pub(crate) struct NameTable {
     pub(crate) broken_by: Option<String>,
     /// Whether another process is seen to use CUDA.
     pub(crate) other_processes: bool,
-    /// A wrong setting that no driver is there to stumble over.
-    pub(crate) wrong_setting: Option<String>,
 }
 
 impl NameTable {

@@ -232,6 +232,5 @@ fn notes(input: &CheckInput) -> Vec<String> {
     }
     notes.extend(failed_allocations::notes(input));
     notes.extend(budget::unbound(input));
-    notes.extend(input.names.wrong_setting.clone());
     notes
 }

@@ -1,7 +1,7 @@
 //! From events to records: the one door of the ledger.
 
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use crate::sync::{Mutex, OnceLock, PoisonError};
+use crate::sync::{Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -9,9 +9,7 @@ use super::anomaly::{Anomalies, Anomaly};
 use super::awaited::Awaited;
 use super::contexts::{ContextEntry, Contexts};
 use super::counters::Peaks;
-use super::event::{
-    Caller, Creation, CuResult, Event, Key, ScopeId, SourceLoss, Space, StackId, Ticket,
-};
+use super::event::{Caller, Creation, CuResult, Event, Key, ScopeId, Space, StackId, Ticket};
 use super::flights::Flight;
 use super::kind::Kind;
 use super::meter::Meters;
@@ -55,7 +53,6 @@ pub struct Ledger {
     awaited: Awaited,
     /// Whether what no scope made is not a stranger's but the watched program's.
     all_its_own: AtomicBool,
-    lost: OnceLock<SourceLoss>,
     pub(super) tap: Tap,
 }
 
@@ -98,7 +95,6 @@ impl Ledger {
             anomalies: Anomalies::default(),
             awaited: Awaited::default(),
             all_its_own: AtomicBool::new(false),
-            lost: OnceLock::new(),
             tap: Tap::default(),
         }
     }
@@ -195,10 +191,6 @@ impl Ledger {
                 caller,
             } => {
                 self.context_destroyed(context, cause, caller);
-            }
-            Event::SourceLost { why } => {
-                // The first loss is the one that matters.
-                let _ = self.lost.set(why);
             }
         }
         None

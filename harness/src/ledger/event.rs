@@ -1,6 +1,6 @@
 //! What a source of events may tell the ledger: the one door.
 //!
-//! CUPTI's callbacks, [`observe`](crate::observe) and replayed recordings all speak these words
+//! Calls of a driver, [`observe`](crate::observe) and replayed recordings all speak these words
 //! and no others, so that the ledger is a pure function of a stream of events.
 
 use serde::{Deserialize, Serialize};
@@ -103,7 +103,7 @@ pub struct Caller {
     pub stack: StackId,
 }
 
-/// A CUDA context, by the number CUPTI gives it; never reused in a process. 0 is none.
+/// A CUDA context, by a number of the harness's own; never reused in a process. 0 is none.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -330,11 +330,6 @@ pub enum Event {
         /// Who ended it.
         caller: Caller,
     },
-    /// The source can no longer be trusted from here on.
-    SourceLost {
-        /// Why.
-        why: SourceLoss,
-    },
 }
 
 /// How a context ended.
@@ -347,16 +342,6 @@ pub enum ContextEnd {
     LastRelease,
     /// `cuDevicePrimaryCtxReset`, `cudaDeviceReset`.
     Reset,
-}
-
-/// Why a source of events ended before the program did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SourceLoss {
-    /// CUPTI met a fatal error and finalised itself.
-    CuptiFatal,
-    /// The subscription no longer answers: another tool took it down.
-    SubscriptionGone,
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub(crate) fn is_cudas_own_frames(frames: &[Frame]) -> bool {
     }
     called_back.iter().any(|frame| {
         let module = frame.module.as_deref().unwrap_or_default();
-        !module.starts_with("libcuda.so") && !module.starts_with("libcupti.so")
+        !module.starts_with("libcuda.so")
     })
 }
 

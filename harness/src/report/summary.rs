@@ -236,7 +236,7 @@ impl Summary {
         text
     }
 
-    /// ` (no GPU, no CUPTI)`
+    /// ` (no GPU, unheard)`
     fn why(&self, status: CheckStatus) -> String {
         let mut words = Vec::new();
         for (_, reason) in self.reasons.iter().filter(|(of, _)| *of == status) {
@@ -272,12 +272,11 @@ fn named(tests: &[String]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// `CUPTI too old` of `cupti-too-old`.
+/// `unheard function` of `unheard-function`.
 fn words(code: Code) -> String {
     let word = |word| match word {
         "gpu" => "GPU",
         "cuda" => "CUDA",
-        "cupti" => "CUPTI",
         other => other,
     };
     let words: Vec<_> = code.name().split('-').map(word).collect();

@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// How a process is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
-    /// Not at all: no CUPTI in the process.
+    /// Not at all: calls are passed on.
     Plain,
     /// By a subscriber to the same calls whose callback returns at once: what no tracer can avoid.
     Empty,

@@ -124,14 +124,18 @@ pub(crate) fn run_program(variant: &str) -> Result<(), String> {
 
 fn watch(variant: Variant) -> Result<(), String> {
     match variant {
-        Variant::Plain => Ok(()),
-        Variant::Empty => empty::subscribe(),
+        Variant::Plain => __bench::without_listening(),
+        Variant::Empty => {
+            __bench::without_listening();
+            return empty::subscribe();
+        }
         Variant::WithoutStacks => {
             __bench::without_stacks();
-            __bench::start()
+            __bench::start();
         }
         Variant::Ours => __bench::start(),
     }
+    Ok(())
 }
 
 fn obey(variant: Variant, device: &Device, order: Order) -> Result<String, String> {

@@ -7,10 +7,10 @@ use gpu_leak_check::Scope;
 use gpu_leak_check::report::Code;
 use gpu_leak_check::report::model::CheckStatus;
 
-/// The plugin's harness could not watch the driver, for another one does.
-pub const TAKEN: u32 = 1;
-/// It watches the driver.
-pub const WATCHES: u32 = 2;
+/// The plugin's harness does not hear the driver, which was there first.
+pub const HEARS_NOTHING: u32 = 1;
+/// It hears the driver.
+pub const HEARS: u32 = 2;
 /// Anything else.
 pub const OTHER: u32 = 0;
 
@@ -23,8 +23,8 @@ pub extern "C" fn fake_plugin_checks() -> u32 {
     let report = stretch.finish();
     let reason = report.reason.as_ref().map(|reason| reason.code);
     match (report.status, reason) {
-        (CheckStatus::NotMeasured, Some(Code::TracerTaken)) if has_run => TAKEN,
-        (CheckStatus::Clean, None) if has_run => WATCHES,
+        (CheckStatus::NotMeasured, Some(Code::Unheard)) if has_run => HEARS_NOTHING,
+        (CheckStatus::Clean, None) if has_run => HEARS,
         _ => OTHER,
     }
 }

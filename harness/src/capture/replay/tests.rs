@@ -72,7 +72,6 @@ fn header() -> Header {
         program: "train".to_owned(),
         pid: 7,
         driver: Some("13.0".to_owned()),
-        cupti: None,
         devices: vec!["NVIDIA H200".to_owned()],
     }
 }
@@ -120,7 +119,7 @@ fn assert_same(live: &Ledger, again: &Ledger) {
             .collect();
         (
             (ledger.select(|_| true), places, kinds, stacks),
-            (ledger.contexts(), ledger.lost(), ledger.now()),
+            (ledger.contexts(), ledger.now()),
             ledger.anomalies_since(crate::ledger::Mark::default()),
             (ledger.live_in(SCOPE), ledger.unowned()),
             (ledger.unknown_releases(), ledger.releases_in_flight()),
@@ -177,7 +176,7 @@ fn wrong(lines: &[serde_json::Value]) -> (usize, String) {
 #[test]
 fn what_cannot_be_is_told_with_its_line() {
     let ended = json!({"release-ended": {"ticket": 5, "error": 0, "stack": 0}});
-    let lost = json!({"source-lost": {"why": "cupti-fatal"}});
+    let retained = json!({"primary-retained": {"place": "cuda:0", "caller": {"thread": 1, "scope": 0, "stack": 0}}});
     let named = json!({"release-ended": {"ticket": 5, "error": 1, "stack": 9}});
     let event = |order: u64, event| json!({"record": "event", "order": order, "event": event});
     let stack = |id: u64| json!({"record": "stack", "id": id, "addresses": [1, 2]});
@@ -185,17 +184,17 @@ fn what_cannot_be_is_told_with_its_line() {
         (vec![event(1, ended)], 2, "no release with the ticket 5"),
         (vec![event(1, named)], 2, "there is no stack 9"),
         (
-            vec![event(2, lost.clone())],
+            vec![event(2, retained.clone())],
             2,
             "event 2 comes after event 0",
         ),
         (
-            vec![event(1, lost.clone()), event(1, lost.clone())],
+            vec![event(1, retained.clone()), event(1, retained.clone())],
             3,
             "event 1 comes after event 1",
         ),
         (vec![event(1, json!("lost"))], 2, "event: unknown variant"),
-        (vec![event(u64::MAX, lost)], 2, "comes after event 0"),
+        (vec![event(u64::MAX, retained)], 2, "comes after event 0"),
         (vec![stack(0)], 2, "stack 0 is empty"),
         (vec![stack(1), stack(1)], 3, "is there already"),
         (vec![stack(1 << 30)], 2, "no possible number"),

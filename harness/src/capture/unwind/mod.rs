@@ -7,7 +7,7 @@
 //! finds nothing the next time either, and that stack stays with `exact`. So do all stacks where
 //! the quick engine cannot walk, in unoptimised builds, and under Miri, which has no registers.
 //!
-//! Nothing is symbolised here, and frames of CUPTI and the driver stay in: a report trims them by
+//! Nothing is symbolised here, and frames of the driver stay in: a report trims them by
 //! module and function, which no fixed count could.
 //!
 //! Where a [reader of an interpreter](script) is installed, the lines at which the interpreted

@@ -1,14 +1,9 @@
-//! Bringing the tracer up ahead of the first test.
-//!
-//! CUPTI may crash where it is subscribed to while another thread makes a context. Where libtest
-//! runs several tests at once, one that is not checked may do so while the first check begins. So
-//! where a check is to run, the tracer is brought up before libtest starts its first thread. A run
-//! without checks is left alone, and so is one whose tests take turns.
+//! A recording begins before the program's first thread, and so before the driver's first call, where
+//! libtest runs several tests at once: one that is not checked may call it before the first check.
 
 use std::env;
 
 use super::listen::record_from_here;
-use crate::capture::cupti;
 use crate::case::Case;
 use crate::check::turn::company::one_test_at_a_time;
 use crate::check::turn::libtest::Arguments;
@@ -16,9 +11,9 @@ use crate::config::{Mode, Policy};
 use crate::device::start::BeforeFirstThread;
 use crate::registry;
 
-inventory::submit!(BeforeFirstThread(bring_the_tracer_up));
+inventory::submit!(BeforeFirstThread(record_from_the_beginning));
 
-fn bring_the_tracer_up() {
+fn record_from_the_beginning() {
     let cases = registry::cases();
     // The check of a whole program begins with it, and its arguments are its own: whether it runs
     // one test at a time must not be asked.
@@ -30,15 +25,13 @@ fn bring_the_tracer_up() {
     let threads = env::var("RUST_TEST_THREADS").ok();
     let arguments = Arguments::of(arguments, threads);
     let mut cases = cases.into_iter();
-    if let Some(case) = cases.find(|case| arguments.select(case) && needs_the_tracer(case)) {
+    if let Some(case) = cases.find(|case| arguments.select(case) && is_checked_here(case)) {
         record_from_here(case.origin.manifest_dir, case.origin.file);
-        // Why it cannot is told by the check.
-        let _ = cupti::start();
     }
 }
 
 /// Whether the check of this test begins in this process, as far as is known before.
-fn needs_the_tracer(case: &Case) -> bool {
+fn is_checked_here(case: &Case) -> bool {
     let policy = Policy::of(case.name(), case.origin.manifest_dir, &case.options);
     // What is wrong with the settings is told by the check too.
     policy.is_ok_and(|policy| policy.mode != Mode::Off && !policy.isolate)

@@ -1,12 +1,13 @@
 //! Getting a process to listen: to the driver, to other sources, and to whoever wants a recording.
 
-use crate::capture::{cupti, record};
+use crate::api::cuda;
+use crate::capture::record;
 use crate::check::scopes::hooks;
 use crate::ledger::Layer;
 use crate::report::workspace::Workspace;
 use crate::{observe, probe};
 
-/// The driver's tracer, and ears for other sources.
+/// Ears for the driver and for other sources.
 ///
 /// # Panics
 ///
@@ -19,8 +20,7 @@ pub(crate) fn listen(manifest_dir: Option<&str>, file: &str) {
     }
     observe::listen();
     hooks::install();
-    // Its absence is judged after the body, when it is known whether there was anything to see.
-    let _ = cupti::start();
+    cuda::begin_check();
     record::identify();
 }
 

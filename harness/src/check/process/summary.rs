@@ -4,7 +4,6 @@ use std::env;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use super::aborted;
-use crate::capture::cupti;
 use crate::capture::record::{Recorder, recorder_of_this_process};
 use crate::check::turn::company;
 use crate::device::exit;
@@ -153,18 +152,4 @@ fn note_what_is_missing(summary: &mut Summary) {
     if let Some(note) = recorder_of_this_process().and_then(Recorder::note) {
         summary.note(&note);
     }
-    if let Some(note) = unseen() {
-        summary.note(&note);
-    }
-}
-
-/// What an old CUPTI cannot show.
-fn unseen() -> Option<String> {
-    let tracer = cupti::started().filter(|tracer| !tracer.unseen().is_empty())?;
-    Some(format!(
-        "CUPTI {} at {} is too old to show: {}",
-        tracer.version(),
-        tracer.path().display(),
-        tracer.unseen().join(", ")
-    ))
 }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use gpu_leak_check_threads as threads;
+use gpu_leak_interpose as threads;
 
 use crate::check::body;
 use crate::check::outcome;

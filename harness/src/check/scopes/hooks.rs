@@ -1,7 +1,7 @@
 //! What the code under test says of itself: through `gpu-leak-hooks`, from anywhere.
 
-use gpu_leak_check_threads as threads;
 use gpu_leak_hooks::Hooks;
+use gpu_leak_interpose as threads;
 
 use super::open::current;
 use super::tree;

@@ -1,6 +1,6 @@
 //! A scope that is open, and the one that a thread works for.
 
-use gpu_leak_check_threads as threads;
+use gpu_leak_interpose as threads;
 
 use super::tree;
 use crate::ledger::{Returned, ScopeId};

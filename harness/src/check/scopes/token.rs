@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use gpu_leak_check_threads as threads;
+use gpu_leak_interpose as threads;
 
 use crate::ledger::ScopeId;
 

@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use gpu_leak_check_threads as threads;
+use gpu_leak_interpose as threads;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::judge::FailedSum;

@@ -10,7 +10,7 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use gpu_leak_check_threads as threads;
+use gpu_leak_interpose as threads;
 
 use super::company::{Company, Concurrency, concurrency, one_test_at_a_time};
 use crate::capture::thread::is_first_thread;

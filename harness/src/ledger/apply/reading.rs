@@ -7,7 +7,7 @@ use crate::sync::{LockGuard, MutexGuard, PoisonError};
 use rustc_hash::FxHashMap;
 
 use super::{Freed, HandedOver, Ledger, Returned};
-use crate::ledger::event::{Key, ScopeId, SourceLoss, StackId};
+use crate::ledger::event::{Key, ScopeId, StackId};
 use crate::ledger::meter::Taken;
 use crate::ledger::stripes::Own;
 use crate::ledger::{
@@ -245,11 +245,5 @@ impl Ledger {
     pub fn anomalies_since(&self, mark: Mark) -> Vec<Anomaly> {
         let _quiet = quiet();
         self.anomalies.since(mark)
-    }
-
-    /// Why the live source can no longer be trusted.
-    #[must_use]
-    pub fn lost(&self) -> Option<SourceLoss> {
-        self.lost.get().copied()
     }
 }

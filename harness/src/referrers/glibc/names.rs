@@ -60,7 +60,7 @@ fn sort(path: &str) -> Sort {
         // The last ones are what the harness reads stacks and symbols with.
         Some(
             "gpu_leak_check"
-            | "gpu_leak_check_threads"
+            | "gpu_leak_interpose"
             | "gpu_leak_check_units"
             | "gpu_leak_hooks"
             | "inventory"

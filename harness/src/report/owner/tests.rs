@@ -55,7 +55,7 @@ fn a_users_own_folders_may_have_such_names() {
 #[test]
 fn only_the_harness_own_sources_are_the_harness() {
     let folder = env!("CARGO_MANIFEST_DIR");
-    for file in ["src/check/run.rs", "threads/src/lib.rs"] {
+    for file in ["src/check/run.rs", "interpose/src/lib.rs"] {
         assert_eq!(
             of_file(&format!("{folder}/{file}")),
             Owner::Harness,
@@ -68,7 +68,7 @@ fn only_the_harness_own_sources_are_the_harness() {
     let published = "/home/u/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f";
     for file in [
         "gpu-leak-check-0.1.0/src/lib.rs",
-        "gpu-leak-check-threads-1.0.0/src/lib.rs",
+        "gpu-leak-interpose-1.0.0/src/lib.rs",
     ] {
         assert_eq!(
             of_file(&format!("{published}/{file}")),

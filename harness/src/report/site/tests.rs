@@ -43,11 +43,7 @@ fn a_callbacks_stack_begins_behind_cudas_libraries() {
         },
         frame(Owner::Harness, "gpu_leak_check::capture::unwind::stack"),
         frame(Owner::Std, "std::thread::local::LocalKey::try_with"),
-        frame(
-            Owner::Harness,
-            "gpu_leak_check::capture::cupti::callback::entered",
-        ),
-        nameless(Owner::Cuda, "libcupti.so.13"),
+        frame(Owner::Harness, "gpu_leak_check::api::cuda::heard::heard"),
         nameless(Owner::Cuda, "libcuda.so.1"),
         nameless(Owner::Cuda, "libcublas.so.13"),
         frame(Owner::Dependency, "cudarc::cublas::CudaBlas::new"),

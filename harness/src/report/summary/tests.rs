@@ -72,12 +72,12 @@ fn many_tests_of_a_status_are_named_up_to_a_number() {
 fn what_was_not_measured_is_never_counted_as_checked() {
     let mut reports = vec![Report::bare(CheckStatus::Clean)];
     reports.extend((0..2).map(|_| without(Code::NoGpu, "use a machine with a GPU")));
-    reports.push(without(Code::NoCupti, "install cuda-cupti"));
+    reports.push(without(Code::UnheardFunction, "update it"));
     assert_eq!(
         summary(reports).text().unwrap(),
-        "gpu-leak-check: 1 checked: 1 clean; 3 not measured (no GPU, no CUPTI)\n  \
+        "gpu-leak-check: 1 checked: 1 clean; 3 not measured (no GPU, unheard function)\n  \
          no GPU: something is missing; use a machine with a GPU\n  \
-         no CUPTI: something is missing; install cuda-cupti",
+         unheard function: something is missing; update it",
     );
     assert_eq!(
         summary([without(Code::NoGpu, "use another")])

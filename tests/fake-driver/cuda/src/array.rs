@@ -183,27 +183,27 @@ pub(crate) struct MapInfo {
 }
 
 api! {
-    cuArrayCreate = 87 fn(array: Out<Handle>, descriptor: In<DescriptorV1>) {
+    cuArrayCreate fn(array: Out<Handle>, descriptor: In<DescriptorV1>) {
         create(array, descriptor.get()?)
     }
 
-    cuArrayCreate_v2 = 272 fn(array: Out<Handle>, descriptor: In<Descriptor>) {
+    cuArrayCreate_v2 fn(array: Out<Handle>, descriptor: In<Descriptor>) {
         create(array, descriptor.get()?)
     }
 
-    cuArray3DCreate = 90 fn(array: Out<Handle>, descriptor: In<Descriptor3dV1>) {
+    cuArray3DCreate fn(array: Out<Handle>, descriptor: In<Descriptor3dV1>) {
         create(array, descriptor.get()?)
     }
 
-    cuArray3DCreate_v2 = 274 fn(array: Out<Handle>, descriptor: In<Descriptor3d>) {
+    cuArray3DCreate_v2 fn(array: Out<Handle>, descriptor: In<Descriptor3d>) {
         create(array, descriptor.get()?)
     }
 
-    cuArrayDestroy = 89 fn(array: Handle) {
+    cuArrayDestroy fn(array: Handle) {
         driver()?.destroy_object(Class::Array, array)
     }
 
-    cuArrayGetPlane = 597 fn(plane: Out<Handle>, array: Handle, index: u32) {
+    cuArrayGetPlane fn(plane: Out<Handle>, array: Handle, index: u32) {
         let mut driver = driver()?;
         if driver.object(Class::Array, array)?.detail != u64::from(NV12) || index > 1 {
             return Err(Error::INVALID_VALUE);
@@ -211,11 +211,11 @@ api! {
         plane.put(driver.part_of(Class::Array, array, index)?)
     }
 
-    cuMipmappedArrayCreate = 347 fn(array: Out<Handle>, descriptor: In<Descriptor3d>, levels: u32) {
+    cuMipmappedArrayCreate fn(array: Out<Handle>, descriptor: In<Descriptor3d>, levels: u32) {
         object::create(array, descriptor.get()?.mipmapped(levels)?)
     }
 
-    cuMipmappedArrayGetLevel = 348 fn(level_out: Out<Handle>, array: Handle, level: u32) {
+    cuMipmappedArrayGetLevel fn(level_out: Out<Handle>, array: Handle, level: u32) {
         let mut driver = driver()?;
         if u64::from(level) >= driver.object(Class::MipmappedArray, array)?.detail {
             return Err(Error::INVALID_VALUE);
@@ -223,11 +223,11 @@ api! {
         level_out.put(driver.part_of(Class::MipmappedArray, array, level)?)
     }
 
-    cuMipmappedArrayDestroy = 349 fn(array: Handle) {
+    cuMipmappedArrayDestroy fn(array: Handle) {
         driver()?.destroy_object(Class::MipmappedArray, array)
     }
 
-    cuMemMapArrayAsync = 584, cuMemMapArrayAsync_ptsz = 585 fn(list: In<MapInfo>, count: u32, stream: Handle) {
+    cuMemMapArrayAsync, cuMemMapArrayAsync_ptsz fn(list: In<MapInfo>, count: u32, stream: Handle) {
         let driver = driver()?;
         driver.context_of_stream(stream)?;
         for index in 0..count as usize {

@@ -273,35 +273,41 @@ fn status(driver: &Driver, stream: Handle) -> Result<(u32, u64, Handle), Error> 
 }
 
 api! {
-    cuStreamBeginCapture = 495, cuStreamBeginCapture_ptsz = 496 fn(stream: Handle) {
+    cuStreamBeginCapture, cuStreamBeginCapture_ptsz fn(stream: Handle) {
         begin(stream, GLOBAL, None)
     }
 
-    cuStreamBeginCapture_v2 = 539, cuStreamBeginCapture_v2_ptsz = 540 fn(stream: Handle, mode: u32) {
+    cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz fn(stream: Handle, mode: u32) {
         begin(stream, mode, None)
     }
 
-    cuStreamBeginCaptureToGraph = 720, cuStreamBeginCaptureToGraph_ptsz = 721 fn(
+    cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz fn(
         stream: Handle, graph: Handle, _dependencies: In<Handle>, _edges: In<u64>, _count: usize, mode: u32,
     ) {
         begin(stream, mode, Some(graph))
     }
 
-    cuStreamEndCapture = 497, cuStreamEndCapture_ptsz = 498 fn(stream: Handle, graph: Out<Handle>) {
+    cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph_ptsz fn(
+        stream: Handle, mode: u32, graph: Handle, _callback: u64, _data: u64,
+    ) {
+        begin(stream, mode, Some(graph))
+    }
+
+    cuStreamEndCapture, cuStreamEndCapture_ptsz fn(stream: Handle, graph: Out<Handle>) {
         end(stream, graph)
     }
 
-    cuStreamIsCapturing = 499, cuStreamIsCapturing_ptsz = 500 fn(stream: Handle, status_out: Out<u32>) {
+    cuStreamIsCapturing, cuStreamIsCapturing_ptsz fn(stream: Handle, status_out: Out<u32>) {
         status_out.put(status(&*driver()?, stream)?.0)
     }
 
-    cuStreamGetCaptureInfo = 536, cuStreamGetCaptureInfo_ptsz = 537 fn(stream: Handle, status_out: Out<u32>, id_out: Out<u64>) {
+    cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_ptsz fn(stream: Handle, status_out: Out<u32>, id_out: Out<u64>) {
         let (status, id, _) = status(&*driver()?, stream)?;
         id_out.offer(id);
         status_out.put(status)
     }
 
-    cuStreamGetCaptureInfo_v2 = 629, cuStreamGetCaptureInfo_v2_ptsz = 630 fn(
+    cuStreamGetCaptureInfo_v2, cuStreamGetCaptureInfo_v2_ptsz fn(
         stream: Handle, status_out: Out<u32>, id_out: Out<u64>, graph_out: Out<Handle>, dependencies: Out<u64>, count: Out<usize>,
     ) {
         let (status, id, graph) = status(&*driver()?, stream)?;
@@ -312,7 +318,7 @@ api! {
         status_out.put(status)
     }
 
-    cuStreamGetCaptureInfo_v3 = 729, cuStreamGetCaptureInfo_v3_ptsz = 730 fn(
+    cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo_v3_ptsz fn(
         stream: Handle, status_out: Out<u32>, id_out: Out<u64>, graph_out: Out<Handle>, dependencies: Out<u64>,
         edges: Out<u64>, count: Out<usize>,
     ) {
@@ -325,7 +331,7 @@ api! {
         status_out.put(status)
     }
 
-    cuThreadExchangeStreamCaptureMode = 541 fn(mode: Out<u32>) {
+    cuThreadExchangeStreamCaptureMode fn(mode: Out<u32>) {
         let new = mode.value()?;
         if new > RELAXED {
             return Err(Error::INVALID_VALUE);

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 
-use crate::dispatch::{self, In, Out, api, resource};
+use crate::dispatch::{In, Out, api};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::state::{Driver, driver, state};
@@ -63,22 +63,6 @@ fn pop() -> Option<Handle> {
     let depth = depth.checked_sub(1)?;
     CURRENT.set((stack, depth));
     Some(stack[depth])
-}
-
-/// What a callback says of the calling thread: its context, and that context's id.
-pub(crate) fn current_and_uid() -> (Handle, u32) {
-    let handle = top();
-    if handle == 0 {
-        return (0, 0);
-    }
-    (
-        handle,
-        state()
-            .contexts
-            .get(handle)
-            .filter(|context| context.alive)
-            .map_or(0, |context| context.uid),
-    )
 }
 
 /// Breaks a context for good.
@@ -212,14 +196,8 @@ impl Driver {
     }
 }
 
-/// Destroys a context that lives, telling the tracer first.
+/// Destroys a context that lives.
 pub(crate) fn destroy(handle: Handle) {
-    dispatch::tell_resource(
-        resource::CONTEXT_DESTROY_STARTING,
-        handle,
-        0,
-        std::ptr::null(),
-    );
     state().tear_down(handle);
     user_object::run_destructors();
 }
@@ -235,11 +213,10 @@ fn create(context_out: Out<Handle>, flags: u32, device: i32) -> Result<(), Error
         driver.contexts.insert(context)
     };
     push(handle)?;
-    dispatch::tell_resource(resource::CONTEXT_CREATED, handle, 0, std::ptr::null());
     context_out.put(handle)
 }
 
-/// A handle under which a context is current to a green one's users. The tracer has an id of its own for it.
+/// A handle under which a context is current to a green one's users. It has an id of its own.
 pub(crate) fn view_of(driver: &mut Driver, base: Handle) -> Result<Context, Error> {
     let device = driver.context(base)?.device;
     Ok(Context {
@@ -270,30 +247,30 @@ fn destroy_created(handle: Handle) -> Result<(), Error> {
 }
 
 api! {
-    cuCtxCreate = 10, cuCtxCreate_v2 = 235 fn(context: Out<Handle>, flags: u32, device: i32) {
+    cuCtxCreate, cuCtxCreate_v2 fn(context: Out<Handle>, flags: u32, device: i32) {
         create(context, flags, device)
     }
 
-    cuCtxCreate_v3 = 645 fn(context: Out<Handle>, _affinity: In<u8>, _affinities: i32, flags: u32, device: i32) {
+    cuCtxCreate_v3 fn(context: Out<Handle>, _affinity: In<u8>, _affinities: i32, flags: u32, device: i32) {
         create(context, flags, device)
     }
 
-    cuCtxCreate_v4 = 757 fn(context: Out<Handle>, _params: In<u8>, flags: u32, device: i32) {
+    cuCtxCreate_v4 fn(context: Out<Handle>, _params: In<u8>, flags: u32, device: i32) {
         create(context, flags, device)
     }
 
-    cuCtxDestroy = 11, cuCtxDestroy_v2 = 322 fn(context: Handle) {
+    cuCtxDestroy, cuCtxDestroy_v2 fn(context: Handle) {
         destroy_created(context)
     }
 
-    cuCtxAttach = 12 fn(context: Out<Handle>, _flags: u32) {
+    cuCtxAttach fn(context: Out<Handle>, _flags: u32) {
         let mut driver = driver()?;
         let handle = driver.current_handle()?;
         driver.contexts.get_mut(handle).expect("it is current").references += 1;
         context.put(handle)
     }
 
-    cuCtxDetach = 13 fn(context: Handle) {
+    cuCtxDetach fn(context: Handle) {
         let last = {
             let mut driver = driver()?;
             if driver.context(context)?.primary {
@@ -306,12 +283,12 @@ api! {
         if last { destroy_created(context) } else { Ok(()) }
     }
 
-    cuCtxGetCurrent = 304 fn(context: Out<Handle>) {
+    cuCtxGetCurrent fn(context: Out<Handle>) {
         let _initialised = driver()?;
         context.put(top())
     }
 
-    cuCtxSetCurrent = 303 fn(context: Handle) {
+    cuCtxSetCurrent fn(context: Handle) {
         let driver = driver()?;
         if context != 0 {
             driver.context(context)?;
@@ -320,24 +297,24 @@ api! {
         if context == 0 { Ok(()) } else { push(context) }
     }
 
-    cuCtxPushCurrent_v2 = 323 fn(context: Handle) {
+    cuCtxPushCurrent_v2 fn(context: Handle) {
         driver()?.context(context)?;
         push(context)
     }
 
-    cuCtxPopCurrent_v2 = 324 fn(context: Out<Handle>) {
+    cuCtxPopCurrent_v2 fn(context: Out<Handle>) {
         let _initialised = driver()?;
         let popped = pop().ok_or(Error::INVALID_CONTEXT)?;
         context.offer(popped);
         Ok(())
     }
 
-    cuCtxGetDevice = 16 fn(device: Out<i32>) {
+    cuCtxGetDevice fn(device: Out<i32>) {
         let driver = driver()?;
         device.put(driver.context(top())?.device as i32)
     }
 
-    cuCtxSynchronize = 17 fn() {
+    cuCtxSynchronize fn() {
         let mut driver = driver()?;
         let handle = driver.current_handle()?;
         driver.forbid_in_capture_of(handle)?;
@@ -345,13 +322,13 @@ api! {
         Ok(())
     }
 
-    cuCtxGetApiVersion = 296 fn(context: Handle, version: Out<u32>) {
+    cuCtxGetApiVersion fn(context: Handle, version: Out<u32>) {
         let driver = driver()?;
         driver.context(if context == 0 { top() } else { context })?;
         version.put(3020)
     }
 
-    cuCtxGetId = 695 fn(context: Handle, id: Out<u64>) {
+    cuCtxGetId fn(context: Handle, id: Out<u64>) {
         let driver = driver()?;
         let context = driver.context(if context == 0 { top() } else { context })?;
         id.put(u64::from(context.uid))

@@ -13,24 +13,24 @@ fn default_limit(limit: u32) -> Result<usize, Error> {
 }
 
 api! {
-    cuCtxGetFlags = 391 fn(flags: Out<u32>) {
+    cuCtxGetFlags fn(flags: Out<u32>) {
         flags.put(driver()?.current()?.flags)
     }
 
-    cuCtxSetFlags = 705 fn(flags: u32) {
+    cuCtxSetFlags fn(flags: u32) {
         let mut driver = driver()?;
         let handle = driver.current_handle()?;
         driver.contexts.get_mut(handle).expect("it is current").flags = flags;
         Ok(())
     }
 
-    cuCtxGetLimit = 137 fn(value: Out<usize>, limit: u32) {
+    cuCtxGetLimit fn(value: Out<usize>, limit: u32) {
         let driver = driver()?;
         let set = driver.current()?.limits.get(&limit).copied();
         value.put(set.map_or_else(|| default_limit(limit), Ok)?)
     }
 
-    cuCtxSetLimit = 136 fn(limit: u32, value: usize) {
+    cuCtxSetLimit fn(limit: u32, value: usize) {
         let mut driver = driver()?;
         let handle = driver.current_handle()?;
         default_limit(limit)?;
@@ -38,18 +38,18 @@ api! {
         Ok(())
     }
 
-    cuCtxGetCacheConfig = 299 fn(config: Out<u32>) {
+    cuCtxGetCacheConfig fn(config: Out<u32>) {
         config.put(driver()?.current()?.cache_config)
     }
 
-    cuCtxSetCacheConfig = 300 fn(config: u32) {
+    cuCtxSetCacheConfig fn(config: u32) {
         let mut driver = driver()?;
         let handle = driver.current_handle()?;
         driver.contexts.get_mut(handle).expect("it is current").cache_config = config;
         Ok(())
     }
 
-    cuCtxGetStreamPriorityRange = 370 fn(least: Out<i32>, greatest: Out<i32>) {
+    cuCtxGetStreamPriorityRange fn(least: Out<i32>, greatest: Out<i32>) {
         driver()?.current()?;
         least.offer(0);
         greatest.offer(-5);

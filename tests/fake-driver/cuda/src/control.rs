@@ -1,4 +1,4 @@
-//! What the real libcuda does not have: the tracer's door, and the test's view and levers. All `fake_cuda_…`.
+//! What the real libcuda does not have: the test's view and levers. All `fake_cuda_…`.
 
 #![expect(
     unsafe_code,
@@ -8,7 +8,6 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
 
-use crate::dispatch::{self, Hook};
 use crate::error::Error;
 use crate::fault;
 use crate::handle::Handle;
@@ -135,83 +134,6 @@ unsafe fn text<'a>(text: *const c_char) -> &'a CStr {
     unsafe { CStr::from_ptr(text) }
 }
 
-/// Installs the tracer's callback; null takes it away.
-#[unsafe(no_mangle)]
-extern "C" fn fake_cuda_set_callback(hook: Option<Hook>) {
-    dispatch::set_hook(hook);
-}
-
-/// `CUPTI`'s questions about a context: its device and its unique id. 0, or the driver's error.
-///
-/// # Safety
-///
-/// The out pointers must be valid for writes.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fake_cuda_context_info(
-    context: Handle,
-    device: *mut u32,
-    uid: *mut u32,
-) -> u32 {
-    match state::state().context(context) {
-        Ok(context) => {
-            // SAFETY: what this function's caller promises.
-            unsafe {
-                device.write(context.device as u32);
-                uid.write(context.uid);
-            }
-            0
-        }
-        Err(error) => error.0,
-    }
-}
-
-/// What the CUPTI stand-in must know of the driver: its devices, its version, and the tracer's faults.
-#[repr(C)]
-#[derive(Debug)]
-pub(crate) struct TracerFaults {
-    devices: u32,
-    driver_version: u32,
-    /// 0 for the library's own.
-    cupti_version: u32,
-    too_old: u8,
-    taken: u8,
-    taken_by: [u8; 62],
-    /// Callbacks before the fault; the largest number for never.
-    fatal_after: u64,
-    lost_after: u64,
-    finalized_after: u64,
-}
-
-/// # Safety
-///
-/// `faults` must be valid for writes.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fake_cuda_tracer_faults(faults: *mut TracerFaults) {
-    let plan = fault::plan();
-    let tracer = &plan.tracer;
-    let mut taken_by = [0; 62];
-    for (to, from) in taken_by
-        .iter_mut()
-        .take(61)
-        .zip(tracer.taken.as_deref().unwrap_or_default().bytes())
-    {
-        *to = from;
-    }
-    let answer = TracerFaults {
-        devices: fault::device_count() as u32,
-        driver_version: plan.version.unwrap_or(crate::device::VERSION),
-        cupti_version: tracer.version.unwrap_or(0),
-        too_old: u8::from(tracer.too_old),
-        taken: u8::from(tracer.taken.is_some()),
-        taken_by,
-        fatal_after: tracer.fatal_after.unwrap_or(u64::MAX),
-        lost_after: tracer.lost_after.unwrap_or(u64::MAX),
-        finalized_after: tracer.finalized_after.unwrap_or(u64::MAX),
-    };
-    // SAFETY: what this function's caller promises.
-    unsafe { faults.write(answer) };
-}
-
 /// Adds faults to the plan, in the words of `FAKE_CUDA`. A word that means nothing ends the process.
 ///
 /// # Safety
@@ -229,18 +151,6 @@ unsafe extern "C" fn fake_cuda_set_fault(words: *const c_char) {
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_clear_faults() {
     *fault::plan() = fault::Plan::default();
-}
-
-/// Counts a call of the tracer library; what it is to fail with, or 0.
-///
-/// # Safety
-///
-/// `name` must be a C string.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn fake_cuda_tracer_call(name: *const c_char) -> u32 {
-    // SAFETY: what this function's caller promises.
-    let planned = fault::planned(unsafe { text(name) });
-    planned.error.map_or(0, |error| error.0)
 }
 
 /// Breaks a context for good; 0, or the driver's error.
@@ -293,7 +203,7 @@ unsafe extern "C" fn fake_cuda_wait_held(name: *const c_char) {
     fault::wait_held(unsafe { text(name) });
 }
 
-/// Lets one thread held in a function go on to its EXIT.
+/// Lets one thread held in a function return.
 ///
 /// # Safety
 ///

@@ -138,71 +138,71 @@ fn fill(to: u64, pattern: u32, width: u64, count: usize) -> Transfer {
 }
 
 api! {
-    cuMemcpyHtoD_v2 = 276, cuMemcpyHtoD_v2_ptds = 397 fn(to: u64, from: u64, size: usize) {
+    cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds fn(to: u64, from: u64, size: usize) {
         now(copy(to, Side::Device, from, Side::Host, size))
     }
 
-    cuMemcpyDtoH_v2 = 278, cuMemcpyDtoH_v2_ptds = 398 fn(to: u64, from: u64, size: usize) {
+    cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds fn(to: u64, from: u64, size: usize) {
         now(copy(to, Side::Host, from, Side::Device, size))
     }
 
-    cuMemcpyDtoD_v2 = 280, cuMemcpyDtoD_v2_ptds = 399 fn(to: u64, from: u64, size: usize) {
+    cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds fn(to: u64, from: u64, size: usize) {
         now(copy(to, Side::Device, from, Side::Device, size))
     }
 
-    cuMemcpy = 305, cuMemcpy_ptds = 408 fn(to: u64, from: u64, size: usize) {
+    cuMemcpy, cuMemcpy_ptds fn(to: u64, from: u64, size: usize) {
         now(copy(to, Side::Either, from, Side::Either, size))
     }
 
-    cuMemcpyPeer = 318, cuMemcpyPeer_ptds = 409 fn(
+    cuMemcpyPeer, cuMemcpyPeer_ptds fn(
         to: u64, _to_context: Handle, from: u64, _from_context: Handle, size: usize,
     ) {
         now(copy(to, Side::Device, from, Side::Device, size))
     }
 
-    cuMemcpyHtoDAsync_v2 = 277, cuMemcpyHtoDAsync_v2_ptsz = 421 fn(to: u64, from: u64, size: usize, stream: Handle) {
+    cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz fn(to: u64, from: u64, size: usize, stream: Handle) {
         in_stream(stream, copy(to, Side::Device, from, Side::Host, size))
     }
 
-    cuMemcpyDtoHAsync_v2 = 279, cuMemcpyDtoHAsync_v2_ptsz = 422 fn(to: u64, from: u64, size: usize, stream: Handle) {
+    cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz fn(to: u64, from: u64, size: usize, stream: Handle) {
         in_stream(stream, copy(to, Side::Host, from, Side::Device, size))
     }
 
-    cuMemcpyDtoDAsync_v2 = 281, cuMemcpyDtoDAsync_v2_ptsz = 423 fn(to: u64, from: u64, size: usize, stream: Handle) {
+    cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz fn(to: u64, from: u64, size: usize, stream: Handle) {
         in_stream(stream, copy(to, Side::Device, from, Side::Device, size))
     }
 
-    cuMemcpyAsync = 306, cuMemcpyAsync_ptsz = 418 fn(to: u64, from: u64, size: usize, stream: Handle) {
+    cuMemcpyAsync, cuMemcpyAsync_ptsz fn(to: u64, from: u64, size: usize, stream: Handle) {
         in_stream(stream, copy(to, Side::Either, from, Side::Either, size))
     }
 
-    cuMemcpyPeerAsync = 319, cuMemcpyPeerAsync_ptsz = 426 fn(
+    cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz fn(
         to: u64, _to_context: Handle, from: u64, _from_context: Handle, size: usize, stream: Handle,
     ) {
         in_stream(stream, copy(to, Side::Device, from, Side::Device, size))
     }
 
-    cuMemsetD8_v2 = 249, cuMemsetD8_v2_ptds = 411 fn(to: u64, value: u8, count: usize) {
+    cuMemsetD8_v2, cuMemsetD8_v2_ptds fn(to: u64, value: u8, count: usize) {
         now(fill(to, u32::from(value), 1, count))
     }
 
-    cuMemsetD16_v2 = 250, cuMemsetD16_v2_ptds = 412 fn(to: u64, value: u16, count: usize) {
+    cuMemsetD16_v2, cuMemsetD16_v2_ptds fn(to: u64, value: u16, count: usize) {
         now(fill(to, u32::from(value), 2, count))
     }
 
-    cuMemsetD32_v2 = 251, cuMemsetD32_v2_ptds = 413 fn(to: u64, value: u32, count: usize) {
+    cuMemsetD32_v2, cuMemsetD32_v2_ptds fn(to: u64, value: u32, count: usize) {
         now(fill(to, value, 4, count))
     }
 
-    cuMemsetD8Async = 216, cuMemsetD8Async_ptsz = 428 fn(to: u64, value: u8, count: usize, stream: Handle) {
+    cuMemsetD8Async, cuMemsetD8Async_ptsz fn(to: u64, value: u8, count: usize, stream: Handle) {
         in_stream(stream, fill(to, u32::from(value), 1, count))
     }
 
-    cuMemsetD16Async = 218, cuMemsetD16Async_ptsz = 429 fn(to: u64, value: u16, count: usize, stream: Handle) {
+    cuMemsetD16Async, cuMemsetD16Async_ptsz fn(to: u64, value: u16, count: usize, stream: Handle) {
         in_stream(stream, fill(to, u32::from(value), 2, count))
     }
 
-    cuMemsetD32Async = 220, cuMemsetD32Async_ptsz = 430 fn(to: u64, value: u32, count: usize, stream: Handle) {
+    cuMemsetD32Async, cuMemsetD32Async_ptsz fn(to: u64, value: u32, count: usize, stream: Handle) {
         in_stream(stream, fill(to, value, 4, count))
     }
 }

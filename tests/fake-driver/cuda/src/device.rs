@@ -1,7 +1,7 @@
 //! Devices: initialisation, what the machine has, and the figures of a device.
 
 use crate::arena::Arena;
-use crate::dispatch::{self, Out, api, resource};
+use crate::dispatch::{Out, api};
 use crate::error::Error;
 use crate::fault;
 use crate::graph_memory::GraphMemory;
@@ -149,62 +149,59 @@ fn attribute(number: u32) -> i32 {
 }
 
 api! {
-    cuInit = 1 fn(_flags: u32) {
-        crate::injection::load();
-        state::initialise()?;
-        dispatch::tell_resource(resource::CU_INIT_FINISHED, 0, 0, std::ptr::null());
-        Ok(())
+    cuInit fn(_flags: u32) {
+        state::initialise()
     }
 
-    cuDriverGetVersion = 2 fn(version_out: Out<i32>) {
+    cuDriverGetVersion fn(version_out: Out<i32>) {
         version_out.put(version() as i32)
     }
 
-    cuDeviceGet = 3 fn(device: Out<i32>, ordinal: i32) {
+    cuDeviceGet fn(device: Out<i32>, ordinal: i32) {
         driver()?.device(ordinal)?;
         device.put(ordinal)
     }
 
-    cuDeviceGetCount = 4 fn(count: Out<i32>) {
+    cuDeviceGetCount fn(count: Out<i32>) {
         count.put(driver()?.devices.len() as i32)
     }
 
-    cuDeviceGetName = 5 fn(name: Out<u8>, capacity: i32, device: i32) {
+    cuDeviceGetName fn(name: Out<u8>, capacity: i32, device: i32) {
         driver()?.device(device)?;
         name.put_text("Fake H200", usize::try_from(capacity).map_err(|_| Error::INVALID_VALUE)?)
     }
 
-    cuDeviceGetUuid = 482, cuDeviceGetUuid_v2 = 647 fn(uuid: Out<[u8; 16]>, device: i32) {
+    cuDeviceGetUuid, cuDeviceGetUuid_v2 fn(uuid: Out<[u8; 16]>, device: i32) {
         driver()?.device(device)?;
         let mut bytes = *b"fake cuda device";
         bytes[15] = device as u8;
         uuid.put(bytes)
     }
 
-    cuDeviceTotalMem_v2 = 259 fn(bytes: Out<usize>, device: i32) {
+    cuDeviceTotalMem_v2 fn(bytes: Out<usize>, device: i32) {
         driver()?.device(device)?;
         bytes.put(TOTAL_MEMORY as usize)
     }
 
-    cuDeviceGetAttribute = 9 fn(value: Out<i32>, number: u32, device: i32) {
+    cuDeviceGetAttribute fn(value: Out<i32>, number: u32, device: i32) {
         let ordinal = driver()?.device(device)?;
         // PCI_BUS_ID tells devices apart.
         value.put(if number == 33 { ordinal as i32 + 1 } else { attribute(number) })
     }
 
-    cuDeviceComputeCapability = 6 fn(major: Out<i32>, minor: Out<i32>, device: i32) {
+    cuDeviceComputeCapability fn(major: Out<i32>, minor: Out<i32>, device: i32) {
         driver()?.device(device)?;
         major.put(attribute(75))?;
         minor.put(attribute(76))
     }
 
-    cuDeviceGetPCIBusId = 332 fn(text: Out<u8>, capacity: i32, device: i32) {
+    cuDeviceGetPCIBusId fn(text: Out<u8>, capacity: i32, device: i32) {
         let ordinal = driver()?.device(device)?;
         let capacity = usize::try_from(capacity).map_err(|_| Error::INVALID_VALUE)?;
         text.put_text(&format!("0000:{:02X}:00.0", ordinal + 1), capacity)
     }
 
-    cuMemGetInfo_v2 = 242 fn(free: Out<usize>, total: Out<usize>) {
+    cuMemGetInfo_v2 fn(free: Out<usize>, total: Out<usize>) {
         let driver = driver()?;
         let device = driver.current()?.device;
         free.put((TOTAL_MEMORY - driver.device_used(device)) as usize)?;

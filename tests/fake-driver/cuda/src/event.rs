@@ -63,7 +63,7 @@ fn elapsed(milliseconds: Out<f32>, start: Handle, end: Handle) -> Result<(), Err
 }
 
 api! {
-    cuEventCreate = 118 fn(event: Out<Handle>, flags: u32) {
+    cuEventCreate fn(event: Out<Handle>, flags: u32) {
         let mut driver = driver()?;
         let context = driver.current_handle()?;
         if event.is_null() || flags > 7 {
@@ -72,7 +72,7 @@ api! {
         event.put(driver.events.insert(Event::new(context, flags)))
     }
 
-    cuEventDestroy = 122, cuEventDestroy_v2 = 325 fn(event: Handle) {
+    cuEventDestroy, cuEventDestroy_v2 fn(event: Handle) {
         let mut driver = driver()?;
         let context = driver.events.get(event).ok_or(Error::INVALID_HANDLE)?.context;
         driver.healthy(context)?;
@@ -80,18 +80,18 @@ api! {
         Ok(())
     }
 
-    cuEventQuery = 120 fn(event: Handle) {
+    cuEventQuery fn(event: Handle) {
         driver()?.settled_event(event).map(drop)
     }
 
-    cuEventSynchronize = 121 fn(event: Handle) {
+    cuEventSynchronize fn(event: Handle) {
         let mut driver = driver()?;
         driver.settled_event(event)?;
         driver.observe();
         Ok(())
     }
 
-    cuEventElapsedTime = 123, cuEventElapsedTime_v2 = 780 fn(milliseconds: Out<f32>, start: Handle, end: Handle) {
+    cuEventElapsedTime, cuEventElapsedTime_v2 fn(milliseconds: Out<f32>, start: Handle, end: Handle) {
         elapsed(milliseconds, start, end)
     }
 }

@@ -1,6 +1,7 @@
 //! Executable graphs: what they hold, and what a launch does to the memory of graphs.
 
 use std::collections::HashMap;
+use std::mem::discriminant;
 
 use crate::control::HostCall;
 use crate::dispatch::{Out, api};
@@ -59,6 +60,26 @@ impl Driver {
             flags,
             objects,
         }))
+    }
+
+    /// Has an executable graph do what `graph` says from now on, which must have the same nodes.
+    fn update(&mut self, exec: Handle, graph: Handle) -> Result<(), Error> {
+        let operations = self.operations(graph)?;
+        let found = self.execs.get(exec).ok_or(Error::INVALID_VALUE)?;
+        let is_same = |(new, old): (&Node, &Node)| discriminant(new) == discriminant(old);
+        if operations.len() != found.operations.len()
+            || !operations.iter().zip(&found.operations).all(is_same)
+            || !allocations(&operations).is_empty()
+        {
+            return Err(Error::GRAPH_EXEC_UPDATE_FAILURE);
+        }
+        let references = self.graphs.get(graph).map(|graph| graph.objects.clone());
+        let objects = self.share_objects(&references.unwrap_or_default());
+        let exec = self.execs.get_mut(exec).expect("it was just found");
+        exec.operations = operations;
+        let before = std::mem::replace(&mut exec.objects, objects);
+        self.drop_objects(before);
+        Ok(())
     }
 
     fn destroy_exec(&mut self, exec: Handle) -> Result<(), Error> {
@@ -156,17 +177,17 @@ pub(crate) struct InstantiateParams {
 }
 
 api! {
-    cuGraphInstantiate = 513, cuGraphInstantiate_v2 = 578 fn(
+    cuGraphInstantiate, cuGraphInstantiate_v2 fn(
         exec: Out<Handle>, graph: Handle, _error_node: Out<Handle>, _log: Out<u8>, _capacity: usize,
     ) {
         instantiate(exec, graph, 0)
     }
 
-    cuGraphInstantiateWithFlags = 643 fn(exec: Out<Handle>, graph: Handle, flags: u64) {
+    cuGraphInstantiateWithFlags fn(exec: Out<Handle>, graph: Handle, flags: u64) {
         instantiate(exec, graph, flags)
     }
 
-    cuGraphInstantiateWithParams = 656, cuGraphInstantiateWithParams_ptsz = 657 fn(
+    cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz fn(
         exec: Out<Handle>, graph: Handle, params: Out<InstantiateParams>,
     ) {
         let mut answered = params.value()?;
@@ -175,21 +196,37 @@ api! {
         params.put(answered)
     }
 
-    cuGraphExecGetFlags = 658 fn(exec: Handle, flags: Out<u64>) {
+    cuGraphExecGetFlags fn(exec: Handle, flags: Out<u64>) {
         flags.put(driver()?.execs.get(exec).ok_or(Error::INVALID_VALUE)?.flags)
     }
 
-    cuGraphExecDestroy = 516 fn(exec: Handle) {
+    cuGraphExecUpdate fn(exec: Handle, graph: Handle, error_node: Out<Handle>, result: Out<u32>) {
+        error_node.offer(0);
+        result.offer(0);
+        driver()?.update(exec, graph)?;
+        user_object::run_destructors();
+        Ok(())
+    }
+
+    // What it answers with is a struct of a result and two nodes.
+    cuGraphExecUpdate_v2 fn(exec: Handle, graph: Handle, result: Out<[u64; 3]>) {
+        result.offer([0; 3]);
+        driver()?.update(exec, graph)?;
+        user_object::run_destructors();
+        Ok(())
+    }
+
+    cuGraphExecDestroy fn(exec: Handle) {
         driver()?.destroy_exec(exec)?;
         user_object::run_destructors();
         Ok(())
     }
 
-    cuGraphLaunch = 514, cuGraphLaunch_ptsz = 515 fn(exec: Handle, stream: Handle) {
+    cuGraphLaunch, cuGraphLaunch_ptsz fn(exec: Handle, stream: Handle) {
         launch(exec, stream)
     }
 
-    cuGraphUpload = 580, cuGraphUpload_ptsz = 581 fn(exec: Handle, stream: Handle) {
+    cuGraphUpload, cuGraphUpload_ptsz fn(exec: Handle, stream: Handle) {
         let driver = driver()?;
         driver.context_of_stream(stream)?;
         driver.execs.get(exec).map(drop).ok_or(Error::INVALID_VALUE)

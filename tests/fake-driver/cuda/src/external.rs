@@ -59,7 +59,7 @@ impl Driver {
 }
 
 api! {
-    cuImportExternalMemory = 485 fn(memory: Out<Handle>, descriptor: In<MemoryHandleDescriptor>) {
+    cuImportExternalMemory fn(memory: Out<Handle>, descriptor: In<MemoryHandleDescriptor>) {
         let descriptor = descriptor.get()?;
         // The types are numbered from 1.
         if descriptor.kind == 0 || descriptor.size == 0 {
@@ -68,7 +68,7 @@ api! {
         object::create(memory, Plan { detail: descriptor.size, ..Plan::bare(Class::ExternalMemory) })
     }
 
-    cuExternalMemoryGetMappedBuffer = 486 fn(address: Out<u64>, memory: Handle, descriptor: In<BufferDescriptor>) {
+    cuExternalMemoryGetMappedBuffer fn(address: Out<u64>, memory: Handle, descriptor: In<BufferDescriptor>) {
         if address.is_null() {
             return Err(Error::INVALID_VALUE);
         }
@@ -76,7 +76,7 @@ api! {
         address.put(driver()?.map_buffer(memory, offset, size)?)
     }
 
-    cuExternalMemoryGetMappedMipmappedArray = 487 fn(
+    cuExternalMemoryGetMappedMipmappedArray fn(
         array: Out<Handle>, memory: Handle, descriptor: In<MipmappedArrayDescriptor>,
     ) {
         let descriptor = descriptor.get()?;
@@ -85,18 +85,18 @@ api! {
         object::create(array, Plan { size: 0, ..descriptor.array.mipmapped(descriptor.levels)? })
     }
 
-    cuDestroyExternalMemory = 488 fn(memory: Handle) {
+    cuDestroyExternalMemory fn(memory: Handle) {
         driver()?.destroy_object(Class::ExternalMemory, memory)
     }
 
-    cuImportExternalSemaphore = 489 fn(semaphore: Out<Handle>, descriptor: In<SemaphoreHandleDescriptor>) {
+    cuImportExternalSemaphore fn(semaphore: Out<Handle>, descriptor: In<SemaphoreHandleDescriptor>) {
         if descriptor.get()?.kind == 0 {
             return Err(Error::INVALID_VALUE);
         }
         object::create(semaphore, Plan::bare(Class::ExternalSemaphore))
     }
 
-    cuDestroyExternalSemaphore = 494 fn(semaphore: Handle) {
+    cuDestroyExternalSemaphore fn(semaphore: Handle) {
         driver()?.destroy_object(Class::ExternalSemaphore, semaphore)
     }
 }

@@ -2,19 +2,13 @@
 //!
 //! | word | what happens |
 //! | --- | --- |
-//! | `fail:NAME=CODE`, `fail:NAME=CODE@N` | every call of NAME, or the Nth from now, does nothing and returns CODE; NAME may be CUPTI's |
+//! | `fail:NAME=CODE`, `fail:NAME=CODE@N` | every call of NAME, or the Nth from now, does nothing and returns CODE |
 //! | `poison`, `poison:NAME`, `poison:NAME@N` | the first kernel launch, or that call, breaks its context for good: error 700 from then on |
-//! | `delay:NAME`, `delay:NAME@N` | the first, or Nth, call waits between its effect and its EXIT until `fake_cuda_release` |
+//! | `delay:NAME`, `delay:NAME@N` | the first, or Nth, call waits between its effect and its return until `fake_cuda_release` |
 //! | `oom_after:BYTES` | a device hands out no more than BYTES at a time |
 //! | `launch_grows:BYTES` | the first kernel launch in a context takes BYTES of its device, in whole pages, for as long as the context lives |
 //! | `no_pools` | the devices know no stream-ordered memory |
 //! | `version:12040` | what `cuDriverGetVersion` says |
-//! | `cupti:taken`, `cupti:taken=NAME` | another tool has subscribed |
-//! | `cupti:too_old` | CUPTI does not work with this driver |
-//! | `cupti:version=N` | what `cuptiGetVersion` says |
-//! | `cupti:fatal@N` | after N callbacks CUPTI tells a fatal error and shuts itself down |
-//! | `cupti:lost@N` | after N callbacks they stop, and nobody is told |
-//! | `cupti:finalized@N` | after N callbacks another tool has shut CUPTI down: they stop, nobody is told, and every call of it fails |
 //!
 //! A word that is none of these ends the process: a test with a misspelt fault would test nothing.
 
@@ -25,30 +19,6 @@ use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::context;
 use crate::error::Error;
-
-/// What the tracer library is to do wrong.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tracer {
-    /// The name of the tool that came first.
-    pub(crate) taken: Option<String>,
-    pub(crate) too_old: bool,
-    pub(crate) version: Option<u32>,
-    pub(crate) fatal_after: Option<u64>,
-    pub(crate) lost_after: Option<u64>,
-    pub(crate) finalized_after: Option<u64>,
-}
-
-/// The functions of the tracer library that can fail by name.
-const CUPTI: [&str; 8] = [
-    "cuptiEnableCallback",
-    "cuptiGetCallbackState",
-    "cuptiGetDeviceId",
-    "cuptiGetResultString",
-    "cuptiGetVersion",
-    "cuptiSubscribe",
-    "cuptiSubscribe_v2",
-    "cuptiUnsubscribe",
-];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
@@ -74,7 +44,6 @@ pub(crate) struct Plan {
     pub(crate) launch_grows: Option<u64>,
     pub(crate) no_pools: bool,
     pub(crate) version: Option<u32>,
-    pub(crate) tracer: Tracer,
 }
 
 /// What one call is to do wrong.
@@ -177,14 +146,13 @@ impl Plan {
             "launch_grows" => self.launch_grows = Some(number(rest, word)?),
             "version" => self.version = Some(number(rest, word)?),
             "no_pools" if rest.is_empty() => self.no_pools = true,
-            "cupti" => self.tracer.add_word(rest, word)?,
             _ => return Err(format!("`{word}` is no fault this driver knows")),
         }
         Ok(())
     }
 
     fn rule(&mut self, api: &str, action: Action, at: Option<u64>) -> Result<(), String> {
-        if !CUPTI.contains(&api) && !crate::entries().any(|entry| entry.name == api) {
+        if !crate::entries().any(|entry| entry.name == api) {
             return Err(format!(
                 "`{api}` is no function of this driver; versions are spelt out, as in `cuMemFree_v2`"
             ));
@@ -195,22 +163,6 @@ impl Plan {
             at,
             calls: 0,
         });
-        Ok(())
-    }
-}
-
-impl Tracer {
-    fn add_word(&mut self, fault: &str, word: &str) -> Result<(), String> {
-        let (name, at) = split_at_sign(fault, word)?;
-        match (name.split_once('=').unwrap_or((name, "")), at) {
-            (("taken", tool), None) => self.taken = Some(tool.to_owned()),
-            (("too_old", ""), None) => self.too_old = true,
-            (("version", version), None) => self.version = Some(number(version, word)?),
-            (("fatal", ""), Some(at)) => self.fatal_after = Some(at),
-            (("lost", ""), Some(at)) => self.lost_after = Some(at),
-            (("finalized", ""), Some(at)) => self.finalized_after = Some(at),
-            _ => return Err(format!("`{word}` is no fault of the tracer")),
-        }
         Ok(())
     }
 }
@@ -227,7 +179,7 @@ fn number<T: std::str::FromStr>(text: &str, word: &str) -> Result<T, String> {
         .map_err(|_| format!("`{text}` in `{word}` is no number"))
 }
 
-/// Threads that wait between a call's effect and its EXIT, and the permits to go on, by function.
+/// Threads that wait between a call's effect and its return, and the permits to go on, by function.
 #[derive(Debug, Default)]
 struct Held {
     waiting: u32,
@@ -257,7 +209,7 @@ pub(crate) fn hold(name: &CStr) {
     }
 }
 
-/// Blocks until a thread is held in `name`: its effect has happened, its EXIT has not.
+/// Blocks until a thread is held in `name`: its effect has happened, it has not returned.
 pub(crate) fn wait_held(name: &CStr) {
     let mut held = held();
     while held
@@ -287,8 +239,7 @@ mod tests {
     fn every_word_of_the_table_is_understood() {
         let plan = parsed(
             "fail:cuMemFree_v2=1@3, fail:cuMemAlloc_v2=2,oom_after:4096,launch_grows:1,no_pools,version:12040,delay:cuMemFree_v2,poison,\
-             poison:cuMemcpyHtoD_v2@2,cupti:taken=nsys,cupti:too_old,cupti:version=24,cupti:fatal@5,cupti:lost@0,\
-             cupti:finalized@9",
+             poison:cuMemcpyHtoD_v2@2",
         )
         .unwrap();
         assert_eq!(plan.rules.len(), 5);
@@ -299,15 +250,6 @@ mod tests {
             (Some(4096), Some(12040), true)
         );
         assert_eq!(plan.launch_grows, Some(1));
-        let tracer = Tracer {
-            taken: Some("nsys".to_owned()),
-            too_old: true,
-            version: Some(24),
-            fatal_after: Some(5),
-            lost_after: Some(0),
-            finalized_after: Some(9),
-        };
-        assert_eq!(plan.tracer, tracer);
     }
 
     #[test]
@@ -319,8 +261,6 @@ mod tests {
                 "fail:cuMemFree_v2=x",
                 "`x` in `fail:cuMemFree_v2=x` is no number",
             ),
-            ("cupti:gone", "`cupti:gone` is no fault of the tracer"),
-            ("cupti:lost", "`cupti:lost` is no fault of the tracer"),
             ("oom", "`oom` is no fault"),
         ] {
             let problem = parsed(words).unwrap_err();

@@ -2,7 +2,7 @@
 
 use crate::control::HostCall;
 use crate::copy::Transfer;
-use crate::dispatch::{self, Out, api, resource};
+use crate::dispatch::{Out, api};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::state::{Driver, driver};
@@ -135,42 +135,12 @@ impl Driver {
     }
 }
 
-/// `CUpti_GraphData`.
-#[repr(C)]
-struct GraphData {
-    graph: Handle,
-    original_graph: Handle,
-    node: Handle,
-    original_node: Handle,
-    /// Read 0 on an H200 at the moment the node is made, whatever the node.
-    node_type: u32,
-    dependency: Handle,
-    exec: Handle,
-}
-
-/// Adds a node and tells the tracer, between the ENTER and the EXIT of the call that adds it.
+/// Adds a node.
 pub(crate) fn add_node(
     graph: Handle,
     make: impl FnOnce(&mut Driver) -> Result<Node, Error>,
 ) -> Result<Handle, Error> {
-    let context = {
-        let driver = driver()?;
-        driver.graphs.get(graph).ok_or(Error::INVALID_VALUE)?;
-        driver.current_handle().unwrap_or(0)
-    };
-    let tell = |cbid, node| {
-        let data = GraphData {
-            graph,
-            original_graph: 0,
-            node,
-            original_node: 0,
-            node_type: 0,
-            dependency: 0,
-            exec: 0,
-        };
-        dispatch::tell_resource(cbid, context, 0, (&raw const data).cast());
-    };
-    tell(resource::GRAPHNODE_CREATE_STARTING, 0);
+    driver()?.graphs.get(graph).ok_or(Error::INVALID_VALUE)?;
     let node = {
         let mut driver = driver()?;
         let made = make(&mut driver)?;
@@ -183,7 +153,6 @@ pub(crate) fn add_node(
             .push(node);
         node
     };
-    tell(resource::GRAPHNODE_CREATED, node);
     Ok(node)
 }
 
@@ -228,24 +197,24 @@ pub(crate) fn add_child(graph: Handle, child: Handle, moves: bool) -> Result<Han
 }
 
 api! {
-    cuGraphCreate = 501 fn(graph: Out<Handle>, flags: u32) {
+    cuGraphCreate fn(graph: Out<Handle>, flags: u32) {
         if flags != 0 {
             return Err(Error::INVALID_VALUE);
         }
         graph.put(driver()?.graphs.insert(Graph::default()))
     }
 
-    cuGraphClone = 523 fn(clone: Out<Handle>, original: Handle) {
+    cuGraphClone fn(clone: Out<Handle>, original: Handle) {
         clone.put(driver()?.copy_graph(original, false)?)
     }
 
-    cuGraphDestroy = 517 fn(graph: Handle) {
+    cuGraphDestroy fn(graph: Handle) {
         driver()?.destroy_graph(graph)?;
         user_object::run_destructors();
         Ok(())
     }
 
-    cuGraphGetNodes = 534 fn(graph: Handle, nodes: Out<Handle>, count: Out<usize>) {
+    cuGraphGetNodes fn(graph: Handle, nodes: Out<Handle>, count: Out<usize>) {
         let driver = driver()?;
         let graph = driver.graphs.get(graph).ok_or(Error::INVALID_VALUE)?;
         if !nodes.is_null() {
@@ -255,7 +224,7 @@ api! {
         count.put(graph.nodes.len())
     }
 
-    cuGraphChildGraphNodeGetGraph = 529 fn(node: Handle, graph: Out<Handle>) {
+    cuGraphChildGraphNodeGetGraph fn(node: Handle, graph: Out<Handle>) {
         match driver()?.nodes.get(node) {
             Some(&Node::Child(child)) => graph.put(child),
             _ => Err(Error::INVALID_VALUE),

@@ -164,7 +164,7 @@ impl GraphMemory {
 }
 
 api! {
-    cuDeviceGetGraphMemAttribute = 641 fn(device: i32, attribute: u32, value: Out<u64>) {
+    cuDeviceGetGraphMemAttribute fn(device: i32, attribute: u32, value: Out<u64>) {
         let driver = driver()?;
         let device = driver.device(device)?;
         let memory = &driver.devices[device].graph;
@@ -177,7 +177,7 @@ api! {
         })
     }
 
-    cuDeviceSetGraphMemAttribute = 642 fn(device: i32, attribute: u32, value: Out<u64>) {
+    cuDeviceSetGraphMemAttribute fn(device: i32, attribute: u32, value: Out<u64>) {
         let mut driver = driver()?;
         let device = driver.device(device)?;
         let memory = &mut driver.devices[device].graph;
@@ -189,7 +189,7 @@ api! {
         Ok(())
     }
 
-    cuDeviceGraphMemTrim = 640 fn(device: i32) {
+    cuDeviceGraphMemTrim fn(device: i32) {
         let mut driver = driver()?;
         let device = driver.device(device)?;
         driver.devices[device].graph.trim();

@@ -88,48 +88,48 @@ fn add(node: Out<Handle>, graph: Handle, params: Out<NodeParams>) -> Result<(), 
 }
 
 api! {
-    cuGraphAddNode = 712 fn(
+    cuGraphAddNode fn(
         node: Out<Handle>, graph: Handle, _dependencies: In<Handle>, _count: usize, params: Out<NodeParams>,
     ) {
         add(node, graph, params)
     }
 
-    cuGraphAddNode_v2 = 723, cuGraphAddNode_v3 = 863 fn(
+    cuGraphAddNode_v2, cuGraphAddNode_v3 fn(
         node: Out<Handle>, graph: Handle, _dependencies: In<Handle>, _edges: In<u64>, _count: usize,
         params: Out<NodeParams>,
     ) {
         add(node, graph, params)
     }
 
-    cuGraphAddMemAllocNode = 638 fn(
+    cuGraphAddMemAllocNode fn(
         node: Out<Handle>, graph: Handle, _dependencies: In<Handle>, _count: usize, params: Out<AllocationParams>,
     ) {
         node.put(add_allocation_of(graph, params)?)
     }
 
-    cuGraphAddMemFreeNode = 639 fn(
+    cuGraphAddMemFreeNode fn(
         node: Out<Handle>, graph: Handle, _dependencies: In<Handle>, _count: usize, address: u64,
     ) {
         node.put(add_free(graph, address)?)
     }
 
-    cuGraphAddChildGraphNode = 525 fn(
+    cuGraphAddChildGraphNode fn(
         node: Out<Handle>, graph: Handle, _dependencies: In<Handle>, _count: usize, child: Handle,
     ) {
         node.put(add_child(graph, child, false)?)
     }
 
-    cuGraphAddEmptyNode = 526 fn(node: Out<Handle>, graph: Handle, _dependencies: In<Handle>, _count: usize) {
+    cuGraphAddEmptyNode fn(node: Out<Handle>, graph: Handle, _dependencies: In<Handle>, _count: usize) {
         node.put(add_node(graph, |_| Ok(Node::Empty))?)
     }
 
-    cuGraphAddHostNode = 530 fn(
+    cuGraphAddHostNode fn(
         node: Out<Handle>, graph: Handle, _dependencies: In<Handle>, _count: usize, params: In<HostCall>,
     ) {
         node.put(add_host(graph, params.get()?)?)
     }
 
-    cuGraphAddKernelNode = 502, cuGraphAddKernelNode_v2 = 689 fn(
+    cuGraphAddKernelNode, cuGraphAddKernelNode_v2 fn(
         node: Out<Handle>, graph: Handle, _dependencies: In<Handle>, _count: usize, _params: In<u64>,
     ) {
         node.put(add_node(graph, |_| Ok(Node::Kernel))?)

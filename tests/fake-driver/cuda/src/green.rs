@@ -102,7 +102,7 @@ fn create(green_out: Out<Handle>, descriptor: u64, device: i32, flags: u32) -> R
 }
 
 api! {
-    cuDeviceGetDevResource = 745 fn(device: i32, resource: Out<Resource>, kind: u32) {
+    cuDeviceGetDevResource fn(device: i32, resource: Out<Resource>, kind: u32) {
         driver()?.device(device)?;
         if kind != MULTIPROCESSORS {
             return Err(Error::NOT_SUPPORTED);
@@ -110,7 +110,7 @@ api! {
         resource.put(Resource::of(COUNT))
     }
 
-    cuDevSmResourceSplitByCount = 751 fn(
+    cuDevSmResourceSplitByCount fn(
         parts: Out<Resource>, count: Out<u32>, whole: In<Resource>, remainder: Out<Resource>, _flags: u32, least: u32,
     ) {
         let whole = whole.get()?.count;
@@ -124,28 +124,28 @@ api! {
         count.put(number)
     }
 
-    cuDevResourceGenerateDesc = 748 fn(descriptor: Out<*const u64>, resources: In<Resource>, count: u32) {
+    cuDevResourceGenerateDesc fn(descriptor: Out<*const u64>, resources: In<Resource>, count: u32) {
         if count == 0 || resources.is_null() {
             return Err(Error::INVALID_VALUE);
         }
         descriptor.put(&raw const DESCRIPTOR)
     }
 
-    cuGreenCtxCreate = 743 fn(green: Out<Handle>, descriptor: u64, device: i32, flags: u32) {
+    cuGreenCtxCreate fn(green: Out<Handle>, descriptor: u64, device: i32, flags: u32) {
         create(green, descriptor, device, flags)
     }
 
-    cuGreenCtxDestroy = 744 fn(green: Handle) {
+    cuGreenCtxDestroy fn(green: Handle) {
         let device = driver()?.destroy_green(green)?;
         user_object::run_destructors();
         primary::release(device as i32)
     }
 
-    cuCtxFromGreenCtx = 753 fn(context: Out<Handle>, green: Handle) {
+    cuCtxFromGreenCtx fn(context: Out<Handle>, green: Handle) {
         context.put(driver()?.green(green)?.context)
     }
 
-    cuGreenCtxStreamCreate = 758 fn(stream: Out<Handle>, green: Handle, flags: u32, priority: i32) {
+    cuGreenCtxStreamCreate fn(stream: Out<Handle>, green: Handle, flags: u32, priority: i32) {
         let context = driver()?.green(green)?.context;
         // `CU_STREAM_NON_BLOCKING` must be given.
         if flags != 1 {
@@ -154,7 +154,7 @@ api! {
         stream::create(stream, Some(context), flags, priority)
     }
 
-    cuStreamGetGreenCtx = 752 fn(stream: Handle, green: Out<Handle>) {
+    cuStreamGetGreenCtx fn(stream: Handle, green: Out<Handle>) {
         let driver = driver()?;
         driver.context_of_stream(stream)?;
         let context = driver.streams.get(stream).and_then(|stream| stream.green);

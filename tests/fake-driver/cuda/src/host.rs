@@ -41,7 +41,7 @@ impl Driver {
 }
 
 api! {
-    cuMemHostAlloc = 39 fn(address: Out<u64>, size: usize, flags: u32) {
+    cuMemHostAlloc, cuMemHostAlloc_v2 fn(address: Out<u64>, size: usize, flags: u32) {
         // Portable, mapped, write-combined.
         if address.is_null() || flags > 7 {
             return Err(Error::INVALID_VALUE);
@@ -49,21 +49,21 @@ api! {
         address.put(driver()?.allocate_pinned(size as u64, flags)?)
     }
 
-    cuMemAllocHost_v2 = 294 fn(address: Out<u64>, size: usize) {
+    cuMemAllocHost_v2 fn(address: Out<u64>, size: usize) {
         if address.is_null() {
             return Err(Error::INVALID_VALUE);
         }
         address.put(driver()?.allocate_pinned(size as u64, 0)?)
     }
 
-    cuMemAllocHost = 37 fn(address: Out<u64>, size: u32) {
+    cuMemAllocHost fn(address: Out<u64>, size: u32) {
         if address.is_null() {
             return Err(Error::INVALID_VALUE);
         }
         address.put(driver()?.allocate_pinned(u64::from(size), 0)?)
     }
 
-    cuMemFreeHost = 38 fn(address: u64) {
+    cuMemFreeHost fn(address: u64) {
         let mut driver = driver()?;
         driver.current()?;
         if address == 0 {
@@ -78,7 +78,7 @@ api! {
         }
     }
 
-    cuMemHostRegister = 301, cuMemHostRegister_v2 = 379 fn(address: u64, size: usize, flags: u32) {
+    cuMemHostRegister, cuMemHostRegister_v2 fn(address: u64, size: usize, flags: u32) {
         let mut driver = driver()?;
         let context = driver.current_handle()?;
         driver.forbid_in_capture()?;
@@ -98,7 +98,7 @@ api! {
         Ok(())
     }
 
-    cuMemHostUnregister = 302 fn(address: u64) {
+    cuMemHostUnregister fn(address: u64) {
         let mut driver = driver()?;
         driver.current()?;
         match driver.memory.get(&address).map(|allocation| allocation.kind) {
@@ -110,12 +110,12 @@ api! {
         }
     }
 
-    cuMemHostGetDevicePointer_v2 = 247 fn(device_address: Out<u64>, address: u64, _flags: u32) {
+    cuMemHostGetDevicePointer_v2 fn(device_address: Out<u64>, address: u64, _flags: u32) {
         driver()?.host_range(address)?;
         device_address.put(address)
     }
 
-    cuMemHostGetFlags = 42 fn(flags: Out<u32>, address: u64) {
+    cuMemHostGetFlags fn(flags: Out<u32>, address: u64) {
         flags.put(driver()?.host_range(address)?.flags)
     }
 }

@@ -87,22 +87,22 @@ impl Driver {
 }
 
 api! {
-    cuIpcGetMemHandle = 328 fn(handle: Out<Opaque>, address: u64) {
+    cuIpcGetMemHandle fn(handle: Out<Opaque>, address: u64) {
         handle.put(driver()?.export_memory(address)?)
     }
 
-    cuIpcOpenMemHandle = 329, cuIpcOpenMemHandle_v2 = 567 fn(address: Out<u64>, handle: Opaque, flags: u32) {
+    cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2 fn(address: Out<u64>, handle: Opaque, flags: u32) {
         if address.is_null() {
             return Err(Error::INVALID_VALUE);
         }
         address.put(driver()?.open_memory(handle, flags)?)
     }
 
-    cuIpcCloseMemHandle = 330 fn(address: u64) {
+    cuIpcCloseMemHandle fn(address: u64) {
         driver()?.close_memory(address)
     }
 
-    cuIpcGetEventHandle = 334 fn(handle: Out<Opaque>, event: Handle) {
+    cuIpcGetEventHandle fn(handle: Out<Opaque>, event: Handle) {
         let driver = driver()?;
         let found = driver.events.get(event).ok_or(Error::INVALID_HANDLE)?;
         if !found.has_flags(SHARED_EVENT) {
@@ -111,7 +111,7 @@ api! {
         handle.put(Shared::own(What::Event, event, 0).encode())
     }
 
-    cuIpcOpenEventHandle = 335 fn(event: Out<Handle>, handle: Opaque) {
+    cuIpcOpenEventHandle fn(event: Out<Handle>, handle: Opaque) {
         Shared::decode(handle, What::Event)?;
         let mut driver = driver()?;
         let context = driver.current_handle()?;

@@ -2,11 +2,11 @@
 //!
 //! It is loaded by tests on machines without a GPU, under the name `libcuda.so.1`. Objects, addresses, errors,
 //! contexts, pools and captures behave as the real driver's do as far as a leak check can tell; copies really
-//! copy; kernels do nothing. Every call is told to a tracer in CUPTI's layout (`dispatch`), every call can be
+//! copy; kernels do nothing. Every call can be
 //! made to fail (`fault`), and a test can look inside (`control`).
 //!
-//! Ids and layouts are taken from the headers of CUDA 13.5 (`cuda.h`, `cupti_driver_cbid.h`,
-//! `generated_cuda_meta.h`), not from the harness under test.
+//! Signatures and layouts are taken from the headers of CUDA 13.5 (`cuda.h`, `cudaTypedefs.h`), not from the
+//! harness under test.
 
 mod arena;
 mod array;
@@ -28,7 +28,6 @@ mod graph_node;
 mod green;
 mod handle;
 mod host;
-mod injection;
 mod ipc;
 mod link;
 mod memory;

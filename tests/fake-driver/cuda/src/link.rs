@@ -21,31 +21,31 @@ fn add(link: Handle, data_is_null: bool) -> Result<(), Error> {
 }
 
 api! {
-    cuLinkCreate = 362, cuLinkCreate_v2 = 381 fn(_count: u32, _options: In<u32>, _values: In<u64>, link: Out<Handle>) {
+    cuLinkCreate, cuLinkCreate_v2 fn(_count: u32, _options: In<u32>, _values: In<u64>, link: Out<Handle>) {
         object::create(link, Plan::bare(Class::Link))
     }
 
-    cuLinkAddData = 363, cuLinkAddData_v2 = 382 fn(
+    cuLinkAddData, cuLinkAddData_v2 fn(
         link: Handle, _kind: u32, data: In<u8>, _size: usize, _name: In<c_char>, _count: u32, _options: In<u32>,
         _values: In<u64>,
     ) {
         add(link, data.is_null())
     }
 
-    cuLinkAddFile = 364, cuLinkAddFile_v2 = 383 fn(
+    cuLinkAddFile, cuLinkAddFile_v2 fn(
         link: Handle, _kind: u32, path: In<c_char>, _count: u32, _options: In<u32>, _values: In<u64>,
     ) {
         file_exists(path)?;
         add(link, false)
     }
 
-    cuLinkComplete = 365 fn(link: Handle, program: Out<*const u8>, size: Out<usize>) {
+    cuLinkComplete fn(link: Handle, program: Out<*const u8>, size: Out<usize>) {
         driver()?.object(Class::Link, link)?;
         size.offer(PROGRAM.len());
         program.put(PROGRAM.as_ptr())
     }
 
-    cuLinkDestroy = 366 fn(link: Handle) {
+    cuLinkDestroy fn(link: Handle) {
         driver()?.destroy_object(Class::Link, link)
     }
 }

@@ -216,14 +216,22 @@ impl Driver {
 }
 
 api! {
-    cuMemAlloc_v2 = 243 fn(address: Out<u64>, size: usize) {
+    cuMemAlloc_v2 fn(address: Out<u64>, size: usize) {
         if address.is_null() {
             return Err(Error::INVALID_VALUE);
         }
         address.put(driver()?.allocate_linear(Kind::Linear, size as u64, false)?)
     }
 
-    cuMemAllocPitch_v2 = 244 fn(address: Out<u64>, pitch: Out<usize>, width: usize, height: usize, element_size: u32) {
+    // Of a release that no program of today was built for.
+    cuMemAlloc_v99 fn(address: Out<u64>, size: usize, _more: u64) {
+        if address.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        address.put(driver()?.allocate_linear(Kind::Linear, size as u64, false)?)
+    }
+
+    cuMemAllocPitch_v2 fn(address: Out<u64>, pitch: Out<usize>, width: usize, height: usize, element_size: u32) {
         if address.is_null() || pitch.is_null() {
             return Err(Error::INVALID_VALUE);
         }
@@ -232,14 +240,14 @@ api! {
         pitch.put(row as usize)
     }
 
-    cuMemAlloc = 29 fn(address: Out<u32>, size: u32) {
+    cuMemAlloc fn(address: Out<u32>, size: u32) {
         if address.is_null() {
             return Err(Error::INVALID_VALUE);
         }
         address.put(driver()?.allocate_linear(Kind::Linear, u64::from(size), true)? as u32)
     }
 
-    cuMemAllocPitch = 31 fn(address: Out<u32>, pitch: Out<u32>, width: u32, height: u32, element_size: u32) {
+    cuMemAllocPitch fn(address: Out<u32>, pitch: Out<u32>, width: u32, height: u32, element_size: u32) {
         if address.is_null() || pitch.is_null() {
             return Err(Error::INVALID_VALUE);
         }
@@ -248,7 +256,7 @@ api! {
         pitch.put(row as u32)
     }
 
-    cuMemAllocManaged = 371 fn(address: Out<u64>, size: usize, flags: u32) {
+    cuMemAllocManaged fn(address: Out<u64>, size: usize, flags: u32) {
         // Attached to all streams, or to the host.
         if address.is_null() || !matches!(flags, 1 | 2) {
             return Err(Error::INVALID_VALUE);
@@ -256,15 +264,15 @@ api! {
         address.put(driver()?.allocate_linear(Kind::Managed, size as u64, false)?)
     }
 
-    cuMemFree_v2 = 245 fn(address: u64) {
+    cuMemFree_v2 fn(address: u64) {
         free(address)
     }
 
-    cuMemFree = 33 fn(address: u32) {
+    cuMemFree fn(address: u32) {
         free(u64::from(address))
     }
 
-    cuMemGetAddressRange_v2 = 246 fn(base_out: Out<u64>, size: Out<usize>, address: u64) {
+    cuMemGetAddressRange_v2 fn(base_out: Out<u64>, size: Out<usize>, address: u64) {
         let driver = driver()?;
         driver.current()?;
         let (base, allocation) = driver.range_of(address).ok_or(Error::NOT_FOUND)?;
@@ -273,11 +281,11 @@ api! {
         Ok(())
     }
 
-    cuMemAdvise_v2 = 715 fn(address: u64, _size: usize, _advice: u32, _location: u64) {
+    cuMemAdvise_v2 fn(address: u64, _size: usize, _advice: u32, _location: u64) {
         managed(address)
     }
 
-    cuMemPrefetchAsync_v2 = 716 fn(address: u64, _size: usize, _location: u64, _flags: u32, _stream: Handle) {
+    cuMemPrefetchAsync_v2 fn(address: u64, _size: usize, _location: u64, _flags: u32, _stream: Handle) {
         managed(address)
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::path::Path;
 
 use crate::capture;
-use crate::dispatch::{self, In, Out, api, resource};
+use crate::dispatch::{In, Out, api};
 use crate::error::Error;
 use crate::fault;
 use crate::graph::Node;
@@ -31,41 +31,17 @@ pub(crate) struct Function {
 #[derive(Debug)]
 pub(crate) struct Library;
 
-/// `CUpti_ModuleResourceData`.
-#[repr(C)]
-struct ModuleData {
-    id: u32,
-    size: usize,
-    cubin: *const u8,
-}
-
-fn tell_module(cbid: u32, context: Handle) {
-    let data = ModuleData {
-        id: 0,
-        size: 0,
-        cubin: std::ptr::null(),
-    };
-    dispatch::tell_resource(cbid, context, 0, (&raw const data).cast());
-}
-
 fn load(module_out: Out<Handle>, image_is_null: bool) -> Result<(), Error> {
-    let (module, context) = {
-        let mut driver = driver()?;
-        let context = driver.current_handle()?;
-        driver.forbid_in_capture()?;
-        if module_out.is_null() || image_is_null {
-            return Err(Error::INVALID_VALUE);
-        }
-        (
-            driver.modules.insert(Module {
-                context,
-                library: 0,
-            }),
-            context,
-        )
-    };
-    tell_module(resource::MODULE_LOADED, context);
-    module_out.put(module)
+    let mut driver = driver()?;
+    let context = driver.current_handle()?;
+    driver.forbid_in_capture()?;
+    if module_out.is_null() || image_is_null {
+        return Err(Error::INVALID_VALUE);
+    }
+    module_out.put(driver.modules.insert(Module {
+        context,
+        library: 0,
+    }))
 }
 
 fn load_library(library: Out<Handle>, image_is_null: bool) -> Result<(), Error> {
@@ -143,67 +119,62 @@ fn is_function(function: Handle) -> Result<(), Error> {
 }
 
 api! {
-    cuModuleLoad = 18 fn(module: Out<Handle>, path: In<c_char>) {
+    cuModuleLoad fn(module: Out<Handle>, path: In<c_char>) {
         file_exists(path)?;
         load(module, false)
     }
 
-    cuModuleLoadData = 19 fn(module: Out<Handle>, image: In<u8>) {
+    cuModuleLoadData fn(module: Out<Handle>, image: In<u8>) {
         load(module, image.is_null())
     }
 
-    cuModuleLoadDataEx = 20 fn(module: Out<Handle>, image: In<u8>, _count: u32, _options: In<u32>, _values: In<u64>) {
+    cuModuleLoadDataEx fn(module: Out<Handle>, image: In<u8>, _count: u32, _options: In<u32>, _values: In<u64>) {
         load(module, image.is_null())
     }
 
-    cuModuleLoadFatBinary = 21 fn(module: Out<Handle>, image: In<u8>) {
+    cuModuleLoadFatBinary fn(module: Out<Handle>, image: In<u8>) {
         load(module, image.is_null())
     }
 
-    cuModuleUnload = 22 fn(module: Handle) {
-        let context = {
-            let mut driver = driver()?;
-            driver.forbid_in_capture()?;
-            let found = driver.modules.get(module).ok_or(Error::INVALID_HANDLE)?;
-            if found.library != 0 {
-                return Err(Error::NOT_SUPPORTED);
-            }
-            driver.healthy(found.context)?;
-            found.context
-        };
-        tell_module(resource::MODULE_UNLOAD_STARTING, context);
+    cuModuleUnload fn(module: Handle) {
         let mut driver = driver()?;
+        driver.forbid_in_capture()?;
+        let found = driver.modules.get(module).ok_or(Error::INVALID_HANDLE)?;
+        if found.library != 0 {
+            return Err(Error::NOT_SUPPORTED);
+        }
+        driver.healthy(found.context)?;
         driver.modules.remove(module).ok_or(Error::INVALID_HANDLE)?;
         driver.functions.remove_where(|function| function.owner == module);
         Ok(())
     }
 
-    cuModuleGetFunction = 23 fn(function: Out<Handle>, module: Handle, name: In<c_char>) {
+    cuModuleGetFunction fn(function: Out<Handle>, module: Handle, name: In<c_char>) {
         let mut driver = driver()?;
         let context = driver.modules.get(module).ok_or(Error::INVALID_HANDLE)?.context;
         driver.healthy(context)?;
         function.put(driver.function(context, module, name.text()?))
     }
 
-    cuModuleGetGlobal_v2 = 241 fn(_address: Out<u64>, _size: Out<usize>, module: Handle, _name: In<c_char>) {
+    cuModuleGetGlobal_v2 fn(_address: Out<u64>, _size: Out<usize>, module: Handle, _name: In<c_char>) {
         driver()?.modules.get(module).ok_or(Error::INVALID_HANDLE)?;
         Err(Error::NOT_FOUND)
     }
 
-    cuModuleGetLoadingMode = 673 fn(mode: Out<u32>) {
+    cuModuleGetLoadingMode fn(mode: Out<u32>) {
         let _initialised = driver()?;
         // Lazy.
         mode.put(2)
     }
 
-    cuLibraryLoadData = 678 fn(
+    cuLibraryLoadData fn(
         library: Out<Handle>, code: In<u8>, _jit: In<u32>, _jit_values: In<u64>, _jit_count: u32, _options: In<u32>,
         _values: In<u64>, _count: u32,
     ) {
         load_library(library, code.is_null())
     }
 
-    cuLibraryLoadFromFile = 679 fn(
+    cuLibraryLoadFromFile fn(
         library: Out<Handle>, path: In<c_char>, _jit: In<u32>, _jit_values: In<u64>, _jit_count: u32, _options: In<u32>,
         _values: In<u64>, _count: u32,
     ) {
@@ -211,7 +182,7 @@ api! {
         load_library(library, false)
     }
 
-    cuLibraryUnload = 680 fn(library: Handle) {
+    cuLibraryUnload fn(library: Handle) {
         let mut driver = driver()?;
         driver.libraries.remove(library).ok_or(Error::INVALID_HANDLE)?;
         driver.functions.remove_where(|function| function.owner == library);
@@ -219,13 +190,13 @@ api! {
         Ok(())
     }
 
-    cuLibraryGetKernel = 681 fn(kernel: Out<Handle>, library: Handle, name: In<c_char>) {
+    cuLibraryGetKernel fn(kernel: Out<Handle>, library: Handle, name: In<c_char>) {
         let mut driver = driver()?;
         driver.libraries.get(library).ok_or(Error::INVALID_HANDLE)?;
         kernel.put(driver.function(0, library, name.text()?))
     }
 
-    cuLibraryGetModule = 682 fn(module: Out<Handle>, library: Handle) {
+    cuLibraryGetModule fn(module: Out<Handle>, library: Handle) {
         let mut driver = driver()?;
         let context = driver.current_handle()?;
         driver.libraries.get(library).ok_or(Error::INVALID_HANDLE)?;
@@ -234,34 +205,34 @@ api! {
         module.put(handle.unwrap_or_else(|| driver.modules.insert(Module { context, library })))
     }
 
-    cuKernelGetFunction = 683 fn(function: Out<Handle>, kernel: Handle) {
+    cuKernelGetFunction fn(function: Out<Handle>, kernel: Handle) {
         let driver = driver()?;
         driver.current()?;
         driver.functions.get(kernel).ok_or(Error::INVALID_HANDLE)?;
         function.put(kernel)
     }
 
-    cuLaunchKernel = 307, cuLaunchKernel_ptsz = 442 fn(
+    cuLaunchKernel, cuLaunchKernel_ptsz fn(
         function: Handle, _grid_x: u32, _grid_y: u32, _grid_z: u32, _block_x: u32, _block_y: u32, _block_z: u32,
         _shared: u32, stream: Handle, _parameters: In<u64>, _extra: In<u64>,
     ) {
         launch(function, stream)
     }
 
-    cuLaunchKernelEx = 652, cuLaunchKernelEx_ptsz = 653 fn(
+    cuLaunchKernelEx, cuLaunchKernelEx_ptsz fn(
         config: In<LaunchConfig>, function: Handle, _parameters: In<u64>, _extra: In<u64>,
     ) {
         launch(function, config.get()?.stream)
     }
 
-    cuLaunchCooperativeKernel = 477, cuLaunchCooperativeKernel_ptsz = 478 fn(
+    cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz fn(
         function: Handle, _grid_x: u32, _grid_y: u32, _grid_z: u32, _block_x: u32, _block_y: u32, _block_z: u32,
         _shared: u32, stream: Handle, _parameters: In<u64>,
     ) {
         launch(function, stream)
     }
 
-    cuFuncGetAttribute = 85 fn(value: Out<i32>, attribute: u32, function: Handle) {
+    cuFuncGetAttribute fn(value: Out<i32>, attribute: u32, function: Handle) {
         is_function(function)?;
         value.put(match attribute {
             0 => 1024,
@@ -272,29 +243,29 @@ api! {
         })
     }
 
-    cuFuncSetAttribute = 481 fn(function: Handle, _attribute: u32, _value: i32) {
+    cuFuncSetAttribute fn(function: Handle, _attribute: u32, _value: i32) {
         is_function(function)
     }
 
-    cuFuncSetCacheConfig = 86 fn(function: Handle, _config: u32) {
+    cuFuncSetCacheConfig fn(function: Handle, _config: u32) {
         is_function(function)
     }
 
-    cuOccupancyMaxActiveBlocksPerMultiprocessor = 374 fn(
+    cuOccupancyMaxActiveBlocksPerMultiprocessor fn(
         blocks: Out<i32>, function: Handle, block_size: i32, _shared: usize,
     ) {
         is_function(function)?;
         blocks.put(2048 / block_size.clamp(1, 2048))
     }
 
-    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags = 451 fn(
+    cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags fn(
         blocks: Out<i32>, function: Handle, block_size: i32, _shared: usize, _flags: u32,
     ) {
         is_function(function)?;
         blocks.put(2048 / block_size.clamp(1, 2048))
     }
 
-    cuOccupancyMaxPotentialBlockSize = 384 fn(
+    cuOccupancyMaxPotentialBlockSize fn(
         grid: Out<i32>, block: Out<i32>, function: Handle, _shared_of: u64, _shared: usize, _limit: i32,
     ) {
         is_function(function)?;

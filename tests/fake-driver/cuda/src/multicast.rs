@@ -179,7 +179,7 @@ fn bind_address(
 }
 
 api! {
-    cuMulticastCreate = 706 fn(handle: Out<Handle>, prop: In<MulticastProp>) {
+    cuMulticastCreate fn(handle: Out<Handle>, prop: In<MulticastProp>) {
         let prop = prop.get()?;
         let mut driver = driver()?;
         let (team_size, size) = (prop.devices as usize, prop.size as u64);
@@ -201,7 +201,7 @@ api! {
         handle.put(made)
     }
 
-    cuMulticastAddDevice = 707 fn(handle: Handle, device: i32) {
+    cuMulticastAddDevice fn(handle: Handle, device: i32) {
         let mut driver = driver()?;
         let device = driver.device(device)?;
         let (_, multicast) = driver.multicast(handle)?;
@@ -211,35 +211,35 @@ api! {
         Ok(())
     }
 
-    cuMulticastBindMem = 708 fn(
+    cuMulticastBindMem fn(
         multicast: Handle, offset: usize, memory: Handle, memory_offset: usize, size: usize, _flags: u64,
     ) {
         bind_memory(multicast, None, offset, memory, memory_offset, size)
     }
 
-    cuMulticastBindMem_v2 = 820 fn(
+    cuMulticastBindMem_v2 fn(
         multicast: Handle, device: i32, offset: usize, memory: Handle, memory_offset: usize, size: usize, _flags: u64,
     ) {
         bind_memory(multicast, Some(device), offset, memory, memory_offset, size)
     }
 
-    cuMulticastBindAddr = 709 fn(multicast: Handle, offset: usize, address: u64, size: usize, _flags: u64) {
+    cuMulticastBindAddr fn(multicast: Handle, offset: usize, address: u64, size: usize, _flags: u64) {
         bind_address(multicast, None, offset, address, size)
     }
 
-    cuMulticastBindAddr_v2 = 821 fn(
+    cuMulticastBindAddr_v2 fn(
         multicast: Handle, device: i32, offset: usize, address: u64, size: usize, _flags: u64,
     ) {
         bind_address(multicast, Some(device), offset, address, size)
     }
 
-    cuMulticastUnbind = 710 fn(multicast: Handle, device: i32, offset: usize, size: usize) {
+    cuMulticastUnbind fn(multicast: Handle, device: i32, offset: usize, size: usize) {
         let mut driver = driver()?;
         let device = driver.device(device)?;
         driver.unbind(multicast, device, offset as u64, size as u64)
     }
 
-    cuMulticastGetGranularity = 711 fn(granularity: Out<usize>, _prop: In<MulticastProp>, _option: u32) {
+    cuMulticastGetGranularity fn(granularity: Out<usize>, _prop: In<MulticastProp>, _option: u32) {
         let _initialised = driver()?;
         granularity.put(GRANULARITY as usize)
     }

@@ -24,13 +24,13 @@ impl Driver {
 }
 
 api! {
-    cuDeviceCanAccessPeer = 312 fn(answer: Out<i32>, device: i32, peer: i32) {
+    cuDeviceCanAccessPeer fn(answer: Out<i32>, device: i32, peer: i32) {
         let driver = driver()?;
         let (device, peer) = (driver.device(device)?, driver.device(peer)?);
         answer.put(i32::from(device != peer))
     }
 
-    cuDeviceGetP2PAttribute = 454 fn(value: Out<i32>, attribute: u32, device: i32, peer: i32) {
+    cuDeviceGetP2PAttribute fn(value: Out<i32>, attribute: u32, device: i32, peer: i32) {
         let driver = driver()?;
         let (device, peer) = (driver.device(device)?, driver.device(peer)?);
         if device == peer {
@@ -44,7 +44,7 @@ api! {
         })
     }
 
-    cuCtxEnablePeerAccess = 313 fn(peer: Handle, flags: u32) {
+    cuCtxEnablePeerAccess fn(peer: Handle, flags: u32) {
         if flags != 0 {
             return Err(Error::INVALID_VALUE);
         }
@@ -55,7 +55,7 @@ api! {
         }
     }
 
-    cuCtxDisablePeerAccess = 314 fn(peer: Handle) {
+    cuCtxDisablePeerAccess fn(peer: Handle) {
         if driver()?.peers_of_current(peer)?.remove(&peer) {
             Ok(())
         } else {

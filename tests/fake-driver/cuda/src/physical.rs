@@ -236,7 +236,7 @@ impl Driver {
 }
 
 api! {
-    cuMemCreate = 549 fn(handle: Out<Handle>, size: usize, prop: In<AllocationProp>, _flags: u64) {
+    cuMemCreate fn(handle: Out<Handle>, size: usize, prop: In<AllocationProp>, _flags: u64) {
         let (size, prop) = (size as u64, prop.get()?);
         let mut driver = driver()?;
         let device = located(&driver, prop.location_type, prop.location_id)?;
@@ -251,18 +251,18 @@ api! {
         handle.put(driver.new_physical(prop, size, device, content))
     }
 
-    cuMemRelease = 550 fn(handle: Handle) {
+    cuMemRelease fn(handle: Handle) {
         driver()?.release_handle(handle)
     }
 
-    cuMemRetainAllocationHandle = 565 fn(handle: Out<Handle>, address: u64) {
+    cuMemRetainAllocationHandle fn(handle: Out<Handle>, address: u64) {
         if handle.is_null() {
             return Err(Error::INVALID_VALUE);
         }
         handle.put(driver()?.retain_mapped(address)?)
     }
 
-    cuMemExportToShareableHandle = 554 fn(shareable: Out<i32>, handle: Handle, kind: u32, _flags: u64) {
+    cuMemExportToShareableHandle fn(shareable: Out<i32>, handle: Handle, kind: u32, _flags: u64) {
         let driver = driver()?;
         let object = driver.physical_of(handle)?;
         let physical = driver.physical.get(object).expect("a handle keeps its memory");
@@ -272,7 +272,7 @@ api! {
         shareable.put(shared(&physical.content)?)
     }
 
-    cuMemImportFromShareableHandle = 555 fn(handle: Out<Handle>, shareable: u64, kind: u32) {
+    cuMemImportFromShareableHandle fn(handle: Out<Handle>, shareable: u64, kind: u32) {
         if kind != FILE_DESCRIPTOR || handle.is_null() {
             return Err(Error::INVALID_VALUE);
         }
@@ -280,12 +280,12 @@ api! {
         handle.put(driver.import(received(shareable)?)?)
     }
 
-    cuMemGetAllocationGranularity = 556 fn(granularity: Out<usize>, _prop: In<AllocationProp>, _option: u32) {
+    cuMemGetAllocationGranularity fn(granularity: Out<usize>, _prop: In<AllocationProp>, _option: u32) {
         let _initialised = driver()?;
         granularity.put(GRANULARITY as usize)
     }
 
-    cuMemGetAllocationPropertiesFromHandle = 557 fn(prop: Out<AllocationProp>, handle: Handle) {
+    cuMemGetAllocationPropertiesFromHandle fn(prop: Out<AllocationProp>, handle: Handle) {
         let driver = driver()?;
         let object = driver.physical_of(handle)?;
         prop.put(driver.physical.get(object).expect("a handle keeps its memory").prop)

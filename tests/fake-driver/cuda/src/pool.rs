@@ -206,7 +206,7 @@ fn pooling(driver: &Driver, location: In<Location>, kind: u32) -> Result<usize, 
 }
 
 api! {
-    cuMemAllocAsync = 598, cuMemAllocAsync_ptsz = 599 fn(address: Out<u64>, size: usize, stream: Handle) {
+    cuMemAllocAsync, cuMemAllocAsync_ptsz fn(address: Out<u64>, size: usize, stream: Handle) {
         if address.is_null() {
             return Err(Error::INVALID_VALUE);
         }
@@ -219,7 +219,7 @@ api! {
         address.put(driver.allocate_from_pool(pool, size as u64, stream)?)
     }
 
-    cuMemAllocFromPoolAsync = 611, cuMemAllocFromPoolAsync_ptsz = 612 fn(address: Out<u64>, size: usize, pool: Handle, stream: Handle) {
+    cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz fn(address: Out<u64>, size: usize, pool: Handle, stream: Handle) {
         if address.is_null() {
             return Err(Error::INVALID_VALUE);
         }
@@ -229,7 +229,7 @@ api! {
         address.put(driver()?.allocate_from_pool(pool, size as u64, stream)?)
     }
 
-    cuMemFreeAsync = 600, cuMemFreeAsync_ptsz = 601 fn(address: u64, stream: Handle) {
+    cuMemFreeAsync, cuMemFreeAsync_ptsz fn(address: u64, stream: Handle) {
         if crate::capture::free(stream, address)? {
             return Ok(());
         }
@@ -244,41 +244,41 @@ api! {
         }
     }
 
-    cuDeviceGetDefaultMemPool = 606 fn(pool: Out<Handle>, device: i32) {
+    cuDeviceGetDefaultMemPool fn(pool: Out<Handle>, device: i32) {
         let driver = driver()?;
         let device = driver.device(device)?;
         pool.put(driver.devices[device].default_pool)
     }
 
-    cuMemGetDefaultMemPool = 801 fn(pool: Out<Handle>, location: In<Location>, kind: u32) {
+    cuMemGetDefaultMemPool fn(pool: Out<Handle>, location: In<Location>, kind: u32) {
         let driver = driver()?;
         pool.put(driver.devices[pooling(&driver, location, kind)?].default_pool)
     }
 
-    cuMemGetMemPool = 802 fn(pool: Out<Handle>, location: In<Location>, kind: u32) {
+    cuMemGetMemPool fn(pool: Out<Handle>, location: In<Location>, kind: u32) {
         let driver = driver()?;
         pool.put(driver.devices[pooling(&driver, location, kind)?].current_pool)
     }
 
-    cuMemSetMemPool = 803 fn(location: In<Location>, kind: u32, pool: Handle) {
+    cuMemSetMemPool fn(location: In<Location>, kind: u32, pool: Handle) {
         let mut driver = driver()?;
         let device = pooling(&driver, location, kind)?;
         driver.set_current_pool(device, pool)
     }
 
-    cuDeviceGetMemPool = 610 fn(pool: Out<Handle>, device: i32) {
+    cuDeviceGetMemPool fn(pool: Out<Handle>, device: i32) {
         let driver = driver()?;
         let device = driver.device(device)?;
         pool.put(driver.devices[device].current_pool)
     }
 
-    cuDeviceSetMemPool = 609 fn(device: i32, pool: Handle) {
+    cuDeviceSetMemPool fn(device: i32, pool: Handle) {
         let mut driver = driver()?;
         let device = driver.device(device)?;
         driver.set_current_pool(device, pool)
     }
 
-    cuMemPoolCreate = 607 fn(pool: Out<Handle>, props: In<PoolProps>) {
+    cuMemPoolCreate fn(pool: Out<Handle>, props: In<PoolProps>) {
         if pool.is_null() {
             return Err(Error::INVALID_VALUE);
         }
@@ -290,7 +290,7 @@ api! {
         pool.put(driver.pools.insert(Pool { is_shareable, ..Pool::new(device) }))
     }
 
-    cuMemPoolDestroy = 608 fn(pool: Handle) {
+    cuMemPoolDestroy fn(pool: Handle) {
         let mut driver = driver()?;
         let found = driver.pool_mut(pool)?;
         if found.is_default {
@@ -309,12 +309,12 @@ api! {
         Ok(())
     }
 
-    cuMemPoolTrimTo = 602 fn(pool: Handle, keep: usize) {
+    cuMemPoolTrimTo fn(pool: Handle, keep: usize) {
         driver()?.pool_mut(pool)?.arena.trim(keep as u64);
         Ok(())
     }
 
-    cuMemPoolGetAttribute = 604 fn(pool: Handle, attribute: u32, value: Out<u8>) {
+    cuMemPoolGetAttribute fn(pool: Handle, attribute: u32, value: Out<u8>) {
         let driver = driver()?;
         let pool = driver.pool(pool)?;
         match attribute {
@@ -328,7 +328,7 @@ api! {
         }
     }
 
-    cuMemPoolSetAttribute = 603 fn(pool: Handle, attribute: u32, value: Out<u8>) {
+    cuMemPoolSetAttribute fn(pool: Handle, attribute: u32, value: Out<u8>) {
         let mut driver = driver()?;
         let pool = driver.pool_mut(pool)?;
         match attribute {
@@ -342,11 +342,11 @@ api! {
         Ok(())
     }
 
-    cuMemPoolSetAccess = 605 fn(pool: Handle, _map: In<u8>, _count: usize) {
+    cuMemPoolSetAccess fn(pool: Handle, _map: In<u8>, _count: usize) {
         driver()?.pool(pool).map(drop)
     }
 
-    cuMemPoolGetAccess = 617 fn(flags: Out<u32>, pool: Handle, _location: In<u8>) {
+    cuMemPoolGetAccess fn(flags: Out<u32>, pool: Handle, _location: In<u8>) {
         driver()?.pool(pool)?;
         flags.put(3)
     }

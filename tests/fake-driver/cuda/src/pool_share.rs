@@ -65,25 +65,25 @@ impl Driver {
 }
 
 api! {
-    cuMemPoolExportToShareableHandle = 613 fn(shareable: Out<i32>, pool: Handle, kind: u32, _flags: u64) {
+    cuMemPoolExportToShareableHandle fn(shareable: Out<i32>, pool: Handle, kind: u32, _flags: u64) {
         if shareable.is_null() {
             return Err(Error::INVALID_VALUE);
         }
         shareable.put(driver()?.export_pool(pool, kind)?)
     }
 
-    cuMemPoolImportFromShareableHandle = 614 fn(pool: Out<Handle>, shareable: u64, kind: u32, _flags: u64) {
+    cuMemPoolImportFromShareableHandle fn(pool: Out<Handle>, shareable: u64, kind: u32, _flags: u64) {
         if pool.is_null() {
             return Err(Error::INVALID_VALUE);
         }
         pool.put(driver()?.import_pool(shareable, kind)?)
     }
 
-    cuMemPoolExportPointer = 615 fn(data: Out<Opaque>, address: u64) {
+    cuMemPoolExportPointer fn(data: Out<Opaque>, address: u64) {
         data.put(driver()?.export_pointer(address)?)
     }
 
-    cuMemPoolImportPointer = 616 fn(address: Out<u64>, pool: Handle, data: In<Opaque>) {
+    cuMemPoolImportPointer fn(address: Out<u64>, pool: Handle, data: In<Opaque>) {
         if address.is_null() {
             return Err(Error::INVALID_VALUE);
         }

@@ -1,48 +1,42 @@
 //! Primary contexts: one a device, shared by all who retain it, under a handle that stays the same.
 
 use crate::context::destroy;
-use crate::dispatch::{self, Out, api, resource};
+use crate::dispatch::{Out, api};
 use crate::error::Error;
 use crate::handle::Handle;
 use crate::state::driver;
 
 /// Retains a device's primary context, making it if need be.
 pub(crate) fn retain(device: i32) -> Result<Handle, Error> {
-    let (handle, is_new) = {
-        let mut driver = driver()?;
-        let device = driver.device(device)?;
-        match driver.devices[device].primary {
-            Some(handle) if driver.context(handle).is_ok() => {
-                driver
-                    .contexts
-                    .get_mut(handle)
-                    .expect("it was just found")
-                    .references += 1;
-                (handle, false)
-            }
-            Some(handle) => {
-                let mut context = driver.new_context(device, 0, true);
-                let dead = driver
-                    .contexts
-                    .get_mut(handle)
-                    .expect("a primary context's handle stays");
-                // A reset leaves the retains of before in force.
-                context.references = dead.references + 1;
-                *dead = context;
-                (handle, true)
-            }
-            None => {
-                let context = driver.new_context(device, 0, true);
-                let handle = driver.contexts.insert(context);
-                driver.devices[device].primary = Some(handle);
-                (handle, true)
-            }
+    let mut driver = driver()?;
+    let device = driver.device(device)?;
+    Ok(match driver.devices[device].primary {
+        Some(handle) if driver.context(handle).is_ok() => {
+            driver
+                .contexts
+                .get_mut(handle)
+                .expect("it was just found")
+                .references += 1;
+            handle
         }
-    };
-    if is_new {
-        dispatch::tell_resource(resource::CONTEXT_CREATED, handle, 0, std::ptr::null());
-    }
-    Ok(handle)
+        Some(handle) => {
+            let mut context = driver.new_context(device, 0, true);
+            let dead = driver
+                .contexts
+                .get_mut(handle)
+                .expect("a primary context's handle stays");
+            // A reset leaves the retains of before in force.
+            context.references = dead.references + 1;
+            *dead = context;
+            handle
+        }
+        None => {
+            let context = driver.new_context(device, 0, true);
+            let handle = driver.contexts.insert(context);
+            driver.devices[device].primary = Some(handle);
+            handle
+        }
+    })
 }
 
 /// Gives a retain back; the last one ends the context.
@@ -87,22 +81,22 @@ fn reset(device: i32) -> Result<(), Error> {
 }
 
 api! {
-    cuDevicePrimaryCtxRetain = 386 fn(context: Out<Handle>, device: i32) {
+    cuDevicePrimaryCtxRetain fn(context: Out<Handle>, device: i32) {
         if context.is_null() {
             return Err(Error::INVALID_VALUE);
         }
         context.put(retain(device)?)
     }
 
-    cuDevicePrimaryCtxRelease = 387, cuDevicePrimaryCtxRelease_v2 = 544 fn(device: i32) {
+    cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2 fn(device: i32) {
         release(device)
     }
 
-    cuDevicePrimaryCtxReset = 389, cuDevicePrimaryCtxReset_v2 = 545 fn(device: i32) {
+    cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2 fn(device: i32) {
         reset(device)
     }
 
-    cuDevicePrimaryCtxGetState = 392 fn(device: i32, flags: Out<u32>, active: Out<i32>) {
+    cuDevicePrimaryCtxGetState fn(device: i32, flags: Out<u32>, active: Out<i32>) {
         let driver = driver()?;
         let device = driver.device(device)?;
         let primary = driver.devices[device].primary.and_then(|handle| driver.context(handle).ok());
@@ -111,7 +105,7 @@ api! {
         Ok(())
     }
 
-    cuDevicePrimaryCtxSetFlags = 388, cuDevicePrimaryCtxSetFlags_v2 = 546 fn(device: i32, flags: u32) {
+    cuDevicePrimaryCtxSetFlags, cuDevicePrimaryCtxSetFlags_v2 fn(device: i32, flags: u32) {
         let mut driver = driver()?;
         let device = driver.device(device)?;
         if let Some(handle) = driver.devices[device].primary {

@@ -10,7 +10,7 @@ use crate::state::{Driver, driver};
 /// A versioned function by its plain name: the variant a program built for `version` gets.
 const VARIANTS: &[(&str, i32, &str)] = &[
     ("cuDeviceTotalMem", 3020, "cuDeviceTotalMem_v2"),
-    ("cuCtxCreate", 13_000, "cuCtxCreate_v4"),
+    ("cuCtxCreate", 12_050, "cuCtxCreate_v4"),
     ("cuCtxCreate", 11_040, "cuCtxCreate_v3"),
     ("cuCtxCreate", 3020, "cuCtxCreate_v2"),
     ("cuCtxDestroy", 4000, "cuCtxDestroy_v2"),
@@ -47,12 +47,14 @@ const VARIANTS: &[(&str, i32, &str)] = &[
         11_030,
         "cuStreamGetCaptureInfo_v2",
     ),
+    ("cuGraphExecUpdate", 12_000, "cuGraphExecUpdate_v2"),
     ("cuGraphInstantiate", 12_000, "cuGraphInstantiateWithFlags"),
     ("cuGraphInstantiate", 11_000, "cuGraphInstantiate_v2"),
     ("cuGetProcAddress", 12_000, "cuGetProcAddress_v2"),
     ("cuIpcOpenMemHandle", 11_000, "cuIpcOpenMemHandle_v2"),
     ("cuArrayCreate", 3020, "cuArrayCreate_v2"),
     ("cuArray3DCreate", 3020, "cuArray3DCreate_v2"),
+    ("cuMemAlloc", 99_000, "cuMemAlloc_v99"),
     ("cuMemAlloc", 3020, "cuMemAlloc_v2"),
     ("cuMemAllocPitch", 3020, "cuMemAllocPitch_v2"),
     ("cuMemFree", 3020, "cuMemFree_v2"),
@@ -125,11 +127,11 @@ fn pointer_attribute(
 }
 
 api! {
-    cuPointerGetAttribute = 310 fn(value: Out<u8>, attribute: u32, address: u64) {
+    cuPointerGetAttribute fn(value: Out<u8>, attribute: u32, address: u64) {
         pointer_attribute(&*driver()?, attribute, address, value)
     }
 
-    cuPointerGetAttributes = 450 fn(count: u32, attributes: In<u32>, values: In<Out<u8>>, address: u64) {
+    cuPointerGetAttributes fn(count: u32, attributes: In<u32>, values: In<Out<u8>>, address: u64) {
         let driver = driver()?;
         for index in 0..count as usize {
             // An attribute that does not apply is left as it is.
@@ -138,25 +140,25 @@ api! {
         Ok(())
     }
 
-    cuGetErrorName = 373 fn(code: u32, text: Out<*const c_char>) {
+    cuGetErrorName fn(code: u32, text: Out<*const c_char>) {
         let known = error::describe(code);
         text.put(known.map_or(std::ptr::null(), |(name, _)| name.as_ptr()))?;
         known.map(drop).ok_or(Error::INVALID_VALUE)
     }
 
-    cuGetErrorString = 372 fn(code: u32, text: Out<*const c_char>) {
+    cuGetErrorString fn(code: u32, text: Out<*const c_char>) {
         let known = error::describe(code);
         text.put(known.map_or(std::ptr::null(), |(_, text)| text.as_ptr()))?;
         known.map(drop).ok_or(Error::INVALID_VALUE)
     }
 
-    cuGetProcAddress = 626 fn(name: In<c_char>, function: Out<*const c_void>, version: i32, flags: u64) {
+    cuGetProcAddress fn(name: In<c_char>, function: Out<*const c_void>, version: i32, flags: u64) {
         let found = resolve(&name.text()?, version, flags);
         function.put(found.unwrap_or(std::ptr::null()))?;
         found.map(drop).ok_or(Error::NOT_FOUND)
     }
 
-    cuGetProcAddress_v2 = 677 fn(
+    cuGetProcAddress_v2 fn(
         name: In<c_char>, function: Out<*const c_void>, version: i32, flags: u64, status: Out<u32>,
     ) {
         let found = resolve(&name.text()?, version, flags);
@@ -165,11 +167,11 @@ api! {
         found.map(drop).ok_or(Error::NOT_FOUND)
     }
 
-    cuProfilerStart = 308 fn() {
+    cuProfilerStart fn() {
         driver()?.current().map(drop)
     }
 
-    cuProfilerStop = 309 fn() {
+    cuProfilerStop fn() {
         driver()?.current().map(drop)
     }
 }

@@ -1,4 +1,4 @@
-//! The whole driver: one value behind one lock, which no callback ever runs under.
+//! The whole driver: one value behind one lock.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -114,13 +114,11 @@ pub(crate) fn initialise() -> Result<(), Error> {
     if fault::device_count() == 0 {
         return Err(Error::NO_DEVICE);
     }
+    // Whoever finds the driver initialised finds by whom.
+    let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::AcqRel, Ordering::Acquire);
     match PHASE.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {
-            PROCESS.store(std::process::id(), Ordering::Release);
-            crate::control::at_exit(|| {
-                crate::injection::tell_of_the_end();
-                PHASE.store(2, Ordering::Release);
-            });
+            crate::control::at_exit(|| PHASE.store(2, Ordering::Release));
             Ok(())
         }
         Err(2) => Err(Error::DEINITIALIZED),
@@ -138,7 +136,7 @@ pub(crate) fn driver() -> Result<MutexGuard<'static, Driver>, Error> {
     }
 }
 
-/// The state in any phase, for the control functions and for callbacks.
+/// The state in any phase, for the control functions.
 pub(crate) fn state() -> MutexGuard<'static, Driver> {
     DRIVER.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::capture;
 use crate::control::{HostCall, HostFunction};
-use crate::dispatch::{self, Out, api, resource};
+use crate::dispatch::{Out, api};
 use crate::error::Error;
 use crate::graph::Node;
 use crate::handle::Handle;
@@ -54,49 +54,33 @@ pub(crate) fn create(
     flags: u32,
     priority: i32,
 ) -> Result<(), Error> {
-    let (stream, context) = {
-        let mut driver = driver()?;
-        let green = green.or_else(|| driver.current_green());
-        let context = match green {
-            Some(green) => driver.owner(green)?,
-            None => driver.current_handle()?,
-        };
-        if stream_out.is_null() || flags > 1 {
-            return Err(Error::INVALID_VALUE);
-        }
-        let priority = priority.clamp(-5, 0);
-        (
-            driver.streams.insert(Stream {
-                context,
-                capture: None,
-                green,
-                flags,
-                priority,
-            }),
-            context,
-        )
+    let mut driver = driver()?;
+    let green = green.or_else(|| driver.current_green());
+    let context = match green {
+        Some(green) => driver.owner(green)?,
+        None => driver.current_handle()?,
     };
-    dispatch::tell_resource(resource::STREAM_CREATED, context, stream, std::ptr::null());
-    stream_out.put(stream)
+    if stream_out.is_null() || flags > 1 {
+        return Err(Error::INVALID_VALUE);
+    }
+    let priority = priority.clamp(-5, 0);
+    stream_out.put(driver.streams.insert(Stream {
+        context,
+        capture: None,
+        green,
+        flags,
+        priority,
+    }))
 }
 
 fn destroy(stream: Handle) -> Result<(), Error> {
     if is_default(stream) {
         return Err(Error::INVALID_HANDLE);
     }
-    let context = {
-        let driver = driver()?;
-        let found = driver.streams.get(stream).ok_or(Error::INVALID_HANDLE)?;
-        driver.healthy(found.context).map(|_| found.context)?
-    };
-    dispatch::tell_resource(
-        resource::STREAM_DESTROY_STARTING,
-        context,
-        stream,
-        std::ptr::null(),
-    );
     {
         let mut driver = driver()?;
+        let found = driver.streams.get(stream).ok_or(Error::INVALID_HANDLE)?;
+        driver.healthy(found.context)?;
         let destroyed = driver.streams.remove(stream).ok_or(Error::INVALID_HANDLE)?;
         if let Some(capture) = destroyed.capture {
             driver.abandon(capture, stream);
@@ -118,19 +102,19 @@ fn property<T: Copy>(
 }
 
 api! {
-    cuStreamCreate = 124 fn(stream: Out<Handle>, flags: u32) {
+    cuStreamCreate fn(stream: Out<Handle>, flags: u32) {
         create(stream, None, flags, 0)
     }
 
-    cuStreamCreateWithPriority = 367 fn(stream: Out<Handle>, flags: u32, priority: i32) {
+    cuStreamCreateWithPriority fn(stream: Out<Handle>, flags: u32, priority: i32) {
         create(stream, None, flags, priority)
     }
 
-    cuStreamDestroy = 127, cuStreamDestroy_v2 = 326 fn(stream: Handle) {
+    cuStreamDestroy, cuStreamDestroy_v2 fn(stream: Handle) {
         destroy(stream)
     }
 
-    cuStreamSynchronize = 126, cuStreamSynchronize_ptsz = 440 fn(stream: Handle) {
+    cuStreamSynchronize, cuStreamSynchronize_ptsz fn(stream: Handle) {
         let mut driver = driver()?;
         driver.context_of_stream(stream)?;
         driver.forbid_on_capturing(stream)?;
@@ -138,51 +122,51 @@ api! {
         Ok(())
     }
 
-    cuStreamQuery = 125, cuStreamQuery_ptsz = 439 fn(stream: Handle) {
+    cuStreamQuery, cuStreamQuery_ptsz fn(stream: Handle) {
         let mut driver = driver()?;
         driver.context_of_stream(stream)?;
         driver.forbid_on_capturing(stream)
     }
 
-    cuStreamGetCtx = 483, cuStreamGetCtx_ptsz = 484 fn(stream: Handle, context: Out<Handle>) {
+    cuStreamGetCtx, cuStreamGetCtx_ptsz fn(stream: Handle, context: Out<Handle>) {
         context.put(driver()?.context_of_stream(stream)?)
     }
 
-    cuStreamGetFlags = 369, cuStreamGetFlags_ptsz = 435 fn(stream: Handle, flags: Out<u32>) {
+    cuStreamGetFlags, cuStreamGetFlags_ptsz fn(stream: Handle, flags: Out<u32>) {
         property(stream, flags, 0, |stream| stream.flags)
     }
 
-    cuStreamGetPriority = 368, cuStreamGetPriority_ptsz = 434 fn(stream: Handle, priority: Out<i32>) {
+    cuStreamGetPriority, cuStreamGetPriority_ptsz fn(stream: Handle, priority: Out<i32>) {
         property(stream, priority, 0, |stream| stream.priority)
     }
 
-    cuStreamGetId = 693, cuStreamGetId_ptsz = 694 fn(stream: Handle, id: Out<u64>) {
+    cuStreamGetId, cuStreamGetId_ptsz fn(stream: Handle, id: Out<u64>) {
         property(stream, id, stream, |_| stream)
     }
 
-    cuStreamGetDevice = 774, cuStreamGetDevice_ptsz = 775 fn(stream: Handle, device: Out<i32>) {
+    cuStreamGetDevice, cuStreamGetDevice_ptsz fn(stream: Handle, device: Out<i32>) {
         device.put(driver()?.device_of_stream(stream)? as i32)
     }
 
-    cuStreamAttachMemAsync = 377, cuStreamAttachMemAsync_ptsz = 438 fn(stream: Handle, _address: u64, _size: usize, _flags: u32) {
+    cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz fn(stream: Handle, _address: u64, _size: usize, _flags: u32) {
         driver()?.context_of_stream(stream).map(drop)
     }
 
-    cuStreamWaitEvent = 295, cuStreamWaitEvent_ptsz = 436 fn(stream: Handle, event: Handle, _flags: u32) {
+    cuStreamWaitEvent, cuStreamWaitEvent_ptsz fn(stream: Handle, event: Handle, _flags: u32) {
         let mut driver = driver()?;
         driver.context_of_stream(stream)?;
         driver.join(stream, event)
     }
 
-    cuEventRecord = 119, cuEventRecord_ptsz = 441 fn(event: Handle, stream: Handle) {
+    cuEventRecord, cuEventRecord_ptsz fn(event: Handle, stream: Handle) {
         record(event, stream)
     }
 
-    cuEventRecordWithFlags = 587, cuEventRecordWithFlags_ptsz = 588 fn(event: Handle, stream: Handle, _flags: u32) {
+    cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz fn(event: Handle, stream: Handle, _flags: u32) {
         record(event, stream)
     }
 
-    cuLaunchHostFunc = 527, cuLaunchHostFunc_ptsz = 528 fn(stream: Handle, function: HostFunction, data: u64) {
+    cuLaunchHostFunc, cuLaunchHostFunc_ptsz fn(stream: Handle, function: HostFunction, data: u64) {
         driver()?.context_of_stream(stream)?;
         let call = HostCall { function, data };
         if !capture::add(stream, Node::Host(call))? {

@@ -6,27 +6,27 @@ use crate::object::{self, Class, Plan};
 use crate::state::driver;
 
 api! {
-    cuTexObjectCreate = 339 fn(texture: Out<u64>, _resource: In<u8>, _sampling: In<u8>, _view: In<u8>) {
+    cuTexObjectCreate fn(texture: Out<u64>, _resource: In<u8>, _sampling: In<u8>, _view: In<u8>) {
         object::create(texture, Plan::bare(Class::Texture))
     }
 
-    cuTexObjectDestroy = 340 fn(texture: u64) {
+    cuTexObjectDestroy fn(texture: u64) {
         driver()?.destroy_object(Class::Texture, texture)
     }
 
-    cuSurfObjectCreate = 343 fn(surface: Out<u64>, _resource: In<u8>) {
+    cuSurfObjectCreate fn(surface: Out<u64>, _resource: In<u8>) {
         object::create(surface, Plan::bare(Class::Surface))
     }
 
-    cuSurfObjectDestroy = 344 fn(surface: u64) {
+    cuSurfObjectDestroy fn(surface: u64) {
         driver()?.destroy_object(Class::Surface, surface)
     }
 
-    cuTexRefCreate = 92 fn(reference: Out<Handle>) {
+    cuTexRefCreate fn(reference: Out<Handle>) {
         object::create(reference, Plan::bare(Class::TextureReference))
     }
 
-    cuTexRefDestroy = 93 fn(reference: Handle) {
+    cuTexRefDestroy fn(reference: Handle) {
         driver()?.destroy_object(Class::TextureReference, reference)
     }
 }

@@ -144,7 +144,7 @@ fn release(object: Handle, count: u32) -> Result<(), Error> {
 }
 
 api! {
-    cuUserObjectCreate = 633 fn(object: Out<Handle>, data: u64, destructor: HostFunction, count: u32, flags: u32) {
+    cuUserObjectCreate fn(object: Out<Handle>, data: u64, destructor: HostFunction, count: u32, flags: u32) {
         let mut driver = driver()?;
         let destructor = HostCall { function: destructor, data };
         if object.is_null() || !destructor.is_there() || count == 0 || flags != NO_DESTRUCTOR_SYNC {
@@ -157,20 +157,20 @@ api! {
         }))
     }
 
-    cuUserObjectRetain = 634 fn(object: Handle, count: u32) {
+    cuUserObjectRetain fn(object: Handle, count: u32) {
         driver()?.user_object(object)?.callers += count;
         Ok(())
     }
 
-    cuUserObjectRelease = 635 fn(object: Handle, count: u32) {
+    cuUserObjectRelease fn(object: Handle, count: u32) {
         release(object, count)
     }
 
-    cuGraphRetainUserObject = 636 fn(graph: Handle, object: Handle, count: u32, flags: u32) {
+    cuGraphRetainUserObject fn(graph: Handle, object: Handle, count: u32, flags: u32) {
         driver()?.retain_in_graph(graph, object, count, flags)
     }
 
-    cuGraphReleaseUserObject = 637 fn(graph: Handle, object: Handle, count: u32) {
+    cuGraphReleaseUserObject fn(graph: Handle, object: Handle, count: u32) {
         driver()?.release_from_graph(graph, object, count)?;
         run_destructors();
         Ok(())

@@ -129,11 +129,11 @@ impl Driver {
 }
 
 api! {
-    cuMemAddressReserve = 547 fn(address: Out<u64>, size: usize, alignment: usize, _wanted: u64, _flags: u64) {
+    cuMemAddressReserve fn(address: Out<u64>, size: usize, alignment: usize, _wanted: u64, _flags: u64) {
         address.put(driver()?.reserve(size as u64, alignment as u64)?)
     }
 
-    cuMemAddressFree = 548 fn(address: u64, size: usize) {
+    cuMemAddressFree fn(address: u64, size: usize) {
         let mut driver = driver()?;
         let size = size as u64;
         if driver.reserved_ranges.get(&address) != Some(&size) {
@@ -147,21 +147,21 @@ api! {
         Ok(())
     }
 
-    cuMemMap = 551 fn(address: u64, size: usize, offset: usize, handle: Handle, _flags: u64) {
+    cuMemMap fn(address: u64, size: usize, offset: usize, handle: Handle, _flags: u64) {
         driver()?.map(address, size as u64, offset as u64, handle)
     }
 
-    cuMemUnmap = 552 fn(address: u64, size: usize) {
+    cuMemUnmap fn(address: u64, size: usize) {
         driver()?.unmap_range(address, size as u64)
     }
 
-    cuMemSetAccess = 553 fn(address: u64, size: usize, _access: In<u64>, _count: usize) {
+    cuMemSetAccess fn(address: u64, size: usize, _access: In<u64>, _count: usize) {
         let driver = driver()?;
         let covered: u64 = driver.memory.range(address..address + size as u64).map(|(_, mapped)| mapped.size).sum();
         if covered == size as u64 { Ok(()) } else { Err(Error::INVALID_VALUE) }
     }
 
-    cuMemGetAccess = 558 fn(flags: Out<u64>, location: In<Location>, address: u64) {
+    cuMemGetAccess fn(flags: Out<u64>, location: In<Location>, address: u64) {
         let driver = driver()?;
         let Location { kind, id } = location.get()?;
         located(&driver, kind, id)?;

@@ -42,16 +42,15 @@ impl Object {
         }
     }
 
-    /// As the callbacks of a destroy call do; `works` is whether the driver destroys it.
+    /// As the wrapper of a destroy call does; `works` is whether the driver destroys it.
     fn destroy(&self, works: bool) {
         self.is_known.store(false, Ordering::SeqCst);
-        self.exclusion.destruction_began();
+        let _destruction = self.exclusion.destroy();
         if works {
             self.is_alive.store(false, Ordering::SeqCst);
         }
         thread::yield_now();
         self.is_known.store(!works, Ordering::SeqCst);
-        self.exclusion.destruction_ended();
     }
 }
 

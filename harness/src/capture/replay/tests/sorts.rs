@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{assert_same, caller, created, header, key, recorded_ledger, replayed};
 use crate::ledger::event::{
-    Caller, ContextEnd, ContextUid, Creation, Event, Key, SourceLoss, Space, StackId, Ticket,
+    Caller, ContextEnd, ContextUid, Creation, Event, Key, Space, StackId, Ticket,
 };
 use crate::ledger::{Kind, Layer, Ledger, Place};
 
@@ -205,9 +205,6 @@ fn tell_one_of_each(ledger: &Ledger) {
     told.context(STAYS);
     told.graphs();
     told.physical_memory();
-    told.event(Event::SourceLost {
-        why: SourceLoss::CuptiFatal,
-    });
 }
 
 /// The lines of a recording of one event of each sort.

@@ -1,0 +1,66 @@
+//! The driver's functions as symbols of this library: what is linked to the driver, and opened after the
+//! program has begun, is bound to them and so to the harness's wrappers.
+
+use gpu_leak_interpose::Registration;
+
+gpu_leak_interpose::trampolines!(static DRIVER of c"libcuda.so.1":
+    cuArray3DCreate cuArray3DCreate_v2 cuArrayCreate cuArrayCreate_v2 cuArrayDestroy cuCtxAttach
+    cuCtxCreate cuCtxCreate_v2 cuCtxCreate_v3 cuCtxCreate_v4 cuCtxDestroy cuCtxDestroy_v2
+    cuCtxDetach cuCtxFromGreenCtx cuDestroyExternalMemory cuDestroyExternalSemaphore
+    cuDevicePrimaryCtxRelease cuDevicePrimaryCtxRelease_v2 cuDevicePrimaryCtxReset
+    cuDevicePrimaryCtxReset_v2 cuDevicePrimaryCtxRetain cuEventCreate cuEventDestroy
+    cuEventDestroy_v2 cuExternalMemoryGetMappedBuffer cuExternalMemoryGetMappedMipmappedArray
+    cuGetProcAddress cuGetProcAddress_v2 cuGraphAddMemAllocNode cuGraphAddMemFreeNode
+    cuGraphAddNode cuGraphAddNode_v2 cuGraphAddNode_v3 cuGraphClone cuGraphCreate cuGraphDestroy
+    cuGraphExecDestroy cuGraphExecUpdate cuGraphExecUpdate_v2 cuGraphInstantiate
+    cuGraphInstantiateWithFlags cuGraphInstantiateWithParams cuGraphInstantiateWithParams_ptsz
+    cuGraphInstantiate_v2 cuGraphLaunch cuGraphLaunch_ptsz cuGraphReleaseUserObject
+    cuGraphRetainUserObject cuGreenCtxCreate cuGreenCtxDestroy cuGreenCtxStreamCreate
+    cuImportExternalMemory cuImportExternalSemaphore cuInit cuIpcCloseMemHandle
+    cuIpcOpenEventHandle cuIpcOpenMemHandle cuIpcOpenMemHandle_v2 cuLibraryLoadData
+    cuLibraryLoadFromFile cuLibraryUnload cuLinkCreate cuLinkCreate_v2 cuLinkDestroy
+    cuMemAddressFree cuMemAddressReserve cuMemAlloc cuMemAllocAsync cuMemAllocAsync_ptsz
+    cuMemAllocFromPoolAsync cuMemAllocFromPoolAsync_ptsz cuMemAllocHost cuMemAllocHost_v2
+    cuMemAllocManaged cuMemAllocPitch cuMemAllocPitch_v2 cuMemAlloc_v2 cuMemCreate cuMemFree
+    cuMemFreeAsync cuMemFreeAsync_ptsz cuMemFreeHost cuMemFree_v2 cuMemHostAlloc cuMemHostAlloc_v2
+    cuMemHostRegister cuMemHostRegister_v2 cuMemHostUnregister cuMemImportFromShareableHandle
+    cuMemMap cuMemPoolCreate cuMemPoolDestroy cuMemPoolImportFromShareableHandle
+    cuMemPoolImportPointer cuMemRelease cuMemRetainAllocationHandle cuMemUnmap
+    cuMipmappedArrayCreate cuMipmappedArrayDestroy cuModuleLoad cuModuleLoadData
+    cuModuleLoadDataEx cuModuleLoadFatBinary cuModuleUnload cuMulticastCreate cuStreamBeginCapture
+    cuStreamBeginCaptureToGraph cuStreamBeginCaptureToGraph_ptsz cuStreamBeginCapture_ptsz
+    cuStreamBeginCapture_v2 cuStreamBeginCapture_v2_ptsz cuStreamBeginRecaptureToGraph
+    cuStreamBeginRecaptureToGraph_ptsz cuStreamCreate cuStreamCreateWithPriority cuStreamDestroy
+    cuStreamDestroy_v2 cuStreamEndCapture cuStreamEndCapture_ptsz cuSurfObjectCreate
+    cuSurfObjectDestroy cuTexObjectCreate cuTexObjectDestroy cuTexRefCreate cuTexRefDestroy
+    cuUserObjectCreate cuUserObjectRelease cuUserObjectRetain
+);
+
+static TRAMPOLINES: Registration = Registration::new(&[], None).with_trampolines(&DRIVER);
+
+/// Has them lead to wrappers.
+pub(crate) fn register() {
+    // Err: they lead to the driver itself, and the harness says what it does not hear.
+    let _ = gpu_leak_interpose::register(&TRAMPOLINES);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_watched_function_is_a_symbol() {
+        let symbols = include_str!("trampolines.rs").split_once("libcuda.so.1\":");
+        let (_, symbols) = symbols.expect("the list");
+        let (symbols, _) = symbols.split_once(");").expect("its end");
+        let symbols: BTreeSet<_> = symbols.split_whitespace().collect();
+        let table = include_str!("../../../harness/src/api/cuda/functions.rs");
+        let rows = table.lines().filter(|line| line.starts_with("    cu"));
+        let rows = rows.filter_map(|row| row.split_once(" fn("));
+        let names = rows.flat_map(|(names, _)| names.split(", "));
+        let names = names.filter_map(|name| name.trim().split_once(' '));
+        let mut watched: BTreeSet<_> = names.map(|(name, _)| name).collect();
+        watched.extend(["cuGetProcAddress", "cuGetProcAddress_v2"]);
+        assert_eq!(symbols, watched);
+    }
+}

@@ -1,0 +1,185 @@
+//! Relocations that bind `dlsym`, or a function of a table, to something else than us: of what is
+//! linked to a driver, of what was loaded with its own symbols first, and of everything if our
+//! `dlsym` is not the first of the process. They are found and rebound.
+#![expect(
+    unsafe_code,
+    reason = "reads what the loader has mapped, and writes into its tables"
+)]
+
+use std::ffi::{CStr, CString, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::dlsym;
+use crate::objects::{self, Object, Relocation};
+use crate::registry;
+
+/// What is known of the process's bindings.
+struct State {
+    counts: Counts,
+    /// Objects whose relocations were looked at, by where their dynamic sections are.
+    scanned: Vec<usize>,
+    found: Vec<Found>,
+    now: usize,
+}
+
+/// While none of these changes, no binding does.
+#[derive(Clone, Copy, PartialEq)]
+struct Counts {
+    loaded: u64,
+    unloaded: u64,
+    tables: usize,
+}
+
+#[derive(Clone)]
+struct Found {
+    library: CString,
+    symbol: CString,
+    rebound: bool,
+    at: usize,
+}
+
+/// Not held while the loader is called: it has locks of its own, and calls constructors under them.
+fn state() -> MutexGuard<'static, State> {
+    static STATE: Mutex<State> = Mutex::new(State {
+        counts: Counts {
+            loaded: 0,
+            unloaded: 0,
+            tables: 0,
+        },
+        scanned: Vec::new(),
+        found: Vec::new(),
+        now: 0,
+    });
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Rebinds what is new, and tells of each binding that was found after `since`, or could not be
+/// rebound: library, symbol and whether it was.
+pub(crate) fn past_us(since: usize, mut each: impl FnMut(&CStr, &CStr, bool)) -> usize {
+    let (loaded, unloaded) = objects::counts();
+    let tables = registry::count();
+    let counts = Counts {
+        loaded,
+        unloaded,
+        tables,
+    };
+    if state().counts != counts {
+        rebind(counts);
+    }
+    let state = state();
+    for found in &state.found {
+        if found.at > since || !found.rebound {
+            each(&found.library, &found.symbol, found.rebound);
+        }
+    }
+    state.now
+}
+
+fn rebind(counts: Counts) {
+    let objects = objects::loaded();
+    let mut state_before = state();
+    let before = state_before.counts;
+    if (before.unloaded, before.tables) != (counts.unloaded, counts.tables) {
+        // Something else may be at the same address; more names may be wanted.
+        state_before.scanned.clear();
+        state_before.found.retain(|found| found.rebound);
+    }
+    let scanned = state_before.scanned.clone();
+    drop(state_before);
+    for object in &objects {
+        if !scanned.contains(&object.dynamic) {
+            object.while_loaded(|handle| {
+                let is_wanted = |name: &CStr| name == c"dlsym" || registry::is_wanted(name);
+                // The program may have addresses that others go through; a library that has this code
+                // has a `dlsym` too.
+                let wholly = object.name.is_empty() || dlsym::own_object() == Some(handle.cast());
+                object.relocations(wholly, is_wanted, |it| look_at(object, handle, it));
+            });
+        }
+    }
+    let mut state = state();
+    state.scanned = objects.iter().map(|object| object.dynamic).collect();
+    state.counts = counts;
+}
+
+/// Rebinds one relocation if it leads past us.
+fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation) {
+    let is_dlsym = relocation.symbol == c"dlsym";
+    // What an object defines itself, it may bind to itself.
+    let is_ours = is_dlsym || relocation.is_undefined && registry::is_wanted(relocation.symbol);
+    // SAFETY: the object is loaded, and the loader keeps an address here.
+    let entry = unsafe { AtomicPtr::from_ptr(relocation.place) };
+    let bound = entry.load(Ordering::Relaxed);
+    if !is_ours || bound.is_null() {
+        return;
+    }
+    // Leads to what binds it at the first call, so there was none.
+    let is_unbound =
+        relocation.is_undefined && dlsym::object_of(bound) == Some(handle.cast_const().cast());
+    let target = if is_dlsym {
+        target_of_dlsym(bound, is_unbound)
+    } else {
+        let real = if is_unbound {
+            would_bind(handle, relocation.symbol)
+        } else {
+            bound
+        };
+        let target = registry::by_name(relocation.symbol, real.cast_const().cast());
+        (target != real.cast_const().cast()).then_some(target.cast())
+    };
+    let Some(target) = target else {
+        return;
+    };
+    let mut found = Found {
+        library: object.name.clone(),
+        symbol: relocation.symbol.to_owned(),
+        rebound: !target.is_null(),
+        at: 0,
+    };
+    // Told first: another thread that asks meanwhile finds it rebound, and must know.
+    if !is_unbound {
+        tell(&found);
+    }
+    if found.rebound && !object.write(entry, bound, target.cast_mut()) {
+        found.rebound = false;
+        tell(&found);
+    }
+}
+
+/// Where a binding of `dlsym` is to lead: null if it cannot be ours, none if it is.
+fn target_of_dlsym(bound: *mut c_void, is_unbound: bool) -> Option<*const c_void> {
+    let real = [dlsym::next(), dlsym::of_libc()].map(|real| real as *mut c_void);
+    if is_unbound || real.contains(&bound) {
+        Some(dlsym::ours())
+    } else if dlsym::object_of(bound) == dlsym::own_object() {
+        None
+    } else {
+        Some(ptr::null())
+    }
+}
+
+/// What a symbol of an object will be bound to: it searches what is loaded for all, and then what it
+/// was loaded with.
+fn would_bind(handle: *mut c_void, symbol: &CStr) -> *mut c_void {
+    let handles = [libc::RTLD_DEFAULT, handle];
+    let found = handles.into_iter().find_map(|handle| {
+        // SAFETY: the object is loaded; the name is a C string.
+        let found = unsafe { dlsym::next()(handle, symbol.as_ptr()) };
+        (!found.is_null()).then_some(found)
+    });
+    found.unwrap_or(ptr::null_mut())
+}
+
+fn tell(found: &Found) {
+    let mut state = state();
+    state.now += 1;
+    let at = state.now;
+    let is_other = |it: &Found| it.library != found.library || it.symbol != found.symbol;
+    state.found.retain(is_other);
+    state.found.push(Found {
+        at,
+        ..found.clone()
+    });
+}

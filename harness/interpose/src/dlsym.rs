@@ -1,0 +1,206 @@
+//! `dlsym`: jumps to the next definition, except for the names of tables.
+//!
+//! It may be called before `main`, in constructors and while the loader works. What decides about a
+//! name therefore allocates nothing, takes no lock, has no thread-local and cannot panic.
+#![expect(unsafe_code, reason = "stands between the program and the C library")]
+
+use std::arch::naked_asm;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::{registry, serving};
+
+/// Asks `dladdr1` for the object.
+const RTLD_DL_LINKMAP: c_int = 2;
+
+pub(crate) type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+
+/// What comes first in glibc's `struct link_map`, which is also what a handle of `dlopen` points to.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct LinkMap {
+    pub(crate) base: usize,
+    pub(crate) name: *const c_char,
+    pub(crate) dynamic: *const c_void,
+    pub(crate) next: *const LinkMap,
+}
+
+/// Looks a symbol up. Contract and result are those of
+/// [`dlsym(3)`](https://man7.org/linux/man-pages/man3/dlsym.3.html).
+///
+/// # Safety
+///
+/// As the manual page says: `handle` is one of `dlopen`'s or a special one, `name` a C string.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    // Of this symbol any library may have a definition; of the function behind it, only we.
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!("endbr64; jmp {}", sym interposed);
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!("hint #34; b {}", sym interposed);
+}
+
+/// Asks `decide`, with where the caller goes on as a third argument. Then either returns its answer, or
+/// jumps on as if the caller had called the next `dlsym`.
+#[unsafe(naked)]
+unsafe extern "C" fn interposed(handle: *mut c_void, name: *const c_char) -> *mut c_void {
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!(
+        ".cfi_startproc; endbr64",
+        "push rdi; push rsi; sub rsp, 8; .cfi_adjust_cfa_offset 24",
+        "mov rdx, [rsp + 24]; call {decide}",
+        "add rsp, 8; pop rsi; pop rdi; .cfi_adjust_cfa_offset -24",
+        "test rdx, rdx; jnz 2f; jmp rax",
+        "2: mov rax, rdx; ret; .cfi_endproc",
+        decide = sym decide,
+    );
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!(
+        ".cfi_startproc; hint #34",
+        "stp x29, x30, [sp, #-32]!; mov x29, sp; stp x0, x1, [sp, #16]",
+        ".cfi_def_cfa_offset 32; .cfi_offset x29, -32; .cfi_offset x30, -24",
+        "mov x2, x30; bl {decide}; mov x16, x0; mov x17, x1",
+        "ldp x0, x1, [sp, #16]; ldp x29, x30, [sp], #32",
+        ".cfi_def_cfa_offset 0; .cfi_restore x29; .cfi_restore x30",
+        "cbnz x17, 2f; br x16",
+        "2: mov x0, x17; ret; .cfi_endproc",
+        decide = sym decide,
+    );
+}
+
+/// Two registers: the answer, or where to jump to if it is null.
+#[repr(C)]
+struct Decision {
+    jump: Dlsym,
+    answer: *const c_void,
+}
+
+extern "C" fn decide(handle: *mut c_void, name: *const c_char, caller: *const c_void) -> Decision {
+    let jump = next();
+    let mut decision = Decision {
+        jump,
+        answer: ptr::null(),
+    };
+    // A library that asks for the next definition wraps the function itself: its wrapper is what the
+    // program looks up.
+    if handle == libc::RTLD_NEXT || name.is_null() {
+        return decision;
+    }
+    // SAFETY: the caller of `dlsym` gives a C string.
+    let name = unsafe { CStr::from_ptr(name) };
+    if registry::is_wanted(name) {
+        match real(jump, handle, name, caller) {
+            Ok(real) => decision.answer = registry::by_name(name, real.cast()).cast(),
+            Err(absent) => decision.jump = absent,
+        }
+    } else if name == serving::MARKER {
+        decision.answer = serving::marker();
+    }
+    decision
+}
+
+/// What the caller would have got without us; else what tells it that there is nothing.
+fn real(
+    next: Dlsym,
+    handle: *mut c_void,
+    name: &CStr,
+    caller: *const c_void,
+) -> Result<*mut c_void, Dlsym> {
+    let look_up = |handle| {
+        // SAFETY: the caller of `dlsym` gives a handle, or it is an object that is loaded.
+        let found = unsafe { next(handle, name.as_ptr()) };
+        (!found.is_null()).then_some(found)
+    };
+    // The C library searches what is loaded for all, and then what was loaded with the caller, for
+    // which it takes us here.
+    let beside_the_caller = || {
+        let map = object_of(caller).filter(|_| handle == libc::RTLD_DEFAULT)?;
+        look_up(map.cast_mut().cast())
+    };
+    let found = look_up(handle).or_else(beside_the_caller).ok_or(next)?;
+    let Some(behind) = registry::behind_trampolines(name, found) else {
+        return Ok(found);
+    };
+    // SAFETY: `behind` looks up a name, for which it is given the caller's.
+    let found = unsafe { behind(ptr::null_mut(), name.as_ptr()) };
+    if found.is_null() {
+        Err(behind)
+    } else {
+        Ok(found)
+    }
+}
+
+/// The `dlsym` behind ours.
+pub(crate) fn next() -> Dlsym {
+    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+    let mut next = NEXT.load(Ordering::Relaxed);
+    if next.is_null() {
+        // One that was preloaded stands between ours and the C library's.
+        // SAFETY: the name is a C string.
+        next = unsafe { of_libc()(libc::RTLD_NEXT, c"dlsym".as_ptr()) };
+        if next.is_null() {
+            next = of_libc() as *mut c_void;
+        }
+        // Threads that race find the same function.
+        NEXT.store(next, Ordering::Relaxed);
+    }
+    // SAFETY: not null, and the function of this name.
+    unsafe { std::mem::transmute::<*mut c_void, Dlsym>(next) }
+}
+
+/// The C library's `dlsym`, which is asked for by its version: by its name alone, `dlsym` would be
+/// needed to find it.
+pub(crate) fn of_libc() -> Dlsym {
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+    let mut found = FOUND.load(Ordering::Relaxed);
+    if found.is_null() {
+        // The version of the processor's first glibc, which all have, whether in libc or in libdl. One
+        // that is not there would have a message allocated, by whoever interposes `malloc` and asks.
+        let version = if cfg!(target_arch = "x86_64") {
+            c"GLIBC_2.2.5"
+        } else {
+            c"GLIBC_2.17"
+        };
+        // SAFETY: both are C strings.
+        found = unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
+        if found.is_null() {
+            found = finds_nothing as *mut c_void;
+        }
+        FOUND.store(found, Ordering::Relaxed);
+    }
+    // SAFETY: not null, and the function of this name.
+    unsafe { std::mem::transmute::<*mut c_void, Dlsym>(found) }
+}
+
+/// Stands in where there is no C library's `dlsym`.
+unsafe extern "C" fn finds_nothing(_: *mut c_void, _: *const c_char) -> *mut c_void {
+    ptr::null_mut()
+}
+
+/// The loaded object that `address` lies in.
+pub(crate) fn object_of(address: *const c_void) -> Option<*const LinkMap> {
+    let mut info = std::mem::MaybeUninit::uninit();
+    let mut map = ptr::null_mut();
+    // SAFETY: both results are to be written to; any address may be asked about.
+    let found = unsafe { libc::dladdr1(address, info.as_mut_ptr(), &raw mut map, RTLD_DL_LINKMAP) };
+    (found != 0 && !map.is_null()).then_some(map.cast::<LinkMap>().cast_const())
+}
+
+/// The loaded object that this copy of the crate lies in.
+pub(crate) fn own_object() -> Option<*const LinkMap> {
+    object_of(ours())
+}
+
+/// Our `dlsym`, whichever the process finds by that name.
+pub(crate) fn ours() -> *const c_void {
+    interposed as *const c_void
+}
+
+/// Makes the linker keep `dlsym`, as `pthread_create` is kept.
+pub(crate) fn link() {
+    std::hint::black_box(dlsym as Dlsym);
+}

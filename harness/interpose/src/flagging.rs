@@ -1,0 +1,107 @@
+//! Functions that no wrapper stands for, and yet are watched: variants that no table has, or those of
+//! a second driver. Each is handed out as a thunk, which counts the call and jumps on, whatever the
+//! function's signature is.
+#![expect(unsafe_code, reason = "jumps through a table")]
+
+use std::arch::naked_asm;
+use std::ffi::CStr;
+use std::mem::offset_of;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+const COUNT: usize = 256;
+/// The bytes of each thunk's code.
+const STEP: usize = 16;
+
+/// What a thunk counts and where it leads.
+#[repr(C)]
+struct Flag {
+    target: AtomicPtr<()>,
+    calls: AtomicU64,
+    /// As much of the name as there is room for, with a zero at its end.
+    name: [AtomicU8; 64],
+}
+
+static FLAGS: [Flag; COUNT] = [const {
+    Flag {
+        target: AtomicPtr::new(ptr::null_mut()),
+        calls: AtomicU64::new(0),
+        name: [const { AtomicU8::new(0) }; 64],
+    }
+}; COUNT];
+
+/// How many were wanted.
+static WANTED: AtomicUsize = AtomicUsize::new(0);
+
+/// The code of all thunks, `STEP` bytes each. None may touch a register that carries an argument:
+/// free are what linkers use between a call and its function.
+#[unsafe(naked)]
+unsafe extern "C" fn thunks() {
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!(
+        ".set .Lflag, 0; .rept {count}; .balign {step}; endbr64",
+        // push .Lflag
+        ".byte 0x68; .long .Lflag",
+        "jmp 2f; .set .Lflag, .Lflag + 1; .endr",
+        "2: pop r11; imul r11, r11, {size}; lea r10, [rip + {flags}]; add r11, r10",
+        "lock inc qword ptr [r11 + {calls}]; jmp qword ptr [r11 + {target}]",
+        count = const COUNT, step = const STEP, size = const size_of::<Flag>(), flags = sym FLAGS,
+        calls = const offset_of!(Flag, calls), target = const offset_of!(Flag, target),
+    );
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!(
+        ".set .Lflag, 0; .rept {count}; .balign {step}; hint #34",
+        "movz w16, #.Lflag",
+        "b 2f; .set .Lflag, .Lflag + 1; .endr",
+        "2: mov w17, {size}; adrp x9, {flags}; add x9, x9, :lo12:{flags}; madd x16, x16, x17, x9",
+        "add x17, x16, {calls}",
+        "3: ldxr x9, [x17]; add x9, x9, 1; stxr w10, x9, [x17]; cbnz w10, 3b",
+        "ldr x16, [x16, {target}]; br x16",
+        count = const COUNT, step = const STEP, size = const size_of::<Flag>(), flags = sym FLAGS,
+        calls = const offset_of!(Flag, calls), target = const offset_of!(Flag, target),
+    );
+}
+
+fn code(at: usize) -> *const () {
+    (thunks as *const ()).wrapping_byte_add(at * STEP)
+}
+
+/// Whether a pointer is one of ours.
+pub(crate) fn is_thunk(function: *const ()) -> bool {
+    (code(0)..code(COUNT)).contains(&function)
+}
+
+/// What to hand out for a function whose calls are to be counted.
+pub(crate) fn thunk(name: &CStr, real: *const ()) -> *const () {
+    let leads_there = |flag: &Flag| flag.target.load(Ordering::Acquire).cast_const() == real;
+    let at = FLAGS.iter().position(leads_there).unwrap_or_else(|| {
+        let at = WANTED.fetch_add(1, Ordering::Relaxed);
+        if let Some(flag) = FLAGS.get(at) {
+            let room = flag.name.len() - 1;
+            for (to, letter) in flag.name.iter().zip(name.to_bytes().iter().take(room)) {
+                to.store(*letter, Ordering::Relaxed);
+            }
+            flag.target.store(real.cast_mut(), Ordering::Release);
+        }
+        at
+    });
+    // One too many cannot be counted: what is looked up is called, as far as anyone can tell.
+    if at < COUNT { code(at) } else { real }
+}
+
+/// Tells of each function that was called through its thunk, and how often.
+pub(crate) fn unheard_calls(mut each: impl FnMut(&CStr, u64)) {
+    let wanted = WANTED.load(Ordering::Relaxed);
+    for flag in FLAGS.iter().take(wanted) {
+        let calls = flag.calls.load(Ordering::Relaxed);
+        let name: [u8; 64] = std::array::from_fn(|at| flag.name[at].load(Ordering::Relaxed));
+        if let Ok(name) = CStr::from_bytes_until_nul(&name)
+            && calls != 0
+        {
+            each(name, calls);
+        }
+    }
+    if let Some(more) = wanted.checked_sub(COUNT).filter(|more| *more > 0) {
+        each(c"(more functions than can be told apart)", more as u64);
+    }
+}

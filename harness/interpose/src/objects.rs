@@ -1,0 +1,311 @@
+//! The loaded objects of the process: programs and libraries as the loader has mapped them.
+#![expect(unsafe_code, reason = "reads what the loader has mapped")]
+
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::ops::Range;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::{ptr, slice};
+
+use crate::dlsym::{self, LinkMap};
+
+/// How many objects were loaded and unloaded since the process began.
+pub(crate) fn counts() -> (u64, u64) {
+    let mut counts = (0, 0);
+    visit(|info| {
+        counts = (info.dlpi_adds, info.dlpi_subs);
+        false
+    });
+    counts
+}
+
+/// An object as its program headers describe it.
+pub(crate) struct Object {
+    /// Empty for the program itself.
+    pub(crate) name: CString,
+    /// Where its dynamic section is.
+    pub(crate) dynamic: usize,
+    base: usize,
+    writable: Vec<Range<usize>>,
+    /// Read-only since it was relocated.
+    relro: Range<usize>,
+}
+
+/// Those of the namespace that this code is in.
+pub(crate) fn loaded() -> Vec<Object> {
+    let mut objects = Vec::new();
+    visit(|info| {
+        // SAFETY: the loader gives the object's own headers and name.
+        let (headers, name) = unsafe {
+            let count = usize::from(info.dlpi_phnum);
+            let headers = slice::from_raw_parts(info.dlpi_phdr, count);
+            (headers, CStr::from_ptr(info.dlpi_name))
+        };
+        let base = info.dlpi_addr as usize;
+        let mut object = Object {
+            name: name.to_owned(),
+            dynamic: 0,
+            base,
+            writable: Vec::new(),
+            relro: 0..0,
+        };
+        for header in headers {
+            let from = base.wrapping_add(header.p_vaddr as usize);
+            let range = from..from.wrapping_add(header.p_memsz as usize);
+            match header.p_type {
+                libc::PT_LOAD if header.p_flags & libc::PF_W != 0 => object.writable.push(range),
+                libc::PT_DYNAMIC => object.dynamic = from,
+                libc::PT_GNU_RELRO => object.relro = range,
+                _ => {}
+            }
+        }
+        objects.push(object);
+        true
+    });
+    objects
+}
+
+/// Calls `visit` for each object, while none is loaded or unloaded, until it returns false.
+fn visit<F: FnMut(&libc::dl_phdr_info) -> bool>(mut visit: F) {
+    unsafe extern "C" fn each<F: FnMut(&libc::dl_phdr_info) -> bool>(
+        info: *mut libc::dl_phdr_info,
+        _: usize,
+        visit: *mut c_void,
+    ) -> c_int {
+        // SAFETY: `info` is the loader's; `visit` is the closure below, which nothing else uses.
+        c_int::from(unsafe { !(*visit.cast::<F>())(&*info) })
+    }
+    // SAFETY: `each` takes this closure.
+    unsafe { libc::dl_iterate_phdr(Some(each::<F>), (&raw mut visit).cast()) };
+}
+
+/// A word of an object that the loader fills with the address of a symbol.
+pub(crate) struct Relocation<'a> {
+    pub(crate) place: *mut *mut c_void,
+    pub(crate) symbol: &'a CStr,
+    /// By this object.
+    pub(crate) is_undefined: bool,
+}
+
+/// `Elf64_Dyn`.
+#[repr(C)]
+struct Dynamic {
+    tag: i64,
+    value: usize,
+}
+
+/// `Elf64_Rela`.
+#[repr(C)]
+struct Rela {
+    offset: usize,
+    info: u64,
+    addend: i64,
+}
+
+/// `Elf64_Sym`.
+#[repr(C)]
+struct Symbol {
+    name: u32,
+    info: u8,
+    other: u8,
+    section: u16,
+    value: u64,
+    size: u64,
+}
+
+const DT_PLTRELSZ: i64 = 2;
+const DT_STRTAB: i64 = 5;
+const DT_SYMTAB: i64 = 6;
+const DT_RELA: i64 = 7;
+const DT_RELASZ: i64 = 8;
+const DT_JMPREL: i64 = 23;
+const DT_GNU_HASH: i64 = 0x6fff_fef5;
+const DT_RELACOUNT: i64 = 0x6fff_fff9;
+
+/// An entry of the global offset table, one of those for calls, or data.
+#[cfg(target_arch = "x86_64")]
+const WITH_ADDRESS: [u32; 3] = [6, 7, 1];
+#[cfg(target_arch = "aarch64")]
+const WITH_ADDRESS: [u32; 3] = [1025, 1026, 257];
+
+impl Object {
+    /// Calls `body` with a handle of the object, which stays loaded meanwhile; not at all if it is no
+    /// longer there, or no file.
+    pub(crate) fn while_loaded(&self, body: impl FnOnce(*mut c_void)) {
+        let name = if self.name.is_empty() {
+            ptr::null()
+        } else {
+            self.name.as_ptr()
+        };
+        // SAFETY: asks for what is loaded already; the name is a C string, or null for the program.
+        let handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if handle.is_null() {
+            // SAFETY: takes the message of this thread, and nothing keeps it.
+            unsafe { libc::dlerror() };
+            return;
+        }
+        // SAFETY: a handle of glibc's points to this structure.
+        if unsafe { (*handle.cast::<LinkMap>()).dynamic.addr() } == self.dynamic {
+            body(handle);
+        }
+        // SAFETY: it was opened above.
+        unsafe { libc::dlclose(handle) };
+    }
+
+    /// Calls `each` for every word with the address of a wanted symbol that the object imports, or, if
+    /// `wholly`, has itself. The object must be loaded.
+    pub(crate) fn relocations(
+        &self,
+        wholly: bool,
+        is_wanted: impl Fn(&CStr) -> bool,
+        mut each: impl FnMut(&Relocation<'_>),
+    ) {
+        let names = self.dynamic(DT_STRTAB);
+        if names < self.base {
+            // The kernel's own, which glibc has not relocated: it imports nothing.
+            return;
+        }
+        let symbols = ptr::with_exposed_provenance::<Symbol>(self.dynamic(DT_SYMTAB));
+        // SAFETY: the object is loaded, and its dynamic section says where its tables are.
+        let symbol = |at: u32| unsafe { &*symbols.add(at as usize) };
+        let name = |symbol: &Symbol| {
+            let name = ptr::with_exposed_provenance(names + symbol.name as usize);
+            // SAFETY: the names of an object's symbols are C strings of its own.
+            unsafe { CStr::from_ptr(name) }
+        };
+        // What it imports stands in front of what it shows others, which its hash table begins with.
+        // There are many relocations and few symbols that matter, so those are looked for first.
+        let hash = ptr::with_exposed_provenance::<u32>(self.dynamic(DT_GNU_HASH));
+        let imported = if hash.is_null() {
+            0
+        } else {
+            // SAFETY: as for symbols; the second word of the table says where its symbols begin.
+            unsafe { *hash.add(1) }
+        };
+        let names_a_wanted = |at: &u32| is_wanted(name(symbol(*at)));
+        let wanted: Vec<u32> = (0..imported).filter(names_a_wanted).collect();
+        // The table of an object that shows nothing says nothing.
+        let wholly = wholly || imported <= 1;
+        if wanted.is_empty() && !wholly {
+            return;
+        }
+        let tables = [
+            // Those at the beginning have no symbol.
+            (DT_RELA, DT_RELASZ, self.dynamic(DT_RELACOUNT)),
+            (DT_JMPREL, DT_PLTRELSZ, 0),
+        ];
+        for (table, bytes, mut next) in tables {
+            let table = ptr::with_exposed_provenance::<Rela>(self.dynamic(table));
+            let end = self.dynamic(bytes) / size_of::<Rela>();
+            // A user's debug build runs this unoptimised, hundreds of thousands of times.
+            while next < end {
+                // SAFETY: as for symbols.
+                let relocation = unsafe { &*table.add(next) };
+                next += 1;
+                let at = (relocation.info >> 32) as u32;
+                let may_matter = wanted.contains(&at) || wholly && at >= imported;
+                if !may_matter || !WITH_ADDRESS.contains(&(relocation.info as u32)) {
+                    continue;
+                }
+                let symbol = symbol(at);
+                if relocation.addend == 0 && is_wanted(name(symbol)) {
+                    let place = self.base.wrapping_add(relocation.offset);
+                    each(&Relocation {
+                        place: ptr::with_exposed_provenance_mut(place),
+                        symbol: name(symbol),
+                        is_undefined: symbol.section == 0,
+                    });
+                }
+            }
+        }
+    }
+
+    /// An entry of the dynamic section, in which glibc has made addresses of offsets; 0 if it is not
+    /// there.
+    fn dynamic(&self, tag: i64) -> usize {
+        let mut entry = ptr::with_exposed_provenance::<Dynamic>(self.dynamic);
+        // SAFETY: the dynamic section of a loaded object ends in a tag of zero.
+        unsafe {
+            while (*entry).tag != 0 && (*entry).tag != tag {
+                entry = entry.add(1);
+            }
+            if (*entry).tag == 0 { 0 } else { (*entry).value }
+        }
+    }
+
+    /// Replaces the word at `place` if it is still `before`: whether it could be written. The object
+    /// must be loaded.
+    pub(crate) fn write(
+        &self,
+        place: &AtomicPtr<c_void>,
+        before: *mut c_void,
+        after: *mut c_void,
+    ) -> bool {
+        /// A page is writable while one thread writes.
+        static WRITING: Mutex<()> = Mutex::new(());
+
+        let address = place.as_ptr().addr();
+        if !self.writable.iter().any(|range| range.contains(&address)) {
+            return false;
+        }
+        let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: has no precondition.
+        let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        let page = ptr::with_exposed_provenance_mut::<c_void>(address & !(size - 1));
+        // As the loader does it: whole pages.
+        let is_read_only = (self.relro.start..self.relro.end & !(size - 1)).contains(&address);
+        let protect = |protection| {
+            // SAFETY: the page is the object's own; its code, if any, is elsewhere.
+            !is_read_only || unsafe { libc::mprotect(page, size, protection) } == 0
+        };
+        if !protect(libc::PROT_READ | libc::PROT_WRITE) {
+            return false;
+        }
+        let _ = place.compare_exchange(before, after, Ordering::Release, Ordering::Relaxed);
+        protect(libc::PROT_READ)
+    }
+}
+
+/// `struct r_debug`, as the loader shows its namespaces to debuggers. `next` is there from version 2.
+#[repr(C)]
+struct Namespace {
+    version: c_int,
+    first: *const LinkMap,
+    breakpoint: usize,
+    state: c_int,
+    loader: usize,
+    next: *const Namespace,
+}
+
+/// The files in other namespaces than this code's.
+pub(crate) fn elsewhere() -> Vec<String> {
+    let mut files = Vec::new();
+    let own = dlsym::own_object();
+    // SAFETY: asks for a C string in what is loaded for all.
+    let first = unsafe { dlsym::next()(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) };
+    visit(|_| {
+        let mut namespace = first.cast_const().cast::<Namespace>();
+        // SAFETY: the lists are the loader's, and change only while nobody visits objects.
+        unsafe {
+            while let Some(this) = namespace.as_ref() {
+                let (mut names, mut is_own) = (Vec::new(), false);
+                let mut object = this.first;
+                while let Some(map) = object.as_ref() {
+                    names.push(CStr::from_ptr(map.name).to_string_lossy().into_owned());
+                    is_own |= own == Some(object);
+                    object = map.next;
+                }
+                if !is_own {
+                    files.append(&mut names);
+                }
+                namespace = if this.version < 2 {
+                    ptr::null()
+                } else {
+                    this.next
+                };
+            }
+        }
+        false
+    });
+    files
+}

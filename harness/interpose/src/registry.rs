@@ -1,0 +1,240 @@
+//! The tables of this process, and what is handed out in place of a function.
+//!
+//! Several tables may have the same function: those of harnesses in the program, in a plugin, in a
+//! preloaded library. What is handed out is the wrapper of the first table. Its slot leads to the
+//! wrapper of the next one, and the last one's to the function. So a table that comes later hears
+//! what goes through pointers that were handed out before it came.
+#![expect(
+    unsafe_code,
+    reason = "tables are kept as pointers, and read without a lock"
+)]
+
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::{ptr, slice};
+
+use crate::dlsym::{self, Dlsym};
+use crate::flagging;
+use crate::interface::{Refused, Registration, WatchedFunction};
+
+/// A table, its rows in the order of their names.
+struct Table {
+    registration: &'static Registration,
+    /// Of all names.
+    prefix: &'static [u8],
+    rows: Vec<(&'static [u8], &'static WatchedFunction)>,
+}
+
+impl Table {
+    fn of(registration: &'static Registration) -> Self {
+        // SAFETY: made of a static slice by `Registration::new`.
+        let rows = unsafe { slice::from_raw_parts(registration.functions, registration.count) };
+        let mut rows: Vec<_> = rows.iter().map(|row| (name_of(row), row)).collect();
+        rows.sort_unstable_by_key(|(name, _)| *name);
+        // As the rows are in order, what the first one shares with the last one.
+        let [first, last] = [rows.first(), rows.last()].map(|row| row.map_or(&[][..], |row| row.0));
+        let shared = first
+            .iter()
+            .zip(last)
+            .take_while(|(one, other)| one == other);
+        Self {
+            registration,
+            prefix: &first[..shared.count()],
+            rows,
+        }
+    }
+
+    fn find(&self, name: &[u8]) -> Option<&'static WatchedFunction> {
+        let at = self.rows.partition_point(|(other, _)| *other < name);
+        let (found, row) = self.rows.get(at)?;
+        (*found == name).then_some(*row)
+    }
+
+    /// The rows of `base` and of its variants: `cuMemAlloc`, `cuMemAlloc_v2`.
+    fn variants(&self, base: &[u8]) -> impl Iterator<Item = &'static WatchedFunction> {
+        let from = self.rows.partition_point(|(other, _)| *other < base);
+        let rows = self.rows.get(from..).unwrap_or_default().iter();
+        rows.take_while(move |(name, _)| name.starts_with(base))
+            .filter(move |(name, _)| matches!(name.get(base.len()), None | Some(b'_')))
+            .map(|(_, row)| *row)
+    }
+
+    fn has_name_twice(&self) -> bool {
+        self.rows.windows(2).any(|pair| pair[0].0 == pair[1].0)
+    }
+}
+
+fn name_of(row: &WatchedFunction) -> &'static [u8] {
+    // SAFETY: made of a static C string by `WatchedFunction::new`.
+    unsafe { CStr::from_ptr(row.name) }.to_bytes()
+}
+
+/// The name without what tells variants apart.
+fn base_of(name: &[u8]) -> &[u8] {
+    name.split(|letter| *letter == b'_').next().unwrap_or(name)
+}
+
+/// In the order in which they were registered; null behind the last one. None is ever taken out.
+static TABLES: [AtomicPtr<Table>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
+
+fn tables() -> impl DoubleEndedIterator<Item = &'static Table> {
+    TABLES.iter().filter_map(|table| {
+        // SAFETY: null, or leaked by `register`.
+        unsafe { table.load(Ordering::Acquire).as_ref() }
+    })
+}
+
+/// How many there are.
+pub(crate) fn count() -> usize {
+    tables().count()
+}
+
+/// Takes a table in.
+pub(crate) fn register(registration: &'static Registration) -> Result<(), Refused> {
+    static REGISTERING: Mutex<()> = Mutex::new(());
+
+    if registration.size < size_of::<Registration>() {
+        return Err(Refused::Unknown);
+    }
+    let table = Table::of(registration);
+    if table.has_name_twice() {
+        return Err(Refused::NameTwice);
+    }
+    let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut free = TABLES
+        .iter()
+        .filter(|table| table.load(Ordering::Relaxed).is_null());
+    let place = free.next().ok_or(Refused::TooMany)?;
+    let earlier: Vec<_> = tables().collect();
+    let table: &Table = Box::leak(Box::new(table));
+    place.store(ptr::from_ref(table).cast_mut(), Ordering::Release);
+    for (name, row) in &table.rows {
+        // The function behind those that were handed out, which the last of the tables holds.
+        let mut holders = earlier.iter().rev();
+        let holder = holders.find_map(|table| table.find(name)?.slot());
+        if let (Some(slot), Some(holder)) = (row.slot(), holder) {
+            let real = holder.get();
+            if !real.is_null() && slot.fill(real, real) {
+                holder.fill(row.wrapper, real);
+            }
+        }
+    }
+    // Those that found no wrapper look again.
+    for registration in tables().map(|table| table.registration) {
+        // SAFETY: null, or made of a static reference.
+        if let Some(trampolines) = unsafe { registration.trampolines.as_ref() } {
+            trampolines.reset();
+        }
+    }
+    Ok(())
+}
+
+/// Whether a table has `name`, or a variant of it.
+pub(crate) fn is_wanted(name: &CStr) -> bool {
+    let name = name.to_bytes();
+    let has = |table: &Table| {
+        name.starts_with(table.prefix) && table.variants(base_of(name)).next().is_some()
+    };
+    tables().any(has)
+}
+
+/// What to hand out for the function of this name: the wrapper that forwards to exactly it.
+pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
+    let bytes = name.to_bytes();
+    let found = || tables().filter_map(|table| table.find(bytes));
+    let is_ours = found().any(|row| row.wrapper == real)
+        || flagging::is_thunk(real)
+        || behind_trampolines(name, real.cast_mut().cast()).is_some();
+    if is_ours {
+        return real;
+    }
+    // Not collected: a table that is registered by one of these is asked next.
+    for table in tables().filter(|table| table.find(bytes).is_some()) {
+        if let Some(on_lookup) = table.registration.on_lookup {
+            // SAFETY: it is given the name and the function that it is to be told of.
+            unsafe { on_lookup(name.as_ptr(), real.cast()) };
+        }
+    }
+    // A variant that no table has: else nobody would ask about this name.
+    let mut is_unknown = found().next().is_none() && is_wanted(name);
+    let mut target = real;
+    for row in found().rev() {
+        if let Some(slot) = row.slot() {
+            // Or its wrapper leads to another function of this name, of another library.
+            is_unknown |= !slot.fill(target, real);
+            target = row.wrapper;
+        }
+    }
+    if target != real || is_unknown {
+        keep_loaded(real);
+    }
+    if is_unknown {
+        flagging::thunk(name, real)
+    } else {
+        target
+    }
+}
+
+/// The same where `name` may stand for several functions: it is the one that is exported at the
+/// address; else, if none is, that of the name `fallback`.
+pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) -> *const () {
+    let base = base_of(name.to_bytes());
+    let object = dlsym::object_of(real.cast());
+    let is_exported = |row: &&WatchedFunction| {
+        let handle = object.map_or(ptr::null_mut(), |map| map.cast_mut().cast());
+        // SAFETY: the handle is that of a loaded object; the name is a C string.
+        let address = unsafe { dlsym::next()(handle, row.name) };
+        address.cast_const().cast() == real
+    };
+    let mut rows = tables().flat_map(|table| table.variants(base));
+    let row = rows.find(is_exported);
+    // SAFETY: the name of a row is a C string.
+    let found = row.map(|row| unsafe { CStr::from_ptr(row.name) });
+    // What the search for variants has left behind is none of the caller's.
+    // SAFETY: takes the message of this thread, and nothing keeps it.
+    unsafe { libc::dlerror() };
+    match found.or(fallback) {
+        Some(found) => by_name(found, real),
+        // A variant that no table has, if tables have others.
+        None if is_wanted(name) && !flagging::is_thunk(real) && !is_a_wrapper(real) => {
+            keep_loaded(real);
+            flagging::thunk(name, real)
+        }
+        None => real,
+    }
+}
+
+fn is_a_wrapper(function: *const ()) -> bool {
+    let mut rows = tables().flat_map(|table| &table.rows);
+    rows.any(|(_, row)| row.wrapper == function)
+}
+
+/// If a preloaded library's trampoline of this name was found, not the driver's function: how to look
+/// behind that library.
+pub(crate) fn behind_trampolines(name: &CStr, found: *mut c_void) -> Option<Dlsym> {
+    let registrations = tables().map(|table| table.registration);
+    registrations
+        // SAFETY: null, or made of a static reference.
+        .filter_map(|registration| unsafe { registration.trampolines.as_ref() })
+        .find(|trampolines| trampolines.include(name, found))
+        .map(|trampolines| trampolines.next)
+}
+
+/// Has the library of this function stay loaded: the address is kept for as long as the process lives.
+pub(crate) fn keep_loaded(function: *const ()) {
+    static KEPT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+    let Some(object) = dlsym::object_of(function.cast()) else {
+        return;
+    };
+    if KEPT.swap(object.cast_mut().cast(), Ordering::Relaxed) != object.cast_mut().cast() {
+        // SAFETY: the object has the function, so it is loaded, and its name is a C string.
+        unsafe {
+            let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+            if libc::dlopen((*object).name, flags).is_null() {
+                libc::dlerror();
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! How many threads that inherited a token still live.
+//!
+//! A thread is counted from the call that starts it to the last of its destructors: those of its
+//! thread-locals run before those of `pthread` keys, so a key's destructor is its last word.
+//!
+//! A forked child counts nothing: a thread that is not there may have held the lock at that moment.
+#![expect(
+    unsafe_code,
+    reason = "a thread's end is told by a destructor of pthread"
+)]
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The tokens of live threads, with their numbers. Starting a thread costs far more than the lock,
+/// and few tokens live at once.
+static COUNTS: Mutex<Vec<(u64, usize)>> = Mutex::new(Vec::new());
+
+/// How many threads without a token were ever started. Nothing more is done about them: who starts
+/// one may be an allocator, which must not be called then.
+static WITHOUT_TOKEN: AtomicU64 = AtomicU64::new(0);
+
+/// The process that counts; 0 before its first count.
+static COUNTING: AtomicU32 = AtomicU32::new(0);
+
+/// None in a forked child.
+fn counts() -> Option<MutexGuard<'static, Vec<(u64, usize)>>> {
+    (!is_forked()).then(|| COUNTS.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Whether this is a forked child of the process that counts.
+fn is_forked() -> bool {
+    let here = std::process::id();
+    // Told before the lock is taken for the first time: a fork before that leaves it free, and a
+    // child that counts by itself.
+    let first = COUNTING.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed);
+    first.is_err_and(|counting| counting != here)
+}
+
+/// How many live threads inherited `token`.
+pub(crate) fn count(token: u64) -> usize {
+    let Some(counts) = counts() else {
+        return 0;
+    };
+    let found = counts.iter().find(|(known, _)| *known == token);
+    found.map_or(0, |(_, count)| *count)
+}
+
+/// How many live threads inherited any token.
+pub(crate) fn all() -> usize {
+    let counts = counts();
+    let counts = counts.iter().flat_map(|counts| counts.iter());
+    counts.map(|(_, count)| count).sum()
+}
+
+/// A thread without a token is about to be started.
+pub(crate) fn started_without_token() {
+    WITHOUT_TOKEN.fetch_add(1, Ordering::Relaxed);
+}
+
+/// How many there were.
+pub(crate) fn without_token() -> u64 {
+    WITHOUT_TOKEN.load(Ordering::Relaxed)
+}
+
+/// One thread more is about to inherit `token`.
+pub(crate) fn add(token: u64) {
+    let Some(mut counts) = counts() else {
+        return;
+    };
+    match counts.iter_mut().find(|(known, _)| *known == token) {
+        Some((_, count)) => *count += 1,
+        None => counts.push((token, 1)),
+    }
+}
+
+/// One thread less: it ended, or could not be started.
+pub(crate) fn remove(token: u64) {
+    let Some(mut counts) = counts() else {
+        return;
+    };
+    if let Some(at) = counts.iter().position(|(known, _)| *known == token) {
+        counts[at].1 -= 1;
+        if counts[at].1 == 0 {
+            counts.swap_remove(at);
+        }
+    }
+}
+
+/// Has this thread, which was counted under `token`, counted off when it ends.
+pub(crate) fn remove_at_end(token: u64) {
+    if is_forked() {
+        return;
+    }
+    let value = ptr::without_provenance::<c_void>(token as usize);
+    // SAFETY: the key was made by `pthread_key_create`; the value is a number, never dereferenced.
+    let set = key().map(|key| unsafe { libc::pthread_setspecific(key, value) });
+    if set != Some(0) {
+        // Its end will not be told: better to wait for too few than for ever.
+        remove(token);
+    }
+}
+
+/// The key whose destructor counts threads off; none when the process has no key left.
+fn key() -> Option<libc::pthread_key_t> {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    *KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: `key` is written; `ended` neither unwinds nor uses what may be gone by then.
+        let made = unsafe { libc::pthread_key_create(&raw mut key, Some(ended)) };
+        (made == 0).then_some(key)
+    })
+}
+
+extern "C" fn ended(token: *mut c_void) {
+    remove(token.addr() as u64);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::c_void;
+    use std::ptr;
+
+    use super::{add, count, counts, remove};
+    use crate::threads::{set_token, token};
+
+    extern "C" fn ends(_: *mut c_void) -> *mut c_void {
+        ptr::without_provenance_mut(usize::try_from(token()).unwrap_or(0))
+    }
+
+    /// Starts a thread as C code does, and waits for its end: the token that it had.
+    fn token_of_a_thread() -> usize {
+        let (mut thread, mut result) = (0, ptr::null_mut());
+        // SAFETY: `thread` and `result` are written to, `ends` takes any argument, and the thread is
+        // joined once.
+        let error = unsafe {
+            libc::pthread_create(&raw mut thread, ptr::null(), ends, ptr::null_mut())
+                + libc::pthread_join(thread, &raw mut result)
+        };
+        assert_eq!(error, 0);
+        result.addr()
+    }
+
+    #[test]
+    fn a_child_forked_while_the_counts_are_in_use_starts_and_ends_threads() {
+        let before = set_token(21);
+        assert_eq!(token_of_a_thread(), 21);
+        add(22);
+        let held = counts();
+        // SAFETY: the child starts a thread, waits for it and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: asks for a signal that ends the child.
+            unsafe { libc::alarm(10) };
+            let inherited = token_of_a_thread() == 21;
+            remove(22);
+            let counted = count(21) + count(22);
+            // SAFETY: ends the child at once, without handlers.
+            unsafe { libc::_exit(i32::from(!inherited || counted != 0)) };
+        }
+        drop(held);
+        let mut status = 0;
+        // SAFETY: `child` is a child of this process and `status` is writable.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(status, 0);
+        assert_eq!(count(22), 1);
+        remove(22);
+        set_token(before);
+    }
+}

@@ -1,0 +1,126 @@
+//! `pthread_create`, with the token carried over.
+//!
+//! The linker gives every call in the program to the definition below; `RTLD_NEXT` is the one that
+//! would have been called without it.
+#![expect(unsafe_code, reason = "stands between the program and the C library")]
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use super::{TOKEN, live};
+
+/// What a thread runs. It may be unwound through: `pthread_exit` and cancellation do so, and no
+/// frame of this file holds anything to drop while it runs.
+type Routine = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+type Create = unsafe extern "C" fn(
+    *mut libc::pthread_t,
+    *const libc::pthread_attr_t,
+    Routine,
+    *mut c_void,
+) -> c_int;
+
+/// What a thread that inherits is told.
+struct Start {
+    routine: Routine,
+    argument: *mut c_void,
+    token: u64,
+}
+
+/// Starts a thread. Contract and result are those of
+/// [`pthread_create(3)`](https://man7.org/linux/man-pages/man3/pthread_create.3.html).
+///
+/// # Safety
+///
+/// As the manual page says: `thread` is to be written to, `attributes` null or initialised,
+/// `routine` may be called with `argument` on another thread.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_create(
+    thread: *mut libc::pthread_t,
+    attributes: *const libc::pthread_attr_t,
+    routine: Routine,
+    argument: *mut c_void,
+) -> c_int {
+    let Some(create) = next() else {
+        return libc::EAGAIN;
+    };
+    run_first();
+    let token = TOKEN.get();
+    if token == 0 {
+        live::started_without_token();
+        // SAFETY: the caller keeps the contract, and every argument is handed on as it came.
+        return unsafe { create(thread, attributes, routine, argument) };
+    }
+    live::add(token);
+    let start = Box::into_raw(Box::new(Start {
+        routine,
+        argument,
+        token,
+    }));
+    // SAFETY: thread and attributes are handed on as they came; `begin` takes a `Start`, which is
+    // valid until `begin` takes it back, on whatever thread it runs.
+    let result = unsafe { create(thread, attributes, begin, start.cast()) };
+    if result != 0 {
+        // SAFETY: no thread began, so `begin` never ran and `start` still belongs to this call.
+        drop(unsafe { Box::from_raw(start) });
+        live::remove(token);
+    }
+    result
+}
+
+/// The first function of a thread that inherits.
+extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
+    // SAFETY: `pthread_create` above made this pointer from a box and gave it to this call alone.
+    let start = unsafe { Box::from_raw(start.cast::<Start>()) };
+    let Start {
+        routine,
+        argument,
+        token,
+    } = *start;
+    TOKEN.set(token);
+    live::remove_at_end(token);
+    routine(argument)
+}
+
+/// What runs before the next thread begins; null is nothing.
+static FIRST: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Has `first` run before the next thread begins.
+pub(crate) fn before_next(first: fn()) {
+    FIRST.store(first as *mut c_void, Ordering::Release);
+    link();
+}
+
+fn run_first() {
+    if FIRST.load(Ordering::Relaxed).is_null() {
+        return;
+    }
+    // Taken out first: it may start threads itself.
+    let first = FIRST.swap(std::ptr::null_mut(), Ordering::Acquire);
+    // SAFETY: a null pointer is `None`; any other was made of a function of this type.
+    if let Some(first) = unsafe { std::mem::transmute::<*mut c_void, Option<fn()>>(first) } {
+        first();
+    }
+}
+
+/// The `pthread_create` behind ours; none if there is none.
+fn next() -> Option<Create> {
+    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+    let mut found = NEXT.load(Ordering::Relaxed);
+    if found.is_null() {
+        // SAFETY: the name ends in a zero byte, and looking a name up has no other precondition.
+        found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr()) };
+        // Threads that race find the same function.
+        NEXT.store(found, Ordering::Relaxed);
+    }
+    // SAFETY: a null pointer is `None`; any other is the function of this name, whose type the C
+    // library and every interposer share.
+    unsafe { std::mem::transmute::<*mut c_void, Option<Create>>(found) }
+}
+
+/// Makes the linker keep `pthread_create`: it takes an object out of a library only for a symbol
+/// that is missing at that moment, and the standard library, which calls it, comes later.
+pub(crate) fn link() {
+    std::hint::black_box(pthread_create as Create);
+}

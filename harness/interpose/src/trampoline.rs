@@ -1,0 +1,184 @@
+//! Functions of a driver as symbols, for a preloaded library.
+//!
+//! Its definitions come before the driver's for whatever is linked to the driver, whenever that is
+//! loaded. Each jumps through an entry of its own: at first to what finds the function, then to the
+//! wrapper, or to the function itself while no table has it. Where no driver is, there is no function;
+//! the caller then gets what CUDA's stub library gives, and `dlsym` does not show the symbol.
+#![expect(unsafe_code, reason = "defines functions of unknown signatures")]
+
+use std::arch::naked_asm;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::dlsym;
+use crate::interface::{Trampoline, Trampolines};
+use crate::process;
+
+/// Defines the named functions of a library and collects them for
+/// [`Registration::with_trampolines`](crate::Registration::with_trampolines). Only for a library that
+/// is preloaded: anywhere else the program would seem to have a driver.
+///
+/// ```no_run
+/// gpu_leak_interpose::trampolines!(static DRIVER of c"libcuda.so.1": cuInit cuMemAlloc_v2);
+/// static SHIM: gpu_leak_interpose::Registration =
+///     gpu_leak_interpose::Registration::new(&[], None).with_trampolines(&DRIVER);
+/// ```
+#[macro_export]
+macro_rules! trampolines {
+    ($visibility:vis static $all:ident of $library:literal: $($name:ident)*) => {
+        $visibility static $all: $crate::Trampolines = {
+            $(#[allow(non_snake_case, reason = "the function's name")]
+            mod $name {
+                pub(super) static ENTRY: $crate::Trampoline = $crate::Trampoline::new(
+                    match ::core::ffi::CStr::from_bytes_with_nul(
+                        ::core::concat!(::core::stringify!($name), "\0").as_bytes(),
+                    ) {
+                        ::core::result::Result::Ok(name) => name,
+                        ::core::result::Result::Err(_) => ::core::panic!("a name with a zero byte"),
+                    },
+                    $library,
+                );
+
+                #[unsafe(export_name = ::core::stringify!($name))]
+                #[unsafe(naked)]
+                unsafe extern "C" fn trampoline() {
+                    #[cfg(target_arch = "x86_64")]
+                    ::core::arch::naked_asm!(
+                        "endbr64; lea r11, [rip + {}]; jmp qword ptr [r11]", sym ENTRY,
+                    );
+                    #[cfg(target_arch = "aarch64")]
+                    ::core::arch::naked_asm!(
+                        "hint #34; adrp x16, {entry}; add x16, x16, :lo12:{entry}",
+                        "ldr x17, [x16]; br x17", entry = sym ENTRY,
+                    );
+                }
+            })*
+            $crate::Trampolines::new(&[$(&$name::ENTRY),*])
+        };
+    };
+}
+
+impl Trampoline {
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn new(name: &'static CStr, library: &'static CStr) -> Self {
+        Self {
+            target: AtomicPtr::new((unresolved as *const ()).cast_mut()),
+            name: name.as_ptr(),
+            library: library.as_ptr(),
+        }
+    }
+}
+
+impl Trampolines {
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn new(entries: &'static [&'static Trampoline]) -> Self {
+        Self {
+            entries: entries.as_ptr().cast(),
+            count: entries.len(),
+            next: behind_us,
+            unresolved: unresolved as *const (),
+        }
+    }
+
+    fn entries(&self) -> &'static [&'static Trampoline] {
+        // SAFETY: made of such a slice.
+        unsafe { std::slice::from_raw_parts(self.entries.cast(), self.count) }
+    }
+
+    /// Has each find its function anew.
+    pub(crate) fn reset(&self) {
+        for entry in self.entries() {
+            entry
+                .target
+                .store(self.unresolved.cast_mut(), Ordering::Release);
+        }
+    }
+
+    /// Whether one of this name was found, in the library that has them.
+    pub(crate) fn include(&self, name: &CStr, found: *const c_void) -> bool {
+        // SAFETY: the names of trampolines are static C strings.
+        let is_named = |entry: &&Trampoline| unsafe { CStr::from_ptr(entry.name) } == name;
+        self.entries().iter().any(is_named)
+            && dlsym::object_of(found) == dlsym::object_of(self.unresolved.cast())
+    }
+}
+
+/// The next definition behind the library that this code is in.
+unsafe extern "C" fn behind_us(_: *mut c_void, name: *const c_char) -> *mut c_void {
+    // SAFETY: the caller gives a C string.
+    unsafe { dlsym::next()(libc::RTLD_NEXT, name) }
+}
+
+/// Where a trampoline's entry leads that was not called yet. Finds its function and goes on there,
+/// with all arguments as they came.
+#[unsafe(naked)]
+unsafe extern "C" fn unresolved() {
+    #[cfg(target_arch = "x86_64")]
+    naked_asm!(
+        ".cfi_startproc; push rbp; mov rbp, rsp; .cfi_def_cfa rbp, 16; .cfi_offset rbp, -16",
+        "push rdi; push rsi; push rdx; push rcx; push r8; push r9; push rax; sub rsp, 136",
+        "movups [rsp], xmm0; movups [rsp + 16], xmm1; movups [rsp + 32], xmm2",
+        "movups [rsp + 48], xmm3; movups [rsp + 64], xmm4; movups [rsp + 80], xmm5",
+        "movups [rsp + 96], xmm6; movups [rsp + 112], xmm7",
+        "mov rdi, r11; call {resolve}; mov r11, rax",
+        "movups xmm0, [rsp]; movups xmm1, [rsp + 16]; movups xmm2, [rsp + 32]",
+        "movups xmm3, [rsp + 48]; movups xmm4, [rsp + 64]; movups xmm5, [rsp + 80]",
+        "movups xmm6, [rsp + 96]; movups xmm7, [rsp + 112]; add rsp, 136",
+        "pop rax; pop r9; pop r8; pop rcx; pop rdx; pop rsi; pop rdi; pop rbp",
+        ".cfi_def_cfa rsp, 8; jmp r11; .cfi_endproc",
+        resolve = sym resolve,
+    );
+    #[cfg(target_arch = "aarch64")]
+    naked_asm!(
+        ".cfi_startproc; stp x29, x30, [sp, #-224]!; mov x29, sp; .cfi_def_cfa x29, 224",
+        ".cfi_offset x29, -224; .cfi_offset x30, -216; str x8, [sp, #80]",
+        "stp x0, x1, [sp, #16]; stp x2, x3, [sp, #32]; stp x4, x5, [sp, #48]; stp x6, x7, [sp, #64]",
+        "stp q0, q1, [sp, #96]; stp q2, q3, [sp, #128]; stp q4, q5, [sp, #160]; stp q6, q7, [sp, #192]",
+        "mov x0, x16; bl {resolve}; mov x16, x0; ldr x8, [sp, #80]",
+        "ldp x0, x1, [sp, #16]; ldp x2, x3, [sp, #32]; ldp x4, x5, [sp, #48]; ldp x6, x7, [sp, #64]",
+        "ldp q0, q1, [sp, #96]; ldp q2, q3, [sp, #128]; ldp q4, q5, [sp, #160]; ldp q6, q7, [sp, #192]",
+        "ldp x29, x30, [sp], #224; .cfi_def_cfa sp, 0; br x16; .cfi_endproc",
+        resolve = sym resolve,
+    );
+}
+
+/// What a trampoline leads to from now on.
+extern "C" fn resolve(entry: &'static Trampoline) -> *const () {
+    let mut real = ptr::null_mut();
+    // SAFETY: names are C strings; the library is only looked at if it is loaded, and stays so, as the
+    // caller is linked to it.
+    unsafe {
+        real = behind_us(real, entry.name);
+        if real.is_null() {
+            let library = libc::dlopen(entry.library, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if !library.is_null() {
+                real = dlsym::next()(library, entry.name);
+            }
+        }
+    }
+    if real.is_null() {
+        return no_driver as *const ();
+    }
+    let before = entry.target.load(Ordering::Acquire);
+    // SAFETY: the name of a trampoline is a C string, and `real` is the driver's function of it.
+    let target = unsafe {
+        let name = CStr::from_ptr(entry.name);
+        process::wrapper_by_name(name, real.cast_const().cast())
+    };
+    // Unless a table came that has a wrapper now.
+    let _ = entry.target.compare_exchange(
+        before,
+        target.cast_mut(),
+        Ordering::AcqRel,
+        Ordering::Relaxed,
+    );
+    target
+}
+
+/// `CUDA_ERROR_STUB_LIBRARY`.
+extern "C" fn no_driver() -> c_int {
+    34
+}

@@ -1,0 +1,30 @@
+//! What is to run before the program's next thread. A program of its own: nobody else starts threads.
+
+use std::sync::Mutex;
+use std::thread::{self, ThreadId};
+
+use gpu_leak_interpose::{before_next_thread, inherits};
+
+static RAN_ON: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
+
+fn first() {
+    RAN_ON.lock().unwrap().push(thread::current().id());
+    // It may start threads itself.
+    thread::spawn(|| ()).join().unwrap();
+}
+
+#[test]
+fn it_runs_once_on_the_thread_that_starts_the_next_one() {
+    before_next_thread(first);
+    assert!(RAN_ON.lock().unwrap().is_empty());
+    let seen = thread::spawn(|| RAN_ON.lock().unwrap().clone());
+    let before_it_began = seen.join().unwrap();
+    thread::spawn(|| ()).join().unwrap();
+    let expected = if inherits() {
+        vec![thread::current().id()]
+    } else {
+        Vec::new()
+    };
+    assert_eq!(before_it_began, expected);
+    assert_eq!(*RAN_ON.lock().unwrap(), expected);
+}

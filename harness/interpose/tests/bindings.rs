@@ -1,0 +1,212 @@
+//! What is bound to a driver, or to the C library's `dlsym`, without having asked us.
+#![cfg(lookups)]
+#![expect(unsafe_code, reason = "calls what was looked up")]
+
+mod support;
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::{env, ptr};
+
+use gpu_leak_interpose::{BindingPastUs, Reach, bindings_past_us, libraries_elsewhere};
+use support::{Libraries, Library, alone, look_up, table};
+
+fn register() {
+    let registered = gpu_leak_interpose::register(&table::TABLE);
+    assert_eq!(registered, Ok(Reach::EveryLookup));
+    assert_eq!(bindings_past_us(0).found, [], "before anything is loaded");
+}
+
+/// Inits and allocations that were heard.
+fn heard() -> [u32; 2] {
+    [&table::INITS, &table::ALLOCATIONS].map(|count| count.load(Ordering::Relaxed))
+}
+
+fn binding(library: &Path, symbol: &str) -> BindingPastUs {
+    BindingPastUs {
+        library: library.display().to_string(),
+        symbol: symbol.to_owned(),
+        rebound: true,
+    }
+}
+
+/// What was found since, in the order of the names.
+fn found(since: usize) -> Vec<BindingPastUs> {
+    let mut found = bindings_past_us(since).found;
+    found.sort_by(|one, other| one.symbol.cmp(&other.symbol));
+    found
+}
+
+#[test]
+fn a_library_that_is_linked_to_the_driver_is_rebound_and_named() {
+    let test = "a_library_that_is_linked_to_the_driver_is_rebound_and_named";
+    alone(test, &[], || {
+        let libraries = Libraries::new();
+        register();
+        libraries.driver();
+        let begin = bindings_past_us(usize::MAX).now;
+        // As distributions link: all at once, and read-only from then on.
+        let options = ["-ldriver", "-Wl,-z,now,-z,relro"];
+        let path = libraries.compile("linked.c", "liblinked.so", &options);
+        let linked = Library::open(&path);
+        assert_eq!(linked.call(c"allocates"), 102);
+        assert_eq!(heard(), [0, 0], "it went past us");
+        let expected = [binding(&path, "cuInit"), binding(&path, "cuMemAlloc_v2")];
+        assert_eq!(found(begin), expected);
+        assert_eq!(linked.call(c"allocates"), 102);
+        assert_eq!(linked.call(c"initialises"), 100);
+        assert_eq!(heard(), [1, 1]);
+        assert_eq!(
+            found(begin),
+            expected,
+            "the same for who began at the same time"
+        );
+        assert_eq!(found(bindings_past_us(begin).now), [], "and nothing later");
+    });
+}
+
+#[test]
+fn what_was_not_called_yet_is_rebound_and_not_named() {
+    alone(
+        "what_was_not_called_yet_is_rebound_and_not_named",
+        &[],
+        || {
+            let libraries = Libraries::new();
+            register();
+            libraries.driver();
+            let options = ["-ldriver", "-Wl,-z,lazy"];
+            let path = libraries.compile("linked.c", "liblinked.so", &options);
+            let linked = Library::open_with(&path, libc::RTLD_LAZY);
+            assert_eq!(
+                found(0),
+                [binding(&path, "cuInit")],
+                "of which it has the address"
+            );
+            assert_eq!(linked.call(c"allocates"), 102);
+            assert_eq!(heard(), [0, 1]);
+        },
+    );
+}
+
+#[test]
+fn a_library_that_is_loaded_again_is_rebound_again() {
+    alone(
+        "a_library_that_is_loaded_again_is_rebound_again",
+        &[],
+        || {
+            let libraries = Libraries::new();
+            register();
+            libraries.driver();
+            let path = libraries.compile("linked.c", "liblinked.so", &["-ldriver", "-Wl,-z,now"]);
+            for round in 1..=3 {
+                let begin = bindings_past_us(usize::MAX).now;
+                let linked = Library::open(&path);
+                assert_eq!(found(begin).len(), 2);
+                assert_eq!(linked.call(c"allocates"), 102);
+                assert_eq!(heard(), [0, round]);
+                // SAFETY: it was opened above.
+                unsafe { libc::dlclose(linked.0) };
+            }
+        },
+    );
+}
+
+#[test]
+fn a_library_with_its_own_symbols_first_looks_up_through_us() {
+    let test = "a_library_with_its_own_symbols_first_looks_up_through_us";
+    alone(test, &[], || {
+        let libraries = Libraries::new();
+        register();
+        let driver = Library::open(libraries.driver());
+        let path = libraries.compile("looks_up.c", "liblooks_up.so", &["-Wl,-z,now"]);
+        let deep = Library::open_with(&path, libc::RTLD_NOW | libc::RTLD_DEEPBIND);
+        type LooksUp = unsafe extern "C" fn(*mut std::ffi::c_void, *const i8) -> *const ();
+        // SAFETY: the function of this name has this type.
+        let looks_up = unsafe { std::mem::transmute::<*const (), LooksUp>(deep.find(c"looks_up")) };
+        // SAFETY: an open library and a C string.
+        let asks = || unsafe { looks_up(driver.0, c"cuInit".as_ptr().cast()) };
+        // SAFETY: an open library.
+        let real = unsafe { gpu_leak_interpose::real_symbol(driver.0, c"cuInit") };
+        assert_eq!(asks(), real);
+        assert_eq!(found(0), [binding(&path, "dlsym")]);
+        assert_eq!(asks(), driver.find(c"cuInit"));
+        assert_ne!(asks(), real);
+    });
+}
+
+#[test]
+fn a_library_with_a_driver_of_its_own_keeps_it() {
+    alone("a_library_with_a_driver_of_its_own_keeps_it", &[], || {
+        let libraries = Libraries::new();
+        register();
+        let driver = Library::open(libraries.driver());
+        assert_ne!(driver.find(c"cuInit"), ptr::null());
+        assert_ne!(driver.find(c"cuMemAlloc_v2"), ptr::null());
+        libraries.compile("driver.c", "libmock.so", &["-DNUMBER=2"]);
+        let path = libraries.compile("linked.c", "liblinked.so", &["-lmock", "-Wl,-z,now"]);
+        let linked = Library::open(&path);
+        assert_eq!(found(0).len(), 2);
+        assert_eq!(linked.call(c"allocates"), 202);
+        let unheard = gpu_leak_interpose::unheard_calls();
+        assert_eq!(unheard.len(), 1);
+        assert_eq!(unheard[0].name, "cuMemAlloc_v2");
+        assert_eq!(heard(), [0, 0]);
+    });
+}
+
+#[test]
+fn other_namespaces_are_told_of() {
+    alone("other_namespaces_are_told_of", &[], || {
+        let libraries = Libraries::new();
+        register();
+        let driver = libraries.driver();
+        assert_eq!(libraries_elsewhere(), [""; 0]);
+        let path = std::ffi::CString::new(driver.as_os_str().as_encoded_bytes()).expect("a path");
+        // SAFETY: a library without constructors.
+        let handle = unsafe { libc::dlmopen(libc::LM_ID_NEWLM, path.as_ptr(), libc::RTLD_NOW) };
+        assert!(!handle.is_null(), "{}", support::error());
+        let elsewhere = libraries_elsewhere();
+        // Before 2.35 glibc does not tell.
+        // SAFETY: a static string.
+        let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
+        let minor = version.to_str().expect("a version").split('.').nth(1);
+        if minor.and_then(|minor| minor.parse().ok()) >= Some(35) {
+            assert!(
+                elsewhere.contains(&driver.display().to_string()),
+                "{elsewhere:?}"
+            );
+        }
+        // And it is another driver.
+        assert_ne!(look_up(handle, c"cuInit"), ptr::null());
+        assert_eq!(found(0), []);
+    });
+}
+
+#[test]
+fn under_an_auditor_all_is_heard() {
+    let libraries = Libraries::new();
+    let auditor = libraries.compile("auditor.c", "libauditor.so", &[]);
+    let driver = libraries.driver();
+    let options = ["-ldriver", "-Wl,-z,lazy"];
+    let linked = libraries.compile("linked.c", "liblinked.so", &options);
+    let variables: [(&str, &OsStr); 3] = [
+        ("LD_AUDIT", auditor.as_os_str()),
+        ("DRIVER", driver.as_os_str()),
+        ("LINKED", linked.as_os_str()),
+    ];
+    alone("under_an_auditor_all_is_heard", &variables, || {
+        register();
+        let driver = Library::open(env::var_os("DRIVER").expect("a path"));
+        // SAFETY: an open library.
+        let real = unsafe { gpu_leak_interpose::real_symbol(driver.0, c"cuInit") };
+        assert_ne!(driver.find(c"cuInit"), real);
+        let linked = Library::open(env::var_os("LINKED").expect("a path"));
+        let _ = bindings_past_us(0);
+        assert_eq!(linked.call(c"allocates"), 102);
+        assert_eq!(linked.call(c"initialises"), 100);
+        assert_eq!(heard(), [1, 1]);
+        let elsewhere = libraries_elsewhere().concat();
+        assert!(elsewhere.is_empty() || elsewhere.contains("libauditor.so"));
+    });
+}

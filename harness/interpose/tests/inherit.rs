@@ -1,0 +1,189 @@
+//! Which threads have which token.
+
+use std::cell::Cell;
+use std::sync::mpsc;
+use std::thread;
+
+use gpu_leak_interpose::{inherits, live, set_token, token};
+
+/// Runs `body` with this token and puts the one before back.
+fn with_token<T>(token: u64, body: impl FnOnce() -> T) -> T {
+    let before = set_token(token);
+    let result = body();
+    set_token(before);
+    result
+}
+
+/// What a thread started under `token` must see.
+fn inherited(token: u64) -> u64 {
+    if inherits() { token } else { 0 }
+}
+
+#[test]
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    not(target_feature = "crt-static"),
+    not(gpu_leak_interpose_off)
+))]
+fn a_build_for_glibc_inherits() {
+    assert!(inherits());
+    // And the tests of look-ups are not left out.
+    let is_written = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+    assert_eq!(cfg!(lookups), is_written);
+}
+
+#[test]
+fn setting_a_token_returns_the_one_before() {
+    let before = set_token(1);
+    assert_eq!(set_token(2), 1);
+    assert_eq!(token(), 2);
+    assert_eq!(set_token(before), 2);
+}
+
+#[test]
+fn a_thread_started_without_a_token_has_none() {
+    let seen = with_token(0, || thread::spawn(token).join());
+    assert_eq!(seen.expect("no panic"), 0);
+}
+
+#[test]
+fn threads_inherit_whether_named_or_not() {
+    with_token(11, || {
+        let unnamed = thread::spawn(token).join().expect("no panic");
+        let named = thread::Builder::new()
+            .name("worker".to_owned())
+            .spawn(token)
+            .expect("a thread")
+            .join()
+            .expect("no panic");
+        assert_eq!([unnamed, named], [inherited(11); 2]);
+    });
+}
+
+#[test]
+fn a_thread_of_a_thread_inherits() {
+    let seen = with_token(12, || {
+        thread::spawn(|| thread::spawn(token).join().expect("no panic")).join()
+    });
+    assert_eq!(seen.expect("no panic"), inherited(12));
+}
+
+#[test]
+fn scoped_threads_inherit() {
+    with_token(13, || {
+        thread::scope(|scope| {
+            let seen = scope.spawn(token).join().expect("no panic");
+            assert_eq!(seen, inherited(13));
+        });
+    });
+}
+
+#[test]
+fn a_token_set_later_does_not_reach_threads_that_run() {
+    let (ask, asked) = mpsc::channel::<()>();
+    let (answer, answered) = mpsc::channel();
+    let running = with_token(14, || {
+        thread::spawn(move || {
+            while asked.recv().is_ok() {
+                answer.send(token()).expect("a receiver");
+            }
+        })
+    });
+    with_token(15, || ask.send(()).expect("a receiver"));
+    assert_eq!(answered.recv(), Ok(inherited(14)));
+    drop(ask);
+    running.join().expect("no panic");
+}
+
+#[test]
+fn a_token_set_on_a_thread_stays_there() {
+    with_token(16, || {
+        thread::spawn(|| set_token(17)).join().expect("no panic");
+        assert_eq!(token(), 16);
+    });
+}
+
+#[test]
+fn destructors_of_thread_locals_still_see_the_token() {
+    struct Report(mpsc::Sender<u64>);
+    impl Drop for Report {
+        fn drop(&mut self) {
+            self.0.send(token()).expect("a receiver");
+        }
+    }
+    thread_local!(static REPORT: Cell<Option<Report>> = const { Cell::new(None) });
+
+    let (sender, receiver) = mpsc::channel();
+    let thread = with_token(18, || {
+        thread::spawn(move || REPORT.set(Some(Report(sender))))
+    });
+    thread.join().expect("no panic");
+    assert_eq!(receiver.recv(), Ok(inherited(18)));
+}
+
+#[test]
+fn a_panic_on_an_inheriting_thread_is_its_own() {
+    with_token(19, || {
+        let joined = thread::spawn(|| panic!("on purpose")).join();
+        assert!(joined.is_err());
+        assert_eq!(token(), 19);
+    });
+}
+
+#[test]
+fn workers_of_a_rayon_pool_inherit() {
+    with_token(20, || {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(2)
+            .build()
+            .expect("a pool");
+        assert_eq!(pool.broadcast(|_| token()), [inherited(20); 2]);
+    });
+}
+
+#[test]
+fn workers_and_blocking_threads_of_tokio_inherit() {
+    with_token(21, || {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .build()
+            .expect("a runtime");
+        let seen = runtime.block_on(async {
+            let worker = tokio::spawn(async { token() }).await.expect("no panic");
+            let blocking = tokio::task::spawn_blocking(token).await.expect("no panic");
+            [worker, blocking]
+        });
+        assert_eq!(seen, [inherited(21); 2]);
+    });
+}
+
+/// Looks, while it is destroyed, whether its thread still counts as live.
+struct LooksAtItsEnd(mpsc::Sender<usize>);
+
+impl Drop for LooksAtItsEnd {
+    fn drop(&mut self) {
+        self.0.send(live(22)).expect("the test listens");
+    }
+}
+
+#[test]
+fn a_thread_is_live_until_its_last_destructor_has_run() {
+    thread_local! {
+        static LOOKS: Cell<Option<LooksAtItsEnd>> = const { Cell::new(None) };
+    }
+    let one = usize::from(inherits());
+    with_token(22, || {
+        let (at_end, answers) = mpsc::channel();
+        let (go_on, wait) = mpsc::channel::<()>();
+        let thread = thread::spawn(move || {
+            LOOKS.set(Some(LooksAtItsEnd(at_end)));
+            let _ = wait.recv();
+        });
+        assert_eq!(live(22), one);
+        drop(go_on);
+        thread.join().expect("no panic");
+        assert_eq!(answers.recv(), Ok(one));
+        assert_eq!(live(22), 0);
+    });
+}

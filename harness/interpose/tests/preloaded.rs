@@ -1,0 +1,180 @@
+//! A library that is preloaded into programs that know nothing of it, and one that is loaded late.
+#![cfg(lookups)]
+#![expect(unsafe_code, reason = "calls what was looked up")]
+
+mod support;
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use gpu_leak_interpose::Reach;
+use support::{Libraries, Library, alone, built, look_up, program, table, text};
+
+/// What a program linked to the driver says, and what the shim says of it.
+fn under_the_shim(program_path: &Path, arguments: &[&Path]) -> String {
+    let mut command = program(program_path);
+    let output = command
+        .env("LD_PRELOAD", built("interpose_shim"))
+        .args(arguments)
+        .output()
+        .expect("the program");
+    let text = text(&output);
+    assert!(output.status.success(), "{text}");
+    text
+}
+
+#[test]
+fn a_program_that_is_linked_to_the_driver_is_heard_and_so_is_what_it_loads() {
+    let libraries = Libraries::new();
+    libraries.driver();
+    let linked = ["-ldriver", "-DCONSTRUCTOR", "-Wl,-z,now"];
+    let also = libraries.compile("linked.c", "libalso.so", &linked);
+    for option in ["-Wl,-z,now", "-Wl,-z,lazy", "-no-pie"] {
+        let options = ["-DPROGRAM", "-ldriver", option];
+        let program = libraries.compile("linked.c", "program", &options);
+        let text = under_the_shim(&program, &[&also]);
+        assert_eq!(
+            text, "init 100 alloc 102\nalso 102\nshim: 1 inits, 3 allocations, unheard []\n",
+            "{option}: one of them in a constructor"
+        );
+    }
+}
+
+#[test]
+fn a_program_with_its_own_mock_keeps_it() {
+    let libraries = Libraries::new();
+    let options = ["-DPROGRAM", "driver.c", "-DNUMBER=3"];
+    let program = libraries.compile("linked.c", "program", &options);
+    let text = under_the_shim(&program, &[]);
+    assert!(text.starts_with("init 300 alloc 302\n"), "{text}");
+}
+
+#[test]
+fn with_trampolines_and_no_driver_there_is_no_function() {
+    let shim = built("interpose_shim");
+    let test = "with_trampolines_and_no_driver_there_is_no_function";
+    alone(test, &[("LD_PRELOAD", shim.as_os_str())], || {
+        assert_eq!(look_up(libc::RTLD_DEFAULT, c"cuInit"), std::ptr::null());
+        let error = support::error();
+        assert!(error.contains("undefined symbol: cuInit"), "{error:?}");
+        let shim = Library::open(built("interpose_shim"));
+        // Who calls it nevertheless, by a weak reference, hears that this is no driver.
+        // SAFETY: an open library.
+        let real = unsafe { gpu_leak_interpose::real_symbol(shim.0, c"cuInit") };
+        // SAFETY: a trampoline, which leads to a function without arguments.
+        let result = unsafe { std::mem::transmute::<*const (), extern "C" fn() -> i32>(real)() };
+        assert_eq!(result, 34);
+        let libraries = Libraries::new();
+        let driver = Library::open(libraries.driver());
+        assert_ne!(driver.find(c"cuInit"), std::ptr::null());
+        assert_eq!(look_up(libc::RTLD_DEFAULT, c"cuInit"), std::ptr::null());
+    });
+}
+
+#[test]
+fn all_arguments_arrive_behind_a_trampoline() {
+    let shim = built("interpose_shim");
+    let libraries = Libraries::new();
+    let driver = libraries.driver();
+    let variables = [
+        ("LD_PRELOAD", shim.as_os_str()),
+        ("DRIVER", driver.as_os_str()),
+    ];
+    alone(
+        "all_arguments_arrive_behind_a_trampoline",
+        &variables,
+        || {
+            Library::open_with(
+                std::env::var_os("DRIVER").expect("a path"),
+                libc::RTLD_NOW | libc::RTLD_GLOBAL,
+            );
+            let shim = Library::open(built("interpose_shim"));
+            for _ in 0..2 {
+                // SAFETY: an open library.
+                let trampoline =
+                    unsafe { gpu_leak_interpose::real_symbol(shim.0, c"cuManyArguments_v9") };
+                let squares: i32 = (1..=28).map(|at| at * at).sum();
+                assert_eq!(support::many_arguments(trampoline), f64::from(squares));
+            }
+        },
+    );
+}
+
+#[test]
+fn a_program_with_a_harness_serves_the_preloaded_one_too() {
+    let shim = built("interpose_shim");
+    let libraries = Libraries::new();
+    let driver = libraries.driver();
+    let variables = [
+        ("LD_PRELOAD", shim.as_os_str()),
+        ("DRIVER", driver.as_os_str()),
+    ];
+    alone(
+        "a_program_with_a_harness_serves_the_preloaded_one_too",
+        &variables,
+        || {
+            let driver = Library::open(std::env::var_os("DRIVER").expect("a path"));
+            // The shim registered before `main`; its table hears what the program's own comes to hear.
+            let before = driver.find(c"cuMemAlloc_v2");
+            let registered = gpu_leak_interpose::register(&table::TABLE);
+            assert_eq!(registered, Ok(Reach::EveryLookup));
+            assert_eq!(driver.find(c"cuMemAlloc_v2"), before);
+            // SAFETY: the wrapper of this name.
+            unsafe {
+                let alloc = std::mem::transmute::<*const (), table::Alloc>(before);
+                assert_eq!(alloc(&mut 0, 64), 102);
+            }
+            assert_eq!(table::ALLOCATIONS.load(Ordering::Relaxed), 1);
+            assert_eq!(gpu_leak_interpose::unheard_calls(), []);
+        },
+    );
+}
+
+#[test]
+fn a_plugin_registers_with_the_program_that_loads_it() {
+    alone(
+        "a_plugin_registers_with_the_program_that_loads_it",
+        &[],
+        || {
+            let libraries = Libraries::new();
+            let driver = Library::open(libraries.driver());
+            let registered = gpu_leak_interpose::register(&table::TABLE);
+            assert_eq!(registered, Ok(Reach::EveryLookup));
+            let alloc = driver.find(c"cuMemAlloc_v2");
+            let plugin = Library::open(built("interpose_plugin"));
+            assert_eq!(plugin.call(c"plugin_registers"), 0);
+            // SAFETY: the wrapper of this name.
+            unsafe {
+                let alloc = std::mem::transmute::<*const (), table::Alloc>(alloc);
+                assert_eq!(alloc(&mut 0, 64), 102);
+            }
+            assert_eq!(table::ALLOCATIONS.load(Ordering::Relaxed), 1);
+            assert_eq!(plugin.call(c"plugin_hears"), 1);
+        },
+    );
+}
+
+#[test]
+fn a_program_without_a_harness_is_heard_from_when_its_plugin_rebinds() {
+    let libraries = Libraries::new();
+    let driver = libraries.driver();
+    let host = libraries.compile("host.c", "host", &["-DPROGRAM"]);
+    let plugins = [
+        built("interpose_plugin"),
+        libraries.path("libsecond_plugin.so"),
+    ];
+    std::fs::copy(&plugins[0], &plugins[1]).expect("a copy");
+    let arguments: [&OsStr; 3] = [driver.as_ref(), plugins[0].as_ref(), plugins[1].as_ref()];
+    let output = program(&host)
+        .args(arguments)
+        .output()
+        .expect("the program");
+    let text = text(&output);
+    assert!(output.status.success(), "{text}");
+    // The first hears nothing before it rebinds. The second one cannot take its place, and says so.
+    assert_eq!(
+        text,
+        "registers 1, hears 0, then 1\nregisters 1, hears 0, 1 past it\n"
+    );
+}

@@ -1,0 +1,244 @@
+//! Libraries in C for the tests, and a process of its own for each test that changes its process.
+#![allow(dead_code, reason = "each test uses a part")]
+#![expect(unsafe_code, reason = "calls what was looked up")]
+
+use std::env;
+use std::ffi::{CStr, CString, OsStr, c_void};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+#[path = "../fixtures/table.rs"]
+pub(crate) mod table;
+
+/// Set in the process of a test that has one of its own.
+const ALONE: &str = "GPU_LEAK_INTERPOSE_TEST";
+
+/// How a program of the target is started; by an emulator, if the variable names one.
+pub(crate) fn program(path: impl AsRef<OsStr>) -> Command {
+    match env::var("GPU_LEAK_TEST_RUNNER") {
+        Ok(runner) => {
+            let mut words = runner.split_whitespace();
+            let mut command = Command::new(words.next().expect("a program"));
+            command.args(words).arg(path);
+            command
+        }
+        Err(_) => Command::new(path),
+    }
+}
+
+/// A folder of libraries that are compiled when they are asked for, by the compiler that rustc links
+/// with.
+pub(crate) struct Libraries {
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Libraries {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self { folder }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Compiles `source` to `name` with further arguments.
+    pub(crate) fn compile(&self, source: &str, name: &str, arguments: &[&str]) -> PathBuf {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+        let output = self.path(name);
+        let mut command = Command::new(env::var_os("CC").unwrap_or_else(|| "cc".into()));
+        command
+            .current_dir(fixtures)
+            .args(["-O1", "-Wall", "-o"])
+            .arg(&output)
+            .arg(source);
+        if !arguments.contains(&"-DPROGRAM") {
+            let soname = format!("-Wl,-soname,{name}");
+            command.args(["-shared", "-fPIC", &soname]);
+        }
+        let folder = self.folder.path().display();
+        command
+            .args(arguments)
+            .args([format!("-L{folder}"), format!("-Wl,-rpath,{folder}")])
+            .arg("-ldl");
+        let result = command
+            .output()
+            .expect("a C compiler, which rustc links with");
+        assert!(result.status.success(), "{command:?}: {}", text(&result));
+        output
+    }
+
+    pub(crate) fn driver(&self) -> PathBuf {
+        self.compile("driver.c", "libdriver.so", &[])
+    }
+}
+
+pub(crate) fn text(output: &Output) -> String {
+    let both = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
+    // An emulator cannot preload what is for another processor.
+    let lines = both.iter().flat_map(|text| text.split_inclusive('\n'));
+    lines
+        .filter(|line| !line.starts_with("ERROR: ld.so:"))
+        .collect()
+}
+
+/// Runs `body` in a process of its own, with these variables: the test of this name is the only one
+/// there.
+pub(crate) fn alone(test: &str, variables: &[(&str, &OsStr)], body: impl FnOnce()) {
+    if env::var(ALONE).as_deref() == Ok(test) {
+        return body();
+    }
+    let exe = env::current_exe().expect("this program");
+    let mut command = program(exe);
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    command.env(ALONE, test).envs(variables.iter().copied());
+    let output = command.output().expect("this program");
+    assert!(
+        output.status.success(),
+        "{}\n{}",
+        output.status,
+        text(&output)
+    );
+}
+
+/// How this program was built, and how more is built beside it.
+pub(crate) struct Cargo {
+    profile: PathBuf,
+}
+
+impl Cargo {
+    pub(crate) fn new() -> Self {
+        let exe = env::current_exe().expect("this program");
+        let profile = exe.ancestors().nth(2).expect("a profile's folder");
+        Self {
+            profile: profile.to_owned(),
+        }
+    }
+
+    /// A command of cargo's on this package, for the same target and profile.
+    pub(crate) fn command(&self, name: &str) -> Command {
+        let mut target = self.profile.parent().expect("a target's folder");
+        let triple = self.triple();
+        let mut command = Command::new(env!("CARGO"));
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        command.args([name, "--quiet", "--manifest-path", manifest]);
+        if self.profile.ends_with("release") {
+            command.arg("--release");
+        }
+        if let Some(triple) = triple {
+            command.args(["--target", triple]);
+            target = target.parent().expect("the build's folder");
+        }
+        command.arg("--target-dir").arg(target);
+        command
+    }
+
+    /// A folder of the target is there if one was named.
+    pub(crate) fn triple(&self) -> Option<&str> {
+        let folder = self.profile.parent()?.file_name()?.to_str()?;
+        folder.contains("-linux-").then_some(folder)
+    }
+
+    pub(crate) fn examples(&self) -> PathBuf {
+        self.profile.join("examples")
+    }
+}
+
+/// Builds one of the package's libraries for tests.
+pub(crate) fn built(name: &str) -> PathBuf {
+    let cargo = Cargo::new();
+    let output = cargo.command("build").args(["--example", name]).output();
+    let output = output.expect("cargo");
+    assert!(output.status.success(), "{}", text(&output));
+    cargo.examples().join(format!("lib{name}.so"))
+}
+
+/// A library as `dlopen` gives it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Library(pub(crate) *mut c_void);
+
+impl Library {
+    pub(crate) fn open(path: impl AsRef<Path>) -> Self {
+        Self::open_with(path, libc::RTLD_NOW)
+    }
+
+    pub(crate) fn open_with(path: impl AsRef<Path>, flags: i32) -> Self {
+        let path = CString::new(path.as_ref().as_os_str().as_encoded_bytes()).expect("a path");
+        // SAFETY: the constructors of these libraries may run here.
+        let handle = unsafe { libc::dlopen(path.as_ptr(), flags) };
+        assert!(!handle.is_null(), "{}", error());
+        Self(handle)
+    }
+
+    /// What `dlsym` answers.
+    pub(crate) fn find(self, name: &CStr) -> *const () {
+        look_up(self.0, name)
+    }
+
+    /// A function without arguments, called.
+    pub(crate) fn call(self, name: &CStr) -> i32 {
+        let function = self.find(name);
+        assert!(!function.is_null(), "{name:?}: {}", error());
+        // SAFETY: functions of these names have this type.
+        unsafe { std::mem::transmute::<*const (), unsafe extern "C" fn() -> i32>(function)() }
+    }
+
+    /// What `looks_up.c` or `linked.c` finds.
+    pub(crate) fn asks(self, function: &CStr, name: &CStr) -> *const () {
+        let function = self.find(function);
+        type Finds = unsafe extern "C" fn(*const std::ffi::c_char) -> *const ();
+        // SAFETY: the function of this name has this type.
+        unsafe { std::mem::transmute::<*const (), Finds>(function)(name.as_ptr()) }
+    }
+}
+
+pub(crate) fn look_up(handle: *mut c_void, name: &CStr) -> *const () {
+    // SAFETY: a handle of `dlopen`'s or a special one; the name is a C string.
+    unsafe { libc::dlsym(handle, name.as_ptr()).cast_const().cast() }
+}
+
+/// What `dlerror` says.
+pub(crate) fn error() -> String {
+    // SAFETY: the message is copied before anything else may replace it.
+    unsafe {
+        let message = libc::dlerror();
+        if message.is_null() {
+            return String::new();
+        }
+        CStr::from_ptr(message).to_string_lossy().into_owned()
+    }
+}
+
+/// Calls `cuManyArguments` with the numbers from 1 to 28, each of which it multiplies with itself.
+pub(crate) fn many_arguments(function: *const ()) -> f64 {
+    type Longs = [i64; 12];
+    #[repr(C)]
+    struct Twelve(Longs);
+    type ManyArguments = unsafe extern "C" fn(
+        i64,
+        i64,
+        i64,
+        i64,
+        i64,
+        i64,
+        i64,
+        f64,
+        f64,
+        f64,
+        f64,
+        f64,
+        f64,
+        f64,
+        f64,
+        f64,
+        Twelve,
+    ) -> f64;
+    // SAFETY: the function of this name, or its thunk, has this type.
+    unsafe {
+        let function = std::mem::transmute::<*const (), ManyArguments>(function);
+        let last = Twelve(std::array::from_fn(|at| 17 + at as i64));
+        function(
+            1, 2, 3, 4, 5, 6, 7, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0, last,
+        )
+    }
+}

@@ -1,0 +1,136 @@
+use super::{Context, ContextUid, Contexts, Event, Place, forget};
+
+/// What a thread that has seen no context yet is told.
+fn seen(contexts: &Contexts, handle: u64, asked: Place) -> (Context, Option<Event>) {
+    forget();
+    contexts.seen(handle, || asked)
+}
+
+fn created(context: Context) -> Option<Event> {
+    Some(Event::ContextCreated {
+        context: context.uid,
+        handle: context.handle,
+        place: context.place,
+    })
+}
+
+/// Nobody is asked where a context is.
+fn known() -> Place {
+    panic!("it is known already")
+}
+
+#[test]
+fn a_context_is_told_once_with_the_place_it_was_created_at() {
+    let contexts = Contexts::new();
+    contexts.created(0xc0, Place::cuda(1), false);
+    let (first, told) = contexts.seen(0xc0, known);
+    assert_eq!((first.place, first.owner), (Place::cuda(1), first.uid));
+    assert_eq!(told, created(first));
+    assert_eq!(contexts.seen(0xc0, known), (first, None), "the same thread");
+    assert_eq!(seen(&contexts, 0xc0, Place::UNKNOWN), (first, None));
+}
+
+#[test]
+fn a_context_whose_creation_was_not_heard_is_asked_for_its_place_until_it_has_one() {
+    let contexts = Contexts::new();
+    let nowhere = seen(&contexts, 0xc0, Place::UNKNOWN);
+    assert_eq!(nowhere, (Context::NONE, None));
+    let (first, told) = contexts.seen(0xc0, || Place::cuda(2));
+    assert_eq!(first.place, Place::cuda(2));
+    assert_eq!(told, created(first));
+    assert_eq!(contexts.seen(0xc0, known), (first, None));
+    assert_eq!(
+        contexts.seen(0, known),
+        (Context::NONE, None),
+        "none at all"
+    );
+}
+
+#[test]
+fn a_handle_used_again_is_another_context_also_to_a_thread_that_saw_the_first() {
+    let contexts = Contexts::new();
+    contexts.created(0xc0, Place::cuda(0), false);
+    let (first, _) = contexts.seen(0xc0, known);
+    assert_eq!(contexts.ending(0xc0), Some(first));
+    assert_eq!(contexts.ending(0xc0), None, "it is kept once");
+    contexts.created(0xc0, Place::cuda(1), false);
+    let (second, told) = contexts.seen(0xc0, known);
+    assert_ne!(second.uid, first.uid);
+    assert_eq!(told, created(second));
+    assert_eq!(second.place, Place::cuda(1));
+}
+
+#[test]
+fn a_context_whose_end_failed_is_still_the_same() {
+    let contexts = Contexts::new();
+    contexts.created(0xc0, Place::cuda(0), false);
+    let (first, _) = contexts.seen(0xc0, known);
+    let ending = contexts.ending(0xc0).unwrap();
+    contexts.has_not_ended(ending);
+    assert_eq!(contexts.seen(0xc0, known), (first, None));
+}
+
+#[test]
+fn the_primary_context_of_a_device_is_none_that_was_made_there() {
+    let contexts = Contexts::new();
+    let place = Place::cuda(0);
+    contexts.created(0xc0, place, false);
+    assert_eq!(contexts.primary_ending(place), None);
+    contexts.created(0xc1, place, true);
+    contexts.created(0xc1, place, true);
+    let (primary, _) = contexts.seen(0xc1, known);
+    assert_eq!(contexts.primary_ending(Place::cuda(1)), None);
+    assert_eq!(contexts.primary_ending(place), Some(primary));
+    assert_eq!(contexts.primary_ending(place), None);
+    contexts.created(0xc1, place, true);
+    assert_ne!(contexts.seen(0xc1, known).0.uid, primary.uid);
+}
+
+#[test]
+fn a_context_that_was_never_current_is_none_of_the_ledger_s() {
+    let contexts = Contexts::new();
+    contexts.created(0xc1, Place::cuda(0), true);
+    let ended = contexts.primary_ending(Place::cuda(0)).unwrap();
+    assert_eq!(ended.told(), None);
+}
+
+#[test]
+fn what_is_made_in_a_green_context_does_not_end_with_it() {
+    let contexts = Contexts::new();
+    let place = Place::cuda(1);
+    contexts.converted(0x6e, 0xc1);
+    contexts.converted(0x6e, 0xc1);
+    let (green, told) = seen(&contexts, 0xc1, place);
+    assert_eq!(green.owner, ContextUid(0));
+    assert_eq!(told, created(green));
+    assert_eq!(contexts.seen(0xc1, known), (green, None));
+    let (primary, _) = seen(&contexts, 0xc0, place);
+    assert_eq!(
+        primary.owner, primary.uid,
+        "any other owns what is made in it"
+    );
+    assert_eq!(contexts.green_ended(0x6e), Some(green));
+    assert_eq!(contexts.green_ended(0x6e), None);
+    assert_eq!(contexts.primary_ending(place), Some(primary));
+    // The address, used again, is a context like any other.
+    let (again, _) = seen(&contexts, 0xc1, place);
+    assert_eq!(again.owner, again.uid);
+}
+
+#[test]
+fn a_stream_ends_with_the_green_context_that_it_was_made_for_or_in() {
+    let contexts = Contexts::new();
+    assert_eq!(contexts.green_of_stream(None, 0xc0), None);
+    // One that is never converted, and so never current.
+    let made_for = contexts.green_of_stream(Some(0x6e), 0xc0);
+    assert!(made_for.is_some());
+    assert_eq!(contexts.green_of_stream(Some(0x6e), 0), made_for);
+    contexts.converted(0x6f, 0xc1);
+    let made_in = contexts.green_of_stream(None, 0xc1);
+    assert!(made_in.is_some() && made_in != made_for);
+    assert_eq!(contexts.green_of_stream(None, 0), None);
+    let ended = |green| contexts.green_ended(green).map(|ended| ended.uid);
+    assert_eq!(ended(0x6e), made_for);
+    assert_eq!(ended(0x6f), made_in);
+    assert_eq!(contexts.green_of_stream(None, 0xc1), None);
+}

@@ -1,0 +1,318 @@
+//! The table of watched functions: every one of the driver's that makes, frees or counts something.
+//!
+//! A row has the names of a function's variants, each with the CUDA version since which
+//! `cuGetProcAddress` answers with it, the signature that they share, and what a call does. From it come
+//! a wrapper for each name and where the wrapper keeps the real function; a new function is a new row.
+//! Signatures are those of `cuda.h`, with every pointer that is not looked at and every handle as `u64`.
+//! A variant with other parameters is another row: programs ask the driver for the one of their own age.
+//!
+//! `scripts/check-watched-functions` compares the names, versions and numbers of parameters with NVIDIA's
+//! headers, and says what makes or frees something and is not here; `not_watched.toml` beside this file
+//! has the reasons.
+
+#![expect(
+    unsafe_code,
+    reason = "the functions are C's, and one is as good as its caller's parameters"
+)]
+
+use std::ffi::CStr;
+use std::mem;
+
+use gpu_leak_interpose::{Slot, WatchedFunction};
+
+use super::call::{
+    self, AddedNode, At, Bytes, Call, Creates, GraphFlags, Releases, Share, array, context, copied,
+    creates, destroys, device, gives_back, handle, physical, pinned, registered, releases,
+};
+use super::foreign::{
+    AllocationNode, ArrayDescriptor, ArrayDescriptor3D, ExternalBuffer, ExternalMipmapped, In,
+    IpcHandle, Node, Out, Properties,
+};
+use super::heard::heard;
+use super::{look_up, state};
+use crate::ledger::Kind;
+use crate::ledger::event::{ContextEnd, CuResult, Event, Space};
+
+/// The newest headers that the table was compared with, as `CUDA_VERSION`.
+pub(super) const KNOWN_UP_TO: i32 = 13_050;
+
+/// `CU_GRAPH_USER_OBJECT_MOVE`
+const USER_OBJECT_MOVE: u32 = 1;
+
+/// A name of the table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Variant {
+    pub(super) name: &'static CStr,
+    /// The first CUDA version for which `cuGetProcAddress` answers with it.
+    pub(super) since: i32,
+}
+
+/// Whether stream 0 is the calling thread's own to a variant of this name.
+pub(super) const fn is_per_thread(name: &str) -> bool {
+    matches!(
+        name.as_bytes(),
+        [.., b'_', b'p', b't', b's' | b'd', b'z' | b's']
+    )
+}
+
+macro_rules! functions {
+    ($($($name:ident $since:literal),+ fn $parameters:tt => $does:expr;)*) => {
+        #[expect(non_camel_case_types, reason = "named as the functions are")]
+        #[derive(Clone, Copy)]
+        enum Id { $($($name,)+)* }
+
+        const COUNT: usize = [$($(Id::$name),+),*].len();
+
+        static SLOTS: [Slot; COUNT] = [const { Slot::new() }; COUNT];
+
+        /// Every name, in the order of the rows.
+        pub(super) static VARIANTS: [Variant; COUNT] = [$($(
+            Variant { name: name!($name), since: $since },
+        )+)*];
+
+        /// What is handed to whoever looks a name up.
+        pub(super) static FUNCTIONS: &[WatchedFunction] = &[
+            $($(WatchedFunction::new(
+                name!($name), wrappers::$name as *const (), &SLOTS[Id::$name as usize],
+            ),)+)*
+            WatchedFunction::new(c"cuGetProcAddress", look_up::first as *const (), &look_up::FIRST),
+            WatchedFunction::new(c"cuGetProcAddress_v2", look_up::second as *const (), &look_up::SECOND),
+        ];
+
+        #[expect(non_snake_case, reason = "named as the functions are, as they are in stacks")]
+        mod wrappers {
+            use super::*;
+
+            $($(wrapper!($name, $parameters, $does);)+)*
+        }
+
+        /// What each row says of a call with parameters of zeros.
+        #[cfg(test)]
+        pub(super) fn calls() -> Vec<(&'static str, Call)> {
+            vec![$($((stringify!($name), with_zeros!($parameters, $does)),)+)*]
+        }
+    };
+}
+
+macro_rules! name {
+    ($name:ident) => {
+        match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+            Ok(name) => name,
+            Err(_) => panic!("a name has no zero byte inside"),
+        }
+    };
+}
+
+macro_rules! wrapper {
+    ($name:ident, ($($parameter:ident: $type:ty),*), $does:expr) => {
+        pub(super) unsafe extern "C" fn $name($($parameter: $type),*) -> CuResult {
+            type Real = unsafe extern "C" fn($($type),*) -> CuResult;
+            // SAFETY: the slot holds the function of this name, which has these parameters in every
+            // driver.
+            let real = unsafe { mem::transmute::<*const (), Real>(SLOTS[Id::$name as usize].real()) };
+            // SAFETY: the caller's own call, passed on as it is.
+            let mut forward = || unsafe { real($($parameter),*) };
+            if !state::is_listening() {
+                return forward();
+            }
+            heard(&Call::from($does), const { is_per_thread(stringify!($name)) }, &mut forward)
+        }
+    };
+}
+
+#[cfg(test)]
+macro_rules! with_zeros {
+    (($($parameter:ident: $type:ty),*), $does:expr) => {{
+        // SAFETY: every parameter is a number, or a pointer that may be null.
+        #[allow(unused_variables, clippy::allow_attributes, reason = "not all are looked at")]
+        let ($($parameter,)*) = unsafe { ($(mem::zeroed::<$type>(),)*) };
+        Call::from($does)
+    }};
+}
+
+#[rustfmt::skip]
+functions! {
+    cuInit 2000 fn(flags: u32) => Call::Initialises;
+
+    // Memory of a device, which cuMemFree takes back.
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
+    cuMemAlloc 2000 fn(pointer: Out<u32>, bytes: u32) => device(Kind::Linear, pointer, bytes as usize);
+    cuMemAlloc_v2 3020 fn(pointer: Out, bytes: usize) => device(Kind::Linear, pointer, bytes);
+    cuMemAllocPitch 2000 fn(pointer: Out<u32>, pitch: Out<u32>, width: u32, height: u32, element: u32) =>
+        device(Kind::Pitched, pointer, 0).sized(Bytes::Rows { pitch: pitch.into(), width: width.into(), height: height.into() });
+    cuMemAllocPitch_v2 3020 fn(pointer: Out, pitch: Out, width: u64, height: u64, element: u32) =>
+        device(Kind::Pitched, pointer, 0).sized(Bytes::Rows { pitch: pitch.into(), width, height });
+    cuMemAllocManaged 6000 fn(pointer: Out, bytes: usize, flags: u32) => device(Kind::Managed, pointer, bytes);
+    cuMemFree 2000 fn(pointer: u32) => releases(Space::DevicePointer, pointer.into());
+    cuMemFree_v2 3020 fn(pointer: u64) => releases(Space::DevicePointer, pointer);
+
+    // Page-locked memory. No header has cuMemHostAlloc_v2, and CUPTI numbered it.
+    cuMemHostAlloc 2020, cuMemHostAlloc_v2 2020 fn(pointer: Out, bytes: usize, flags: u32) => pinned(pointer, bytes);
+    cuMemAllocHost 2000 fn(pointer: Out, bytes: u32) => pinned(pointer, bytes as usize);
+    cuMemAllocHost_v2 3020 fn(pointer: Out, bytes: usize) => pinned(pointer, bytes);
+    cuMemFreeHost 2000 fn(pointer: u64) => releases(Space::HostPointer, pointer);
+    cuMemHostRegister 4000, cuMemHostRegister_v2 6050 fn(pointer: u64, bytes: usize, flags: u32) => registered(pointer, bytes);
+    cuMemHostUnregister 4000 fn(pointer: u64) => releases(Space::RegisteredPointer, pointer);
+
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MALLOC__ASYNC.html
+    cuMemAllocAsync 11020, cuMemAllocAsync_ptsz 11020 fn(pointer: Out, bytes: usize, stream: u64) =>
+        device(Kind::StreamOrdered, pointer, bytes).on_stream(stream, 0);
+    cuMemAllocFromPoolAsync 11020, cuMemAllocFromPoolAsync_ptsz 11020 fn(pointer: Out, bytes: usize, pool: u64, stream: u64) =>
+        device(Kind::StreamOrdered, pointer, bytes).on_stream(stream, pool);
+    cuMemFreeAsync 11020, cuMemFreeAsync_ptsz 11020 fn(pointer: u64, stream: u64) =>
+        Releases { stream: Some(stream), ..releases(Space::DevicePointer, pointer) };
+    // A destroyed pool's outstanding allocations live on, until each is freed.
+    cuMemPoolCreate 11020 fn(pool: Out, properties: In<Properties>) => handle(Kind::Pool, pool).at(At::Properties(properties));
+    // What is imported already is answered again, and one call frees it: so an H200 did.
+    cuMemPoolImportFromShareableHandle 11020 fn(pool: Out, shared: u64, kind: u32, flags: u64) =>
+        Creates { may_answer_again: true, ..handle(Kind::Pool, pool) };
+    cuMemPoolDestroy 11020 fn(pool: u64) => destroys(Kind::Pool, pool);
+    // An allocation of the pool that another process shares. Its size is not told.
+    cuMemPoolImportPointer 11020 fn(pointer: Out, pool: u64, shared: u64) =>
+        Creates { pool, may_answer_again: true, ..device(Kind::Imported, pointer, 0) };
+
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
+    cuMemCreate 10020 fn(memory: Out, bytes: usize, properties: In<Properties>, flags: u64) =>
+        physical(Kind::Physical, memory, bytes).at(At::Properties(properties));
+    // Its size is not told.
+    cuMemImportFromShareableHandle 10020 fn(memory: Out, shared: u64, kind: u32) => physical(Kind::Imported, memory, 0);
+    cuMulticastCreate 12010 fn(memory: Out, properties: u64) => physical(Kind::Multicast, memory, 0);
+    cuMemRelease 10020 fn(memory: u64) => gives_back(Space::PhysicalHandle, memory, 1, None);
+    cuMemRetainAllocationHandle 11000 fn(memory: Out, address: u64) => Call::RetainsMapped { handle: memory.into(), address };
+    cuMemMap 10020 fn(address: u64, bytes: u64, offset: u64, memory: u64, flags: u64) => Call::Tells(Event::Mapped { address, bytes, handle: memory });
+    cuMemUnmap 10020 fn(address: u64, bytes: u64) => Releases { share: Share::Maps(bytes), ..releases(Space::Mapping, address) };
+    cuMemAddressReserve 10020 fn(address: Out, bytes: usize, alignment: usize, wish: u64, flags: u64) =>
+        Creates { outlives_context: true, ..handle(Kind::AddressRange, address) };
+    cuMemAddressFree 10020 fn(address: u64, bytes: usize) => destroys(Kind::AddressRange, address);
+
+    // Arrays. cuMipmappedArrayGetLevel and cuArrayGetPlane answer with parts of one, which are not to be
+    // destroyed: they are not watched.
+    cuArrayCreate 2000 fn(made: Out, descriptor: In<ArrayDescriptor<u32>>) => array(Kind::Array, made, descriptor.described(1));
+    cuArrayCreate_v2 3020 fn(made: Out, descriptor: In<ArrayDescriptor>) => array(Kind::Array, made, descriptor.described(1));
+    cuArray3DCreate 2000 fn(made: Out, descriptor: In<ArrayDescriptor3D<u32>>) => array(Kind::Array, made, descriptor.described(1));
+    cuArray3DCreate_v2 3020 fn(made: Out, descriptor: In<ArrayDescriptor3D>) => array(Kind::Array, made, descriptor.described(1));
+    cuMipmappedArrayCreate 5000 fn(made: Out, descriptor: In<ArrayDescriptor3D>, levels: u32) =>
+        array(Kind::Array, made, descriptor.described(levels));
+    cuArrayDestroy 2000 fn(array: u64) => destroys(Kind::Array, array);
+    cuMipmappedArrayDestroy 5000 fn(array: u64) => destroys(Kind::Array, array);
+
+    // Memory and semaphores of another process or API. What the memory is mapped as outlives it, and is given
+    // back as if it had been made here.
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXTRES__INTEROP.html
+    cuImportExternalMemory 10000 fn(memory: Out, descriptor: u64) => handle(Kind::ExternalMemory, memory);
+    cuExternalMemoryGetMappedBuffer 10000 fn(pointer: Out, memory: u64, descriptor: In<ExternalBuffer>) =>
+        device(Kind::Imported, pointer, 0).sized(Bytes::Described(descriptor.described(1)));
+    cuExternalMemoryGetMappedMipmappedArray 10000 fn(made: Out, memory: u64, descriptor: In<ExternalMipmapped>) =>
+        array(Kind::Imported, made, descriptor.described(1));
+    cuDestroyExternalMemory 10000 fn(memory: u64) => destroys(Kind::ExternalMemory, memory);
+    cuImportExternalSemaphore 10000 fn(semaphore: Out, descriptor: u64) => handle(Kind::ExternalSemaphore, semaphore);
+    cuDestroyExternalSemaphore 10000 fn(semaphore: u64) => destroys(Kind::ExternalSemaphore, semaphore);
+    cuIpcOpenMemHandle 4010, cuIpcOpenMemHandle_v2 11000 fn(pointer: Out, shared: IpcHandle, flags: u32) =>
+        creates(Kind::Imported, Space::IpcPointer, pointer).sized(Bytes::Asked);
+    cuIpcCloseMemHandle 4010 fn(pointer: u64) => gives_back(Space::IpcPointer, pointer, 1, None);
+
+    // Views of memory: objects, and the references before them.
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TEXOBJECT.html
+    cuTexObjectCreate 5000 fn(texture: Out, resource: u64, sampling: u64, view: u64) => handle(Kind::Texture, texture);
+    cuTexObjectDestroy 5000 fn(texture: u64) => destroys(Kind::Texture, texture);
+    cuTexRefCreate 2000 fn(texture: Out) => handle(Kind::Texture, texture);
+    cuTexRefDestroy 2000 fn(texture: u64) => destroys(Kind::Texture, texture);
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__SURFOBJECT.html
+    cuSurfObjectCreate 5000 fn(surface: Out, resource: u64) => handle(Kind::Surface, surface);
+    cuSurfObjectDestroy 5000 fn(surface: u64) => destroys(Kind::Surface, surface);
+
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html
+    cuStreamCreate 2000 fn(stream: Out, flags: u32) => handle(Kind::Stream, stream);
+    cuStreamCreateWithPriority 5050 fn(stream: Out, flags: u32, priority: i32) => handle(Kind::Stream, stream);
+    cuGreenCtxStreamCreate 12050 fn(stream: Out, green: u64, flags: u32, priority: i32) => Creates { green: Some(green), ..handle(Kind::Stream, stream) };
+    cuStreamDestroy 2000, cuStreamDestroy_v2 4000 fn(stream: u64) => destroys(Kind::Stream, stream);
+
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EVENT.html
+    cuEventCreate 2000 fn(event: Out, flags: u32) => handle(Kind::Event, event);
+    cuIpcOpenEventHandle 4010 fn(event: Out, shared: IpcHandle) => handle(Kind::Event, event);
+    cuEventDestroy 2000, cuEventDestroy_v2 4000 fn(event: u64) => destroys(Kind::Event, event);
+
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
+    cuModuleLoad 2000 fn(module: Out, path: u64) => handle(Kind::Module, module);
+    cuModuleLoadData 2000 fn(module: Out, image: u64) => handle(Kind::Module, module);
+    cuModuleLoadDataEx 2010 fn(module: Out, image: u64, count: u32, options: u64, values: u64) => handle(Kind::Module, module);
+    cuModuleLoadFatBinary 2000 fn(module: Out, image: u64) => handle(Kind::Module, module);
+    cuModuleUnload 2000 fn(module: u64) => destroys(Kind::Module, module);
+    cuLinkCreate 5050, cuLinkCreate_v2 6050 fn(count: u32, options: u64, values: u64, link: Out) => handle(Kind::LinkState, link);
+    cuLinkDestroy 5050 fn(link: u64) => destroys(Kind::LinkState, link);
+
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__LIBRARY.html
+    cuLibraryLoadData 12000, cuLibraryLoadFromFile 12000 fn(library: Out, code: u64, jit: u64, values: u64, count: u32, options: u64, more_values: u64, more: u32) => handle(Kind::Library, library);
+    cuLibraryUnload 12000 fn(library: u64) => destroys(Kind::Library, library);
+
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html
+    cuCtxCreate 2000, cuCtxCreate_v2 3020 fn(made: Out, flags: u32, device: i32) => context(made, device);
+    cuCtxCreate_v3 11040 fn(made: Out, affinities: u64, count: i32, flags: u32, device: i32) => context(made, device);
+    cuCtxCreate_v4 12050 fn(made: Out, parameters: u64, flags: u32, device: i32) => context(made, device);
+    cuCtxDestroy 2000, cuCtxDestroy_v2 4000 fn(context: u64) => destroys(Kind::Context, context);
+    // Deprecated for long, and still there: a context goes with its last use.
+    cuCtxAttach 2000 fn(context: Out, flags: u32) => Call::Attaches { context: context.into() };
+    cuCtxDetach 2000 fn(context: u64) => gives_back(Space::Handle(Kind::Context), context, 1, None);
+
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html
+    cuGreenCtxCreate 12040 fn(green: Out, resources: u64, device: i32, flags: u32) => handle(Kind::GreenContext, green).at(At::Device(device));
+    cuGreenCtxDestroy 12040 fn(green: u64) => destroys(Kind::GreenContext, green);
+    // Borrowed, and ended with the green context.
+    cuCtxFromGreenCtx 12040 fn(context: Out, green: u64) => Call::ConvertsGreen { context: context.into(), green };
+
+    // A primary context is shared and none of the caller's own: its retains are not records.
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PRIMARY__CTX.html
+    cuDevicePrimaryCtxRetain 7000 fn(context: Out, device: i32) => Call::RetainsPrimary { device, context: context.into() };
+    cuDevicePrimaryCtxRelease 7000, cuDevicePrimaryCtxRelease_v2 11000 fn(device: i32) =>
+        Call::ReleasesPrimary { device, cause: ContextEnd::LastRelease };
+    cuDevicePrimaryCtxReset 7000, cuDevicePrimaryCtxReset_v2 11000 fn(device: i32) =>
+        Call::ReleasesPrimary { device, cause: ContextEnd::Reset };
+
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GRAPH.html
+    cuGraphCreate 10000 fn(graph: Out, flags: u32) => handle(Kind::GraphHandle, graph);
+    cuGraphClone 10000 fn(copy: Out, graph: u64) => copied(Kind::GraphHandle, copy, graph, GraphFlags::Given(0));
+    cuGraphDestroy 10000 fn(graph: u64) => destroys(Kind::GraphHandle, graph);
+    cuGraphInstantiate 10000, cuGraphInstantiate_v2 11000 fn(exec: Out, graph: u64, node: u64, log: u64, bytes: usize) =>
+        copied(Kind::ExecGraph, exec, graph, GraphFlags::Given(0));
+    cuGraphInstantiateWithFlags 11040 fn(exec: Out, graph: u64, flags: u64) =>
+        copied(Kind::ExecGraph, exec, graph, GraphFlags::Given(flags));
+    cuGraphInstantiateWithParams 12000, cuGraphInstantiateWithParams_ptsz 12000 fn(exec: Out, graph: u64, parameters: In<u64>) =>
+        copied(Kind::ExecGraph, exec, graph, GraphFlags::Parameters(parameters));
+    // Nodes that allocate and free: the memory comes and goes with launches.
+    cuGraphAddMemAllocNode 11040 fn(node: u64, graph: u64, dependencies: u64, count: usize, parameters: In<AllocationNode>) =>
+        Call::AddsNode { graph, node: AddedNode::Allocates(parameters) };
+    cuGraphAddMemFreeNode 11040 fn(node: u64, graph: u64, dependencies: u64, count: usize, pointer: u64) =>
+        Call::AddsNode { graph, node: AddedNode::Frees(pointer) };
+    cuGraphAddNode 12020 fn(node: u64, graph: u64, dependencies: u64, count: usize, parameters: In<Node>) =>
+        Call::AddsNode { graph, node: AddedNode::Any(parameters) };
+    cuGraphAddNode_v2 12030, cuGraphAddNode_v3 13040 fn(node: u64, graph: u64, dependencies: u64, edges: u64, count: usize, parameters: In<Node>) =>
+        Call::AddsNode { graph, node: AddedNode::Any(parameters) };
+    cuGraphLaunch 10000, cuGraphLaunch_ptsz 10000 fn(exec: u64, stream: u64) => Call::Launches { exec };
+    cuGraphExecUpdate 10020 fn(exec: u64, graph: u64, node: u64, result: u64) => Call::Tells(Event::GraphUpdated { exec: call::exec(exec), graph: call::graph(graph) });
+    cuGraphExecUpdate_v2 12000 fn(exec: u64, graph: u64, result: u64) => Call::Tells(Event::GraphUpdated { exec: call::exec(exec), graph: call::graph(graph) });
+    cuGraphExecDestroy 10000 fn(exec: u64) => destroys(Kind::ExecGraph, exec);
+
+    // What a graph keeps alive for the program: the graph's references go to its clones and executable graphs
+    // too, and go with each of them.
+    cuUserObjectCreate 11030 fn(object: Out, pointer: u64, destructor: u64, references: u32, flags: u32) =>
+        Creates { references: references.into(), ..handle(Kind::UserObject, object) };
+    cuUserObjectRetain 11030 fn(object: u64, count: u32) => Call::Tells(Event::Retained { key: call::object(object), count: count.into() });
+    cuUserObjectRelease 11030 fn(object: u64, count: u32) => gives_back(Space::Handle(Kind::UserObject), object, count, None);
+    cuGraphRetainUserObject 11030 fn(graph: u64, object: u64, count: u32, flags: u32) =>
+        Call::Tells(Event::GraphRetained {
+            graph: call::graph(graph), key: call::object(object), count: count.into(), moved: flags & USER_OBJECT_MOVE != 0,
+        });
+    cuGraphReleaseUserObject 11030 fn(graph: u64, object: u64, count: u32) =>
+        gives_back(Space::Handle(Kind::UserObject), object, count, Some(call::graph(graph)));
+
+    // A capture makes a graph, or adds to one that exists.
+    cuStreamBeginCapture 10000, cuStreamBeginCapture_ptsz 10000 fn(stream: u64) => Call::BeginsCapture { stream, into: 0 };
+    cuStreamBeginCapture_v2 10010, cuStreamBeginCapture_v2_ptsz 10010 fn(stream: u64, mode: u32) => Call::BeginsCapture { stream, into: 0 };
+    cuStreamBeginCaptureToGraph 12030, cuStreamBeginCaptureToGraph_ptsz 12030 fn(stream: u64, graph: u64, dependencies: u64, edges: u64, count: usize, mode: u32) => Call::BeginsCapture { stream, into: graph };
+    cuStreamBeginRecaptureToGraph 13030, cuStreamBeginRecaptureToGraph_ptsz 13030 fn(stream: u64, mode: u32, graph: u64, callback: u64, data: u64) => Call::BeginsCapture { stream, into: graph };
+    cuStreamEndCapture 10000, cuStreamEndCapture_ptsz 10000 fn(stream: u64, graph: Out) =>
+        Creates { ends_capture: Some(stream), ..handle(Kind::GraphHandle, graph) };
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,66 @@
+use std::collections::HashSet;
+
+use super::{VARIANTS, calls, is_per_thread};
+use crate::api::cuda::call::{At, Bytes, Call};
+use crate::ledger::Kind;
+use crate::ledger::event::{Event, Space};
+
+#[test]
+fn each_name_stands_once() {
+    let names: HashSet<_> = VARIANTS.iter().map(|variant| variant.name).collect();
+    assert_eq!(names.len(), VARIANTS.len());
+}
+
+#[test]
+fn whatever_can_be_made_can_be_released_and_the_other_way_round() {
+    let (mut made, mut released) = (HashSet::new(), HashSet::new());
+    for (_, call) in calls() {
+        match call {
+            Call::Creates(create) => made.insert(create.space),
+            Call::Tells(Event::Mapped { .. }) => made.insert(Space::Mapping),
+            Call::Releases(release) => released.insert(release.space),
+            _ => false,
+        };
+    }
+    assert_eq!(made, released);
+}
+
+#[test]
+fn handles_have_no_bytes_and_memory_has() {
+    for (name, call) in calls() {
+        let Call::Creates(create) = call else {
+            continue;
+        };
+        // Of handles nobody asks how large they are.
+        let is_asked = matches!(
+            create.bytes,
+            Bytes::Asked | Bytes::Described(_) | Bytes::Rows { .. }
+        );
+        assert!(!(is_asked && create.kind.is_handle()), "{name}");
+        // A multicast object is released as physical memory is.
+        if create.kind.is_handle() && create.kind != Kind::Multicast {
+            assert_eq!(create.space, Space::Handle(create.kind), "{name}");
+        }
+        let is_at_host = matches!(create.place, At::Host);
+        let is_of_host = matches!(create.kind, Kind::Pinned | Kind::Registered);
+        assert_eq!(is_at_host, is_of_host, "{name}");
+    }
+}
+
+#[test]
+fn a_call_with_a_stream_has_a_form_for_each_meaning_of_stream_0() {
+    let names: Vec<_> = calls().into_iter().map(|(name, _)| name).collect();
+    for (name, call) in calls() {
+        let has_stream = match call {
+            Call::Creates(create) => create.stream.or(create.ends_capture).is_some(),
+            Call::Releases(release) => release.stream.is_some(),
+            Call::BeginsCapture { .. } | Call::Launches { .. } => true,
+            _ => false,
+        };
+        if has_stream && !is_per_thread(name) {
+            assert!(names.contains(&&*format!("{name}_ptsz")), "{name}");
+        }
+    }
+    assert!(is_per_thread("cuMemcpy_ptds"));
+    assert!(!is_per_thread("cuMemAllocAsync"));
+}

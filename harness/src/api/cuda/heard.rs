@@ -1,0 +1,500 @@
+//! A call that is heard: from its two sides to events, in the order that keeps the ledger right.
+//!
+//! Creations are told when the call has returned, with success. Releases are told before it is made,
+//! because before it returns another thread may have been given the same address; one that fails is
+//! put back. What the second side needs of the first is a value of the wrapper's own frame.
+//!
+//! Nothing here waits for a device or panics into C. It may wait for
+//!
+//! - the locks of the harness's own tables: contexts, captures, stacks, names of threads, a shard of
+//!   the ledger and the lists beside the shards. Each is held for a look-up or a change;
+//! - while a recording is made, the order of its events, which comes before the ledger's own locks:
+//!   whoever judges holds it for one look at what is left;
+//! - in a call that destroys, with no lock held, a [reading](crate::device::exclusion) of what it
+//!   destroys: as long as the work that the reading itself waits for;
+//! - in a call that retains or releases a primary context, another such call on the same device.
+
+#![expect(
+    unsafe_code,
+    reason = "parameters point to what the caller and the driver have written"
+)]
+
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::call::{At, Bytes, Call, Creates, Releases, Share, graph, key, place_of};
+use super::contexts::{CONTEXTS, Context, Contexts};
+use super::primaries::{self, Turn};
+use super::questions::{OfDriver, Questions};
+use super::{graphs, numbered, state};
+use crate::capture::{caller, caller_without_stack, freeing_caller, stack};
+use crate::device::exclusion::{CONTEXTS_AND_POOLS, Destruction, Exclusion, STREAMS};
+use crate::device::quiet::{quiet, quiet_if_heard};
+use crate::device::{captures, exit};
+use crate::ledger::event::{
+    ContextEnd, ContextUid, Creation, CuResult, Event, Key, Space, StackId, Ticket,
+};
+use crate::ledger::{self, Kind, Layer, Ledger, Place};
+
+/// `CUDA_ERROR_OUT_OF_MEMORY`: the driver has read how much it was asked for.
+const OUT_OF_MEMORY: CuResult = 2;
+/// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: the one error of `cuStreamEndCapture` that leaves the
+/// capture going.
+const WRONG_THREAD: CuResult = 908;
+
+/// Set when the harness panicked in a call: the ledger can no longer be trusted.
+static BROKEN: AtomicBool = AtomicBool::new(false);
+
+/// Whether the harness panicked in a call.
+pub(super) fn broken() -> bool {
+    BROKEN.load(Ordering::Relaxed)
+}
+
+/// Makes a call of the program's, by `forward`, and tells of it. `per_thread` says what stream 0 is to
+/// it: the thread's own.
+#[inline(never)]
+pub(super) fn heard(
+    call: &Call,
+    per_thread: bool,
+    forward: &mut dyn FnMut() -> CuResult,
+) -> CuResult {
+    // In a forked child the locks below may be held by threads that no longer exist.
+    if exit::forked() || broken() {
+        return forward();
+    }
+    let Some(at_work) = quiet_if_heard() else {
+        return forward();
+    };
+    state::prepare();
+    let listener = Listener {
+        ledger: ledger::live(),
+        contexts: &CONTEXTS,
+        driver: &OfDriver,
+        per_thread,
+    };
+    // SAFETY: `call` is made of the parameters of a call that is about to be made.
+    let begun = unbroken(|| unsafe { listener.began(call) });
+    drop(at_work);
+    let error = forward();
+    if let Some(begun) = begun {
+        let _at_work = quiet();
+        // SAFETY: that call has returned `error`.
+        unbroken(|| unsafe { listener.ended(call, begun, error) });
+    }
+    error
+}
+
+/// What `work` answers; none if it panics, which must not reach the driver or who called it.
+fn unbroken<T>(work: impl FnOnce() -> T) -> Option<T> {
+    let outcome = panic::catch_unwind(AssertUnwindSafe(work));
+    if outcome.is_err() {
+        BROKEN.store(true, Ordering::Relaxed);
+    }
+    outcome.ok()
+}
+
+/// Whom a call is told to, and who is asked about it.
+pub(super) struct Listener<'a> {
+    pub(super) ledger: &'a Ledger,
+    pub(super) contexts: &'a Contexts,
+    pub(super) driver: &'a dyn Questions,
+    pub(super) per_thread: bool,
+}
+
+/// What the end of a call needs of its beginning.
+#[derive(Default)]
+pub(super) struct Begun {
+    /// The release or launch that the ledger has been told of.
+    ticket: Option<Ticket>,
+    /// What the call is captured into.
+    captured: Option<Key>,
+    /// The context that the call is about to end.
+    ending: Option<Context>,
+    // Given back in this order, behind all that is told.
+    _destruction: Option<Destruction>,
+    _turn: Option<Turn>,
+}
+
+impl Listener<'_> {
+    /// A call is about to be made.
+    ///
+    /// # Safety
+    ///
+    /// `call` is made of its parameters.
+    pub(super) unsafe fn began(&self, call: &Call) -> Begun {
+        let mut begun = Begun::default();
+        match call {
+            Call::Initialises => state::initialises(),
+            // SAFETY: the caller's promise.
+            Call::Creates(create) => begun.captured = unsafe { self.captured(create.stream) },
+            // SAFETY: the caller's promise.
+            Call::Releases(release) => unsafe { self.release_began(release, &mut begun) },
+            Call::RetainsPrimary { device, .. } => begun._turn = primaries::turn(*device),
+            Call::ReleasesPrimary { device, .. } => {
+                begun._turn = primaries::turn(*device);
+                begun._destruction = Some(CONTEXTS_AND_POOLS.destroy());
+            }
+            Call::Launches { exec } => begun.ticket = graphs::launch_began(self.ledger, *exec),
+            // The rest is told at its end.
+            _ => {}
+        }
+        begun
+    }
+
+    /// That call has returned `error`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::began`], which has answered `begun`.
+    pub(super) unsafe fn ended(&self, call: &Call, begun: Begun, error: CuResult) {
+        match *call {
+            // SAFETY: the caller's promise.
+            Call::Creates(ref create) if error == 0 => unsafe { self.created(create, &begun) },
+            // SAFETY: the caller's promise.
+            Call::Creates(ref create) => unsafe { self.creation_failed(create, error) },
+            Call::Releases(ref release) => self.release_ended(release, &begun, error),
+            Call::Launches { .. } => {
+                if let Some(ticket) = begun.ticket {
+                    self.tell(Event::LaunchEnded { ticket, error });
+                }
+            }
+            _ if error != 0 => {}
+            Call::Initialises => state::initialised(),
+            Call::RetainsPrimary { device, context } => {
+                let (place, caller) = (place_of(device), caller_without_stack());
+                // SAFETY: the call has returned success.
+                if let Some(context) = unsafe { context.read() } {
+                    self.contexts.created(context, place, true);
+                }
+                self.tell(Event::PrimaryRetained { place, caller });
+            }
+            Call::ReleasesPrimary { device, cause } => self.primary_released(device, cause),
+            Call::ConvertsGreen { context, green } => {
+                // SAFETY: the call has returned success.
+                if let Some(context) = unsafe { context.read() } {
+                    self.contexts.converted(green, context);
+                }
+            }
+            Call::Attaches { context } => {
+                let space = Space::Handle(Kind::Context);
+                // SAFETY: the call has returned success.
+                if let Some(key) = unsafe { context.read() }.and_then(|it| key(space, it)) {
+                    self.tell(Event::Retained { key, count: 1 });
+                }
+            }
+            Call::RetainsMapped { handle, address } => {
+                // SAFETY: the call has returned success.
+                if let Some(handle) = unsafe { handle.read() } {
+                    self.tell(Event::HandleRetained { handle, address });
+                }
+            }
+            // SAFETY: the call has returned success.
+            Call::AddsNode { graph, node } => unsafe { graphs::node_added(self, graph, node) },
+            Call::BeginsCapture { stream, into } => captures::began(stream, into),
+            Call::Tells(event) => {
+                self.tell(event);
+            }
+        }
+    }
+
+    pub(super) fn tell(&self, event: Event) -> Option<Ticket> {
+        self.ledger.apply(&event)
+    }
+
+    /// The context current to this thread; tells the ledger of it when it is new.
+    pub(super) fn current(&self) -> Context {
+        let handle = self.driver.current_context();
+        let place = || self.driver.current_device();
+        let (context, created) = self.contexts.seen(handle, place);
+        if let Some(created) = created {
+            self.tell(created);
+        }
+        context
+    }
+
+    /// The graph that a call ordered by `stream` is captured into; the stream, of a graph without a
+    /// name.
+    ///
+    /// # Safety
+    ///
+    /// The stream is a parameter of a call that is about to be made.
+    unsafe fn captured(&self, stream: Option<u64>) -> Option<Key> {
+        let stream = stream.filter(|_| captures::active())?;
+        // SAFETY: the caller's promise.
+        let into = unsafe { self.driver.captured_into(stream, self.per_thread) };
+        into.map(|into| match into {
+            0 => graphs::captured_stream(stream),
+            _ => graph(into),
+        })
+    }
+
+    /// # Safety
+    ///
+    /// The call that `create` is made of has returned `error`.
+    unsafe fn creation_failed(&self, create: &Creates, error: CuResult) {
+        if error != WRONG_THREAD {
+            graphs::capture_ended(self, create, None);
+        }
+        self.tell(Event::CreationFailed {
+            kind: create.kind,
+            // SAFETY: the caller's promise.
+            bytes: unsafe { self.bytes(create, 0, error) },
+            error,
+            caller: caller(),
+        });
+    }
+
+    /// # Safety
+    ///
+    /// The call that `create` is made of has returned success, and begun with `begun`.
+    unsafe fn created(&self, create: &Creates, begun: &Begun) {
+        // None when the caller passed null for the answer or the driver answered null: then nothing was
+        // made.
+        // SAFETY: the call has returned success.
+        let made = unsafe { create.identity.read() }.and_then(|it| key(create.space, it));
+        let added_to = graphs::capture_ended(self, create, made);
+        // What a capture added to was there before and has its record.
+        let Some(key) = made.filter(|key| key.value != added_to) else {
+            return;
+        };
+        match (create.kind, create.place) {
+            (Kind::Context, At::Device(device)) => {
+                self.contexts.created(key.value, place_of(device), false);
+            }
+            (Kind::GreenContext, At::Device(device)) => {
+                self.contexts.green_created(key.value, place_of(device));
+            }
+            _ => {}
+        }
+        let mut context = self.current();
+        if let Some(graph) = begun.captured {
+            // SAFETY: the call has returned success.
+            let made = unsafe { self.creation(create, key, context) };
+            self.tell(Event::GraphAllocates { graph, made });
+            return;
+        }
+        let key = numbered::created(key, context.uid);
+        if create.may_answer_again && self.ledger.get(&key).is_some() {
+            return;
+        }
+        if create.kind == Kind::Stream {
+            // A stream ends with the green context that it is made for or in, as nothing else does.
+            let green = self.contexts.green_of_stream(create.green, context.handle);
+            context.owner = green.unwrap_or(context.owner);
+        }
+        // SAFETY: the call has returned success.
+        self.tell(Event::Created(unsafe {
+            self.creation(create, key, context)
+        }));
+        if create.references > 1 {
+            let count = create.references - 1;
+            self.tell(Event::Retained { key, count });
+        }
+        if let Some((from, flags)) = create.copies {
+            self.tell(Event::GraphCopied {
+                from: graph(from),
+                to: key,
+                // SAFETY: the call has returned success.
+                auto_free: unsafe { graphs::frees_at_launch(flags) },
+            });
+        }
+    }
+
+    /// The record of what a call made under `key`.
+    ///
+    /// # Safety
+    ///
+    /// The call that `create` is made of has returned success.
+    unsafe fn creation(&self, create: &Creates, key: Key, current: Context) -> Creation {
+        let place = match create.place {
+            At::Context => Place::UNKNOWN,
+            At::Host => Place::HOST,
+            At::Device(device) => place_of(device),
+            At::Properties(properties) => {
+                // SAFETY: the call has returned success.
+                let properties = unsafe { properties.read() };
+                properties.map_or(Place::UNKNOWN, graphs::location)
+            }
+        };
+        // A context belongs to no other: the one that was current before must not take it along when
+        // it ends.
+        let is_another = create.kind == Kind::Context && current.handle != key.value;
+        // What comes from an explicit pool is where the pool is, which the ledger knows.
+        let is_in_context = place == Place::UNKNOWN && create.pool == 0;
+        Creation {
+            key,
+            kind: create.kind,
+            layer: Layer::DRIVER,
+            place: if is_in_context { current.place } else { place },
+            // SAFETY: the call has returned success.
+            bytes: unsafe { self.bytes(create, key.value, 0) },
+            context: if is_another || create.outlives_context {
+                ContextUid::default()
+            } else {
+                current.owner
+            },
+            stream: create.stream.unwrap_or(0),
+            pool: create.pool,
+            caller: caller(),
+        }
+    }
+
+    /// The size of what a call that returned `error` makes at `address`.
+    ///
+    /// # Safety
+    ///
+    /// `create` is made of that call.
+    unsafe fn bytes(&self, create: &Creates, address: u64, error: CuResult) -> u64 {
+        // SAFETY: the caller's promise: answers are read after success, and descriptions where the
+        // driver has read them.
+        unsafe {
+            match create.bytes {
+                Bytes::Given(bytes) => bytes,
+                Bytes::Rows {
+                    pitch,
+                    width,
+                    height,
+                } => {
+                    let pitch = (error == 0).then(|| pitch.read()).flatten();
+                    pitch.unwrap_or(width).saturating_mul(height)
+                }
+                Bytes::Asked if error == 0 => self.driver.bytes_at(address),
+                Bytes::Described(at) if matches!(error, 0 | OUT_OF_MEMORY) => at.bytes(),
+                Bytes::Asked | Bytes::Described(_) => 0,
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Self::began`].
+    unsafe fn release_began(&self, release: &Releases, begun: &mut Begun) {
+        let Some(key) = key(release.space, release.value) else {
+            return;
+        };
+        // SAFETY: the caller's promise.
+        begun.captured = unsafe { self.captured(release.stream) };
+        let key = match numbered::is_numbered(key) {
+            true => numbered::released(self.ledger, key, self.current().uid),
+            false => key,
+        };
+        let caller = freeing_caller();
+        begun.ticket = self.tell(match release.share {
+            Share::Whole => Event::ReleaseBegan { key, caller },
+            Share::References(count, graph) => Event::GiveBackBegan {
+                key,
+                count,
+                graph,
+                caller,
+            },
+            Share::Maps(bytes) => Event::UnmapBegan {
+                address: key.value,
+                bytes,
+                caller,
+            },
+        });
+        // After the record has left the ledger: a reading that begins later does not find it.
+        begun._destruction = exclusion(release.space).map(Exclusion::destroy);
+        if let (Space::Handle(Kind::Context), Share::Whole) = (release.space, release.share) {
+            begun.ending = self.contexts.ending(key.value);
+        }
+    }
+
+    fn release_ended(&self, release: &Releases, begun: &Begun, error: CuResult) {
+        if let Some(ticket) = begun.ticket {
+            let captured = begun.captured.filter(|_| error == 0);
+            // A stack costs more than all the rest of a release, and those that succeed need none.
+            let stack = if error == 0 {
+                StackId::default()
+            } else {
+                stack()
+            };
+            self.tell(match captured {
+                Some(_) => Event::ReleaseCaptured { ticket },
+                None => Event::ReleaseEnded {
+                    ticket,
+                    error,
+                    stack,
+                },
+            });
+            if let Some(graph) = captured {
+                let address = release.value;
+                self.tell(Event::GraphFrees { graph, address });
+            }
+        }
+        match release.space {
+            Space::Handle(Kind::Context) => self.context_released(release, begun, error),
+            Space::Handle(Kind::GreenContext) if error == 0 => self.green_ended(release.value),
+            // A capture that its stream did not outlive.
+            Space::Handle(Kind::Stream) if error == 0 => {
+                captures::ended(release.value);
+            }
+            _ => {}
+        }
+    }
+
+    /// A call that destroys a context, or gives one use of it back, has returned.
+    fn context_released(&self, release: &Releases, begun: &Begun, error: CuResult) {
+        let ended = match begun.ending {
+            Some(context) if error != 0 => {
+                self.contexts.has_not_ended(context);
+                return;
+            }
+            Some(context) => Some(context),
+            // The last use of it, if the ledger does not know of another.
+            None => key(release.space, release.value)
+                .filter(|key| error == 0 && self.ledger.get(key).is_none())
+                .and_then(|key| self.contexts.ending(key.value)),
+        };
+        self.context_ended(ended.and_then(Context::told), ContextEnd::Destroyed);
+    }
+
+    /// A green context was destroyed, and what it was converted to with it; and the primary context of
+    /// its device, where nothing else has held that.
+    fn green_ended(&self, green: u64) {
+        if let Some(green) = self.contexts.green_ended(green) {
+            self.context_ended(Some(green.uid), ContextEnd::Destroyed);
+            self.primary_ended(green.place, ContextEnd::Destroyed);
+        }
+    }
+
+    /// A primary context was released or reset. A reset leaves its holders what they hold.
+    fn primary_released(&self, device: i32, cause: ContextEnd) {
+        let (place, caller) = (place_of(device), caller_without_stack());
+        self.primary_ended(place, cause);
+        if cause != ContextEnd::Reset {
+            self.tell(Event::PrimaryReleased { place, caller });
+        }
+    }
+
+    /// Tells of the end of the primary context of a place, if it has ended.
+    fn primary_ended(&self, place: Place, cause: ContextEnd) {
+        // A reset ends it, whoever holds it.
+        if cause == ContextEnd::Reset || self.driver.primary_is_active(place) == Some(false) {
+            let ended = self.contexts.primary_ending(place);
+            self.context_ended(ended.and_then(Context::told), cause);
+        }
+    }
+
+    fn context_ended(&self, context: Option<ContextUid>, cause: ContextEnd) {
+        if let Some(context) = context {
+            self.tell(Event::ContextDestroyed {
+                context,
+                cause,
+                caller: caller(),
+            });
+        }
+    }
+}
+
+/// What keeps readings and the destruction of such objects apart.
+fn exclusion(space: Space) -> Option<&'static Exclusion> {
+    match space {
+        Space::Handle(Kind::Context | Kind::GreenContext | Kind::Pool) => Some(&CONTEXTS_AND_POOLS),
+        Space::Handle(Kind::Stream) => Some(&STREAMS),
+        _ => None,
+    }
+}
+
+#[cfg(all(test, target_pointer_width = "64"))]
+mod tests;

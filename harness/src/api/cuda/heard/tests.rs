@@ -1,0 +1,639 @@
+use std::cell::Cell;
+
+use super::super::call::{
+    self, AddedNode, At, Bytes, Call, Creates, GraphFlags, Releases, Share, array, context, copied,
+    creates, destroys, device, gives_back, handle, physical, pinned, registered, releases,
+};
+use super::super::contexts::{Contexts, forget};
+use super::super::foreign::{ArrayDescriptor3D, In, Node, Out, Properties};
+use super::super::questions::Questions;
+use super::Listener;
+use crate::device::captures;
+use crate::ledger::event::{ContextEnd, Creation, Event, Space};
+use crate::ledger::{Anomaly, Kind, Ledger, Mark, Place};
+
+const PAGE: u64 = 0x20_0000;
+
+/// A thread with its own ledger, and a driver that answers as the test says.
+struct Scene {
+    ledger: Ledger,
+    contexts: Contexts,
+    /// The context that is current.
+    current: Cell<u64>,
+    /// What a stream is captured into.
+    captured: Cell<Option<u64>>,
+    primary_is_active: Cell<bool>,
+    asked: Cell<u32>,
+}
+
+impl Questions for Scene {
+    fn current_context(&self) -> u64 {
+        self.asked.set(self.asked.get() + 1);
+        self.current.get()
+    }
+
+    fn current_device(&self) -> Place {
+        Place::cuda(4)
+    }
+
+    fn primary_is_active(&self, _device: Place) -> Option<bool> {
+        Some(self.primary_is_active.get())
+    }
+
+    unsafe fn captured_into(&self, _stream: u64, _per_thread: bool) -> Option<u64> {
+        self.captured.get()
+    }
+
+    fn bytes_at(&self, address: u64) -> u64 {
+        address & 0xffff
+    }
+}
+
+impl Scene {
+    fn new() -> Self {
+        forget();
+        Self {
+            ledger: Ledger::new(),
+            contexts: Contexts::new(),
+            current: Cell::new(0),
+            captured: Cell::new(None),
+            primary_is_active: Cell::new(true),
+            asked: Cell::new(0),
+        }
+    }
+
+    /// A whole call that returns `error`, with what happens inside it.
+    fn call_with(&self, call: impl Into<Call>, error: u32, inside: impl FnOnce()) {
+        let listener = Listener {
+            ledger: &self.ledger,
+            contexts: &self.contexts,
+            driver: self,
+            per_thread: false,
+        };
+        let call = call.into();
+        // SAFETY: what each test's call points to is there, and is written where `error` is 0.
+        let begun = unsafe { listener.began(&call) };
+        inside();
+        // SAFETY: as above.
+        unsafe { listener.ended(&call, begun, error) };
+    }
+
+    fn fails(&self, call: impl Into<Call>, error: u32) {
+        self.call_with(call, error, || ());
+    }
+
+    fn call(&self, call: impl Into<Call>) {
+        self.fails(call, 0);
+    }
+
+    fn made(&self) -> Vec<Creation> {
+        let records = self.ledger.select(|_| true);
+        records.into_iter().map(|record| record.made).collect()
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        self.made().iter().map(|made| made.kind).collect()
+    }
+
+    fn anomalies(&self) -> Vec<Anomaly> {
+        self.ledger.anomalies_since(Mark::default())
+    }
+
+    /// The addresses and sizes of what launches have left.
+    fn graph_memory(&self) -> Vec<(u64, u64)> {
+        let made = self
+            .made()
+            .into_iter()
+            .filter(|made| made.kind == Kind::Graph);
+        made.map(|made| (made.key.value, made.bytes)).collect()
+    }
+}
+
+fn free(pointer: u64) -> Call {
+    releases(Space::DevicePointer, pointer).into()
+}
+
+/// `cuMemAllocAsync` on `stream`, which answers `pointer`.
+fn in_order(pointer: &u64, stream: u64) -> Call {
+    let made = device(Kind::StreamOrdered, Out::at(pointer), 64);
+    made.on_stream(stream, 0).into()
+}
+
+fn free_in_order(pointer: u64, stream: u64) -> Call {
+    Releases {
+        stream: Some(stream),
+        ..releases(Space::DevicePointer, pointer)
+    }
+    .into()
+}
+
+#[test]
+fn memory_is_where_the_current_context_is_and_belongs_to_it() {
+    let scene = Scene::new();
+    scene.current.set(0xc0);
+    let pointer = 0x1000_u64;
+    scene.call(device(Kind::Linear, Out::at(&pointer), 64));
+    let [made] = scene.made()[..] else {
+        panic!("one allocation");
+    };
+    assert_eq!(
+        (made.key.space, made.key.value),
+        (Space::DevicePointer, pointer)
+    );
+    assert_eq!((made.place, made.bytes), (Place::cuda(4), 64));
+    assert_eq!(made.context, scene.ledger.contexts()[0].uid);
+    assert_eq!(scene.asked.get(), 1, "one question a call");
+    scene.call(free(pointer));
+    assert_eq!(scene.kinds(), []);
+    assert_eq!(scene.asked.get(), 1, "a free needs no answer");
+}
+
+#[test]
+fn answers_of_32_bits_are_not_read_further_than_they_are() {
+    let scene = Scene::new();
+    let (answers, pitch) = ([0x1000_u32, u32::MAX], [512_u32, u32::MAX]);
+    let rows = Bytes::Rows {
+        pitch: Out::at(&pitch[0]).into(),
+        width: 100,
+        height: 7,
+    };
+    scene.call(device(Kind::Pitched, Out::at(&answers[0]), 0).sized(rows));
+    let made = scene.made()[0];
+    assert_eq!((made.key.value, made.bytes), (0x1000, 512 * 7));
+}
+
+#[test]
+fn an_unwanted_or_null_answer_makes_nothing_and_freeing_null_frees_nothing() {
+    let scene = Scene::new();
+    scene.call(device(Kind::Linear, Out::<u64>::null(), 64));
+    scene.call(device(Kind::Linear, Out::at(&0_u64), 64));
+    scene.call(free(0));
+    assert_eq!(scene.kinds(), []);
+    assert_eq!(scene.ledger.unknown_releases(), 0);
+}
+
+#[test]
+fn a_call_that_failed_is_told_with_what_it_asked_for_and_its_answers_are_not_read() {
+    let garbage = Out::<u64>::dangling();
+    let descriptor = ArrayDescriptor3D {
+        width: 8_u64,
+        height: 4,
+        depth: 2,
+        format: 0x20,
+        channels: 1,
+        flags: 0,
+    };
+    let pitched = device(Kind::Pitched, garbage, 0).sized(Bytes::Rows {
+        pitch: garbage.into(),
+        width: 100,
+        height: 7,
+    });
+    let deep = array(Kind::Array, garbage, In::at(&descriptor).described(1));
+    let wrong = array(
+        Kind::Array,
+        garbage,
+        In::<ArrayDescriptor3D>::dangling().described(1),
+    );
+    for (call, error, expected) in [(pitched, 2, 700), (deep, 2, 256), (wrong, 1, 0)] {
+        let scene = Scene::new();
+        scene.fails(call, error);
+        assert_eq!(scene.kinds(), []);
+        let [Anomaly::FailedCreation { bytes, .. }] = scene.anomalies()[..] else {
+            panic!("{:?}", scene.anomalies());
+        };
+        assert_eq!(bytes, expected);
+    }
+}
+
+#[test]
+fn a_free_takes_its_record_out_before_the_call_and_puts_it_back_if_that_fails() {
+    let scene = Scene::new();
+    let pointer = 0x1000_u64;
+    let allocation = device(Kind::Linear, Out::at(&pointer), 64);
+    scene.call(allocation);
+    let gone = || assert_eq!(scene.kinds(), []);
+    scene.call_with(free(pointer), 999, gone);
+    assert_eq!(scene.kinds(), [Kind::Linear]);
+    assert!(matches!(
+        scene.anomalies()[..],
+        [Anomaly::FailedRelease { error: 999, .. }]
+    ));
+    // Another thread is given the address before the call returns.
+    scene.call_with(free(pointer), 0, || scene.call(allocation));
+    assert_eq!(scene.kinds(), [Kind::Linear]);
+}
+
+#[test]
+fn memory_of_the_host_is_at_the_host() {
+    let scene = Scene::new();
+    scene.call(pinned(Out::at(&0x5000), 8192));
+    scene.call(registered(0x7fff_1000, 12_288));
+    for made in scene.made() {
+        assert_eq!(made.place, Place::HOST);
+    }
+    scene.call(releases(Space::RegisteredPointer, 0x7fff_1000));
+    assert_eq!(scene.kinds(), [Kind::Pinned]);
+}
+
+#[test]
+fn what_comes_from_a_pool_is_where_the_pool_is() {
+    let place = |location_type, location_id| {
+        let scene = Scene::new();
+        scene.current.set(0xc0);
+        let properties = Properties {
+            allocation_type: 1,
+            handle_types: 0,
+            location_type,
+            location_id,
+        };
+        let pool = handle(Kind::Pool, Out::at(&0x900));
+        scene.call(pool.at(At::Properties(In::at(&properties))));
+        let memory = device(Kind::StreamOrdered, Out::at(&0x4000_u64), 400);
+        scene.call(memory.on_stream(0, 0x900));
+        let made = scene.made();
+        assert_eq!(made[0].place, made[1].place);
+        made[1].place
+    };
+    assert_eq!(place(1, 2), Place::cuda(2));
+    assert_eq!(place(2, 7), Place::HOST);
+    assert_eq!(place(3, 1), Place::HOST);
+    assert_eq!(place(6, 0x0100_0003_u32.to_le()), Place::cuda(3));
+    assert_eq!(place(0, 0), Place::cuda(4), "a managed pool names none");
+}
+
+#[test]
+fn a_pool_that_is_imported_again_is_the_same_pool() {
+    let scene = Scene::new();
+    let import = Creates {
+        may_answer_again: true,
+        ..handle(Kind::Pool, Out::at(&0x5000))
+    };
+    scene.call(import);
+    let first = scene.made();
+    scene.call(import);
+    assert_eq!(scene.made(), first);
+    scene.call(destroys(Kind::Pool, 0x5000));
+    assert_eq!(scene.kinds(), []);
+    assert_eq!(scene.anomalies(), []);
+}
+
+#[test]
+fn memory_of_another_process_is_as_large_as_the_driver_says_and_is_closed_as_often_as_opened() {
+    let scene = Scene::new();
+    let open = creates(Kind::Imported, Space::IpcPointer, Out::at(&0x7000_1234_u64));
+    let open = open.sized(Bytes::Asked);
+    scene.call(open);
+    scene.call(open);
+    assert_eq!(scene.made()[0].bytes, 0x1234);
+    let close = gives_back(Space::IpcPointer, 0x7000_1234, 1, None);
+    scene.call(close);
+    assert!(!scene.kinds().is_empty());
+    scene.call(close);
+    assert_eq!(scene.kinds(), []);
+    assert_eq!(scene.anomalies(), []);
+}
+
+#[test]
+fn physical_memory_is_followed_through_handles_and_maps() {
+    let scene = Scene::new();
+    let properties = Properties {
+        allocation_type: 1,
+        handle_types: 0,
+        location_type: 1,
+        location_id: 3,
+    };
+    let memory = physical(Kind::Physical, Out::at(&0x11), PAGE as usize);
+    scene.call(memory.at(At::Properties(In::at(&properties))));
+    let made = scene.made()[0];
+    assert_eq!((made.key.space, made.bytes), (Space::PhysicalObject, PAGE));
+    assert_eq!(made.place, Place::cuda(3));
+    let address = 0x7000_0000;
+    let map = Call::Tells(Event::Mapped {
+        address,
+        bytes: PAGE,
+        handle: 0x11,
+    });
+    let holds = || {
+        let holdings = scene.ledger.holdings();
+        let record = scene.ledger.select(|_| true)[0];
+        (
+            holdings[&record.key()].references,
+            holdings[&record.key()].maps,
+        )
+    };
+    scene.fails(map, 1);
+    assert_eq!(holds(), (1, 0), "a map that failed is none");
+    scene.call(map);
+    scene.call(Call::RetainsMapped {
+        handle: Out::at(&0x12_u64).into(),
+        address,
+    });
+    assert_eq!(holds(), (2, 1));
+    let release = |handle| gives_back(Space::PhysicalHandle, handle, 1, None);
+    scene.call(release(0x11));
+    let unmap = Releases {
+        share: Share::Maps(PAGE),
+        ..releases(Space::Mapping, address)
+    };
+    scene.call_with(unmap, 1, || assert_eq!(holds(), (1, 0)));
+    assert_eq!(holds(), (1, 1));
+    scene.call(unmap);
+    scene.call(release(0x12));
+    assert_eq!(scene.kinds(), []);
+    assert_eq!(scene.ledger.unknown_releases(), 0);
+}
+
+#[test]
+fn a_context_is_on_its_device_belongs_to_itself_and_takes_its_own_with_it() {
+    let scene = Scene::new();
+    let handle_of_it = 0xc5;
+    scene.call_with(context(Out::at(&handle_of_it), 5), 0, || {
+        scene.current.set(0xc5)
+    });
+    let [made] = scene.made()[..] else {
+        panic!("one context");
+    };
+    assert_eq!(made.place, Place::cuda(5));
+    assert_eq!(made.context, scene.ledger.contexts()[0].uid);
+    scene.call(handle(Kind::Stream, Out::at(&0x51)));
+    assert_eq!(scene.made()[1].place, Place::cuda(5));
+    let destroy = destroys(Kind::Context, 0xc5);
+    scene.fails(destroy, 201);
+    assert_eq!(
+        scene.kinds(),
+        [Kind::Context, Kind::Stream],
+        "it has not ended"
+    );
+    scene.call(destroy);
+    assert_eq!(scene.kinds(), []);
+    assert_eq!(scene.ledger.contexts(), []);
+}
+
+#[test]
+fn a_context_ends_with_its_last_use() {
+    let scene = Scene::new();
+    let made = 0xc5;
+    scene.call_with(context(Out::at(&made), 0), 0, || scene.current.set(0xc5));
+    scene.call(Call::Attaches {
+        context: Out::at(&made).into(),
+    });
+    let detach = gives_back(Space::Handle(Kind::Context), 0xc5, 1, None);
+    scene.call(detach);
+    assert_eq!(scene.ledger.contexts().len(), 1);
+    scene.call(detach);
+    assert_eq!(scene.ledger.contexts(), []);
+}
+
+#[test]
+fn a_primary_context_ends_with_its_last_release_or_a_reset() {
+    for cause in [ContextEnd::LastRelease, ContextEnd::Reset] {
+        let scene = Scene::new();
+        let release = Call::ReleasesPrimary { device: 0, cause };
+        scene.call(Call::RetainsPrimary {
+            device: 0,
+            context: Out::at(&0xc0_u64).into(),
+        });
+        scene.current.set(0xc0);
+        scene.call(device(Kind::Linear, Out::at(&0x1000_u64), 64));
+        assert_eq!(
+            scene.made()[0].place,
+            Place::cuda(0),
+            "where it was retained"
+        );
+        scene.fails(release, 3);
+        if cause == ContextEnd::LastRelease {
+            scene.call(release);
+        }
+        assert_eq!(scene.kinds(), [Kind::Linear], "somebody holds it");
+        scene.primary_is_active.set(false);
+        scene.call(release);
+        assert_eq!(scene.kinds(), []);
+        assert_eq!(scene.ledger.contexts(), []);
+    }
+}
+
+#[test]
+fn what_is_made_in_a_green_context_outlives_it_but_for_its_streams() {
+    let scene = Scene::new();
+    let (green, converted) = (0x96ee, 0xc07e);
+    scene.call(handle(Kind::GreenContext, Out::at(&green)).at(At::Device(0)));
+    scene.call(Call::ConvertsGreen {
+        context: Out::at(&converted).into(),
+        green,
+    });
+    scene.current.set(converted);
+    scene.call(device(Kind::Linear, Out::at(&0x3000_u64), 64));
+    scene.call(handle(Kind::Stream, Out::at(&0x4000)));
+    assert_eq!(scene.ledger.contexts().len(), 1);
+    scene.call(destroys(Kind::GreenContext, green));
+    assert_eq!(scene.kinds(), [Kind::Linear]);
+    assert_eq!(scene.ledger.contexts(), []);
+    assert_eq!(scene.anomalies(), []);
+}
+
+#[test]
+fn two_contexts_may_give_the_same_number_to_two_textures() {
+    let scene = Scene::new();
+    let create = handle(Kind::Texture, Out::at(&1));
+    let destroy = destroys(Kind::Texture, 1);
+    for context in [0xc1, 0xc2] {
+        scene.current.set(context);
+        scene.call(create);
+    }
+    let contexts: Vec<_> = scene.made().iter().map(|made| made.context).collect();
+    scene.current.set(0xc1);
+    scene.call(destroy);
+    assert_eq!(scene.made()[0].context, contexts[1]);
+    // Some drivers may take it while another context is current.
+    scene.call(destroy);
+    assert_eq!(scene.kinds(), []);
+    assert_eq!(scene.ledger.unknown_releases(), 0);
+    scene.call(destroy);
+    assert_eq!(scene.ledger.unknown_releases(), 1);
+}
+
+fn capture_ends_on(stream: u64, graph: Out) -> Creates {
+    Creates {
+        ends_capture: Some(stream),
+        ..handle(Kind::GraphHandle, graph)
+    }
+}
+
+/// A capture on a stream of a test's own: the captures in progress are the process's.
+fn begin_capture(scene: &Scene, stream: u64, into: u64) {
+    scene.call(Call::BeginsCapture { stream, into });
+}
+
+fn instantiate(scene: &Scene, graph: u64, exec: u64, flags: u64) {
+    let flags = GraphFlags::Parameters(In::at(&flags));
+    scene.call(copied(Kind::ExecGraph, Out::at(&exec), graph, flags));
+}
+
+fn launch(scene: &Scene, exec: u64) {
+    scene.call(Call::Launches { exec });
+}
+
+#[test]
+fn captured_memory_is_the_graph_s_whichever_stream_takes_it() {
+    for named in [true, false] {
+        let scene = Scene::new();
+        let (graph, exec) = (0x51, 0x52);
+        let (stream, forked) = (0xca97_0003, 0xca97_0004);
+        begin_capture(&scene, stream, 0);
+        // A driver may not name the graph while it is being captured: then it is the stream's.
+        scene.captured.set(Some(if named { graph } else { 0 }));
+        scene.call(in_order(&0x2000, stream));
+        scene.call(in_order(&0x3000, if named { forked } else { stream }));
+        scene.call(free_in_order(0x3000, stream));
+        scene.captured.set(None);
+        scene.call(capture_ends_on(stream, Out::at(&graph)));
+        assert_eq!(scene.kinds(), [Kind::GraphHandle]);
+        instantiate(&scene, graph, exec, 0);
+        launch(&scene, exec);
+        assert_eq!(scene.graph_memory(), [(0x2000, 64)]);
+        scene.call(free_in_order(0x2000, stream));
+        assert_eq!(scene.graph_memory(), []);
+        assert_eq!(scene.anomalies(), []);
+        assert_eq!(scene.ledger.unknown_releases(), 0);
+    }
+}
+
+#[test]
+fn nobody_is_asked_about_captures_where_none_is_going_on() {
+    let scene = Scene::new();
+    if captures::active() {
+        // Another test's.
+        return;
+    }
+    scene.captured.set(Some(0x51));
+    scene.call(in_order(&0x2000, 0));
+    assert_eq!(scene.kinds(), [Kind::StreamOrdered]);
+}
+
+#[test]
+fn a_captured_free_of_plain_memory_frees_nothing() {
+    let scene = Scene::new();
+    scene.call(in_order(&0x2000, 0));
+    let stream = 0xca97_0006;
+    begin_capture(&scene, stream, 0);
+    scene.captured.set(Some(0x51));
+    scene.call(free_in_order(0x2000, stream));
+    assert_eq!(scene.kinds(), [Kind::StreamOrdered]);
+    assert_eq!(scene.anomalies(), []);
+    scene.fails(free_in_order(0x2000, stream), 900);
+    assert_eq!(scene.kinds(), [Kind::StreamOrdered]);
+    assert_eq!(scene.anomalies().len(), 1);
+    scene.call(capture_ends_on(stream, Out::at(&0x51)));
+}
+
+#[test]
+fn a_capture_into_a_graph_that_is_there_makes_no_second_one() {
+    let scene = Scene::new();
+    let (stream, graph) = (0xca97_0001, 0x9ab);
+    begin_capture(&scene, stream, graph);
+    scene.call(capture_ends_on(stream, Out::at(&graph)));
+    assert_eq!(scene.kinds(), []);
+    begin_capture(&scene, stream, 0);
+    scene.call(capture_ends_on(stream, Out::at(&graph)));
+    assert_eq!(scene.kinds(), [Kind::GraphHandle]);
+    // One that came to nothing.
+    scene.fails(capture_ends_on(stream, Out::dangling()), 901);
+    scene.call(capture_ends_on(stream, Out::at(&0)));
+    assert_eq!(scene.kinds(), [Kind::GraphHandle]);
+}
+
+#[test]
+fn nodes_that_allocate_and_free_come_and_go_with_launches() {
+    let (graph, exec, at) = (0x81, 0x82, 0x2000);
+    // `CUgraphNodeParams` written anew from the header, as numbers of 8 bytes: 512 bytes on the third
+    // device.
+    let node = |node_type: u64| {
+        let mut words = [0_u64; 32];
+        (words[0], words[3], words[15], words[16]) = (node_type, 1 | 2 << 32, 512, at);
+        words
+    };
+    let (allocation, kernel) = (node(10), node(0));
+    let mut freeing = [0_u64; 32];
+    (freeing[0], freeing[2]) = (11, at);
+    let any = |words: &[u64; 32]| AddedNode::Any(In::<Node>::at_words(words));
+    for (allocates, frees) in [
+        (any(&allocation), any(&freeing)),
+        (
+            AddedNode::Allocates(In::at_words(&allocation[2..])),
+            AddedNode::Frees(at),
+        ),
+    ] {
+        let scene = Scene::new();
+        let adds = |node| scene.call(Call::AddsNode { graph, node });
+        adds(any(&kernel));
+        assert!(!scene.ledger.knows_graph_memory(), "another type of node");
+        adds(allocates);
+        instantiate(&scene, graph, exec, 0);
+        launch(&scene, exec);
+        assert_eq!(scene.graph_memory(), [(at, 512)]);
+        let record = scene
+            .ledger
+            .select(|record| record.made.kind == Kind::Graph)[0];
+        assert_eq!(record.made.place, Place::cuda(2));
+        scene.call(free(at));
+        adds(frees);
+        instantiate(&scene, graph, exec, 0);
+        launch(&scene, exec);
+        assert_eq!(scene.graph_memory(), []);
+    }
+}
+
+#[test]
+fn a_failed_launch_leaves_nothing_and_one_that_frees_first_leaves_one() {
+    let scene = Scene::new();
+    let (graph, exec) = (0x91, 0x92);
+    let stream = 0xca97_0007;
+    begin_capture(&scene, stream, 0);
+    scene.captured.set(Some(graph));
+    scene.call(in_order(&0x2000, stream));
+    scene.captured.set(None);
+    scene.call(capture_ends_on(stream, Out::at(&graph)));
+    instantiate(&scene, graph, exec, 1);
+    scene.fails(Call::Launches { exec }, 1);
+    assert_eq!(scene.graph_memory(), []);
+    launch(&scene, exec);
+    launch(&scene, exec);
+    assert_eq!(scene.graph_memory(), [(0x2000, 64)]);
+}
+
+#[test]
+fn a_user_object_is_kept_by_the_graphs_it_was_given_to() {
+    let scene = Scene::new();
+    let (object, graph, exec) = (0x41, 0x42, 0x43);
+    let space = Space::Handle(Kind::UserObject);
+    let release = |count| gives_back(space, object, count, None);
+    scene.call(handle(Kind::GraphHandle, Out::at(&graph)));
+    scene.call(Creates {
+        references: 3,
+        ..handle(Kind::UserObject, Out::at(&object))
+    });
+    let key = call::object(object);
+    scene.call(Call::Tells(Event::Retained { key, count: 1 }));
+    scene.call(Call::Tells(Event::GraphRetained {
+        graph: call::graph(graph),
+        key,
+        count: 2,
+        moved: true,
+    }));
+    scene.call(gives_back(space, object, 1, Some(call::graph(graph))));
+    instantiate(&scene, graph, exec, 0);
+    scene.call(release(2));
+    let handles = [Kind::GraphHandle, Kind::UserObject, Kind::ExecGraph];
+    assert_eq!(scene.kinds(), handles);
+    scene.call(destroys(Kind::GraphHandle, graph));
+    assert_eq!(scene.kinds(), handles[1..]);
+    let update = Call::Tells(Event::GraphUpdated {
+        exec: call::exec(exec),
+        graph: call::graph(0x99),
+    });
+    scene.fails(update, 1);
+    assert_eq!(scene.kinds(), handles[1..], "an update that failed");
+    scene.call(destroys(Kind::ExecGraph, exec));
+    assert_eq!(scene.kinds(), []);
+    assert_eq!(scene.ledger.unknown_releases(), 0);
+}

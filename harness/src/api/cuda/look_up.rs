@@ -1,0 +1,159 @@
+//! `cuGetProcAddress`: the driver's own way of handing out its functions, by which nearly all
+//! programs come to them.
+
+#![expect(
+    unsafe_code,
+    reason = "the functions are C's, and answer through pointers"
+)]
+
+use std::ffi::{CStr, c_char};
+use std::mem;
+
+use gpu_leak_interpose::{Slot, wrapper_by_address};
+
+use super::functions::{KNOWN_UP_TO, VARIANTS, is_per_thread};
+use crate::ledger::event::CuResult;
+
+/// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
+const PER_THREAD: u64 = 2;
+
+/// Names under which newer programs get a function of another name: from this version on.
+const RENAMED: [(&[u8], i32, &CStr); 1] = [(
+    b"cuGraphInstantiate",
+    12_000,
+    c"cuGraphInstantiateWithFlags",
+)];
+
+pub(super) static FIRST: Slot = Slot::new();
+pub(super) static SECOND: Slot = Slot::new();
+
+type First = unsafe extern "C" fn(*const c_char, *mut *const (), i32, u64) -> CuResult;
+type Second = unsafe extern "C" fn(*const c_char, *mut *const (), i32, u64, *mut u32) -> CuResult;
+
+/// The wrapper of `cuGetProcAddress`.
+pub(super) unsafe extern "C" fn first(
+    name: *const c_char,
+    answer: *mut *const (),
+    version: i32,
+    flags: u64,
+) -> CuResult {
+    // SAFETY: the slot holds the function of this name.
+    let real = unsafe { mem::transmute::<*const (), First>(FIRST.real()) };
+    // SAFETY: the caller's own call, passed on as it is.
+    let error = unsafe { real(name, answer, version, flags) };
+    // SAFETY: that call has returned `error`.
+    unsafe { wrap(name, answer, version, flags, error) };
+    error
+}
+
+/// The wrapper of `cuGetProcAddress_v2`.
+pub(super) unsafe extern "C" fn second(
+    name: *const c_char,
+    answer: *mut *const (),
+    version: i32,
+    flags: u64,
+    status: *mut u32,
+) -> CuResult {
+    // SAFETY: the slot holds the function of this name.
+    let real = unsafe { mem::transmute::<*const (), Second>(SECOND.real()) };
+    // SAFETY: the caller's own call, passed on as it is.
+    let error = unsafe { real(name, answer, version, flags, status) };
+    // SAFETY: that call has returned `error`.
+    unsafe { wrap(name, answer, version, flags, error) };
+    error
+}
+
+/// Puts our wrapper where the driver has answered with a function of the table.
+///
+/// # Safety
+///
+/// The parameters are those of a call that has returned `error`.
+unsafe fn wrap(
+    name: *const c_char,
+    answer: *mut *const (),
+    version: i32,
+    flags: u64,
+    error: CuResult,
+) {
+    if error != 0 || name.is_null() || answer.is_null() {
+        return;
+    }
+    // SAFETY: the call has read the one and written the other.
+    let (name, real) = unsafe { (CStr::from_ptr(name), answer.read()) };
+    if real.is_null() {
+        return;
+    }
+    let meant = meant(name, version, flags);
+    // SAFETY: `real` is the driver's function of that name, and the answer is written once more.
+    unsafe { answer.write(wrapper_by_address(name, real, meant)) };
+}
+
+/// The variant that a program built for `version` means by `name`, as `cudaTypedefs.h` has it; none for
+/// a name or a version that the table does not know.
+fn meant(name: &CStr, version: i32, flags: u64) -> Option<&'static CStr> {
+    if version > KNOWN_UP_TO {
+        return None;
+    }
+    let asked = name.to_bytes();
+    let renamed = |(old, since, _): &&(&[u8], i32, _)| *old == asked && *since <= version;
+    if let Some((_, _, new)) = RENAMED.iter().find(renamed) {
+        return Some(new);
+    }
+    let suits = |variant: &&super::functions::Variant| {
+        let rest = variant.name.to_bytes().strip_prefix(asked);
+        rest.is_some_and(|rest| matches!(rest, [] | [b'_', ..])) && variant.since <= version
+    };
+    let suiting = || VARIANTS.iter().filter(suits);
+    let newest = suiting().map(|variant| variant.since).max()?;
+    let of_thread = |variant: &&super::functions::Variant| {
+        is_per_thread(variant.name.to_str().unwrap_or_default()) == (flags & PER_THREAD != 0)
+    };
+    let mut newest = suiting().filter(|variant| variant.since == newest);
+    // A function that has no stream has one form for both.
+    let first = newest.clone().next();
+    newest.find(of_thread).or(first).map(|variant| variant.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::meant;
+
+    #[test]
+    fn a_program_means_the_variant_of_its_own_age() {
+        for (name, version, flags, expected) in [
+            (c"cuMemAlloc", 13_000, 0, Some(c"cuMemAlloc_v2")),
+            (c"cuMemAlloc", 3_010, 0, Some(c"cuMemAlloc")),
+            (c"cuMemAlloc", 1_000, 0, None),
+            (c"cuMemFree", 13_000, 2, Some(c"cuMemFree_v2")),
+            (c"cuMemAllocAsync", 11_040, 0, Some(c"cuMemAllocAsync")),
+            (c"cuMemAllocAsync", 11_040, 2, Some(c"cuMemAllocAsync_ptsz")),
+            (
+                c"cuStreamBeginCapture",
+                13_000,
+                2,
+                Some(c"cuStreamBeginCapture_v2_ptsz"),
+            ),
+            (c"cuCtxCreate", 12_040, 0, Some(c"cuCtxCreate_v3")),
+            (
+                c"cuGraphInstantiate",
+                11_080,
+                0,
+                Some(c"cuGraphInstantiate_v2"),
+            ),
+            (
+                c"cuGraphInstantiate",
+                12_000,
+                0,
+                Some(c"cuGraphInstantiateWithFlags"),
+            ),
+            (c"cuMemAlloc", 99_000, 0, None),
+            (c"cuMemcpy", 13_000, 0, None),
+        ] {
+            assert_eq!(
+                meant(name, version, flags),
+                expected,
+                "{name:?} {version} {flags}"
+            );
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The CUDA driver's calls as a source of events.
+//!
+//! Programs look the driver's functions up by `dlsym` and `cuGetProcAddress`, and are given wrappers of
+//! those that are watched ([`functions`], [`look_up`]). A wrapper makes the program's call and tells of
+//! it ([`heard`]), in the words of [`call`]. What a call does not say, the driver is asked ([`questions`]).
+
+mod array;
+mod call;
+mod contexts;
+mod foreign;
+mod functions;
+mod graphs;
+mod heard;
+mod look_up;
+mod numbered;
+mod primaries;
+mod questions;
+mod state;
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
+
+pub(crate) use gpu_leak_interpose::Reach;
+pub use state::before_initialisation;
+pub(crate) use state::{Hearing, begin_check, hearing, is_heard, reach, stop};

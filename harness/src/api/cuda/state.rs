@@ -1,0 +1,149 @@
+//! Whether the driver's calls are heard in this process, and which of them are not.
+
+#![cfg_attr(
+    target_os = "linux",
+    expect(
+        unsafe_code,
+        reason = "what runs as the program is loaded stands in a section of the program's own"
+    )
+)]
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Once, OnceLock};
+
+use super::functions::FUNCTIONS;
+use super::heard;
+use crate::device::{contexts, driver, exit};
+use gpu_leak_interpose::{
+    Reach, Registration, bindings_past_us, libraries_elsewhere, register, unheard_calls,
+};
+
+/// Whether calls are told of. One load of it is all that a call costs where they are not.
+static LISTENING: AtomicBool = AtomicBool::new(true);
+/// Whether the program was heard to initialise the driver.
+static INITIALISED: AtomicBool = AtomicBool::new(false);
+/// What is to be done before that.
+static BEFORE: OnceLock<fn()> = OnceLock::new();
+/// What [`register`] answered; none where it refused.
+static REACH: OnceLock<Option<Reach>> = OnceLock::new();
+/// What had been bound past us when the newest check began.
+static BOUND: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+static REGISTRATION: Registration = Registration::new(FUNCTIONS, None);
+
+/// Runs as the program is loaded, so that its first look-up is heard. The number puts it before those
+/// without one, in whatever order the linker comes to them.
+#[cfg(target_os = "linux")]
+#[used]
+// SAFETY: the section holds pointers to functions of this type, which the C library calls once each.
+#[unsafe(link_section = ".init_array.50000")]
+static BEGIN: extern "C" fn() = begin;
+
+#[cfg(target_os = "linux")]
+extern "C" fn begin() {
+    let reach = register(&REGISTRATION).ok();
+    let _ = REACH.set(reach);
+    // A program that is linked to the driver has its functions already.
+    let _ = bindings_past_us(usize::MAX);
+}
+
+/// How the program's use of the driver is heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Hearing {
+    /// Nobody has initialised the driver.
+    Unused,
+    /// Every call, so far.
+    Whole,
+    /// Calls of these functions were not: the driver has forms of them that the table does not know.
+    WithoutFunctions(Vec<String>),
+    /// Calls by these libraries may not have been: they were bound to the driver past us.
+    WithoutLibraries(Vec<String>),
+    /// The harness failed in a call.
+    Broken,
+    /// The driver was initialised unheard.
+    None,
+}
+
+/// Whether calls are told of.
+#[inline]
+pub(super) fn is_listening() -> bool {
+    LISTENING.load(Ordering::Relaxed)
+}
+
+/// Tells of no calls any more.
+pub(crate) fn stop() {
+    LISTENING.store(false, Ordering::Relaxed);
+}
+
+/// The program has initialised the driver.
+pub(super) fn initialised() {
+    INITIALISED.store(true, Ordering::Relaxed);
+}
+
+/// Has `first` run when the program is about to initialise the driver, on the thread that does.
+pub fn before_initialisation(first: fn()) {
+    let _ = BEFORE.set(first);
+}
+
+/// The program is about to initialise the driver.
+pub(super) fn initialises() {
+    if let Some(first) = BEFORE.get() {
+        first();
+    }
+}
+
+/// A call is heard: what the first one needs.
+pub(super) fn prepare() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        exit::install();
+        driver::find();
+    });
+}
+
+/// A check begins.
+pub(crate) fn begin_check() {
+    driver::find();
+    BOUND.store(bindings_past_us(usize::MAX).now, Ordering::Relaxed);
+}
+
+/// What of the process's look-ups is heard.
+pub(crate) fn reach() -> Reach {
+    let reach = REACH.get().copied().flatten();
+    reach.unwrap_or(Reach::Nothing)
+}
+
+/// How the program's use of the driver is heard in the check that ends.
+pub(crate) fn hearing() -> Hearing {
+    driver::find();
+    if heard::broken() {
+        return Hearing::Broken;
+    }
+    if !INITIALISED.load(Ordering::Relaxed) {
+        return match contexts::driver_in_use() {
+            true => Hearing::None,
+            false => Hearing::Unused,
+        };
+    }
+    let functions = unheard_calls().into_iter().map(|unheard| unheard.name);
+    let functions: Vec<_> = functions.collect();
+    if !functions.is_empty() {
+        return Hearing::WithoutFunctions(functions);
+    }
+    let past = bindings_past_us(BOUND.load(Ordering::Relaxed)).found;
+    let past = past.into_iter().map(|binding| binding.library);
+    // A driver that another part of the process has for itself.
+    let elsewhere = libraries_elsewhere().into_iter();
+    let elsewhere = elsewhere.filter(|library| library.contains("libcuda.so"));
+    let mut libraries: Vec<_> = past.chain(elsewhere).collect();
+    libraries.dedup();
+    if !libraries.is_empty() {
+        return Hearing::WithoutLibraries(libraries);
+    }
+    Hearing::Whole
+}
+
+/// Whether the driver's calls are heard, so that its pools can be read and waited for.
+pub(crate) fn is_heard() -> bool {
+    INITIALISED.load(Ordering::Relaxed) && !heard::broken()
+}

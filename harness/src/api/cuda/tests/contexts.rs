@@ -1,0 +1,96 @@
+//! Contexts that come and go, and what goes with them.
+
+use super::{allocate, anomalies, live, stream, summary, watched_context, with_driver};
+use crate::device::contexts;
+use crate::ledger::event::ContextEnd;
+use crate::ledger::{self, Anomaly, Kind, Place};
+
+#[test]
+fn a_created_context_is_a_handle_and_takes_its_own_with_it() {
+    with_driver("", || {
+        watched_context();
+        let outside = allocate(16);
+        let context = made!(cuCtxCreate_v4(0 => u64, 0 => u32, 1 => i32));
+        stream();
+        let survivor = made!(cuMemAllocAsync(400 => usize, 0 => u64));
+        let second = Place::cuda(1);
+        assert_eq!(
+            summary(),
+            [
+                (Kind::Linear, Place::cuda(0), 16),
+                (Kind::Context, second, 0),
+                (Kind::Stream, second, 0),
+                (Kind::StreamOrdered, second, 400),
+            ]
+        );
+        assert_eq!(contexts::devices_in_use(), [0, 1]);
+        assert_eq!(cuda!(cuCtxDestroy_v2(context => u64)), 0);
+        assert_eq!(
+            summary(),
+            [
+                (Kind::Linear, Place::cuda(0), 16),
+                (Kind::StreamOrdered, second, 400),
+            ]
+        );
+        let _ = (outside, survivor);
+        assert_eq!(ledger::live().contexts().len(), 1);
+    });
+}
+
+#[test]
+fn a_device_reset_ends_the_primary_context_and_the_next_is_another() {
+    with_driver("", || {
+        watched_context();
+        ledger::live().open_scope(ledger::ScopeId(1));
+        gpu_leak_interpose::set_token(1);
+        allocate(64);
+        let before = ledger::live().contexts()[0];
+        assert_eq!(before.place, Place::cuda(0));
+        assert_eq!(cuda!(cuDevicePrimaryCtxReset_v2(0 => i32)), 0);
+        assert_eq!(summary(), []);
+        assert_eq!(ledger::live().contexts(), []);
+        assert!(matches!(
+            anomalies()[..],
+            [Anomaly::EndedWithContext {
+                cause: ContextEnd::Reset,
+                ..
+            }]
+        ));
+        let context = made!(cuDevicePrimaryCtxRetain(0 => i32));
+        assert_eq!(cuda!(cuCtxSetCurrent(context => u64)), 0);
+        allocate(64);
+        let after = ledger::live().contexts()[0];
+        assert_ne!(after.uid, before.uid);
+        assert_eq!(after.place, Place::cuda(0));
+    });
+}
+
+#[test]
+fn only_the_last_release_ends_the_primary_context() {
+    with_driver("", || {
+        watched_context();
+        made!(cuDevicePrimaryCtxRetain(0 => i32));
+        allocate(64);
+        assert_eq!(cuda!(cuDevicePrimaryCtxRelease_v2(0 => i32)), 0);
+        assert_eq!(live().len(), 1);
+        assert_eq!(cuda!(cuDevicePrimaryCtxRelease_v2(0 => i32)), 0);
+        assert_eq!(live().len(), 0);
+        assert_eq!(ledger::live().contexts(), []);
+    });
+}
+
+#[test]
+fn a_context_attached_to_is_one_until_the_last_detach() {
+    with_driver("", || {
+        assert_eq!(cuda!(cuInit(0 => u32)), 0);
+        let context = made!(cuCtxCreate_v2(0 => u32, 0 => i32));
+        assert_eq!(made!(cuCtxAttach(0 => u32)), context);
+        allocate(64);
+        assert_eq!(cuda!(cuCtxDetach(context => u64)), 0);
+        assert_eq!(live().len(), 2, "the context, and what is in it");
+        assert_eq!(cuda!(cuCtxDetach(context => u64)), 0);
+        assert_eq!(summary(), []);
+        assert_eq!(anomalies(), []);
+        assert_eq!(ledger::live().unknown_releases(), 0);
+    });
+}

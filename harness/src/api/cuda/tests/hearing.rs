@@ -1,0 +1,68 @@
+//! Whether the driver is heard, and for how long.
+
+use super::{allocate, free, live, watched_context, with_driver};
+use crate::api::cuda::{Hearing, hearing};
+use crate::device::{contexts, exit, pools};
+use crate::ledger;
+use gpu_leak_interpose::real_symbol;
+
+#[test]
+fn a_forked_child_is_left_alone() {
+    with_driver("", || {
+        watched_context();
+        let pointer = allocate(64);
+        // SAFETY: the child only calls the stand-in and `_exit`; this process has one thread at
+        // work.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            free(pointer);
+            let quiet = exit::forked() && live().len() == 1 && pools::readings().is_empty();
+            // SAFETY: ends the child at once, without handlers.
+            unsafe { libc::_exit(if quiet { 7 } else { 8 }) };
+        }
+        let mut status = 0;
+        // SAFETY: `child` is a child of this process and `status` is writable.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        assert_eq!(libc::WEXITSTATUS(status), 7);
+        assert_eq!(hearing(), Hearing::Whole);
+    });
+}
+
+#[test]
+fn a_driver_that_nobody_has_initialised_is_not_used() {
+    with_driver("", || {
+        assert_eq!(hearing(), Hearing::Unused, "it is not there");
+        assert_eq!(contexts::missing(), None);
+        assert_eq!(hearing(), Hearing::Unused, "the harness has initialised it");
+        watched_context();
+        assert_eq!(hearing(), Hearing::Whole);
+    });
+}
+
+#[test]
+fn a_driver_that_was_initialised_unheard_is_not_heard() {
+    with_driver("", || {
+        // SAFETY: the name ends with a zero byte; the stand-in has no initialisers.
+        let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
+        // SAFETY: the handle is open; the function is not called as anything else.
+        let initialise = unsafe { real_symbol(library, c"cuInit") };
+        // SAFETY: `cuInit` has this signature.
+        let initialise = unsafe {
+            std::mem::transmute::<*const (), unsafe extern "C" fn(u32) -> u32>(initialise)
+        };
+        // SAFETY: it has no conditions.
+        assert_eq!(unsafe { initialise(0) }, 0);
+        assert_eq!(hearing(), Hearing::None);
+    });
+}
+
+#[test]
+fn a_panic_of_the_harness_in_a_call_reaches_nobody_and_ends_the_trust_in_it() {
+    with_driver("", || {
+        watched_context();
+        ledger::live().listen(Box::new(|_, _, _| panic!("a defect of the harness")));
+        let pointer = allocate(64);
+        assert_eq!(free(pointer), 0);
+        assert_eq!(hearing(), Hearing::Broken);
+    });
+}

@@ -1,0 +1,217 @@
+//! What is taken and given back, with success and without.
+
+use super::{allocate, anomalies, free, live, stream, summary, watched_context, with_driver};
+use crate::api::cuda::{Hearing, hearing};
+use crate::capture::thread::thread_name;
+use crate::device::{pools, quiesce};
+use crate::ledger::{self, Anomaly, Kind, Place};
+use crate::report::symbols;
+
+#[test]
+fn every_way_of_taking_memory_is_seen_with_its_bytes_and_its_place() {
+    with_driver("", || {
+        watched_context();
+        let gpu = Place::cuda(0);
+        let linear = allocate(1);
+        let mut pitch = 0_usize;
+        let pitched = made!(cuMemAllocPitch_v2(
+            &raw mut pitch => *mut usize, 100 => usize, 7 => usize, 4 => u32));
+        let managed = made!(cuMemAllocManaged(4096 => usize, 1 => u32));
+        let stream = stream();
+        let ordered = made!(cuMemAllocAsync(400 => usize, stream => u64));
+        let pinned = made!(cuMemHostAlloc(8192 => usize, 0 => u32));
+        let page_locked = made!(cuMemAllocHost_v2(100 => usize));
+        let own = vec![0_u8; 4096];
+        let address = own.as_ptr() as u64;
+        let registered = cuda!(cuMemHostRegister_v2(address => u64, own.len() => usize, 0 => u32));
+        assert_eq!(registered, 0);
+        let event = made!(cuEventCreate(0 => u32));
+        assert_eq!(
+            summary(),
+            [
+                (Kind::Linear, gpu, 1),
+                (Kind::Pitched, gpu, pitch as u64 * 7),
+                (Kind::Managed, gpu, 4096),
+                (Kind::Stream, gpu, 0),
+                (Kind::StreamOrdered, gpu, 400),
+                (Kind::Pinned, Place::HOST, 8192),
+                (Kind::Pinned, Place::HOST, 100),
+                (Kind::Registered, Place::HOST, 4096),
+                (Kind::Event, gpu, 0),
+            ]
+        );
+        for pointer in [linear, pitched, managed] {
+            assert_eq!(free(pointer), 0);
+        }
+        for pointer in [pinned, page_locked] {
+            assert_eq!(cuda!(cuMemFreeHost(pointer => u64)), 0);
+        }
+        assert_eq!(cuda!(cuMemFreeAsync(ordered => u64, stream => u64)), 0);
+        assert_eq!(cuda!(cuMemHostUnregister(address => u64)), 0);
+        assert_eq!(cuda!(cuEventDestroy_v2(event => u64)), 0);
+        assert_eq!(cuda!(cuStreamDestroy_v2(stream => u64)), 0);
+        assert_eq!(summary(), []);
+        assert_eq!(anomalies(), []);
+        assert_eq!(ledger::live().unknown_releases(), 0);
+        assert_eq!(hearing(), Hearing::Whole);
+    });
+}
+
+#[test]
+fn code_and_graphs_are_seen() {
+    with_driver("", || {
+        watched_context();
+        let module = made!(cuModuleLoadData(c"image".as_ptr() => *const i8));
+        let graph = made!(cuGraphCreate(0 => u32));
+        let exec = made!(cuGraphInstantiateWithFlags(graph => u64, 0 => u64));
+        let kinds: Vec<_> = live().iter().map(|record| record.made.kind).collect();
+        assert_eq!(kinds, [Kind::Module, Kind::GraphHandle, Kind::ExecGraph]);
+        assert_eq!(cuda!(cuGraphExecDestroy(exec => u64)), 0);
+        assert_eq!(cuda!(cuGraphDestroy(graph => u64)), 0);
+        assert_eq!(cuda!(cuModuleUnload(module => u64)), 0);
+        assert_eq!(summary(), []);
+    });
+}
+
+#[inline(never)]
+fn the_line_that_takes_it() -> u64 {
+    std::hint::black_box(allocate(64))
+}
+
+#[test]
+fn a_record_knows_its_thread_its_scope_and_its_line() {
+    with_driver("", || {
+        watched_context();
+        let context = made!(cuCtxGetCurrent());
+        let thread = std::thread::Builder::new().name("data-loader".to_owned());
+        let loader = thread.spawn(move || {
+            gpu_leak_interpose::set_token(7);
+            assert_eq!(cuda!(cuCtxSetCurrent(context => u64)), 0);
+            the_line_that_takes_it()
+        });
+        loader.unwrap().join().unwrap();
+        let caller = live()[0].made.caller;
+        assert_eq!(caller.scope, ledger::ScopeId(7));
+        assert_eq!(thread_name(caller.thread), "data-loader");
+        let frames = symbols::frames(ledger::live().stacks().frames(caller.stack), &[]);
+        let names: Vec<_> = frames
+            .iter()
+            .filter_map(|it| it.function.as_ref())
+            .collect();
+        let line = |name: &&String| name.contains("the_line_that_takes_it");
+        assert!(names.iter().any(line), "{names:#?}");
+    });
+}
+
+#[test]
+fn a_free_that_fails_puts_the_record_back() {
+    with_driver("fail:cuMemFree_v2=999@1", || {
+        watched_context();
+        let pointer = allocate(64);
+        assert_eq!(free(pointer), 999);
+        assert_eq!(summary(), [(Kind::Linear, Place::cuda(0), 64)]);
+        let failed = anomalies();
+        let [
+            Anomaly::FailedRelease {
+                error: 999, caller, ..
+            },
+        ] = failed[..]
+        else {
+            panic!("{failed:?}");
+        };
+        assert!(
+            !ledger::live().stacks().frames(caller.stack).is_empty(),
+            "where it failed is what a report must say"
+        );
+        assert_eq!(free(pointer), 0);
+        assert_eq!(summary(), []);
+    });
+}
+
+#[test]
+fn an_allocation_that_fails_is_noted_and_makes_no_record() {
+    with_driver("fail:cuMemAlloc_v2=2", || {
+        watched_context();
+        let mut pointer = 0x1234_u64;
+        let error = cuda!(cuMemAlloc_v2(&raw mut pointer => *mut u64, 64 => usize));
+        assert_eq!(error, 2);
+        assert_eq!(summary(), []);
+        assert!(matches!(
+            anomalies()[..],
+            [Anomaly::FailedCreation {
+                kind: Kind::Linear,
+                bytes: 64,
+                error: 2,
+                ..
+            }]
+        ));
+    });
+}
+
+#[test]
+fn freeing_null_is_nothing() {
+    with_driver("", || {
+        watched_context();
+        free(0);
+        assert_eq!(ledger::live().unknown_releases(), 0);
+        assert_eq!(anomalies(), []);
+    });
+}
+
+#[test]
+fn an_address_given_out_again_before_its_free_returns_keeps_its_new_record() {
+    with_driver("delay:cuMemFree_v2", || {
+        watched_context();
+        let context = made!(cuCtxGetCurrent());
+        let old = allocate(64);
+        std::thread::scope(|scope| {
+            let freeing = scope.spawn(|| {
+                assert_eq!(cuda!(cuCtxSetCurrent(context => u64)), 0);
+                free(old)
+            });
+            cuda!(fake_cuda_wait_held(c"cuMemFree_v2".as_ptr() => *const i8));
+            let new = allocate(64);
+            assert_eq!(new, old, "the stand-in gives an address out again at once");
+            cuda!(fake_cuda_release(c"cuMemFree_v2".as_ptr() => *const i8));
+            assert_eq!(freeing.join().unwrap(), 0);
+        });
+        assert_eq!(summary(), [(Kind::Linear, Place::cuda(0), 64)]);
+        assert_eq!(anomalies(), []);
+    });
+}
+
+#[test]
+fn what_a_capture_takes_and_frees_is_the_graph_s() {
+    with_driver("", || {
+        watched_context();
+        let stream = stream();
+        assert_eq!(cuda!(cuStreamBeginCapture_v2(stream => u64, 0 => u32)), 0);
+        let pointer = made!(cuMemAllocAsync(64 => usize, stream => u64));
+        assert_eq!(cuda!(cuMemFreeAsync(pointer => u64, stream => u64)), 0);
+        assert_eq!(
+            quiesce::synchronise(|_| true),
+            [],
+            "and the capture goes on"
+        );
+        assert!(!pools::empty(&pools::readings()));
+        let mut graph = 0_u64;
+        let error = cuda!(cuStreamEndCapture(stream => u64, &raw mut graph => *mut u64));
+        assert_eq!(error, 0);
+        let kinds: Vec<_> = live().iter().map(|record| record.made.kind).collect();
+        assert_eq!(kinds, [Kind::Stream, Kind::GraphHandle]);
+        assert_eq!(ledger::live().unknown_releases(), 0);
+        assert!(pools::empty(&pools::readings()));
+        assert_eq!(anomalies(), []);
+    });
+}
+
+#[test]
+fn a_captured_free_of_plain_memory_frees_nothing() {
+    with_driver("fail:cuMemFreeAsync=900", || {
+        watched_context();
+        let stream = stream();
+        let pointer = made!(cuMemAllocAsync(64 => usize, stream => u64));
+        assert_eq!(cuda!(cuMemFreeAsync(pointer => u64, stream => u64)), 900);
+        assert_eq!(live().len(), 2);
+    });
+}

@@ -1,0 +1,106 @@
+//! The source as a whole, against the stand-in for libcuda.
+//!
+//! A process has one ledger, so each test runs itself again in a process of its own, where the
+//! stand-in is what the loader finds.
+
+#![expect(unsafe_code, reason = "the driver's interface is C")]
+
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+use crate::ledger::{self, Anomaly, Kind, Place, Record};
+
+const CHILD: &str = "GPU_LEAK_CHECK_TEST_CHILD";
+
+/// Runs `body` in a process whose driver is the stand-in with these faults (the words of its
+/// variable `FAKE_CUDA`).
+fn with_driver(faults: &str, body: fn()) {
+    if std::env::var_os(CHILD).is_some() {
+        return body();
+    }
+    let program = std::env::current_exe().unwrap();
+    let libraries = tempfile::tempdir().unwrap();
+    let driver = program.with_file_name("libgpu_leak_fake_cuda.so");
+    symlink(driver, libraries.path().join("libcuda.so.1")).unwrap();
+    // libtest names a test's thread after it.
+    let name = std::thread::current().name().unwrap().to_owned();
+    let output = Command::new(&program)
+        .args(["--exact", &name, "--nocapture", "--test-threads=1"])
+        .env(CHILD, "1")
+        .env("FAKE_CUDA", faults)
+        .env("FAKE_CUDA_DEVICES", "2")
+        .env("LD_LIBRARY_PATH", libraries.path())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+/// Calls a function of the stand-in: `cuda!(cuMemFree_v2(pointer => u64))`.
+macro_rules! cuda {
+    ($name:ident($($argument:expr => $type:ty),*)) => {{
+        let library = crate::device::dl::Library::open("libcuda.so.1".as_ref()).unwrap();
+        let name = std::ffi::CString::new(stringify!($name)).unwrap();
+        // SAFETY: the tests below state each function's documented signature, and pass it places
+        // of theirs and handles it gave them.
+        unsafe {
+            let function: unsafe extern "C" fn($($type),*) -> u32 =
+                library.function(&name).expect(stringify!($name));
+            function($($argument),*)
+        }
+    }};
+}
+
+/// The answer of a call whose first parameter is the place for it.
+macro_rules! made {
+    ($name:ident($($argument:expr => $type:ty),*)) => {{
+        let mut answer = 0_u64;
+        let error = cuda!($name(&raw mut answer => *mut u64 $(, $argument => $type)*));
+        assert_eq!(error, 0, stringify!($name));
+        answer
+    }};
+}
+
+mod contexts;
+mod device;
+mod graphs;
+mod hearing;
+mod memory;
+mod physical;
+
+/// Makes the first device's primary context current.
+fn watched_context() {
+    assert_eq!(cuda!(cuInit(0 => u32)), 0);
+    let context = made!(cuDevicePrimaryCtxRetain(0 => i32));
+    assert_eq!(cuda!(cuCtxSetCurrent(context => u64)), 0);
+}
+
+fn allocate(bytes: usize) -> u64 {
+    made!(cuMemAlloc_v2(bytes => usize))
+}
+
+fn free(pointer: u64) -> u32 {
+    cuda!(cuMemFree_v2(pointer => u64))
+}
+
+fn stream() -> u64 {
+    made!(cuStreamCreate(1 => u32))
+}
+
+fn live() -> Vec<Record> {
+    ledger::live().select(|_| true)
+}
+
+/// The kind, place and bytes of what is live.
+fn summary() -> Vec<(Kind, Place, u64)> {
+    let facts = |record: Record| (record.made.kind, record.made.place, record.made.bytes);
+    live().into_iter().map(facts).collect()
+}
+
+fn anomalies() -> Vec<Anomaly> {
+    ledger::live().anomalies_since(ledger::Mark::default())
+}

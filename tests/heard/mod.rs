@@ -1,0 +1,213 @@
+//! Every watched function is heard through each of its variants, by whichever way it is looked up: after
+//! each call the ledger has what the stand-in for the driver says is live.
+
+#![expect(unsafe_code, reason = "the driver's functions, by their names")]
+
+mod calls;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ffi::{CString, c_void};
+use std::mem::transmute;
+
+use cudarc::driver::sys;
+use gpu_leak_check::ledger::{self, Kind};
+use gpu_leak_tests::fake::{Control, Fake};
+
+/// The table, from which the names of all variants are read.
+const TABLE: &str = include_str!("../../harness/src/api/cuda/functions.rs");
+
+/// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
+const PER_THREAD: u64 = 2;
+
+/// What the ledger calls something, and the stand-in.
+const KINDS: &[(Kind, &[&str])] = &[
+    (Kind::Linear, &["linear"]),
+    (Kind::Pitched, &["pitched"]),
+    (Kind::Managed, &["managed"]),
+    (Kind::StreamOrdered, &["stream-ordered"]),
+    (Kind::Physical, &["physical"]),
+    (Kind::Graph, &["graph-memory"]),
+    (Kind::Pinned, &["pinned"]),
+    (Kind::Registered, &["registered"]),
+    (Kind::Array, &["array", "mipmapped-array"]),
+    (Kind::Stream, &["stream"]),
+    (Kind::Event, &["event"]),
+    (Kind::Module, &["module"]),
+    (Kind::Library, &["library"]),
+    (Kind::GraphHandle, &["graph"]),
+    (Kind::ExecGraph, &["exec"]),
+    (Kind::Pool, &["pool"]),
+    (Kind::Texture, &["texture", "texture-reference"]),
+    (Kind::Surface, &["surface"]),
+    (Kind::LinkState, &["link"]),
+    (Kind::ExternalMemory, &["external-memory"]),
+    (Kind::ExternalSemaphore, &["external-semaphore"]),
+    (Kind::AddressRange, &["address-range"]),
+    (Kind::GreenContext, &["green-context"]),
+    (Kind::UserObject, &["user-object"]),
+    (Kind::Multicast, &["multicast"]),
+];
+
+/// The names of the table, each with the version since which a program is given it.
+fn variants() -> Vec<(&'static str, i32)> {
+    let rows = TABLE.lines().filter(|line| line.starts_with("    cu"));
+    let rows = rows.filter_map(|row| row.trim().split_once(" fn("));
+    let names = rows.flat_map(|(names, _)| names.split(", "));
+    let parts = names.filter_map(|name| name.split_once(' '));
+    parts
+        .map(|(name, since)| (name, since.parse().expect("a version")))
+        .collect()
+}
+
+/// The name without what tells variants apart, and whether stream 0 is the thread's own to this one.
+fn base(name: &str) -> (&str, bool) {
+    let (name, per_thread) = match name.strip_suffix("_ptsz") {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
+    let base = name
+        .rsplit_once("_v")
+        .filter(|(_, version)| version.parse::<u32>().is_ok());
+    (base.map_or(name, |(base, _)| base), per_thread)
+}
+
+/// The driver as a program has it, and what has been called.
+struct Driver<'a> {
+    library: *mut c_void,
+    control: &'a Control,
+    called: RefCell<BTreeSet<String>>,
+}
+
+impl Driver<'_> {
+    fn find(&self, name: &str) -> *mut c_void {
+        let name = CString::new(name).expect("a name");
+        // SAFETY: an open library, and a C string.
+        unsafe { libc::dlsym(self.library, name.as_ptr()) }
+    }
+
+    /// The same as a program built for `version` gets it.
+    fn ask(&self, name: &str, version: i32, flags: u64) -> *mut c_void {
+        let (name, mut found) = (CString::new(name).expect("a name"), std::ptr::null_mut());
+        let status = std::ptr::null_mut();
+        // SAFETY: a C string and a valid out pointer.
+        let answer = unsafe {
+            sys::cuGetProcAddress_v2(name.as_ptr(), &raw mut found, version, flags, status)
+        };
+        answer.result().expect("a function");
+        found
+    }
+
+    /// Calls a function with numbers and addresses: more than it takes are ignored.
+    fn try_call(&self, name: &str, arguments: &[u64]) -> u32 {
+        type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64) -> u32;
+        let mut all = [0; 8];
+        all[..arguments.len()].copy_from_slice(arguments);
+        let [a, b, c, d, e, f, g, h] = all;
+        let function = self.find(name);
+        assert!(!function.is_null(), "{name}");
+        self.called.borrow_mut().insert(name.to_owned());
+        // SAFETY: every parameter of these functions is passed as a number is, and those below are
+        // of the sorts that each of them takes.
+        unsafe { transmute::<*mut c_void, Function>(function)(a, b, c, d, e, f, g, h) }
+    }
+
+    #[track_caller]
+    fn call(&self, name: &str, arguments: &[u64]) {
+        assert_eq!(self.try_call(name, arguments), 0, "{name}");
+        self.assert_agreed(name);
+    }
+
+    /// Calls a function that answers through its first parameter.
+    #[track_caller]
+    fn make(&self, name: &str, arguments: &[u64]) -> u64 {
+        let mut answer = 0_u64;
+        let mut all = vec![(&raw mut answer).expose_provenance() as u64];
+        all.extend(arguments);
+        self.call(name, &all);
+        assert_ne!(answer, 0, "{name}");
+        answer
+    }
+
+    /// The ledger has what the driver has.
+    #[track_caller]
+    fn assert_agreed(&self, name: &str) {
+        for (kind, names) in KINDS {
+            let records = ledger::live().select(|record| record.made.kind == *kind);
+            let (mut count, mut bytes) = (0, 0);
+            for of_it in names.iter().map(|name| self.control.live(name)) {
+                count += of_it.0;
+                bytes += of_it.1;
+            }
+            assert_eq!(records.len() as u64, count, "{kind:?} after {name}");
+            if !kind.is_handle() && *kind != Kind::Array {
+                let sum: u64 = records.iter().map(|record| record.made.bytes).sum();
+                assert_eq!(sum, bytes, "bytes of {kind:?} after {name}");
+            }
+        }
+    }
+}
+
+/// Runs `body` in a process of its own.
+fn with_driver(fake: &Fake, body: fn(&Driver<'_>)) -> impl FnOnce(&Control) {
+    let _ = fake;
+    move |control| {
+        // SAFETY: the stand-in has no constructors.
+        let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };
+        body(&Driver {
+            library,
+            control,
+            called: RefCell::default(),
+        });
+    }
+}
+
+#[test]
+fn every_variant_is_a_wrapper_whichever_way_it_is_looked_up() {
+    let fake = Fake::new();
+    let body = with_driver(&fake, |driver| {
+        let variants = variants();
+        assert!(variants.len() > 120, "the table has moved");
+        for (name, since) in variants {
+            // No header has it.
+            if name == "cuMemHostAlloc_v2" {
+                continue;
+            }
+            let (base, per_thread) = base(name);
+            let wrapper = driver.find(name);
+            let asked = driver.ask(base, since, u64::from(per_thread) * PER_THREAD);
+            assert_eq!(asked, wrapper, "{name}");
+            let mut info: libc::Dl_info = unsafe_zeroed();
+            // SAFETY: the address is only compared with those of libraries, and the place is ours.
+            assert_ne!(unsafe { libc::dladdr(wrapper, &raw mut info) }, 0, "{name}");
+            // SAFETY: this program's own function, which is in no library.
+            let own = unsafe { std::ffi::CStr::from_ptr(info.dli_fname) };
+            assert!(!own.to_string_lossy().contains("libcuda.so"), "{name}");
+        }
+    });
+    fake.here(|control| body(control));
+}
+
+/// All fields zero.
+fn unsafe_zeroed() -> libc::Dl_info {
+    // SAFETY: numbers and pointers that may be null.
+    unsafe { std::mem::zeroed() }
+}
+
+#[test]
+fn every_variant_is_heard_and_the_ledger_has_what_the_driver_has() {
+    let fake = Fake::new().devices(2);
+    let body = with_driver(&fake, |driver| {
+        calls::all(driver);
+        let called = driver.called.borrow();
+        let variants = variants();
+        let left: Vec<_> = variants
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|name| !called.contains(*name))
+            .collect();
+        assert_eq!(left, [""; 0], "never called");
+        assert_eq!(ledger::live().unknown_releases(), 0);
+    });
+    fake.here(|control| body(control));
+}
