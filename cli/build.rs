@@ -1,4 +1,5 @@
-//! Builds the library that `exec` has preloaded, for the command to carry as bytes.
+//! Builds the library that `exec` has preloaded, and the harness that it loads, for the command to carry as
+//! bytes.
 //!
 //! cargo has no stable way to depend on another package's shared library (artifact dependencies
 //! are nightly's), so this runs cargo itself: with a target folder of its own, for the outer cargo
@@ -25,15 +26,48 @@ const NOT_HANDED_ON: [&str; 7] = [
 ];
 
 fn main() {
-    let out = PathBuf::from(variable("OUT_DIR"));
-    let carried = out.join("library");
     println!("cargo::rerun-if-changed=build.rs");
-    println!(
-        "cargo::rustc-env=GPU_LEAK_INJECT_LIBRARY={}",
-        carried.display()
-    );
     let target = variable("TARGET");
     println!("cargo::rustc-env=GPU_LEAK_TARGET={target}");
+    // Of its own frames reports show nothing. Unwinding stays: a panic must not leave it. Whoever opens it
+    // by hand may close it, with our handlers still installed and our thread waiting.
+    let harness = Library {
+        manifest: gpu_leak_inject::MANIFEST,
+        file: "libgpu_leak_inject.so",
+        profile: &["panic=\"unwind\""],
+        flags: "-C link-arg=-Wl,-z,nodelete",
+    };
+    carry(&harness, "GPU_LEAK_INJECT_LIBRARY", &target);
+    // It is loaded into every shell and compiler that a program starts, and each library that it needs
+    // with it: what unwinds is taken in, and the C library alone is left.
+    let preloaded = Library {
+        manifest: gpu_leak_preload::MANIFEST,
+        file: "libgpu_leak_preload.so",
+        profile: &[
+            "panic=\"abort\"",
+            "lto=\"fat\"",
+            "codegen-units=1",
+            "opt-level=\"s\"",
+        ],
+        flags: "-C link-arg=-Wl,-z,nodelete -C link-arg=-static-libgcc -C link-arg=-Wl,--as-needed",
+    };
+    carry(&preloaded, "GPU_LEAK_PRELOAD_LIBRARY", &target);
+}
+
+/// A library that the command carries.
+struct Library {
+    manifest: &'static str,
+    file: &'static str,
+    /// Beside what both have.
+    profile: &'static [&'static str],
+    flags: &'static str,
+}
+
+/// Builds a library; the variable tells the command where its bytes are.
+fn carry(library: &Library, variable_of_it: &str, target: &str) {
+    let out = PathBuf::from(variable("OUT_DIR"));
+    let carried = out.join(library.file);
+    println!("cargo::rustc-env={variable_of_it}={}", carried.display());
     // docs.rs has no network, and nobody runs what it builds.
     if variable("CARGO_CFG_TARGET_OS") != "linux" || env::var_os("DOCS_RS").is_some() {
         write(&carried, &[]);
@@ -43,40 +77,41 @@ fn main() {
     let mut cargo = Command::new(variable("CARGO"));
     cargo
         .args(["build", "--release", "--lib", "--quiet"])
-        .args(["--manifest-path", gpu_leak_inject::MANIFEST])
-        .args(["--target", &target])
+        .args(["--manifest-path", library.manifest])
+        .args(["--target", target])
         .arg("--target-dir")
         .arg(&folder)
-        // Of its own frames reports show nothing. Unwinding stays: a panic must not leave it.
-        .args(["--config", "profile.release.strip=\"symbols\""])
-        .args(["--config", "profile.release.debug=false"])
-        .args(["--config", "profile.release.panic=\"unwind\""])
-        // Whoever opens it by hand may close it, with our handlers still installed and our thread waiting.
-        .env("RUSTFLAGS", "-C link-arg=-Wl,-z,nodelete");
+        .env("RUSTFLAGS", library.flags);
+    for setting in ["strip=\"symbols\"", "debug=false"]
+        .iter()
+        .chain(library.profile)
+    {
+        cargo.args(["--config", &format!("profile.release.{setting}")]);
+    }
     for name in NOT_HANDED_ON {
         cargo.env_remove(name);
     }
     let built = cargo.status().is_ok_and(|status| status.success());
     assert!(built, "{cargo:?} failed");
-    let built = folder.join(target).join("release");
-    let library = built.join("libgpu_leak_inject.so");
-    let bytes = fs::read(&library).unwrap_or_else(|why| panic!("{}: {why}", library.display()));
+    let built = folder.join(target).join("release").join(library.file);
+    let bytes = fs::read(&built).unwrap_or_else(|why| panic!("{}: {why}", built.display()));
     write(&carried, &bytes);
-    watch_sources(&built.join("libgpu_leak_inject.d"));
+    watch_sources(&built.with_extension("d"), library.manifest);
 }
 
 /// Runs again when a source of the library, or what says how it is built, changes: its dependency
 /// file names the sources of every package with a path.
-fn watch_sources(dependencies: &Path) {
+fn watch_sources(dependencies: &Path, manifest: &str) {
     let listed = fs::read_to_string(dependencies).unwrap_or_default();
     let sources = listed.split_once(": ").map_or("", |(_, sources)| sources);
     let sources = sources.replace("\\ ", "\0");
     for source in sources.split_whitespace() {
         println!("cargo::rerun-if-changed={}", source.replace('\0', " "));
     }
-    println!("cargo::rerun-if-changed={}", gpu_leak_inject::MANIFEST);
-    let manifest = Path::new(gpu_leak_inject::MANIFEST);
-    let locks = manifest.ancestors().map(|folder| folder.join("Cargo.lock"));
+    println!("cargo::rerun-if-changed={manifest}");
+    let locks = Path::new(manifest)
+        .ancestors()
+        .map(|folder| folder.join("Cargo.lock"));
     for lock in locks.filter(|lock| lock.is_file()) {
         println!("cargo::rerun-if-changed={}", lock.display());
     }

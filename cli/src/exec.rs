@@ -19,15 +19,13 @@ use signal_hook::iterator::Signals;
 use self::started::Started;
 use crate::arguments::{AskingSignal, Exec, Format};
 use crate::exit::{Exit, Failure, Outcome, code_of};
+use crate::library::{self, PRELOAD};
 use crate::output::say;
 use crate::overview::Overview;
 use crate::run::Run;
-use crate::{library, progress, report, workspace};
+use crate::{progress, report, workspace};
 
 mod started;
-
-/// By which the loader is told what to load into a program.
-const PRELOAD: &str = "LD_PRELOAD";
 
 /// The whole of `exec`; the exit code is the program's, unless that is a success.
 pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {

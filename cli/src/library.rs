@@ -1,5 +1,12 @@
-//! The library that goes into unmodified programs: carried in this command as bytes, and put where
-//! a driver can load it.
+//! The libraries that go into unmodified programs: carried in this command as bytes, and put where
+//! their loaders find them.
+//!
+//! What is preloaded reaches all that a program starts. So its path has a word that each loader
+//! replaces by the name of its own folder of libraries, `$LIB`: programs of 64 bits find the library in it,
+//! those of 32 bits an empty one, and those of another C library, which know no such word, find nothing and
+//! say nothing.
+
+mod narrow;
 
 use std::env;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -7,36 +14,82 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use tempfile::Builder;
 
 use crate::exit::{Failure, Outcome};
 
-/// Empty where no driver would load it: see `build.rs`.
-const BYTES: &[u8] = include_bytes!(env!("GPU_LEAK_INJECT_LIBRARY"));
+/// Empty where no loader would load them: see `build.rs`.
+const HARNESS: &[u8] = include_bytes!(env!("GPU_LEAK_INJECT_LIBRARY"));
+const PRELOADED: &[u8] = include_bytes!(env!("GPU_LEAK_PRELOAD_LIBRARY"));
 
-/// What its file's name begins with; a hash of its bytes follows.
-const PREFIX: &str = "libgpu_leak_inject-";
-/// How long the library of a release that nobody runs stays.
+/// What the name of their folder begins with; a hash of their bytes follows.
+const PREFIX: &str = "libraries-";
+/// How long the libraries of a release that nobody runs stay.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How often its use is noted.
+/// How often their use is noted.
 const NOTED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where it lies on this machine, for this user alone.
+/// By which the loader is told what to load into a program.
+pub(crate) const PRELOAD: &str = "LD_PRELOAD";
+const PRELOADED_NAME: &str = "libgpu_leak_preload.so";
+const HARNESS_NAME: &str = "libgpu_leak_inject.so";
+/// The folders of 32-bit libraries of Debian, of those with `lib64`, and of those with `lib` for 64 bits.
+const NARROW: [&str; 3] = ["lib/i386-linux-gnu", "lib", "lib32"];
+
+/// What is to be preloaded, which is on this machine then, for this user alone.
 pub(crate) fn path() -> Outcome<PathBuf> {
-    if BYTES.is_empty() {
+    if HARNESS.is_empty() {
         return Err(Failure::unmeasured(
             "programs are watched from outside on Linux only",
         ));
     }
     let folder = folder();
-    put(&folder).map_err(|why| {
-        Failure::usage(format!(
-            "the library that watches the program cannot be put into {}: {why}; set XDG_CACHE_HOME \
-             to a folder of your own",
-            folder.display()
-        ))
+    let (own, folder) = loader_s_folder()
+        .and_then(|own| Ok((own.clone(), put(&folder, &own)?)))
+        .map_err(|why| {
+            Failure::usage(format!(
+                "the library that watches the program cannot be put into {}: {why}; set XDG_CACHE_HOME \
+                 to a folder of your own",
+                folder.display()
+            ))
+        })?;
+    let for_all = folder.join("$LIB").join(PRELOADED_NAME);
+    Ok(match is_loaded(&for_all) {
+        true => for_all,
+        // This system's loader has another name for its folder; of a library that is named outright, those
+        // of other programs complain.
+        false => folder.join(own).join(PRELOADED_NAME),
+    })
+}
+
+/// What `$LIB` should be to the loader of this very program: by the folder that its C library is in.
+fn loader_s_folder() -> io::Result<PathBuf> {
+    let mapped = fs::read_to_string("/proc/self/maps")?;
+    let files = mapped.lines().filter_map(|line| line.split_once('/'));
+    let mut folders = files.filter_map(|(_, path)| path.strip_suffix("/libc.so.6"));
+    let folder = Path::new(folders.next().unwrap_or("lib64"));
+    let name = folder.file_name().unwrap_or_default();
+    Ok(match name.to_string_lossy().ends_with("-linux-gnu") {
+        true => Path::new("lib").join(name),
+        false => PathBuf::from(name),
+    })
+}
+
+/// Whether a program loads it, in whose path there is a word for the loader to replace.
+fn is_loaded(path: &Path) -> bool {
+    static IS_LOADED: OnceLock<bool> = OnceLock::new();
+    *IS_LOADED.get_or_init(|| {
+        let this = env::current_exe().unwrap_or_default();
+        let tried = Command::new(this)
+            .arg("--version")
+            .env(PRELOAD, path)
+            .output();
+        // Whatever it cannot load, the loader says.
+        tried.is_ok_and(|tried| tried.status.success() && tried.stderr.is_empty())
     })
 }
 
@@ -55,12 +108,10 @@ fn folder() -> PathBuf {
     }
 }
 
-/// Puts it into `folder`, whole at once: other commands may be doing the same.
-fn put(folder: &Path) -> io::Result<PathBuf> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
+/// Puts them into a folder in `folder`, whole at once: other commands may be doing the same.
+fn put(folder: &Path, own: &Path) -> io::Result<PathBuf> {
+    let create = |folder: &Path| DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    create(folder)?;
     let us = rustix::process::getuid().as_raw();
     // Whose link it is can lead it elsewhere after this look at it, and a driver loads what it finds
     // there: so not through one of others, and not through one at all when it is looked for.
@@ -85,44 +136,57 @@ fn put(folder: &Path) -> io::Result<PathBuf> {
         fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
     }
     let mut hasher = DefaultHasher::new();
-    hasher.write(BYTES);
-    let name = format!("{PREFIX}{:016x}.so", hasher.finish());
-    let path = folder.join(&name);
+    hasher.write(HARNESS);
+    hasher.write(PRELOADED);
+    let name = format!("{PREFIX}{:016x}", hasher.finish());
     remove_old(&folder, &name);
-    if fs::read(&path).is_ok_and(|present| present == BYTES) {
-        keep(&path)?;
-        return Ok(path);
+    let folder = folder.join(name);
+    for narrow in NARROW.iter().filter(|narrow| Path::new(narrow) != own) {
+        create(&folder.join(narrow))?;
+        put_file(
+            &folder.join(narrow).join(PRELOADED_NAME),
+            &narrow::library(),
+        )?;
     }
-    let mut unfinished = Builder::new()
-        .prefix(&format!("{name}."))
-        .permissions(Permissions::from_mode(0o700))
-        .tempfile_in(&folder)?;
-    unfinished.write_all(BYTES)?;
-    unfinished.persist(&path)?;
-    Ok(path)
+    create(&folder.join(own))?;
+    put_file(&folder.join(own).join(HARNESS_NAME), HARNESS)?;
+    put_file(&folder.join(own).join(PRELOADED_NAME), PRELOADED)?;
+    keep(&folder)?;
+    Ok(folder)
 }
 
-/// Says that it is in use, to the commands of other releases.
-fn keep(path: &Path) -> io::Result<()> {
-    let age = fs::metadata(path)?.modified()?.elapsed();
+fn put_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if fs::read(path).is_ok_and(|present| present == bytes) {
+        return Ok(());
+    }
+    let mut unfinished = Builder::new()
+        .permissions(Permissions::from_mode(0o700))
+        .tempfile_in(path.parent().unwrap_or(path))?;
+    unfinished.write_all(bytes)?;
+    unfinished.persist(path)?;
+    Ok(())
+}
+
+/// Says that they are in use, to the commands of other releases.
+fn keep(folder: &Path) -> io::Result<()> {
+    let age = fs::metadata(folder)?.modified()?.elapsed();
     if age.is_ok_and(|age| age > NOTED_EVERY) {
-        File::open(path)?.set_modified(SystemTime::now())?;
+        File::open(folder)?.set_modified(SystemTime::now())?;
     }
     Ok(())
 }
 
-/// Removes the libraries of other releases, and what a killed command left half written, once
-/// nobody has used them for long.
+/// Removes the libraries of other releases once nobody has used them for long.
 fn remove_old(folder: &Path, name: &str) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let is_ours = entry.file_name().to_str().is_some_and(|other| {
-            other != name && other.starts_with(PREFIX) && other.contains(".so")
-        });
+        let file_name = entry.file_name();
+        let other = file_name.to_str().filter(|other| *other != name);
+        let is_ours = other.is_some_and(|other| other.starts_with(PREFIX));
         let modified = entry.metadata().and_then(|data| data.modified());
         let age = modified.ok().and_then(|modified| modified.elapsed().ok());
         if is_ours && age.is_some_and(|age| age > KEPT) {
             // Err: another command was quicker.
-            let _ = fs::remove_file(entry.path());
+            let _ = fs::remove_dir_all(entry.path());
         }
     }
 }
@@ -130,51 +194,71 @@ fn remove_old(folder: &Path, name: &str) {
 #[cfg(test)]
 mod tests {
     use std::fs::{self, File, Permissions};
+    use std::io;
     use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::{Path, PathBuf};
     use std::time::SystemTime;
 
-    use super::{KEPT, put};
+    use super::{HARNESS, HARNESS_NAME, KEPT, PRELOADED_NAME, narrow};
+
+    /// The folder of programs with 64 bits.
+    const OWN: &str = "lib64";
+
+    fn put(folder: &Path) -> io::Result<PathBuf> {
+        super::put(folder, Path::new(OWN))
+    }
+
+    fn harness(folder: &Path) -> PathBuf {
+        folder.join(OWN).join(HARNESS_NAME)
+    }
 
     #[test]
     fn what_is_there_already_stays_and_what_is_damaged_is_mended() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path().join("a/b");
-        let path = put(&folder).expect("a library");
-        let first = fs::metadata(&path)
-            .expect("a file")
-            .modified()
-            .expect("a time");
-        assert_eq!(put(&folder).expect("the same"), path);
-        let second = fs::metadata(&path)
-            .expect("a file")
-            .modified()
-            .expect("a time");
-        assert_eq!(first, second);
+        let path = harness(&put(&folder).expect("libraries"));
+        let modified = || {
+            let data = fs::metadata(&path).expect("a file");
+            data.modified().expect("a time")
+        };
+        let first = modified();
+        assert_eq!(harness(&put(&folder).expect("the same")), path);
+        assert_eq!(first, modified());
         fs::write(&path, b"cut off").expect("writable");
-        assert_eq!(
-            fs::read(put(&folder).expect("mended")).expect("a file"),
-            super::BYTES
-        );
-        assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 1);
+        put(&folder).expect("mended");
+        assert_eq!(fs::read(&path).expect("a file"), HARNESS);
+        let files = fs::read_dir(path.parent().expect("a folder"));
+        assert_eq!(files.expect("a folder").count(), 2);
+    }
+
+    #[test]
+    fn programs_of_32_bits_find_an_empty_library_wherever_they_look() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = put(folder.path()).expect("libraries");
+        for narrow in ["lib/i386-linux-gnu", "lib", "lib32"] {
+            let file = folder.join(narrow).join(PRELOADED_NAME);
+            assert_eq!(fs::read(file).expect("a library"), narrow::library());
+        }
+        assert!(!folder.join("lib").join(HARNESS_NAME).exists());
     }
 
     #[test]
     fn what_no_release_has_used_for_a_month_goes_and_nothing_else() {
         let folder = tempfile::tempdir().expect("a folder");
-        let ours = put(folder.path()).expect("a library");
+        let ours = put(folder.path()).expect("libraries");
         let month_ago = SystemTime::now() - 2 * KEPT;
-        let file = |name: &str, modified: SystemTime| {
-            let file = File::create(folder.path().join(name)).expect("a file");
-            file.set_modified(modified).expect("a time");
+        let make = |name: &str, modified: SystemTime| {
+            let path = folder.path().join(name);
+            fs::create_dir(&path).expect("a folder");
+            fs::write(path.join("a"), "library").expect("a file");
+            let made = File::open(path).expect("a folder");
+            made.set_modified(modified).expect("a time");
         };
-        file("libgpu_leak_inject-0123.so", month_ago);
-        file("libgpu_leak_inject-4567.so.89", month_ago);
-        file("libgpu_leak_inject-89ab.so", SystemTime::now());
-        file("somebody-else.so", month_ago);
-        File::open(&ours)
-            .expect("a file")
-            .set_modified(month_ago)
-            .expect("a time");
+        make("libraries-0123", month_ago);
+        make("libraries-89ab", SystemTime::now());
+        make("somebody-else", month_ago);
+        let used = File::open(&ours).expect("a folder");
+        used.set_modified(month_ago).expect("a time");
         assert_eq!(put(folder.path()).expect("the same"), ours);
         let mut left: Vec<_> = fs::read_dir(folder.path())
             .expect("a folder")
@@ -182,11 +266,7 @@ mod tests {
             .collect();
         left.sort();
         let name = ours.file_name().expect("a name");
-        let mut kept = [
-            name,
-            "libgpu_leak_inject-89ab.so".as_ref(),
-            "somebody-else.so".as_ref(),
-        ];
+        let mut kept = [name, "libraries-89ab".as_ref(), "somebody-else".as_ref()];
         kept.sort();
         assert_eq!(left, kept);
         let used = fs::metadata(&ours)

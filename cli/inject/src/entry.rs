@@ -1,19 +1,18 @@
-//! What runs as a program is loaded that this library is preloaded into.
+//! What runs as this library is loaded into a program: when that asks for a function of the driver.
 
 #![expect(unsafe_code, reason = "the loader calls what stands in this section")]
 
 use gpu_leak_check::__inject::{self, Settings};
 
-use crate::{ending, trampolines, watcher};
+use crate::{ending, watcher};
 
 // SAFETY: the loader calls each entry of this section once, as a function without arguments; this one
-// leaves word. A shell, or any other program that never calls the driver, does nothing more.
+// leaves word. A program that never initialises the driver does nothing more.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static FIRST: extern "C" fn() = first;
 
 extern "C" fn first() {
-    trampolines::register();
     __inject::before_initialisation(attach);
 }
 

@@ -1,4 +1,5 @@
-//! The library that the loader puts into an unmodified program, by `LD_PRELOAD`.
+//! The harness for an unmodified program: `gpu-leak-preload`, which stands in every program, loads it into
+//! those that ask for the driver.
 //!
 //! The harness in it listens to the driver's calls, as in a checked test, and judges what they make from
 //! the moment at which the program initialises the driver; `ending` tells it of the process's
@@ -10,8 +11,6 @@ mod ending;
 mod entry;
 #[cfg(all(feature = "library", target_os = "linux"))]
 mod signals;
-#[cfg(all(feature = "library", target_os = "linux"))]
-mod trampolines;
 #[cfg(all(feature = "library", target_os = "linux"))]
 mod watcher;
 

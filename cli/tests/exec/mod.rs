@@ -1,6 +1,7 @@
 //! `cargo gpu-leak exec` on a program in C and a machine with a GPU that is none.
 #![cfg(target_os = "linux")]
 
+mod children;
 mod endings;
 mod finds;
 mod seen;

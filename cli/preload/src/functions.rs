@@ -1,9 +1,26 @@
-//! The driver's functions as symbols of this library: what is linked to the driver, and opened after the
-//! program has begun, is bound to them and so to the harness's wrappers.
+//! The driver's functions that the harness has wrappers for: as names, for which it is brought in, and as
+//! symbols of this library. What is linked to the driver, and opened after the program has begun, is bound
+//! to those and so to the harness's wrappers.
 
-use gpu_leak_interpose::Registration;
+use std::ffi::CStr;
 
-gpu_leak_interpose::trampolines!(static DRIVER of c"libcuda.so.1":
+use gpu_leak_interpose::WatchedFunction;
+
+macro_rules! functions {
+    ($($name:ident)*) => {
+        gpu_leak_interpose::trampolines!(pub(crate) static DRIVER of c"libcuda.so.1": $($name)*);
+
+        /// Every name, without a wrapper.
+        pub(crate) static NAMES: &[WatchedFunction] = &[$(WatchedFunction::known(
+            match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => panic!("a name has no zero byte inside"),
+            },
+        )),*];
+    };
+}
+
+functions!(
     cuArray3DCreate cuArray3DCreate_v2 cuArrayCreate cuArrayCreate_v2 cuArrayDestroy cuCtxAttach
     cuCtxCreate cuCtxCreate_v2 cuCtxCreate_v3 cuCtxCreate_v4 cuCtxDestroy cuCtxDestroy_v2
     cuCtxDetach cuCtxFromGreenCtx cuDestroyExternalMemory cuDestroyExternalSemaphore
@@ -36,21 +53,13 @@ gpu_leak_interpose::trampolines!(static DRIVER of c"libcuda.so.1":
     cuUserObjectCreate cuUserObjectRelease cuUserObjectRetain
 );
 
-static TRAMPOLINES: Registration = Registration::new(&[], None).with_trampolines(&DRIVER);
-
-/// Has them lead to wrappers.
-pub(crate) fn register() {
-    // Err: they lead to the driver itself, and the harness says what it does not hear.
-    let _ = gpu_leak_interpose::register(&TRAMPOLINES);
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     #[test]
     fn every_watched_function_is_a_symbol() {
-        let symbols = include_str!("trampolines.rs").split_once("libcuda.so.1\":");
+        let symbols = include_str!("functions.rs").split_once("\nfunctions!(");
         let (_, symbols) = symbols.expect("the list");
         let (symbols, _) = symbols.split_once(");").expect("its end");
         let symbols: BTreeSet<_> = symbols.split_whitespace().collect();
