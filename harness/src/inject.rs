@@ -7,6 +7,14 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::api::cuda::before_initialisation;
 pub use crate::check::{Attached, Cause, attach};
+use crate::ledger;
+use crate::ledger::event::{Event, Ticket};
+
+/// Has `hear` be told of every event that the ledger takes in from now on, with its answer. It must not
+/// call the harness, nor wait for a thread that does. The first one counts.
+pub fn on_every_event(hear: impl Fn(&Event, Option<Ticket>) + Send + Sync + 'static) {
+    ledger::live().listen(Box::new(move |_, event, answer| hear(event, answer)));
+}
 
 /// How the command speaks to the library in a program.
 pub const VARIABLE: &str = "GPU_LEAK_INJECT";

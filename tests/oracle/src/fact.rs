@@ -1,0 +1,139 @@
+//! What both witnesses tell of one call, in the same words.
+
+use std::fmt;
+
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::ledger::event::Space;
+
+/// A figure that one witness may not know, and that is compared where both do.
+pub(crate) type Figure = Option<u64>;
+
+/// The device of something; the memory of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Where {
+    Device(u32),
+    Host,
+    /// The witness does not say.
+    Unsaid,
+}
+
+/// One event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fact {
+    /// Something was made, or, with an error, was not.
+    Made {
+        kind: Kind,
+        value: u64,
+        bytes: Figure,
+        place: Where,
+        error: u32,
+    },
+    /// Something was freed, destroyed or given back; or, with an error, was not.
+    Freed {
+        space: Space,
+        value: u64,
+        error: u32,
+    },
+    /// The primary context of a device was retained, or released.
+    Primary { device: u32, released: bool },
+    /// Physical memory was mapped.
+    Mapped {
+        address: u64,
+        bytes: u64,
+        handle: u64,
+    },
+    /// Another handle of mapped memory was given.
+    Handle { value: u64, address: u64 },
+}
+
+impl Fact {
+    /// Whether two witnesses tell of the same: what one of them does not know is no difference.
+    pub(crate) fn agrees(&self, other: &Self) -> bool {
+        match (*self, *other) {
+            (
+                Self::Made {
+                    kind,
+                    value,
+                    bytes,
+                    place,
+                    error,
+                },
+                Self::Made {
+                    kind: other_kind,
+                    value: other_value,
+                    bytes: other_bytes,
+                    place: other_place,
+                    error: other_error,
+                },
+            ) => {
+                let unsaid = [place, other_place].contains(&Where::Unsaid);
+                (kind, value, error) == (other_kind, other_value, other_error)
+                    && (bytes == other_bytes || bytes.is_none() || other_bytes.is_none())
+                    && (place == other_place || unsaid)
+            }
+            (one, other) => one == other,
+        }
+    }
+
+    /// The number by which the two are put beside each other.
+    pub(crate) fn value(&self) -> u64 {
+        match *self {
+            Self::Made { value, .. } | Self::Freed { value, .. } | Self::Handle { value, .. } => {
+                value
+            }
+            Self::Primary { device, .. } => device.into(),
+            Self::Mapped { address, .. } => address,
+        }
+    }
+
+    pub(crate) fn is_made(&self) -> bool {
+        matches!(self, Self::Made { error: 0, .. })
+    }
+
+    pub(crate) fn is_freed(&self) -> bool {
+        matches!(self, Self::Freed { error: 0, .. })
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        match self {
+            Self::Made { error, .. } | Self::Freed { error, .. } => *error != 0,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Fact {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Made {
+                kind,
+                value,
+                bytes,
+                place,
+                error,
+            } => {
+                write!(out, "made {kind:?} {value:#x}, ")?;
+                match bytes {
+                    Some(bytes) => write!(out, "{bytes} bytes")?,
+                    None => write!(out, "of some size")?,
+                }
+                write!(out, ", {place:?}, error {error}")
+            }
+            Self::Freed {
+                space,
+                value,
+                error,
+            } => write!(out, "freed {space:?} {value:#x}, error {error}"),
+            Self::Primary { device, released } => {
+                let what = if *released { "released" } else { "retained" };
+                write!(out, "{what} the primary context of device {device}")
+            }
+            Self::Mapped {
+                address,
+                bytes,
+                handle,
+            } => write!(out, "mapped {handle:#x} at {address:#x}, {bytes} bytes"),
+            Self::Handle { value, address } => write!(out, "handle {value:#x} of {address:#x}"),
+        }
+    }
+}
