@@ -25,7 +25,11 @@ pub(crate) struct Device {
     name: String,
     version: c_int,
     kernel: sys::CUfunction,
+    context: sys::CUcontext,
 }
+
+// SAFETY: the driver's handles of a context and of a kernel are for every thread.
+unsafe impl Sync for Device {}
 
 /// An event of [`Device::event`].
 #[derive(Debug)]
@@ -75,6 +79,7 @@ impl Device {
             name: name.to_string_lossy().into_owned(),
             version,
             kernel,
+            context,
         }
     }
 
@@ -95,6 +100,24 @@ impl Device {
                 ptr::null_mut(),
             ));
             check(sys::cuMemFreeAsync(pointer, ptr::null_mut()));
+        }
+    }
+
+    /// Has this thread work for the device, as the one that opened it does.
+    pub(crate) fn enter(&self) {
+        // SAFETY: the primary context, which is retained.
+        check(unsafe { sys::cuCtxSetCurrent(self.context) });
+    }
+
+    /// As [`Self::pool_pair`], in the order of a stream of the thread's own.
+    pub(crate) fn pair_of_thread(&self) {
+        /// `CU_STREAM_PER_THREAD`
+        const PER_THREAD: usize = 2;
+        let (mut pointer, stream) = (0, ptr::without_provenance_mut(PER_THREAD));
+        // SAFETY: writes an address to a place of ours; what it names is given back and not used.
+        unsafe {
+            check(sys::cuMemAllocAsync(&raw mut pointer, BYTES, stream));
+            check(sys::cuMemFreeAsync(pointer, stream));
         }
     }
 

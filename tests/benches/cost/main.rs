@@ -71,6 +71,8 @@ fn measure(on_fake: bool) -> Result<(), String> {
         .collect::<Result<Vec<_>, _>>()?;
     let device = workers[0].ask(Order::Device)?;
 
+    // First: the others keep to one processor each, and threads inherit that.
+    let of_threads = interleaved_anywhere(&mut workers, Order::ThreadPairs(PAIRS))?;
     let pool = interleaved(&mut workers, Order::PoolPairs(PAIRS))?;
     let event = interleaved(&mut workers, Order::EventPairs(PAIRS))?;
     let program = interleaved(&mut workers, Order::Program)?;
@@ -87,6 +89,11 @@ fn measure(on_fake: bool) -> Result<(), String> {
     }
     drop(ours);
     let (first, later) = reports(&environment)?;
+    let mut first_check = Samples::new(1);
+    for _ in 0..FIRST_REPORTS {
+        let mut worker = Worker::start(Variant::Ours, &environment)?;
+        first_check.add(0, worker.time(Order::FirstCheck)?);
+    }
     let (process, program_alone) = whole_processes(&environment)?;
 
     table::print(&table::Results {
@@ -94,6 +101,8 @@ fn measure(on_fake: bool) -> Result<(), String> {
         frames,
         pool: pool.map_each(|ns| ns / PAIRS as f64),
         event: event.map_each(|ns| ns / PAIRS as f64),
+        of_threads: of_threads.map_each(|ns| ns / PAIRS as f64),
+        first_check: first_check.map_each(|ns| ns / 1e6),
         program: program.map_each(|ns| ns / 1e6),
         program_alone: program_alone.map_each(|ns| ns / 1e6),
         process: process.map_each(|ns| ns / 1e6),
@@ -135,8 +144,16 @@ fn reports(environment: &[(String, OsString)]) -> Result<(Samples, Vec<Samples>)
 
 /// Gives the same order to each worker in turn, block after block, each block on one processor.
 fn interleaved(workers: &mut [Worker], order: Order) -> Result<Samples, String> {
+    in_turn(workers, order, &processor::usable())
+}
+
+/// The same with the processors left to the system: threads need all of them.
+fn interleaved_anywhere(workers: &mut [Worker], order: Order) -> Result<Samples, String> {
+    in_turn(workers, order, &[])
+}
+
+fn in_turn(workers: &mut [Worker], order: Order, processors: &[u64]) -> Result<Samples, String> {
     let mut samples = Samples::new(workers.len());
-    let processors = processor::usable();
     for block in 0..WARM_UP + BLOCKS {
         for (variant, worker) in workers.iter_mut().enumerate() {
             if let Some(number) = processors.get(block % processors.len().max(1)) {

@@ -48,8 +48,12 @@ pub(crate) enum Order {
     EventPairs(u64),
     /// Run the program's loop once.
     Program,
+    /// On sixteen threads at once, take from a pool and give back, so often each.
+    ThreadPairs(u64),
     /// Begin and end a scope, so often.
     Scopes(u64),
+    /// Do what the first check of a process does, with a body that does nothing.
+    FirstCheck,
     /// Report so many more live records to the ledger.
     Fill(u64),
     /// Say how many frames the longest stack has.
@@ -66,7 +70,9 @@ impl fmt::Display for Order {
             Self::PoolPairs(count) => write!(f, "pool {count}"),
             Self::EventPairs(count) => write!(f, "event {count}"),
             Self::Program => write!(f, "program 0"),
+            Self::ThreadPairs(count) => write!(f, "threads {count}"),
             Self::Scopes(count) => write!(f, "scopes {count}"),
+            Self::FirstCheck => write!(f, "first-check 0"),
             Self::Fill(count) => write!(f, "fill {count}"),
             Self::LongestStack => write!(f, "longest-stack 0"),
             Self::Report(count) => write!(f, "report {count}"),
@@ -87,7 +93,9 @@ impl FromStr for Order {
             "pool" => Ok(Self::PoolPairs(count)),
             "event" => Ok(Self::EventPairs(count)),
             "program" => Ok(Self::Program),
+            "threads" => Ok(Self::ThreadPairs(count)),
             "scopes" => Ok(Self::Scopes(count)),
+            "first-check" => Ok(Self::FirstCheck),
             "fill" => Ok(Self::Fill(count)),
             "longest-stack" => Ok(Self::LongestStack),
             "report" => Ok(Self::Report(count)),

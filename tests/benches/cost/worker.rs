@@ -7,7 +7,9 @@ use std::hint::black_box;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use gpu_leak_check::ledger::{self, StackId};
@@ -21,6 +23,8 @@ use crate::processor;
 
 /// How deep in the program the calls are made.
 const DEPTH: usize = 24;
+/// Threads that call the driver at once.
+const THREADS: usize = 16;
 /// Calls before those that are timed: the scope before them has emptied the pool, and the processor
 /// knows nothing of this process.
 const FIRST_CALLS: u64 = 500;
@@ -148,6 +152,13 @@ fn obey(variant: Variant, device: &Device, order: Order) -> Result<String, Strin
         Order::PoolPairs(count) => block(variant, device, count, || device.pool_pair()),
         Order::EventPairs(count) => block(variant, device, count, || device.event_pair()),
         Order::Program => block(variant, device, 1, || device.program()),
+        Order::ThreadPairs(count) => on_threads(variant, device, count),
+        Order::FirstCheck => {
+            let start = Instant::now();
+            __bench::start();
+            in_scope(variant, || ());
+            start.elapsed().as_nanos().to_string()
+        }
         Order::Scopes(count) => {
             // The budget leaves them out: they are the driver's time, not the harness's.
             __bench::without_device_readings();
@@ -188,6 +199,31 @@ fn block(variant: Variant, device: &Device, count: u64, mut call: impl FnMut()) 
     });
     device.synchronize();
     nanoseconds.to_string()
+}
+
+/// The nanoseconds of `count` pairs of calls, on so many threads as one process of training has: the mean
+/// over the threads, each by its own clock.
+fn on_threads(variant: Variant, device: &Device, count: u64) -> String {
+    let mut mean = 0;
+    in_scope(variant, || {
+        let ready = Barrier::new(THREADS);
+        let one = || {
+            device.enter();
+            (0..FIRST_CALLS.min(count)).for_each(|_| device.pair_of_thread());
+            ready.wait();
+            let start = Instant::now();
+            (0..count).for_each(|_| device.pair_of_thread());
+            start.elapsed().as_nanos()
+        };
+        let sum: u128 = thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(one)).collect();
+            let times = threads.into_iter();
+            times.map(|thread| thread.join().expect("a thread")).sum()
+        });
+        mean = sum / THREADS as u128;
+    });
+    device.synchronize();
+    mean.to_string()
 }
 
 /// The nanoseconds of a scope that so many things are left behind in, each by another way, and of
