@@ -8,6 +8,7 @@
 
 #![expect(unsafe_code, reason = "the driver's interface is C")]
 
+use std::env;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -111,12 +112,40 @@ pub(crate) fn find() {
 pub(crate) fn load() -> Result<&'static Driver, String> {
     find();
     if DRIVER.get().is_none() {
-        let name = |name: &str| Library::open(Path::new(name));
-        let library = name("libcuda.so.1").or_else(|first| name("libcuda.so").map_err(|_| first));
-        let library = library?;
+        let searched = env::var("LD_LIBRARY_PATH").unwrap_or_default();
+        let mut tried = candidates(&searched)
+            .into_iter()
+            .map(|path| Library::open(&path));
+        // The first refusal is about the driver's own name.
+        let first = tried.next().unwrap_or_else(|| Err(String::new()));
+        let library = first.or_else(|why| tried.find_map(Result::ok).ok_or(why))?;
         DRIVER.get_or_init(|| Driver::of(&library));
     }
     DRIVER.get().ok_or_else(String::new)
+}
+
+/// What to open as the driver, the best first: its name, which the loader searches for, unless an entry of
+/// the loader's search path is empty or relative. Such a one means the working folder, and the harness is
+/// not to load what somebody has put there; then it is the folders of the path that have a place, and the
+/// system's.
+fn candidates(searched: &str) -> Vec<PathBuf> {
+    const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
+    const SYSTEM: [&str; 5] = [
+        "/usr/lib/x86_64-linux-gnu",
+        "/usr/lib/aarch64-linux-gnu",
+        "/usr/lib64",
+        "/usr/lib/wsl/lib",
+        "/usr/local/nvidia/lib64",
+    ];
+    let is_absolute = |entry: &&str| Path::new(entry).is_absolute();
+    let entries = || searched.split([':', ';']);
+    if searched.is_empty() || entries().all(|entry| is_absolute(&entry)) {
+        return NAMES.map(PathBuf::from).to_vec();
+    }
+    let folders = entries().filter(is_absolute).chain(SYSTEM);
+    let folders = folders.map(Path::new);
+    let files = folders.flat_map(|folder| NAMES.map(|name| folder.join(name)));
+    files.collect()
 }
 
 /// The driver, once it was [found](find) and as long as it may be called.
@@ -449,5 +478,32 @@ impl Current<'_> {
         let mut value = 0;
         let asked = call!(driver.limit(&raw mut value, limit as c_int));
         asked.map_or(0, |()| value as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::candidates;
+
+    #[test]
+    fn nothing_is_looked_for_in_the_working_folder() {
+        for plain in ["", "/opt/cuda/lib64", "/opt/a:/opt/b"] {
+            assert_eq!(candidates(plain)[0], Path::new("libcuda.so.1"), "{plain}");
+        }
+        for odd in [
+            ":",
+            "/opt/a:",
+            ":/opt/a",
+            "lib:/opt/a",
+            "/opt/a::/opt/b",
+            "./lib",
+        ] {
+            let all = candidates(odd);
+            assert!(all.iter().all(|path| path.is_absolute()), "{odd}: {all:?}");
+            let has_a = all.contains(&Path::new("/opt/a/libcuda.so.1").to_owned());
+            assert_eq!(has_a, odd.contains("/opt/a"), "{odd}");
+        }
     }
 }
