@@ -222,7 +222,7 @@ fn break_context() {
 #[test]
 #[ignore = "run on the stand-in"]
 fn begins_with_a_broken_context() {
-    // Brings the tracer up: it knows the contexts in which it has seen a call.
+    // Finds the driver: the harness knows the contexts in which it has heard a call.
     uses_the_context();
     break_context();
     does_nothing();
@@ -320,7 +320,7 @@ fn goes_on_after_breaks_in_the_second_round() {
 #[test]
 #[ignore = "run on the stand-in"]
 fn goes_on_after_breaks_as_it_warms_up() {
-    // Brings the tracer up: it knows the contexts in which it has seen a call.
+    // Finds the driver: the harness knows the contexts in which it has heard a call.
     uses_the_context();
     let _ = std::panic::catch_unwind(breaks_as_it_warms_up);
     does_nothing();

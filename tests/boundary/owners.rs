@@ -20,7 +20,7 @@ fn run(test: &str) -> checked::Checked {
 
 static BEFORE: Mutex<Option<Pointer>> = Mutex::new(None);
 
-/// Takes memory that the tracer sees, for the first check has brought it up, and that no check owns.
+/// Takes memory that is heard, and that no check owns.
 fn take_before() {
     uses_memory_of_its_own();
     context();

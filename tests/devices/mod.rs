@@ -104,7 +104,7 @@ fn a_report_has_the_baselines_of_both() {
 #[test]
 #[ignore = "run in a process of its own"]
 fn child_with_memory_on_both() {
-    // The first check brings the tracer up.
+    // The first check finds the driver.
     uses_both();
     for (device, bytes) in [(0, 1000), (1, 2000)] {
         use_device(device);

@@ -1,5 +1,5 @@
 //! Everything foreign fails, each call in its turn: the driver's functions that the harness calls,
-//! CUPTI's, and what it asks of the operating system. A leak that was planted is then found or the
+//! and what it asks of the operating system. A leak that was planted is then found or the
 //! check says why it cannot know, a body without one is never blamed, and nothing ends the process.
 
 mod allocator;

@@ -88,7 +88,7 @@ static MAPPED: Mutex<Option<Pointer>> = Mutex::new(None);
 #[test]
 #[ignore = "run in a process of its own"]
 fn child_with_physical_memory() {
-    // The first check brings the tracer up.
+    // The first check finds the driver.
     retains();
     context();
     virtual_memory::reserve_rooms();

@@ -60,7 +60,7 @@ static BEFORE: Mutex<Option<Pointer>> = Mutex::new(None);
 #[test]
 #[ignore = "run in a process of its own"]
 fn child_with_less_than_before() {
-    // The first check brings the tracer up.
+    // The first check finds the driver.
     gives_back_what_was_there();
     context();
     *BEFORE.lock().unwrap() = Some(memory::linear());

@@ -26,8 +26,9 @@ fn synthetic() -> Place {
 
 static SOURCE: Source = Source::new("soak", &["tests/soak/"]);
 
-/// An allocator of addresses: each thread has its own, and its neighbour frees every fourth.
-#[gpu_leak_check(confirm = false)]
+/// An allocator of addresses: each thread has its own, and its neighbour frees every fourth. In a process
+/// of its own, for the other tests of this one have nearly as many allocators as can be counted.
+#[gpu_leak_check(confirm = false, isolate)]
 #[test]
 fn the_ledger_counts_what_an_allocator_reports() {
     let place = synthetic();

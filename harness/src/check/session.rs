@@ -177,7 +177,7 @@ impl<'gate> Session<'gate> {
         Company::of(self.turn.as_ref())
     }
 
-    /// Gets everything ready that must be there before the body: the driver's tracer, ears for other
+    /// Gets everything ready that must be there before the body: ears for the driver and for other
     /// sources, the line in the run file by which a killed test is known, and what the process warms
     /// up once.
     pub(crate) fn listen(&mut self) {

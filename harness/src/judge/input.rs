@@ -326,8 +326,8 @@ impl CheckInput {
         self.untraced = Some(why);
     }
 
-    /// Whether the tracer was lost half-way: what was freed since then went unseen.
-    pub(crate) fn lost_tracer(&self) -> bool {
+    /// Whether not every call was heard: what was freed may have gone unheard.
+    pub(crate) fn was_partly_heard(&self) -> bool {
         self.untraced.as_ref().is_some_and(|untraced| untraced.lost)
     }
 }

@@ -69,7 +69,7 @@ pub(crate) fn judge(input: &CheckInput) -> CheckResult {
     let mut diff = diff(input);
     let mut notes = notes(input);
     let failed_frees = failed_free::findings(input, &mut diff);
-    let lost = input.lost_tracer() && !input.facts.whole_program;
+    let lost = input.was_partly_heard() && !input.facts.whole_program;
     if lost {
         // It may have been freed unseen.
         diff.groups

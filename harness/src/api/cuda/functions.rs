@@ -146,7 +146,7 @@ functions! {
     cuMemFree 2000 fn(pointer: u32) => releases(Space::DevicePointer, pointer.into());
     cuMemFree_v2 3020 fn(pointer: u64) => releases(Space::DevicePointer, pointer);
 
-    // Page-locked memory. No header has cuMemHostAlloc_v2, and CUPTI numbered it.
+    // Page-locked memory. No header has cuMemHostAlloc_v2, and drivers have a number for it.
     cuMemHostAlloc 2020, cuMemHostAlloc_v2 2020 fn(pointer: Out, bytes: usize, flags: u32) => pinned(pointer, bytes);
     cuMemAllocHost 2000 fn(pointer: Out, bytes: u32) => pinned(pointer, bytes as usize);
     cuMemAllocHost_v2 3020 fn(pointer: Out, bytes: usize) => pinned(pointer, bytes);
