@@ -87,7 +87,8 @@ fn add(
             begun.map(|begun| unfinished.remove(begun));
             // What may stay is for whoever asks to say.
             input.facts.suppressions = suppressions.to_vec();
-            reports.push(report_of(&input, &judge(&input)));
+            let result = judge(&input);
+            reports.push(report_of(&mut input, &result));
         }
     }
     Ok(())

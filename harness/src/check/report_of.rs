@@ -1,11 +1,17 @@
 //! From what a check looked at and what it came to, to its report.
 
 use super::{tables, timeline};
-use crate::judge::{CheckInput, CheckResult};
+use crate::judge::{CheckInput, CheckResult, meant_to_stay};
 use crate::report::model::{Report, TimelineRun};
 
-/// The report of a check: all of it is data that the input and the result have.
-pub(crate) fn report_of(input: &CheckInput, result: &CheckResult) -> Report {
+/// The report of a check: all of it is data that the input and the result have. What may be advised is
+/// tried on the input, which is left as it was.
+pub(crate) fn report_of(input: &mut CheckInput, result: &CheckResult) -> Report {
+    let options = match input.facts.whole_program {
+        // There is no attribute to set them in.
+        true => None,
+        false => meant_to_stay(input, result),
+    };
     let subject = &input.subject;
     let first = input.first();
     let last = match input.facts.rounds > 1 {
@@ -26,6 +32,7 @@ pub(crate) fn report_of(input: &CheckInput, result: &CheckResult) -> Report {
         findings: result.findings.clone(),
         devices,
         notes: result.notes.clone(),
+        meant_to_stay: options,
         primaries: first.primaries.clone(),
         again: subject.again.clone(),
         timeline: timeline::of_runs(&timelines, input.facts.rounds > 1),

@@ -26,7 +26,7 @@ use crate::case::ShouldPanic;
 use crate::config::{self, Mode, Policy};
 use crate::judge::{
     Amount, CheckInput, CheckResult, Facts, FailedSum, LayerName, NameTable, RunInput, Subject,
-    Trend, held, judge, meant_to_stay, needs_another_run,
+    Trend, held, judge, needs_another_run,
 };
 use crate::ledger::ScopeId;
 use crate::report::Sink;
@@ -170,7 +170,8 @@ impl<'gate> Session<'gate> {
             let held = held(&self.input);
             self.input.trend.get_or_insert_default().add(&held);
         }
-        report_of(&self.input, &judge(&self.input))
+        let result = judge(&self.input);
+        report_of(&mut self.input, &result)
     }
 
     fn company(&self) -> Company<'_> {
@@ -270,10 +271,7 @@ impl<'gate> Session<'gate> {
         }
         recording::add(&self.input);
         let result = judge(&self.input);
-        let mut report = report_of(&self.input, &result);
-        if !self.input.facts.whole_program {
-            report.meant_to_stay = meant_to_stay(&mut self.input, &result);
-        }
+        let mut report = report_of(&mut self.input, &result);
         let end = self.end.take().unwrap_or(End::Passed);
         assertion::take_over(&self.scopes, &end, self.should_panic, &mut report);
         // Its addresses would be found as holders of what was leaked.
