@@ -10,7 +10,7 @@ use crate::{capture, check, device, observe};
 /// Starts what the first check of a process starts: ears for sources.
 pub fn start() {
     observe::listen();
-    cuda::begin_check();
+    let _ = cuda::begin_check();
 }
 
 /// Tells of no call of the driver's from now on: what is left is what every wrapped call costs.

@@ -7,9 +7,9 @@ use std::mem::transmute;
 use std::ptr;
 
 use cudarc::driver::sys;
-use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::Code;
 use gpu_leak_check::report::model::CheckStatus;
+use gpu_leak_check::{Scope, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
 
@@ -106,6 +106,10 @@ fn later(name: &CStr) -> *mut c_void {
 #[test]
 fn calls_a_function_of_a_later_day() {
     context();
+    calls_a_function_of_a_later_day_here();
+}
+
+fn calls_a_function_of_a_later_day_here() {
     type Allocate = unsafe extern "C" fn(*mut u64, usize, u64) -> u32;
     // SAFETY: the stand-in gives it this signature.
     let allocate = unsafe { transmute::<*mut c_void, Allocate>(later(c"cuMemAlloc")) };
@@ -139,6 +143,30 @@ fn a_call_of_a_variant_that_nobody_knows_is_inconclusive_by_its_name_and_a_look_
         assert!(reason.what.contains("cuMemAlloc"), "{story}");
         assert_eq!(checked.child.status.success(), passes, "{story}");
     }
+}
+
+#[test]
+#[ignore = "run on the stand-in"]
+fn one_scope_after_another() {
+    context();
+    let one = |name, body: fn()| {
+        let scope = Scope::open(name);
+        body();
+        scope.finish().status
+    };
+    assert_eq!(
+        one("calls it", calls_a_function_of_a_later_day_here),
+        CheckStatus::Inconclusive
+    );
+    let gives_back = || free(allocate(8).unwrap()).unwrap();
+    assert_eq!(one("does not", gives_back), CheckStatus::Clean);
+}
+
+#[test]
+fn what_went_unheard_before_a_check_began_is_not_held_against_it() {
+    let run = Fake::new().run("boundary::blind::one_scope_after_another");
+    let checked = checked::finish(run);
+    assert!(checked.child.status.success(), "{}", checked.story());
 }
 
 #[test]

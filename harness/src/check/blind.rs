@@ -1,6 +1,6 @@
 //! What a check could not see. Blind is never clean.
 
-use crate::api::cuda::{self, Hearing, Reach};
+use crate::api::cuda::{self, Hearing, Reach, UnheardBefore};
 use crate::code::Code;
 use crate::device::contexts;
 use crate::judge::Untraced;
@@ -11,9 +11,9 @@ pub(crate) fn no_gpu() -> bool {
     contexts::missing().is_some()
 }
 
-/// What the check that just ran could not see; `saw_events` says whether any source reported
-/// anything while it ran.
-pub(crate) fn untraced(saw_events: bool) -> Option<Untraced> {
+/// What the check that just ran could not see, which began with `before`; `saw_events` says whether any
+/// source reported anything while it ran.
+pub(crate) fn untraced(saw_events: bool, before: &UnheardBefore) -> Option<Untraced> {
     let untraced = |lost, reason, driver_in_use| {
         Some(Untraced {
             lost,
@@ -21,7 +21,7 @@ pub(crate) fn untraced(saw_events: bool) -> Option<Untraced> {
             driver_in_use,
         })
     };
-    match cuda::hearing() {
+    match cuda::hearing(before) {
         Hearing::Whole => None,
         Hearing::Unused if saw_events => None,
         Hearing::Unused => untraced(false, missing()?, false),

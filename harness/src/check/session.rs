@@ -22,6 +22,7 @@ use super::turn::gate::Turn;
 use super::turn::others::Runner;
 use super::{holders, poison, sources};
 use crate::allow::{Date, Suppression};
+use crate::api::cuda::UnheardBefore;
 use crate::case::ShouldPanic;
 use crate::config::{self, Mode, Policy};
 use crate::judge::{
@@ -37,6 +38,8 @@ use crate::report::model::{CheckStatus, FindingKind, Report};
 pub(crate) struct Session<'gate> {
     input: CheckInput,
     policy: Policy,
+    /// What of the driver's use had gone unheard when it began.
+    unheard: UnheardBefore,
     should_panic: Option<ShouldPanic>,
     manifest_dir: Option<String>,
     turn: Option<Turn<'gate>>,
@@ -120,6 +123,7 @@ impl<'gate> Session<'gate> {
                 names: NameTable::default(),
                 today: Date::today(),
             },
+            unheard: UnheardBefore::default(),
             should_panic: None,
             manifest_dir: None,
             turn,
@@ -185,7 +189,7 @@ impl<'gate> Session<'gate> {
         let subject = &self.input.subject;
         let manifest_dir = self.manifest_dir.as_deref();
         record_from_here(manifest_dir, &subject.file);
-        listen(manifest_dir, &subject.file);
+        self.unheard = listen(manifest_dir, &subject.file);
         if self.is_filed {
             recording::began(subject);
             self._under_way = Some(summary::began(&subject.test));
@@ -263,7 +267,7 @@ impl<'gate> Session<'gate> {
     pub(crate) fn conclude(mut self) -> Checked {
         let saw_events = self.input.runs.iter().any(|run| run.saw_events);
         if self.input.untraced.is_none() {
-            self.input.untraced = blind::untraced(saw_events);
+            self.input.untraced = blind::untraced(saw_events, &self.unheard);
         }
         self.input.uncounted = crate::observe::first_not_counted().map(str::to_owned);
         if self.policy.mode == Mode::Off {

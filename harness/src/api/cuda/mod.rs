@@ -21,4 +21,4 @@ mod tests;
 
 pub(crate) use gpu_leak_interpose::Reach;
 pub use state::before_initialisation;
-pub(crate) use state::{Hearing, begin_check, hearing, is_heard, reach, stop};
+pub(crate) use state::{Hearing, UnheardBefore, begin_check, hearing, is_heard, reach, stop};

@@ -8,14 +8,15 @@
     )
 )]
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Once, OnceLock};
 
 use super::functions::FUNCTIONS;
 use super::heard;
 use crate::device::{contexts, driver, exit};
 use gpu_leak_interpose::{
-    Reach, Registration, bindings_past_us, libraries_elsewhere, register, unheard_calls,
+    Reach, Registration, UnheardCalls, bindings_past_us, libraries_elsewhere, register,
+    unheard_calls,
 };
 
 /// Whether calls are told of. One load of it is all that a call costs where they are not.
@@ -26,8 +27,6 @@ static INITIALISED: AtomicBool = AtomicBool::new(false);
 static BEFORE: OnceLock<fn()> = OnceLock::new();
 /// What [`register`] answered; none where it refused.
 static REACH: OnceLock<Option<Reach>> = OnceLock::new();
-/// What had been bound past us when the newest check began.
-static BOUND: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 static REGISTRATION: Registration = Registration::new(FUNCTIONS, None);
 
@@ -101,10 +100,21 @@ pub(super) fn prepare() {
     });
 }
 
+/// What had gone unheard when a check began.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UnheardBefore {
+    /// None for a check that asks about bindings from the process's beginning on.
+    bindings: Option<usize>,
+    calls: Vec<UnheardCalls>,
+}
+
 /// A check begins.
-pub(crate) fn begin_check() {
+pub(crate) fn begin_check() -> UnheardBefore {
     driver::find();
-    BOUND.store(bindings_past_us(usize::MAX).now, Ordering::Relaxed);
+    UnheardBefore {
+        bindings: Some(bindings_past_us(usize::MAX).now),
+        calls: unheard_calls(),
+    }
 }
 
 /// What of the process's look-ups is heard.
@@ -113,9 +123,13 @@ pub(crate) fn reach() -> Reach {
     reach.unwrap_or(Reach::Nothing)
 }
 
-/// How the program's use of the driver is heard in the check that ends.
-pub(crate) fn hearing() -> Hearing {
-    driver::find();
+/// How the program's use of the driver is heard in the check that ends, which began with `before`.
+pub(crate) fn hearing(before: &UnheardBefore) -> Hearing {
+    // As the process exits the loader has ended its libraries: asked for one, it would begin it anew.
+    let may_ask_loader = !exit::exiting();
+    if may_ask_loader {
+        driver::find();
+    }
     if heard::broken() {
         return Hearing::Broken;
     }
@@ -125,13 +139,15 @@ pub(crate) fn hearing() -> Hearing {
             false => Hearing::Unused,
         };
     }
-    let functions = unheard_calls().into_iter().map(|unheard| unheard.name);
-    let functions: Vec<_> = functions.collect();
+    let calls = unheard_calls().into_iter();
+    let since = calls.filter(|unheard| !before.calls.contains(unheard));
+    let functions: Vec<_> = since.map(|unheard| unheard.name).collect();
     if !functions.is_empty() {
         return Hearing::WithoutFunctions(functions);
     }
-    let past = bindings_past_us(BOUND.load(Ordering::Relaxed)).found;
-    let past = past.into_iter().map(|binding| binding.library);
+    let past =
+        may_ask_loader.then(|| bindings_past_us(before.bindings.unwrap_or(usize::MAX)).found);
+    let past = past.into_iter().flatten().map(|binding| binding.library);
     // A driver that another part of the process has for itself.
     let elsewhere = libraries_elsewhere().into_iter();
     let elsewhere = elsewhere.filter(|library| library.contains("libcuda.so"));

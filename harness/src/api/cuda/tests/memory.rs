@@ -1,7 +1,7 @@
 //! What is taken and given back, with success and without.
 
 use super::{allocate, anomalies, free, live, stream, summary, watched_context, with_driver};
-use crate::api::cuda::{Hearing, hearing};
+use crate::api::cuda::{Hearing, UnheardBefore, hearing};
 use crate::capture::thread::thread_name;
 use crate::device::{pools, quiesce};
 use crate::ledger::{self, Anomaly, Kind, Place};
@@ -53,7 +53,7 @@ fn every_way_of_taking_memory_is_seen_with_its_bytes_and_its_place() {
         assert_eq!(summary(), []);
         assert_eq!(anomalies(), []);
         assert_eq!(ledger::live().unknown_releases(), 0);
-        assert_eq!(hearing(), Hearing::Whole);
+        assert_eq!(hearing(&UnheardBefore::default()), Hearing::Whole);
     });
 }
 
