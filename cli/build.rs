@@ -36,6 +36,7 @@ fn main() {
         file: "libgpu_leak_inject.so",
         profile: &["panic=\"unwind\""],
         flags: "-C link-arg=-Wl,-z,nodelete",
+        unwinder_inside: false,
     };
     carry(&harness, "GPU_LEAK_INJECT_LIBRARY", &target);
     // It is loaded into every shell and compiler that a program starts, and each library that it needs
@@ -49,7 +50,8 @@ fn main() {
             "codegen-units=1",
             "opt-level=\"s\"",
         ],
-        flags: "-C link-arg=-Wl,-z,nodelete -C link-arg=-static-libgcc -C link-arg=-Wl,--as-needed",
+        flags: "-C link-arg=-Wl,-z,nodelete",
+        unwinder_inside: true,
     };
     carry(&preloaded, "GPU_LEAK_PRELOAD_LIBRARY", &target);
 }
@@ -61,6 +63,8 @@ struct Library {
     /// Beside what both have.
     profile: &'static [&'static str],
     flags: &'static str,
+    /// Whether what unwinds is to be in it, where this system's compiler has that as an archive.
+    unwinder_inside: bool,
 }
 
 /// Builds a library; the variable tells the command where its bytes are.
@@ -74,29 +78,48 @@ fn carry(library: &Library, variable_of_it: &str, target: &str) {
         return;
     }
     let folder = out.join("target");
+    let inside = library.unwinder_inside.then(|| unwinder(&out));
+    let inside = inside.is_some_and(|flag| builds(library, target, &folder, &flag));
+    assert!(
+        inside || builds(library, target, &folder, ""),
+        "{} cannot be built",
+        library.manifest
+    );
+    let built = folder.join(target).join("release").join(library.file);
+    let bytes = fs::read(&built).unwrap_or_else(|why| panic!("{}: {why}", built.display()));
+    write(&carried, &bytes);
+    watch_sources(&built.with_extension("d"), library.manifest);
+}
+
+/// The flag with which the linker finds an archive under the name of the shared library that unwinds: the
+/// standard library asks for that by its name.
+fn unwinder(out: &Path) -> String {
+    let folder = out.join("unwinder");
+    let script = folder.join("libgcc_s.so");
+    let written =
+        fs::create_dir_all(&folder).and_then(|()| fs::write(&script, "INPUT(-lgcc_eh)\n"));
+    written.unwrap_or_else(|why| panic!("{}: {why}", script.display()));
+    format!(" -L native={}", folder.display())
+}
+
+/// Whether cargo builds a library, with this flag more.
+fn builds(library: &Library, target: &str, folder: &Path, flag: &str) -> bool {
     let mut cargo = Command::new(variable("CARGO"));
     cargo
         .args(["build", "--release", "--lib", "--quiet"])
         .args(["--manifest-path", library.manifest])
         .args(["--target", target])
         .arg("--target-dir")
-        .arg(&folder)
-        .env("RUSTFLAGS", library.flags);
-    for setting in ["strip=\"symbols\"", "debug=false"]
-        .iter()
-        .chain(library.profile)
-    {
+        .arg(folder)
+        .env("RUSTFLAGS", format!("{}{flag}", library.flags));
+    let settings = ["strip=\"symbols\"", "debug=false"];
+    for setting in settings.iter().chain(library.profile) {
         cargo.args(["--config", &format!("profile.release.{setting}")]);
     }
     for name in NOT_HANDED_ON {
         cargo.env_remove(name);
     }
-    let built = cargo.status().is_ok_and(|status| status.success());
-    assert!(built, "{cargo:?} failed");
-    let built = folder.join(target).join("release").join(library.file);
-    let bytes = fs::read(&built).unwrap_or_else(|why| panic!("{}: {why}", built.display()));
-    write(&carried, &bytes);
-    watch_sources(&built.with_extension("d"), library.manifest);
+    cargo.status().is_ok_and(|status| status.success())
 }
 
 /// Runs again when a source of the library, or what says how it is built, changes: its dependency
