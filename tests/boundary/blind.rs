@@ -164,8 +164,8 @@ fn one_scope_after_another() {
 
 #[test]
 fn what_went_unheard_before_a_check_began_is_not_held_against_it() {
-    let run = Fake::new().run("boundary::blind::one_scope_after_another");
-    let checked = checked::finish(run);
+    let fake = Fake::new();
+    let checked = checked::finish(fake.run("boundary::blind::one_scope_after_another"));
     assert!(checked.child.status.success(), "{}", checked.story());
 }
 
