@@ -70,7 +70,9 @@ fn the_holder_of_one_block_is_not_named_for_another_of_the_same_line() {
     };
     let (forgotten, kept) = (of_bytes(MIB), of_bytes(4 * KIB));
     assert_eq!(holder(kept, &checked), Some(HOLDER), "{story}");
-    assert_eq!(holder(forgotten, &checked), None, "{story}");
+    // A search that could not read everything says nothing of what it has not found.
+    let of_forgotten = forgotten.referrers.as_deref().unwrap_or_default();
+    assert!(of_forgotten.is_empty(), "{story}");
 }
 
 #[gpu_leak_check]

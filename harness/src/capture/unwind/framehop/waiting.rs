@@ -7,11 +7,9 @@
 
 use std::ops::RangeInclusive;
 
-use framehop::{
-    CacheNative, FrameAddress, MustNotAllocateDuringUnwind, UnwindRegsNative, Unwinder,
-};
+use framehop::{FrameAddress, UnwindRegsNative, Unwinder};
 
-use super::modules;
+use super::{caches, modules};
 use crate::capture::unwind::waiting::{Waiting, Walked};
 
 /// No frame pointer: it lies on no stack.
@@ -39,7 +37,7 @@ pub(in crate::capture::unwind) fn walk(
     };
     let mut walk = Walk {
         modules,
-        cache: Box::new(CacheNative::new_in()),
+        cache: caches::borrow(),
         end: thread.end,
         word,
     };
@@ -65,7 +63,7 @@ pub(in crate::capture::unwind) fn walk(
 
 struct Walk<W> {
     modules: &'static modules::Modules,
-    cache: Box<CacheNative<MustNotAllocateDuringUnwind>>,
+    cache: caches::Borrowed,
     end: u64,
     word: W,
 }
@@ -104,7 +102,8 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
             is_inside.then(|| (self.word)(at)).flatten().ok_or(())
         };
         let unwinder = &self.modules.unwinder;
-        let found = unwinder.unwind_frame(address, registers, &mut self.cache, &mut read);
+        let cache = self.cache.of(address.address());
+        let found = unwinder.unwind_frame(address, registers, cache, &mut read);
         found.ok()
     }
 
