@@ -222,11 +222,8 @@ fn open_handle(driver: &Driver<'_>, name: &str, handle: [u64; 8]) -> u64 {
     let open = unsafe { transmute::<*mut c_void, Open>(driver.find(name)) };
     let mut opened = 0;
     // SAFETY: a valid out pointer.
-    assert_eq!(
-        unsafe { open(&raw mut opened, Handle(handle), 1) },
-        0,
-        "{name}"
-    );
+    let code = unsafe { open(&raw mut opened, Handle(handle), 1) };
+    assert_eq!(code, 0, "{name}");
     driver.assert_agreed(name);
     opened
 }
