@@ -34,6 +34,7 @@ static void begin(void)
     if (!library) { fprintf(stderr, "%s\n", dlerror()); _exit(72); }
     void *context;
     CALL(cuInit, (unsigned), 0);
+    CALL(cuInit, (unsigned), 0); /* Each library of a program does, that uses the driver. */
     CALL(cuDevicePrimaryCtxRetain, (void **, int), &context, 0);
     CALL(cuCtxSetCurrent, (void *), context);
 }

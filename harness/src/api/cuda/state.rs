@@ -79,14 +79,18 @@ pub(super) fn initialised() {
     INITIALISED.store(true, Ordering::Relaxed);
 }
 
-/// Has `first` run when the program is about to initialise the driver, on the thread that does.
+/// Has `first` run once, when the program is about to initialise the driver, on the thread that does.
 pub fn before_initialisation(first: fn()) {
     let _ = BEFORE.set(first);
 }
 
-/// The program is about to initialise the driver.
+/// The program is about to initialise the driver, which every library in it may do anew.
 pub(super) fn initialises() {
-    if let Some(first) = BEFORE.get() {
+    static IS_DONE: AtomicBool = AtomicBool::new(false);
+
+    if let Some(first) = BEFORE.get()
+        && !IS_DONE.swap(true, Ordering::Relaxed)
+    {
         first();
     }
 }
