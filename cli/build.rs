@@ -2,9 +2,9 @@
 //! bytes.
 //!
 //! cargo has no stable way to depend on another package's shared library (artifact dependencies
-//! are nightly's), so this runs cargo itself: with a target folder of its own, for the outer cargo
-//! holds the lock on its own one, and always optimised, for what the library costs is paid in
-//! programs that are not ours. A normal dependency on it would be built once with the rest; but then
+//! are nightly's), so this runs cargo itself: with a target folder of its own, because the outer cargo
+//! has locked the other one, and always optimised, because what the library costs is paid in programs
+//! that are not ours. A normal dependency on it would be built once with the rest; but then
 //! the library would have to be looked for in a folder whose layout is cargo's own affair, and it
 //! is not there under `cargo check`. The sources are found through a build dependency, so a command
 //! from a registry is built like one in this tree.
@@ -77,7 +77,8 @@ fn carry(library: &Library, variable_of_it: &str, target: &str) {
         write(&carried, &[]);
         return;
     }
-    let folder = out.join("target");
+    // One for all of the outer cargo's ways to build: its linter runs this script anew, for one.
+    let folder = out.ancestors().nth(3).unwrap_or(&out).join("carried");
     let inside = library.unwinder_inside.then(|| unwinder(&out));
     let inside = inside.is_some_and(|flag| builds(library, target, &folder, &flag));
     assert!(

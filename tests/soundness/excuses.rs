@@ -213,6 +213,25 @@ fn tolerance_is_taken_off_once_for_all_sites_of_a_device() {
     assert_leaked(&checked, test, 120);
 }
 
+fn shared_table() {
+    take(KIB);
+}
+
+#[gpu_leak_check(tolerance = 100, allow("fn:*shared_table", reason = "shared by all models"))]
+#[ignore = "leaves what it may"]
+#[test]
+fn leaves_an_allowed_table_and_loses_a_little() {
+    shared_table();
+    one_site();
+}
+
+#[test]
+fn what_is_allowed_uses_up_no_tolerance() {
+    let test = "leaves_an_allowed_table_and_loses_a_little";
+    let checked = run(&format!("excuses::{test}"));
+    assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Allowed));
+}
+
 #[gpu_leak_check(tolerance = 100)]
 #[ignore = "leaves less than it may"]
 #[test]

@@ -86,7 +86,6 @@ pub(crate) fn judge(input: &CheckInput) -> CheckResult {
     }
     kept_by_libraries::allow(input, &mut found);
     found.extend(sums::findings(input, &diff));
-    notes.extend(tolerance::tolerate(input.facts.tolerance, &mut found));
     reserve::note_what_is_pinned(input, &mut found);
     found.extend(reserve::findings(input));
     if lost {
@@ -97,6 +96,8 @@ pub(crate) fn judge(input: &CheckInput) -> CheckResult {
     found.extend(budget::findings(input));
     found.extend(failed_frees);
     notes.extend(suppress(input, &mut found));
+    // Behind the suppressions: what is allowed uses up no tolerance.
+    notes.extend(tolerance::tolerate(input.facts.tolerance, &mut found));
     let unmet = input.facts.expect.filter(|_| input.untraced.is_none());
     let unmet = unmet.and_then(|expect| expect::compare(expect, &mut found).err());
     if input.could_not_repeat() && input.facts.rounds <= 1 {
