@@ -36,7 +36,6 @@ mod order;
 pub mod probe;
 mod quiet;
 pub mod recording;
-mod referrers;
 pub mod registry;
 pub mod report;
 mod sync;

@@ -28,7 +28,7 @@ fn full() -> Report {
             ..AllowedBy::the_code("a table")
         }),
         foreign_thread: Some("dataloader-2".to_owned()),
-        referrers: None,
+        holders: None,
         notes: vec!["a note".to_owned()],
         ..leak(Kind::StreamOrdered, 2, MIB)
     };

@@ -46,7 +46,7 @@ fn hostile(name: &str) -> Report {
             reason: name.to_owned(),
         }),
         foreign_thread: Some(name.to_owned()),
-        referrers: None,
+        holders: None,
         notes: vec![name.to_owned()],
         ..leak(Kind::Linear, 1, MIB)
     };

@@ -245,7 +245,7 @@ fn an_allocators_blocks_carry_its_name() {
     let report = with(Finding {
         layer: Layer::allocator("cubecl"),
         foreign_thread: Some("dataloader-2".to_owned()),
-        referrers: None,
+        holders: None,
         ..leak(Kind::Block, 4, 2 * MIB)
     });
     assert_snapshot!(rendered(&report));

@@ -82,7 +82,7 @@ fn comparable(report: &Report) -> Report {
     report.outcome = None;
     for finding in &mut report.findings {
         shorten(&mut finding.site);
-        finding.referrers = None;
+        finding.holders = None;
         if let Some(failed) = &mut finding.failed {
             shorten(&mut failed.site);
         }

@@ -217,7 +217,10 @@ fn shared_table() {
     take(KIB);
 }
 
-#[gpu_leak_check(tolerance = 100, allow("fn:*shared_table", reason = "shared by all models"))]
+#[gpu_leak_check(
+    tolerance = 100,
+    allow("fn:*shared_table", reason = "shared by all models")
+)]
 #[ignore = "leaves what it may"]
 #[test]
 fn leaves_an_allowed_table_and_loses_a_little() {

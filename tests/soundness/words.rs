@@ -38,10 +38,10 @@ fn keep(pointer: Pointer) {
 /// The static that a finding is said to be held by, or nothing.
 #[track_caller]
 fn holder<'a>(finding: &'a Finding, checked: &Checked) -> Option<&'a str> {
-    let referrers = finding.referrers.as_deref();
-    match referrers.unwrap_or_else(|| panic!("nobody looked\n{}", checked.story())) {
+    let holders = finding.holders.as_deref();
+    match holders.unwrap_or_else(|| panic!("nobody looked\n{}", checked.story())) {
         [] => None,
-        [referrer] => referrer.root.name.as_deref(),
+        [holder] => holder.root.name.as_deref(),
         more => panic!("{more:#?}"),
     }
 }
@@ -71,7 +71,7 @@ fn the_holder_of_one_block_is_not_named_for_another_of_the_same_line() {
     let (forgotten, kept) = (of_bytes(MIB), of_bytes(4 * KIB));
     assert_eq!(holder(kept, &checked), Some(HOLDER), "{story}");
     // A search that could not read everything says nothing of what it has not found.
-    let of_forgotten = forgotten.referrers.as_deref().unwrap_or_default();
+    let of_forgotten = forgotten.holders.as_deref().unwrap_or_default();
     assert!(of_forgotten.is_empty(), "{story}");
 }
 

@@ -1,7 +1,7 @@
 //! For a terminal.
 
 use gpu_leak_check::report::model::{Figure, Finding};
-use gpu_leak_check::report::{escape, referrers};
+use gpu_leak_check::report::{escape, held_by};
 use gpu_leak_check::units::{count, quantity, size};
 
 use super::{callers, title, wrapped};
@@ -74,8 +74,8 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
     if let Some(library) = &finding.site.library {
         detail("held by", &escape::name(&library.name));
     }
-    if let Some(referrers) = referrers(finding) {
-        detail("held by", &referrers);
+    if let Some(holders) = held_by(finding) {
+        detail("held by", &holders);
     }
     if let Some(allowed_by) = &finding.allowed_by {
         detail("note", &escape::sentence(&allowed_by.to_string()));

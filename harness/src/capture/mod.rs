@@ -13,14 +13,9 @@ pub(crate) mod replay;
 pub(crate) mod thread;
 mod unwind;
 
-#[cfg_attr(
-    not(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64")),
-    allow(unused_imports, reason = "nobody looks through stacks there")
-)]
-pub(crate) use unwind::trace;
 pub use unwind::{Reader, install};
-#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
-pub(crate) use unwind::{Waiting, walk_waiting};
+#[cfg(feature = "holders")]
+pub(crate) use unwind::{Waiting, trace, walk_waiting};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

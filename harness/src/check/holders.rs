@@ -1,14 +1,19 @@
-//! What of the program still leads to what a check found: asked only where it fails.
+//! Which places of the program still lead to what a check found: looked for only where it fails.
 
 use std::time::Duration;
 
+use gpu_leak_holders::{
+    DriverObjects, Mapping, NameRules, Program, ReturnAddresses, Root, RootKind, Target,
+    WaitingThread, find,
+};
 use rustc_hash::FxHashMap;
 
+use crate::capture::{self, Waiting, mappings, modules};
 use crate::device::quiet::quiet;
 use crate::ledger::event::Space;
 use crate::ledger::{self, Layer, Record};
-use crate::referrers::{self, Handles, Target};
-use crate::report::model::{Finding, FindingKind, Report};
+use crate::report;
+use crate::report::model::{Finding, FindingKind, Holder, HolderKind, HolderRoot, Report};
 
 /// How many of one finding are looked for.
 const MOST: usize = 4096;
@@ -38,11 +43,20 @@ pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration) {
     if targets.is_empty() {
         return;
     }
-    let found = referrers::find(targets, report.findings.len(), handles(), time);
+    let maps = mappings::of_this_process();
+    let mappings: Vec<_> = mappings::parse(&maps).map(mapping).collect();
+    let program = Program {
+        mappings: &mappings,
+        names: NAMES,
+        own_stack,
+        waiting_stack,
+    };
+    let found = find(targets, report.findings.len(), objects(), program, time);
     for ((finding, found), count) in report.findings.iter_mut().zip(found).zip(counts) {
         // What a library took lies in its own tables, which are not looked into.
         let may_be_none = count <= MOST && finding.site.library.is_none();
-        finding.referrers = found.filter(|found| may_be_none || !found.is_empty());
+        let found = found.filter(|found| may_be_none || !found.is_empty());
+        finding.holders = found.map(|found| found.into_iter().map(holder).collect());
     }
 }
 
@@ -66,19 +80,86 @@ fn target(record: &Record, finding: usize) -> Option<Target> {
     })
 }
 
-/// The objects that are known.
-fn handles() -> Handles {
+/// The driver's objects that are live.
+fn objects() -> DriverObjects {
     let ledger = ledger::live();
     let is_handle = |record: &Record| matches!(record.made.key.space, Space::Handle(_));
     let contexts = ledger.contexts().into_iter().map(|context| context.handle);
-    let mut handles = Handles {
+    let mut objects = DriverObjects {
         contexts: contexts.filter(|handle| *handle != 0).collect(),
-        ..Handles::default()
+        ..DriverObjects::default()
     };
-    handles.all.extend(&handles.contexts);
-    let objects = ledger.select(is_handle);
-    handles
-        .all
-        .extend(objects.iter().map(|record| record.made.key.value));
-    handles
+    objects.all.extend(&objects.contexts);
+    let records = ledger.select(is_handle);
+    let handles = records.iter().map(|record| record.made.key.value);
+    objects.all.extend(handles);
+    objects
+}
+
+const NAMES: NameRules = NameRules {
+    is_vendor_library: report::is_cuda_library,
+    is_vendor_function: report::is_cuda_function,
+    is_known_library: report::is_known_library,
+    is_in_a_system_folder: modules::is_in_a_system_folder,
+    as_written: report::as_written,
+};
+
+fn mapping(mapping: mappings::Mapping<'_>) -> Mapping<'_> {
+    let addresses = mapping.addresses();
+    Mapping {
+        addresses: addresses.start as u64..addresses.end as u64,
+        readable: mapping.readable,
+        writable: mapping.writable,
+        executable: mapping.executable,
+        offset: mapping.offset,
+        file: mapping.file(),
+        name: mapping.name,
+    }
+}
+
+fn own_stack(see: &mut dyn FnMut(u64, u64) -> bool) {
+    capture::trace(|stack, address| {
+        // An unwinder that does not know where it is says 0.
+        stack == 0 || see((stack as u64).saturating_sub(8), address as u64)
+    });
+}
+
+fn waiting_stack(
+    thread: WaitingThread,
+    word: &mut dyn FnMut(u64) -> Option<u64>,
+) -> ReturnAddresses {
+    let waiting = Waiting {
+        instruction: thread.instruction,
+        stack_pointer: thread.stack_pointer,
+        end: thread.end,
+    };
+    let walked = capture::walk_waiting(waiting, word);
+    ReturnAddresses {
+        found: walked.returns,
+        complete: walked.whole,
+    }
+}
+
+/// A holder as reports have it.
+fn holder(holder: gpu_leak_holders::Holder) -> Holder {
+    let gpu_leak_holders::Holder { root, blocks } = holder;
+    let Root {
+        kind,
+        name,
+        thread,
+        module,
+    } = root;
+    Holder {
+        root: HolderRoot {
+            kind: match kind {
+                RootKind::Static => HolderKind::Static,
+                RootKind::ThreadLocal => HolderKind::ThreadLocal,
+                RootKind::Stack => HolderKind::Stack,
+            },
+            name,
+            thread,
+            module,
+        },
+        blocks,
+    }
 }

@@ -10,6 +10,7 @@ mod figures;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod here;
+#[cfg(feature = "holders")]
 mod holders;
 mod isolate;
 pub(crate) mod movements;

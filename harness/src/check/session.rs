@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use super::assertion;
 use super::blind;
 use super::body::{self, End};
+#[cfg(feature = "holders")]
+use super::holders;
 use super::naming;
 use super::outcome::{self, Outcome};
 use super::process::listen::{listen, record_from_here};
@@ -20,7 +22,7 @@ use super::scopes::tree::{self, Settled};
 use super::turn::company::Company;
 use super::turn::gate::Turn;
 use super::turn::others::Runner;
-use super::{holders, poison, sources};
+use super::{poison, sources};
 use crate::allow::{Date, Suppression};
 use crate::api::cuda::UnheardBefore;
 use crate::case::ShouldPanic;
@@ -311,6 +313,7 @@ impl<'gate> Session<'gate> {
         {
             late::await_release(report, &self.scopes, result);
         }
+        #[cfg(feature = "holders")]
         holders::add(report, &result.records, self.policy.held_by);
         report.waited_ms = self
             .turn

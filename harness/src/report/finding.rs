@@ -7,7 +7,7 @@ use super::model::{
     Report, Share, Site, When,
 };
 use super::rendering::Rendering;
-use super::{escape, excerpt, referrer};
+use super::{escape, excerpt, held_by};
 use crate::ledger::{Kind, Layer, Place};
 use crate::order;
 use crate::units::{count, exact_size, noun, quantity};
@@ -44,10 +44,10 @@ pub(super) fn write(
         )?;
     }
     if let Some(library) = &site.library {
-        detail("held by", &held_by(library), how, out)?;
+        detail("held by", &held_by_library(library), how, out)?;
     }
-    if let Some(referrers) = referrer::referrers(finding) {
-        detail("held by", &referrers, how, out)?;
+    if let Some(holders) = held_by(finding) {
+        detail("held by", &holders, how, out)?;
     }
     if let Some(callers) = site.callers(&report.test) {
         detail("called by", &callers, how, out)?;
@@ -102,7 +102,7 @@ pub(super) fn write(
 }
 
 /// `cuBLAS: cublasCreate_v2 in libcublas.so.13.0.0.19, called by libtorch`
-fn held_by(library: &Library) -> String {
+fn held_by_library(library: &Library) -> String {
     let mut text = escape::name(&library.name);
     match (&library.function, &library.file) {
         (Some(function), Some(file)) => {

@@ -108,7 +108,7 @@ pub(crate) fn keeps_what_it_takes(name: &str) -> bool {
 }
 
 /// Whether a file is one of them.
-#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+#[cfg(feature = "holders")]
 pub(crate) fn is_known_library(file: &str) -> bool {
     of_file(file).is_some()
 }

@@ -13,6 +13,7 @@ mod function;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod headline;
+mod held_by;
 mod help;
 mod holder;
 mod interleave;
@@ -21,7 +22,6 @@ mod libraries;
 mod location;
 pub mod model;
 mod owner;
-mod referrer;
 mod rendering;
 mod run_folder;
 mod sink;
@@ -37,9 +37,9 @@ pub use crate::code::Code;
 pub use excerpt::Sources;
 pub use finding::what;
 pub use headline::headline;
+pub use held_by::held_by;
 pub use help::help;
 pub(crate) use libraries::keeps_what_it_takes;
-pub use referrer::referrers;
 pub use sink::Sink;
 pub use site::site;
 pub(crate) use site::{is_cudas_own, is_cudas_own_frames, renewed_fingerprint, site_of};
@@ -47,8 +47,8 @@ pub use style::Style;
 pub use summary::Summary;
 pub use table::{device_title, whole_device};
 
-// For the search through this process's memory, which is for that system alone.
-#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+// What the search for holders is told about names.
+#[cfg(feature = "holders")]
 pub(crate) use self::{
     libraries::is_known_library,
     owner::{is_cuda_function, is_cuda_library},

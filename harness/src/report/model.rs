@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::device::{DeviceTable, Figure, Row, WholeDevice};
 pub use self::finding::{
-    AllowedBy, Budget, Confirmation, FailedRelease, Finding, Left, Limit, Referrer, Root, RootKind,
-    Share, When,
+    AllowedBy, Budget, Confirmation, FailedRelease, Finding, Holder, HolderKind, HolderRoot, Left,
+    Limit, Share, When,
 };
 pub use self::site::{Frame, Known, Language, Library, Owner, Site};
 pub use self::status::{CheckStatus, FindingKind, Outcome};

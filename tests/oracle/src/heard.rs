@@ -18,6 +18,8 @@ static BEGUN: Mutex<Option<HashMap<Ticket, (Space, u64)>>> = Mutex::new(None);
 /// What an event tells, with the ledger's answer to it.
 pub(crate) fn fact(event: &Event, answer: Option<Ticket>) -> Option<Fact> {
     Some(match *event {
+        // A node of a graph: CUPTI's side of the comparison leaves nodes out.
+        Event::GraphAllocates { made, .. } if made.kind == Kind::Graph => return None,
         Event::Created(made) | Event::GraphAllocates { made, .. }
             if made.layer == Layer::DRIVER =>
         {

@@ -16,7 +16,7 @@ use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use gpu_leak_check::report::model::{CheckStatus, Figure, FindingKind, Limit};
-use gpu_leak_check::report::{escape, referrers, what};
+use gpu_leak_check::report::{escape, held_by, what};
 use gpu_leak_check::units::{count, size};
 use sha2::{Digest, Sha256};
 
@@ -254,8 +254,8 @@ fn details(group: &Group<'_>) -> Vec<(&'static str, String)> {
             details.push(("known", escape::sentence(&known.says)));
         }
     }
-    if let Some(referrers) = referrers(finding) {
-        details.push(("held by", referrers));
+    if let Some(holders) = held_by(finding) {
+        details.push(("held by", holders));
     }
     if let Some(thread) = &finding.foreign_thread {
         details.push(("thread", escape::name(thread)));

@@ -6,7 +6,7 @@
 mod caches;
 mod modules;
 mod thread;
-#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+#[cfg(all(target_arch = "x86_64", target_env = "gnu", feature = "holders"))]
 pub(super) mod waiting;
 
 use std::arch::asm;

@@ -36,12 +36,12 @@ mod exact;
 )]
 mod framehop;
 mod script;
-#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+#[cfg(feature = "holders")]
 mod waiting;
 
 pub(crate) use self::exact::trace;
 pub use self::script::{Reader, install};
-#[cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+#[cfg(feature = "holders")]
 pub(crate) use self::waiting::{Waiting, walk_waiting};
 
 use super::history;

@@ -12,7 +12,12 @@ pub(crate) struct Walked {
 /// A thread that waits, as the kernel tells of it.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
-    not(all(target_arch = "x86_64", not(miri))),
+    not(all(
+        target_os = "linux",
+        target_env = "gnu",
+        target_arch = "x86_64",
+        not(miri)
+    )),
     expect(dead_code, reason = "nothing is walked there")
 )]
 pub(crate) struct Waiting {
@@ -26,9 +31,19 @@ pub(crate) struct Waiting {
 /// Walks it; `word` reads words of memory. Nowhere else than on x86-64, where a call leaves the address
 /// that it returns to on the stack, is anything known.
 pub(crate) fn walk_waiting(thread: Waiting, word: impl FnMut(u64) -> Option<u64>) -> Walked {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(
+        target_os = "linux",
+        target_env = "gnu",
+        target_arch = "x86_64",
+        not(miri)
+    ))]
     return super::framehop::waiting::walk(thread, word);
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    #[cfg(not(all(
+        target_os = "linux",
+        target_env = "gnu",
+        target_arch = "x86_64",
+        not(miri)
+    )))]
     {
         let (_, _) = (thread, word);
         Walked::default()

@@ -57,7 +57,7 @@ pub struct Finding {
     /// none where nobody looked, or not at everything. Advice: a copy of an address need not be
     /// one in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub referrers: Option<Vec<Referrer>>,
+    pub holders: Option<Vec<Holder>>,
     /// More about it, a sentence each.
     pub notes: Vec<String>,
 }
@@ -89,7 +89,7 @@ impl Finding {
             budget: None,
             allowed_by: None,
             foreign_thread: None,
-            referrers: None,
+            holders: None,
             notes: Vec::new(),
         }
     }
@@ -168,9 +168,9 @@ impl fmt::Display for AllowedBy {
 /// A place of the program that leads to what a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Referrer {
+pub struct Holder {
     /// Where the way begins.
-    pub root: Root,
+    pub root: HolderRoot,
     /// Through how many blocks of the heap it leads; 0 where the address lies in the place itself.
     pub blocks: u32,
 }
@@ -178,9 +178,9 @@ pub struct Referrer {
 /// A place where a program's own data begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Root {
+pub struct HolderRoot {
     /// What sort of place.
-    pub kind: RootKind,
+    pub kind: HolderKind,
     /// The variable: `optim::STATE`; of a stack, the function whose frame it is.
     pub name: Option<String>,
     /// The thread whose it is: `worker-3`; none for a static.
@@ -194,7 +194,7 @@ pub struct Root {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum RootKind {
+pub enum HolderKind {
     /// A static.
     Static,
     /// A thread-local.

@@ -10,7 +10,6 @@ use std::ops::Range;
 use rustc_hash::FxHashSet;
 
 use super::memory::{Memory, PAGE, Pages};
-use crate::order;
 
 /// The block before is in use.
 const PREVIOUS_IN_USE: u64 = 1;
@@ -40,7 +39,7 @@ pub(super) struct Heap {
 impl Heap {
     /// Blocks in one of these places.
     pub(super) fn new(mut regions: Vec<Range<u64>>) -> Self {
-        order::by_key(&mut regions, |region| region.start);
+        regions.sort_by_key(|region| region.start);
         Self {
             regions,
             others: FxHashSet::default(),

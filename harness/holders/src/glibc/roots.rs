@@ -1,6 +1,6 @@
 //! Where a program's own data begins: its statics, the thread-locals and stacks of its threads.
 //!
-//! NVIDIA's libraries and this harness are none, for their tables hold every address.
+//! The GPU vendor's libraries and the harness are not among them: their tables hold every address.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,10 +16,7 @@ use super::memory::{Memory, PAGE, Pages};
 use super::names::Whose;
 use super::search::Region;
 use super::threads::{self, Thread};
-use crate::capture::mappings::{self, Mapping};
-use crate::capture::modules::is_in_a_system_folder;
-use crate::report::model::{Root, RootKind};
-use crate::report::{is_cuda_library, is_known_library};
+use crate::{Mapping, NameRules, Program, ReturnAddresses, Root, RootKind};
 
 /// Below a stack at most so much is forbidden; behind an allocator's memory it is more.
 const LARGEST_GUARD: u64 = 64 << 10;
@@ -57,17 +54,20 @@ struct Module {
 
 impl Roots {
     /// Those of this process, as far as they are known at a certain time.
-    pub(super) fn of_this_process<M: Memory>(pages: &mut Pages<M>, budget: Budget) -> Self {
-        let text = mappings::of_this_process();
-        let maps: Vec<_> = mappings::parse(&text).collect();
+    pub(super) fn of_this_process<M: Memory>(
+        program: Program<'_>,
+        pages: &mut Pages<M>,
+        budget: Budget,
+    ) -> Self {
+        let maps = program.mappings;
         let mut roots = Self {
             complete: !maps.is_empty(),
             ..Self::default()
         };
-        let modules = roots.modules(&maps, budget);
+        let modules = roots.modules(maps, program.names, budget);
         let (threads, all) = threads::of_this_process(pages, |address| {
-            let mut maps = maps.iter().map(addresses);
-            maps.find(|mapping| mapping.contains(&address))
+            let mut maps = maps.iter().map(|mapping| &mapping.addresses);
+            maps.find(|addresses| addresses.contains(&address)).cloned()
         });
         roots.complete &= all;
         for module in &modules {
@@ -78,17 +78,17 @@ impl Roots {
                 roots.thread_locals(module, thread);
             }
         }
-        roots.stacks(&threads, &modules, pages, budget);
-        roots.heap = heap(&maps, &threads);
+        roots.stacks(&threads, &modules, program, pages, budget);
+        roots.heap = heap(maps, &threads);
         roots
     }
 
     /// The program and those of its libraries that are its own. Of NVIDIA's, their places are noted.
-    fn modules(&mut self, maps: &[Mapping<'_>], budget: Budget) -> Vec<Module> {
+    fn modules(&mut self, maps: &[Mapping<'_>], names: NameRules, budget: Budget) -> Vec<Module> {
         let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
         let mut files: BTreeMap<&Path, Vec<&Mapping<'_>>> = BTreeMap::new();
         for mapping in maps {
-            if let Some(file) = mapping.file() {
+            if let Some(file) = mapping.file {
                 files.entry(file).or_default().push(mapping);
             }
         }
@@ -102,15 +102,15 @@ impl Roots {
             };
             // Its name ends so once it was built again.
             let is_program = file == without_deleted(&program);
-            if is_cuda_library(name) {
-                cuda.extend(parts.iter().map(|part| addresses(part)));
+            if (names.is_vendor_library)(name) {
+                cuda.extend(parts.iter().map(|part| part.addresses.clone()));
             } else if is_program {
-                let module = module(Path::new("/proc/self/exe"), None, &parts, budget);
+                let module = module(Path::new("/proc/self/exe"), None, &parts, names, budget);
                 let named = module.filter(|module| !module.image.is_stripped());
                 self.complete &= named.is_some();
                 modules.extend(named);
-            } else if !is_of_the_system(file, name) {
-                match module(file, Some(name), &parts, budget) {
+            } else if !is_of_the_system(file, name, names) {
+                match module(file, Some(name), &parts, names, budget) {
                     Some(module) => modules.push(module),
                     None => self.complete = false,
                 }
@@ -168,13 +168,14 @@ impl Roots {
         &mut self,
         threads: &[Thread],
         modules: &[Module],
+        program: Program<'_>,
         pages: &mut Pages<M>,
         budget: Budget,
     ) {
-        let walked = threads.iter().map(|thread| thread.returns(pages));
-        let walked: Vec<(Vec<(u64, u64)>, bool)> = walked.collect();
+        let walked = threads.iter().map(|thread| thread.returns(program, pages));
+        let walked: Vec<ReturnAddresses> = walked.collect();
         for module in modules {
-            let returns = walked.iter().flat_map(|(returns, _)| returns);
+            let returns = walked.iter().flat_map(|walked| &walked.found);
             let addresses = returns.map(|&(_, address)| address);
             let inside = addresses.filter(|address| module.has(*address));
             module.image.look_up(
@@ -182,15 +183,16 @@ impl Roots {
                 budget,
             );
         }
-        for (thread, (returns, whole)) in threads.iter().zip(walked) {
+        for (thread, walked) in threads.iter().zip(walked) {
             if budget.is_spent() {
                 return;
             }
-            let returns = returns
+            let returns = walked
+                .found
                 .into_iter()
                 .filter_map(|(at, address)| Some((at, self.returns_to(address, modules)?)));
             let mut frames = frames(&thread.stack, returns);
-            if let Some((rest, _)) = (!whole).then(|| frames.pop()).flatten() {
+            if let Some((rest, _)) = (!walked.complete).then(|| frames.pop()).flatten() {
                 self.add_frame(thread, None, rest);
             }
             self.stack(thread, frames);
@@ -292,28 +294,29 @@ fn module(
     path: &Path,
     name: Option<&str>,
     parts: &[&Mapping<'_>],
+    names: NameRules,
     budget: Budget,
 ) -> Option<Module> {
-    let image = image(path, budget)?;
+    let image = image(path, names, budget)?;
     let first = parts.first()?;
-    let bias = image.bias(first.offset, addresses(first).start)?;
+    let bias = image.bias(first.offset, first.addresses.start)?;
     let code = parts.iter().filter(|part| part.executable);
     Some(Module {
         image,
         bias,
         name: name.map(str::to_owned),
-        code: code.map(|part| addresses(part)).collect(),
+        code: code.map(|part| part.addresses.clone()).collect(),
     })
 }
 
 /// What the file at `path` says, read once in a process: unless there was no time for all of it.
-fn image(path: &Path, budget: Budget) -> Option<Arc<Image>> {
+fn image(path: &Path, names: NameRules, budget: Budget) -> Option<Arc<Image>> {
     static READ: Mutex<Option<FxHashMap<PathBuf, Option<Arc<Image>>>>> = Mutex::new(None);
     let read = || READ.lock().unwrap_or_else(PoisonError::into_inner);
     let known = read().get_or_insert_default().get(path).cloned();
     known.unwrap_or_else(|| {
         // Nobody waits for the one who reads: whoever comes meanwhile reads it too.
-        let image = Image::read(path, budget).map(Arc::new);
+        let image = Image::read(path, names, budget).map(Arc::new);
         if image.is_some() || !budget.is_spent() {
             let mut read = read();
             read.get_or_insert_default()
@@ -324,8 +327,10 @@ fn image(path: &Path, budget: Budget) -> Option<Arc<Image>> {
 }
 
 /// Whether the system brought a library, or another than the program's author knows what is in it.
-fn is_of_the_system(file: &Path, name: &str) -> bool {
-    is_in_a_system_folder(file) || is_known_library(name) || name.starts_with("libstd-")
+fn is_of_the_system(file: &Path, name: &str, names: NameRules) -> bool {
+    (names.is_in_a_system_folder)(file)
+        || (names.is_known_library)(name)
+        || name.starts_with("libstd-")
 }
 
 fn without_deleted(program: &Path) -> &Path {
@@ -339,10 +344,10 @@ fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Heap {
     let mut others = FxHashSet::default();
     let mut before: Option<&Mapping<'_>> = None;
     for mapping in maps {
-        let Range { start, end } = addresses(mapping);
+        let Range { start, end } = mapping.addresses;
         let before = before
             .replace(mapping)
-            .filter(|it| addresses(it).end == start);
+            .filter(|it| it.addresses.end == start);
         let is_memory = mapping.name.is_empty()
             || mapping.name == "[heap]"
             || mapping.name.starts_with("[anon:");
@@ -358,7 +363,7 @@ fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Heap {
                 regions.push(start..end);
                 // What continues a library's variables, or the stack of a thread that has ended,
                 // which the next one gets. Or blocks: their place may happen to be beside these.
-                let is_beside = |it: &Mapping<'_>| it.file().is_some() || is_guard(it);
+                let is_beside = |it: &Mapping<'_>| it.file.is_some() || is_guard(it);
                 if mapping.name.is_empty() && before.is_some_and(is_beside) {
                     others.insert(start);
                 }
@@ -370,15 +375,10 @@ fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Heap {
 
 /// Whether nothing may be done there, and it is as large as what guards a stack.
 fn is_guard(mapping: &Mapping<'_>) -> bool {
-    let Range { start, end } = addresses(mapping);
+    let Range { start, end } = mapping.addresses;
     !(mapping.readable || mapping.writable || mapping.executable)
         && mapping.name.is_empty()
         && end - start <= LARGEST_GUARD
-}
-
-fn addresses(mapping: &Mapping<'_>) -> Range<u64> {
-    let Range { start, end } = mapping.addresses();
-    start as u64..end as u64
 }
 
 fn moved(addresses: &Range<u64>, by: u64) -> Range<u64> {

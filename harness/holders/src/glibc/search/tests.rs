@@ -6,7 +6,7 @@ use super::super::budget::Budget;
 use super::super::memory::synthetic::{READS, Synthetic, reads, unlimited};
 use super::super::memory::{MOST, Memory, PAGE};
 use super::*;
-use crate::referrers::Target;
+use crate::Target;
 
 /// Where the statics of these programs lie.
 const STATICS: u64 = 0x5555_0000_0000;

@@ -1,7 +1,6 @@
 //! What is looked for.
 
 use super::Target;
-use crate::order;
 
 /// Values below are taken for numbers, and for no addresses.
 pub(super) const LOWEST: u64 = 1 << 32;
@@ -26,7 +25,7 @@ impl Targets {
     /// Those of `all` that can be told from a number.
     pub(super) fn new(mut all: Vec<Target>) -> Self {
         all.retain(Target::is_sought);
-        order::by_key(&mut all, |target| (target.values.start, target.group));
+        all.sort_by_key(|target| (target.values.start, target.group));
         all.dedup_by(|next, known| next.values.start < known.values.end);
         Self { sorted: all }
     }

@@ -17,29 +17,28 @@ use self::memory::{OwnMemory, Pages};
 use self::roots::Roots;
 use self::search::{Driver, Region, Search};
 use self::targets::Targets;
-use super::{Handles, Target};
-use crate::order;
-use crate::report::model::Referrer;
+use super::{DriverObjects, Holder, Program, Target};
 
-/// How many places are told of one finding.
-const TOLD: usize = 2;
+/// How many places are named for one group.
+const NAMED: usize = 2;
 
-/// As [`find`](super::find); none where this process may not read itself.
+/// As [`find`](super::find); none where this process may not read its own memory.
 pub(super) fn find(
     targets: Vec<Target>,
     groups: usize,
-    handles: Handles,
+    objects: DriverObjects,
+    program: Program<'_>,
     time: Duration,
-) -> Option<Vec<Option<Vec<Referrer>>>> {
+) -> Option<Vec<Option<Vec<Holder>>>> {
     let budget = Budget::new(time);
     let mut pages = Pages::new(OwnMemory::open()?, budget);
-    let roots = Roots::of_this_process(&mut pages, budget);
+    let roots = Roots::of_this_process(program, &mut pages, budget);
     let mut unknown = Targets::groups_without(&targets, groups);
     let targets = Targets::new(targets);
     let driver = Driver {
         libraries: roots.cuda,
-        contexts: handles.contexts,
-        handles: handles.all,
+        contexts: objects.contexts,
+        handles: objects.all,
     };
     let mut search = |regions: &[Region]| {
         let search = Search {
@@ -50,7 +49,7 @@ pub(super) fn find(
         };
         search.run(regions)
     };
-    let mut found: Vec<Vec<Referrer>> = vec![Vec::new(); groups];
+    let mut found: Vec<Vec<Holder>> = vec![Vec::new(); groups];
     let mut complete = roots.complete;
     for regions in [&roots.variables, &roots.frames] {
         if found.iter().all(|found| !found.is_empty()) {
@@ -62,7 +61,7 @@ pub(super) fn find(
         for (at, hit) in outcome.hits.iter().enumerate() {
             let group = targets.group(at);
             match hit.filter(|_| !settled[group]) {
-                Some(hit) if hit.is_near() => found[group].push(Referrer {
+                Some(hit) if hit.is_near() => found[group].push(Holder {
                     root: roots.named[hit.place].clone(),
                     blocks: hit.blocks,
                 }),
@@ -92,13 +91,13 @@ pub(super) fn find(
 }
 
 /// The nearest places, each once.
-fn nearest(mut found: Vec<Referrer>) -> Vec<Referrer> {
-    order::by_key(&mut found, |referrer| referrer.blocks);
-    let mut told: Vec<Referrer> = Vec::new();
-    for referrer in found {
-        if told.len() < TOLD && told.iter().all(|known| known.root != referrer.root) {
-            told.push(referrer);
+fn nearest(mut found: Vec<Holder>) -> Vec<Holder> {
+    found.sort_by_key(|holder| holder.blocks);
+    let mut nearest: Vec<Holder> = Vec::new();
+    for holder in found {
+        if nearest.len() < NAMED && nearest.iter().all(|other| other.root != holder.root) {
+            nearest.push(holder);
         }
     }
-    told
+    nearest
 }

@@ -2,7 +2,7 @@
 
 mod planted;
 
-use gpu_leak_check::report::model::{Finding, FindingKind, Referrer, Root, RootKind};
+use gpu_leak_check::report::model::{Finding, FindingKind, Holder, HolderKind, HolderRoot};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
@@ -15,7 +15,7 @@ fn run(test: &str) -> Checked {
 
 /// The same, with so much time to look for what holds it.
 fn run_for(time: &str, test: &str) -> Checked {
-    let test = format!("referrers::planted::{test}");
+    let test = format!("holders::planted::{test}");
     let fake = Fake::new();
     let run = if gpu::is_present() {
         Run::of(&test)
@@ -32,8 +32,8 @@ fn leak(checked: &Checked) -> &Finding {
 }
 
 /// The one place that leads to it.
-fn only(checked: &Checked) -> &Referrer {
-    match leak(checked).referrers.as_deref() {
+fn only(checked: &Checked) -> &Holder {
+    match leak(checked).holders.as_deref() {
         Some([one]) => one,
         others => panic!("{others:?}\n{}", checked.story()),
     }
@@ -42,17 +42,17 @@ fn only(checked: &Checked) -> &Referrer {
 /// Fails unless exactly this static leads to it, through so many blocks.
 fn assert_static(test: &str, name: &str, blocks: u32) {
     let checked = run(test);
-    let expected = Referrer {
-        root: Root {
-            kind: RootKind::Static,
-            name: Some(format!("main::referrers::planted::{name}")),
+    let expected = Holder {
+        root: HolderRoot {
+            kind: HolderKind::Static,
+            name: Some(format!("main::holders::planted::{name}")),
             thread: None,
             module: None,
         },
         blocks,
     };
     assert_eq!(*only(&checked), expected, "{}", checked.story());
-    let told = format!("held by    static main::referrers::planted::{name}");
+    let told = format!("held by    static main::holders::planted::{name}");
     assert!(checked.child.stderr.contains(&told), "{}", checked.story());
 }
 
@@ -96,8 +96,8 @@ fn an_object_is_found_by_its_handle() {
 #[test]
 fn a_thread_that_waits_is_named_with_its_function() {
     let checked = run("kept_on_a_stack");
-    let Referrer { root, .. } = only(&checked);
-    assert_eq!(root.kind, RootKind::Stack, "{}", checked.story());
+    let Holder { root, .. } = only(&checked);
+    assert_eq!(root.kind, HolderKind::Stack, "{}", checked.story());
     assert_eq!(root.thread.as_deref(), Some("worker-3"));
     let function = root.name.as_deref().expect("a function");
     assert!(function.contains("planted::"), "{function}");
@@ -107,8 +107,8 @@ fn a_thread_that_waits_is_named_with_its_function() {
 #[test]
 fn no_function_is_named_that_is_over() {
     let checked = run("left_on_a_stack_by_a_function_that_is_over");
-    for referrer in leak(&checked).referrers.iter().flatten() {
-        let name = referrer.root.name.as_deref().unwrap_or_default();
+    for holder in leak(&checked).holders.iter().flatten() {
+        let name = holder.root.name.as_deref().unwrap_or_default();
         assert!(!name.contains("deep"), "{}", checked.story());
     }
 }
@@ -117,11 +117,11 @@ fn no_function_is_named_that_is_over() {
 #[test]
 fn a_thread_local_is_named_with_its_thread() {
     let checked = run("kept_in_a_thread_local");
-    let Referrer { root, .. } = only(&checked);
-    assert_eq!(root.kind, RootKind::ThreadLocal, "{}", checked.story());
+    let Holder { root, .. } = only(&checked);
+    assert_eq!(root.kind, HolderKind::ThreadLocal, "{}", checked.story());
     assert_eq!(root.thread.as_deref(), Some("worker-4"));
     let name = root.name.as_deref();
-    assert_eq!(name, Some("main::referrers::planted::LOCAL"));
+    assert_eq!(name, Some("main::holders::planted::LOCAL"));
 }
 
 /// Fails if anything is said to hold what such a test leaves, or if it was not looked for: what
@@ -135,19 +135,19 @@ fn assert_held_by_nothing(test: &str, must_say_so: bool) {
         .filter(|finding| finding.kind == FindingKind::Leaked)
         .partition(|finding| {
             let mut frames = finding.site.frames.iter();
-            frames.any(|frame| frame.function.as_deref() == Some("main::referrers::planted::keep"))
+            frames.any(|frame| frame.function.as_deref() == Some("main::holders::planted::keep"))
         });
     let ([kept], [other]) = (&kept[..], &others[..]) else {
         panic!("{} kept\n{}", kept.len(), checked.story());
     };
-    match kept.referrers.as_deref() {
+    match kept.holders.as_deref() {
         Some([one]) => assert_eq!(
             one.root.name.as_deref(),
-            Some("main::referrers::planted::STATIC")
+            Some("main::holders::planted::STATIC")
         ),
         others => panic!("{others:?}\n{}", checked.story()),
     }
-    match other.referrers.as_deref() {
+    match other.holders.as_deref() {
         Some([]) => {
             let told = "held by    nothing any more";
             assert!(checked.child.stderr.contains(told), "{}", checked.story());
@@ -179,12 +179,12 @@ fn memory_that_cannot_be_read_is_passed_over() {
 #[test]
 fn a_program_that_changes_meanwhile_is_no_hindrance() {
     let checked = run("kept_while_others_allocate");
-    let referrers = leak(&checked).referrers.as_deref();
-    let referrers = referrers.unwrap_or_default();
+    let holders = leak(&checked).holders.as_deref();
+    let holders = holders.unwrap_or_default();
     assert!(
-        referrers
+        holders
             .iter()
-            .all(|it| it.root.name.as_deref() == Some("main::referrers::planted::VECTOR")),
+            .all(|it| it.root.name.as_deref() == Some("main::holders::planted::VECTOR")),
         "{}",
         checked.story()
     );
@@ -193,14 +193,14 @@ fn a_program_that_changes_meanwhile_is_no_hindrance() {
 #[test]
 fn a_block_s_own_variable_is_named_by_its_function() {
     let checked = run("kept_by_the_caller_of_a_block");
-    let Referrer { root, .. } = only(&checked);
-    assert_eq!(root.kind, RootKind::Stack, "{}", checked.story());
+    let Holder { root, .. } = only(&checked);
+    assert_eq!(root.kind, HolderKind::Stack, "{}", checked.story());
 }
 
 #[test]
 fn no_time_to_look_is_no_search() {
     let checked = run_for("0s", "kept_in_a_static");
-    assert_eq!(leak(&checked).referrers, None, "{}", checked.story());
+    assert_eq!(leak(&checked).holders, None, "{}", checked.story());
     assert!(!checked.child.stderr.contains("held by"));
 }
 
@@ -211,7 +211,7 @@ fn a_large_heap_is_looked_through_up_to_a_bound() {
     const MIB: u64 = 1 << 20;
 
     let checked = run("kept_beside_a_large_heap");
-    assert_eq!(leak(&checked).referrers, None, "{}", checked.story());
+    assert_eq!(leak(&checked).holders, None, "{}", checked.story());
     let (_, read) = checked.child.stdout.split_once("bytes read: ").unwrap();
     let read: u64 = read.lines().next().unwrap().parse().expect("a number");
     // The symbols of this program are read besides.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use super::memory::{Memory, Pages};
-use crate::capture::{self, Waiting};
+use crate::{Program, ReturnAddresses, WaitingThread};
 
 /// How large a stack is looked through at most.
 const LARGEST: u64 = 64 << 20;
@@ -30,36 +30,41 @@ impl Thread {
     /// Where its frames have the addresses that they return to, and these, innermost first; and
     /// whether they are all of them. Words of a stack that look like such an address may be what is
     /// left of calls that are over.
-    pub(super) fn returns<M: Memory>(&self, pages: &mut Pages<M>) -> (Vec<(u64, u64)>, bool) {
+    pub(super) fn returns<M: Memory>(
+        &self,
+        program: Program<'_>,
+        pages: &mut Pages<M>,
+    ) -> ReturnAddresses {
         if self.is_this {
-            return (own_returns(|| !pages.is_spent()), true);
+            return own_returns(program, || !pages.is_spent());
         }
-        let waiting = Waiting {
+        let waiting = WaitingThread {
             instruction: self.instruction,
             stack_pointer: self.stack.start,
             end: self.stack.end,
         };
-        let walked = capture::walk_waiting(waiting, |at| pages.word(at));
+        let walked = (program.waiting_stack)(waiting, &mut |at| pages.word(at));
         let (file, before) = &self.call;
         if fs::read_to_string(file).is_ok_and(|now| now == *before) {
-            (walked.returns, walked.whole)
+            walked
         } else {
             // It has gone on, and what was read are pieces of several stacks.
-            (Vec::new(), false)
+            ReturnAddresses::default()
         }
     }
 }
 
 /// As [`Thread::returns`], of the thread that asks, as far as `wanted`.
-fn own_returns(mut wanted: impl FnMut() -> bool) -> Vec<(u64, u64)> {
-    let mut returns = Vec::new();
-    capture::trace(|stack, address| {
-        returns.push(((stack as u64).saturating_sub(8), address as u64));
+fn own_returns(program: Program<'_>, mut wanted: impl FnMut() -> bool) -> ReturnAddresses {
+    let mut found = Vec::new();
+    (program.own_stack)(&mut |at, address| {
+        found.push((at, address));
         wanted()
     });
-    // An unwinder that does not know where it is gives none.
-    returns.retain(|(at, _)| *at != 0);
-    returns
+    ReturnAddresses {
+        found,
+        complete: true,
+    }
 }
 
 /// Those of this process; and whether all are among them. `region` tells where the mapping around

@@ -11,7 +11,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::heap::Heap;
 use super::memory::{Memory, Pages, Seen};
 use super::targets::{END, LOWEST, Targets};
-use crate::order;
 
 /// From how far away a place may be named.
 const DEEPEST: u32 = 6;
@@ -127,9 +126,7 @@ impl<M: Memory> Search<'_, M> {
                 break;
             }
             // What is large takes long, and seldom is what leads on.
-            order::by_key(&mut level, |block: &Block| {
-                block.addresses.end - block.addresses.start
-            });
+            level.sort_by_key(|block: &Block| block.addresses.end - block.addresses.start);
             let mut next = Vec::new();
             for block in level {
                 let found = self.look(&block.addresses, &mut outcome.complete);

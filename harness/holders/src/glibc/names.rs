@@ -1,6 +1,6 @@
 //! Whose a symbol is, and what its author called it.
 
-use crate::report::{as_written, is_cuda_function};
+use crate::NameRules;
 
 /// Whose a variable or function is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ const ALLOCATORS: [&str; 8] = [
 ];
 
 /// Whose the symbol `mangled` is.
-pub(super) fn whose(mangled: &str) -> Whose {
+pub(super) fn whose(mangled: &str, rules: NameRules) -> Whose {
     let name = format!("{:#}", rustc_demangle::demangle(mangled));
     // Of a trait's function, the type and the trait.
     let mut sorts = name.strip_prefix('<').map_or_else(
@@ -28,13 +28,13 @@ pub(super) fn whose(mangled: &str) -> Whose {
     );
     sorts.retain(|sort| *sort != Sort::Unknown);
     if sorts.contains(&Sort::Program) {
-        Whose::Program(shown(&name))
+        Whose::Program(shown(&name, rules))
     } else if sorts.contains(&Sort::All) {
         Whose::All
     } else if sorts.contains(&Sort::Runtime) {
         Whose::Runtime
     } else {
-        of_c(name)
+        of_c(name, rules)
     }
 }
 
@@ -63,6 +63,7 @@ fn sort(path: &str) -> Sort {
             | "gpu_leak_interpose"
             | "gpu_leak_check_units"
             | "gpu_leak_hooks"
+            | "gpu_leak_holders"
             | "inventory"
             | "test"
             | "addr2line"
@@ -83,8 +84,8 @@ fn sort(path: &str) -> Sort {
 }
 
 /// Of a name without a path.
-fn of_c(name: String) -> Whose {
-    if is_cuda_function(&name) || ALLOCATORS.iter().any(|it| name.starts_with(it)) {
+fn of_c(name: String, rules: NameRules) -> Whose {
+    if (rules.is_vendor_function)(&name) || ALLOCATORS.iter().any(|it| name.starts_with(it)) {
         Whose::All
     } else if name.is_empty() || name.starts_with(['_', '.', '<']) {
         // The compiler's and the C library's own.
@@ -96,7 +97,7 @@ fn of_c(name: String) -> Whose {
 
 /// `train::CACHE` of `train::CACHE::{{constant}}::{{closure}}::__RUST_STD_INTERNAL_VAL`, and of
 /// `<train::CACHE as core::ops::deref::Deref>::deref::__stability::LAZY`.
-fn shown(name: &str) -> String {
+fn shown(name: &str, rules: NameRules) -> String {
     let inside = ["::{{constant}}", "::{constant#", "::{K#"]
         .iter()
         .find_map(|mark| name.split_once(mark))
@@ -106,12 +107,26 @@ fn shown(name: &str) -> String {
         .filter(|_| name.ends_with("::__stability::LAZY"))
         .and_then(|name| name.split_once(" as "))
         .map(|(outside, _)| outside);
-    as_written(inside.or(lazy).unwrap_or(name))
+    (rules.as_written)(inside.or(lazy).unwrap_or(name))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Whose, whose};
+pub(super) mod tests {
+    use super::Whose;
+    use crate::NameRules;
+
+    /// As the harness has them, as far as these tests go.
+    pub(in crate::glibc) const RULES: NameRules = NameRules {
+        is_vendor_library: |name| name.starts_with("libcuda"),
+        is_vendor_function: |name| name.starts_with("cuda"),
+        is_known_library: |_| false,
+        is_in_a_system_folder: |_| false,
+        as_written: |name| name.replace("__gpu_leak_check_frees::", ""),
+    };
+
+    fn whose(mangled: &str) -> Whose {
+        super::whose(mangled, RULES)
+    }
 
     fn program(name: &str) -> Whose {
         Whose::Program(name.to_owned())

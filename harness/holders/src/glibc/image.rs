@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 use super::budget::Budget;
 use super::memory::PAGE;
 use super::names::{self, Whose};
-use crate::order;
+use crate::NameRules;
 
 /// The longest name of a symbol that is read.
 const LONGEST: usize = 16 << 10;
@@ -39,7 +39,7 @@ pub(super) struct Image {
     functions: Vec<Function>,
     /// Whose the functions are that have been asked for, by address.
     known: Mutex<FxHashMap<u64, Option<Whose>>>,
-    names: Names,
+    names: SymbolNames,
 }
 
 /// A static.
@@ -58,14 +58,15 @@ struct Function {
 
 /// Where the file has its names. There are megabytes of them, of which few are asked for.
 #[derive(Debug)]
-struct Names {
+struct SymbolNames {
+    rules: NameRules,
     file: File,
     at: u64,
 }
 
 impl Image {
     /// What the file at `path` says; none where it cannot be read in time.
-    pub(super) fn read(path: &Path, budget: Budget) -> Option<Self> {
+    pub(super) fn read(path: &Path, rules: NameRules, budget: Budget) -> Option<Self> {
         let file = File::open(path).ok()?;
         let cache = ReadCache::new(file.try_clone().ok()?);
         let header = FileHeader64::<Endianness>::parse(&cache).ok()?;
@@ -73,7 +74,7 @@ impl Image {
         let sections = header.section_headers(endian, &cache).ok()?;
         let of = |kind| sections.iter().find(|it| it.sh_type(endian) == kind);
         let symbols = of(SHT_SYMTAB).or_else(|| of(SHT_DYNSYM))?;
-        let names = sections.get(symbols.sh_link(endian) as usize)?;
+        let names_section = sections.get(symbols.sh_link(endian) as usize)?;
         let mut image = Self {
             first: None,
             variables: Vec::new(),
@@ -81,8 +82,9 @@ impl Image {
             thread_block: 0,
             functions: Vec::new(),
             known: Mutex::default(),
-            names: Names {
-                at: names.sh_offset(endian),
+            names: SymbolNames {
+                rules,
+                at: names_section.sh_offset(endian),
                 file,
             },
         };
@@ -139,7 +141,7 @@ impl Image {
     pub(super) fn look_up(&self, addresses: impl Iterator<Item = u64>, budget: Budget) {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new: Vec<u64> = addresses.collect();
-        order::natural(&mut new);
+        new.sort_unstable();
         new.dedup();
         {
             let known = known();
@@ -164,7 +166,10 @@ impl Image {
             let inside = new.partition_point(|address| *address <= start);
             for &address in new[inside..].iter().take_while(|address| **address <= end) {
                 let name = self.names.get(function.name);
-                found.insert(address, name.map(|name| names::whose(&name)));
+                found.insert(
+                    address,
+                    name.map(|name| names::whose(&name, self.names.rules)),
+                );
             }
         }
         known().extend(found);
@@ -215,7 +220,7 @@ impl Image {
             };
             let variable = Variable {
                 addresses: start..start.saturating_add(bytes),
-                whose: names::whose(&name),
+                whose: names::whose(&name, self.names.rules),
             };
             if kind == STT_TLS {
                 self.thread_locals.push(variable);
@@ -226,7 +231,7 @@ impl Image {
     }
 }
 
-impl Names {
+impl SymbolNames {
     /// The name at a place among them.
     fn get(&self, at: u32) -> Option<String> {
         let mut name = Vec::new();
@@ -251,6 +256,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{Budget, Image};
+    use crate::glibc::names::tests::RULES;
 
     /// A file of three sections: nothing, a table of symbols that is said to have so many bytes, and
     /// names.
@@ -282,7 +288,7 @@ mod tests {
         let path = folder.path().join("library.so");
         let read = |bytes| {
             fs::write(&path, file(bytes)).unwrap();
-            Image::read(&path, Budget::new(Duration::from_secs(100))).is_some()
+            Image::read(&path, RULES, Budget::new(Duration::from_secs(100))).is_some()
         };
         assert!(read(0));
         assert!(!read(1 << 62));

@@ -1,0 +1,16 @@
+//! The search where the layout of heap and stacks is unknown.
+
+use std::time::Duration;
+
+use super::{DriverObjects, Holder, Program, Target};
+
+/// Finds nothing.
+pub(super) fn find(
+    _: Vec<Target>,
+    _: usize,
+    _: DriverObjects,
+    _: Program<'_>,
+    _: Duration,
+) -> Option<Vec<Option<Vec<Holder>>>> {
+    None
+}
