@@ -13,15 +13,15 @@ pub use crate::report::fuzz::{run_file, sites};
 /// When that does not hold.
 pub fn units(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
-    if let Ok(bytes) = gpu_leak_check_units::bytes(&text) {
+    if let Ok(bytes) = gpu_leak_check_options::units::bytes(&text) {
         assert_eq!(
-            gpu_leak_check_units::bytes(&format!("{bytes} B")),
+            gpu_leak_check_options::units::bytes(&format!("{bytes} B")),
             Ok(bytes)
         );
     }
-    if let Ok(time) = gpu_leak_check_units::milliseconds(&text) {
+    if let Ok(time) = gpu_leak_check_options::units::milliseconds(&text) {
         assert_eq!(
-            gpu_leak_check_units::milliseconds(&format!("{time}ms")),
+            gpu_leak_check_options::units::milliseconds(&format!("{time}ms")),
             Ok(time)
         );
     }

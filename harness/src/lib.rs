@@ -49,6 +49,7 @@ pub use check::{
 // For tests' own code; the code under test names the crate itself.
 pub use gpu_leak_hooks::{allow, hand_over};
 pub use ledger::Place;
+pub use options::OnLeak;
 
 /// Writes the `main` of a test target without libtest (`harness = false`): it runs every checked
 /// test of the program, with libtest's command line and output.

@@ -6,7 +6,7 @@ use syn::parse::ParseStream;
 use syn::{LitStr, Token, parenthesized};
 
 use crate::paths::Paths;
-use crate::value::{Value, bytes};
+use crate::value::{Value, size};
 
 /// What a pattern may be about.
 const SORTS: [&str; 4] = ["fn:", "file:", "lib:", "fingerprint:"];
@@ -55,7 +55,7 @@ impl Allow {
                     kind = Some(content.parse()?);
                 }
                 "up_to" => {
-                    if let Value::Number(value) = bytes(&content)? {
+                    if let Value::Number(value) = size(&content)? {
                         up_to = Some(value);
                     }
                 }

@@ -25,109 +25,39 @@ pub(crate) struct Args {
 }
 
 /// One option.
-struct Known {
+struct OptionRow {
     /// Its name: that of the field of `Options`.
     name: &'static str,
-    /// How it is written.
-    usage: &'static str,
-    /// Whether the name alone says something.
+    /// An example of how it is written.
+    example: &'static str,
+    /// Whether the name may stand alone.
     alone: bool,
     /// Reads what stands behind the name.
     value: fn(ParseStream<'_>) -> syn::Result<Value>,
 }
 
-const KNOWN: [Known; 15] = [
-    Known {
-        name: "tolerance",
-        usage: "tolerance = \"1 MiB\"",
-        alone: false,
-        value: value::bytes,
-    },
-    Known {
-        name: "reserved_tolerance",
-        usage: "reserved_tolerance = \"2 MiB\"",
-        alone: false,
-        value: value::bytes,
-    },
-    Known {
-        name: "max_allocated",
-        usage: "max_allocated = \"64 MiB\"",
-        alone: false,
-        value: value::bytes,
-    },
-    Known {
-        name: "max_reserved",
-        usage: "max_reserved = \"128 MiB\"",
-        alone: false,
-        value: value::bytes,
-    },
-    Known {
-        name: "max_allocation_count",
-        usage: "max_allocation_count = 100",
-        alone: false,
-        value: value::number,
-    },
-    Known {
-        name: "layer",
-        usage: "layer = \"allocator:NAME\"",
-        alone: false,
-        value: value::layer,
-    },
-    Known {
-        name: "rounds",
-        usage: "rounds = 5",
-        alone: false,
-        value: value::rounds,
-    },
-    Known {
-        name: "expect",
-        usage: "expect(count = 2, bytes = \"1 MiB\")",
-        alone: false,
-        value: value::expect,
-    },
-    Known {
-        name: "confirm",
-        usage: "confirm = false",
-        alone: false,
-        value: value::flag,
-    },
-    Known {
-        name: "on_leak",
-        usage: "on_leak = \"warn\"",
-        alone: false,
-        value: value::on_leak,
-    },
-    Known {
-        name: "settle",
-        usage: "settle = \"250ms\"",
-        alone: false,
-        value: value::settle,
-    },
-    Known {
-        name: "unchecked_if",
-        usage: "unchecked_if(condition, \"reason\")",
-        alone: false,
-        value: value::unchecked_if,
-    },
-    Known {
-        name: "parallel",
-        usage: "parallel",
-        alone: true,
-        value: value::switch,
-    },
-    Known {
-        name: "isolate",
-        usage: "isolate",
-        alone: true,
-        value: value::switch,
-    },
-    Known {
-        name: "warmup",
-        usage: "warmup = 1",
-        alone: false,
-        value: value::number,
-    },
-];
+macro_rules! may_stand_alone {
+    (switch) => {
+        true
+    };
+    ($kind:ident) => {
+        false
+    };
+}
+
+macro_rules! rows {
+    ($($group:ident {
+        $($(#[$doc:meta])* $name:ident: $kind:ident = $example:literal,)*
+    })*) => {
+        const OPTIONS: &[OptionRow] = &[$($(OptionRow {
+            name: stringify!($name),
+            example: $example,
+            alone: may_stand_alone!($kind),
+            value: value::$kind,
+        },)*)*];
+    };
+}
+gpu_leak_check_options::options!(rows);
 
 const LIBRARY: &str = "crate";
 const ALLOW: &str = "allow";
@@ -202,14 +132,14 @@ impl Args {
         seen.push(name.clone());
         if name == LIBRARY {
             self.library = Some(value::library(input)?);
-        } else if let Some(known) = KNOWN.iter().find(|known| name == known.name) {
-            if value::is_alone(input) && !known.alone {
+        } else if let Some(option) = OPTIONS.iter().find(|option| name == option.name) {
+            if value::is_alone(input) && !option.alone {
                 return Err(syn::Error::new(
                     name.span(),
-                    format!("`{name}` needs a value: `{}`", known.usage),
+                    format!("`{name}` needs a value: `{}`", option.example),
                 ));
             }
-            self.options.push((known.name, (known.value)(input)?));
+            self.options.push((option.name, (option.value)(input)?));
         } else {
             return Err(unknown(&name));
         }
@@ -241,12 +171,17 @@ fn behind(name: &Ident, input: ParseStream<'_>) -> syn::Result<()> {
     if value::is_alone(input) {
         return Ok(());
     }
-    Err(input.error(format!("expected a comma behind `{name}`")))
+    Err(input.error(format!("expected a comma after `{name}`")))
 }
 
 fn unknown(name: &Ident) -> syn::Error {
     let written = name.unraw().to_string();
-    let names = || KNOWN.iter().map(|known| known.name).chain([ALLOW, LIBRARY]);
+    let names = || {
+        OPTIONS
+            .iter()
+            .map(|option| option.name)
+            .chain([ALLOW, LIBRARY])
+    };
     let nearest = names()
         .map(|known| (distance(&written, known), known))
         .min()

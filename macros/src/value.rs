@@ -1,7 +1,7 @@
 //! The values of the attribute's options: how each is written, and an error at the place of each
 //! mistake.
 
-use gpu_leak_check_units as units;
+use gpu_leak_check_options::units;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::parse::ParseStream;
@@ -71,7 +71,7 @@ impl Value {
 }
 
 /// Bytes: an expression, or a size in quotes.
-pub(crate) fn bytes(input: ParseStream<'_>) -> syn::Result<Value> {
+pub(crate) fn size(input: ParseStream<'_>) -> syn::Result<Value> {
     let value = assigned(input)?;
     let Expr::Lit(ExprLit { lit, .. }) = &value else {
         return Ok(Value::Number(value.into_token_stream()));
@@ -118,6 +118,11 @@ pub(crate) fn number(input: ParseStream<'_>) -> syn::Result<Value> {
     }
 }
 
+/// How often the body runs.
+pub(crate) fn runs(input: ParseStream<'_>) -> syn::Result<Value> {
+    number(input)
+}
+
 /// How many rounds: one at the least.
 pub(crate) fn rounds(input: ParseStream<'_>) -> syn::Result<Value> {
     let value = number(input)?;
@@ -139,7 +144,7 @@ pub(crate) fn expect(input: ParseStream<'_>) -> syn::Result<Value> {
         let name: Ident = content.parse()?;
         let (name, value) = match name.to_string().as_str() {
             "count" => ("count", number(&content)?),
-            "bytes" => ("bytes", bytes(&content)?),
+            "bytes" => ("bytes", size(&content)?),
             _ => {
                 let what = "expected `count = 2` or `bytes = \"1 MiB\"`";
                 return Err(syn::Error::new(name.span(), what));
@@ -183,7 +188,7 @@ pub(crate) fn on_leak(input: ParseStream<'_>) -> syn::Result<Value> {
 }
 
 /// A time to wait, in quotes.
-pub(crate) fn settle(input: ParseStream<'_>) -> syn::Result<Value> {
+pub(crate) fn duration(input: ParseStream<'_>) -> syn::Result<Value> {
     let text = quoted(
         input,
         "a duration needs quotes and a unit, such as \"250ms\"",

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
-use gpu_leak_check::{Check, assert_no_growth, gpu_leak_check};
+use gpu_leak_check::{Check, OnLeak, assert_no_growth, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 
@@ -175,4 +175,110 @@ fn what_every_round_leaves_more_of_fails_and_what_one_made_does_not() {
 #[should_panic(expected = "MiB")]
 fn a_size_that_is_none_says_what_may_stand_there() {
     let _ = Check::new("wrong").tolerance("1 MB");
+}
+
+#[test]
+#[ignore = "leaves what it may"]
+fn leaves_an_allowed_block() {
+    Check::new("allowed")
+        .allow("fn:*leaves_an_allowed_block*", "shared by all models")
+        .run(|| _ = take(8));
+}
+
+#[test]
+fn what_a_block_allows_may_stay() {
+    let checked = run("leaves_an_allowed_block");
+    assert!(checked.child.status.success(), "{}", checked.story());
+    let report = checked.report();
+    assert_eq!(report.status, CheckStatus::Found(FindingKind::Allowed));
+}
+
+#[test]
+#[ignore = "leaks on purpose"]
+fn leaks_as_expected_and_then_less() {
+    Check::new("as expected")
+        .expect_count(2)
+        .expect_bytes("3 B")
+        .run(|| _ = (take(1), take(2)));
+    Check::new("less").expect_count(2).run(|| _ = take(1));
+}
+
+#[test]
+fn a_block_that_is_to_leak_fails_where_it_leaks_something_else() {
+    let checked = run("leaks_as_expected_and_then_less");
+    failed(&checked, "less");
+    assert!(
+        checked.child.stderr.contains("thread 'less' panicked"),
+        "{}",
+        checked.story()
+    );
+}
+
+#[test]
+#[ignore = "leaks on purpose"]
+fn warns_of_its_leak() {
+    Check::new("warned")
+        .on_leak(OnLeak::Warn)
+        .run(|| _ = take(8));
+}
+
+#[test]
+fn a_block_may_be_told_to_warn() {
+    let checked = run("warns_of_its_leak");
+    assert!(checked.child.status.success(), "{}", checked.story());
+    let report = checked.report();
+    assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
+}
+
+#[test]
+#[ignore = "leaks on purpose"]
+fn leaks_in_a_block_that_cannot_run_twice() {
+    let moved = String::from("weights");
+    let returned = Check::new("once").run_once(move || {
+        take(8);
+        moved
+    });
+    unreachable!("{returned}");
+}
+
+#[test]
+fn a_block_that_cannot_run_twice_fails_for_what_it_leaves() {
+    let of = of("leaks_in_a_block_that_cannot_run_twice");
+    let checked = checked::finish(of.env("GPU_LEAK_CHECK_ROUNDS", "5"));
+    let report = failed(&checked, "once");
+    assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
+    assert_eq!(report.findings[0].bytes, 8, "{}", checked.story());
+}
+
+#[ignore = "leaks on purpose"]
+#[tokio::test]
+async fn leaks_while_it_waits() {
+    let taken = Check::new("clean step")
+        .run_async(async || {
+            let taken = take(1);
+            tokio::task::yield_now().await;
+            give_back(taken);
+            7
+        })
+        .await;
+    assert_eq!(taken, 7);
+    Check::new("leaky step")
+        .run_async(async || {
+            tokio::task::yield_now().await;
+            take(8);
+            // The runtime's other tasks work for nobody.
+            tokio::spawn(async { give_back(take(2)) })
+                .await
+                .expect("no panic");
+        })
+        .await;
+}
+
+#[test]
+fn a_block_that_waits_is_judged_where_its_test_awaits_it() {
+    let checked = run("leaks_while_it_waits");
+    let report = failed(&checked, "leaky step");
+    assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
+    assert_eq!(report.findings[0].bytes, 8, "{}", checked.story());
+    assert_eq!(checked.reports[0].status, CheckStatus::Clean);
 }

@@ -90,7 +90,7 @@ pub(super) fn session_of<'gate>(
     turn: Option<Turn<'gate>>,
 ) -> Session<'gate> {
     let manifest_dir = case.origin.manifest_dir;
-    let suppressions = config::suppressions(&case.options, manifest_dir)
+    let suppressions = config::suppressions(case.options.allow, manifest_dir)
         .unwrap_or_else(|error| outcome::fail(case, &error, ""));
     Session::new(subject_of(case), policy, suppressions, turn)
         .of_test(case.should_panic, manifest_dir)

@@ -80,7 +80,7 @@ struct State {
 pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     let _quiet = quiet();
     let mut notes = Vec::new();
-    let suppressions = config::suppressions(&Options::DEFAULT, None).unwrap_or_else(|why| {
+    let suppressions = config::suppressions(&[], None).unwrap_or_else(|why| {
         notes.push(why);
         Vec::new()
     });

@@ -1,6 +1,5 @@
 //! A check of a block inside a test.
 
-use std::cell::RefCell;
 use std::panic::{Location, resume_unwind};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,10 +9,10 @@ use super::assertion;
 use super::body::End;
 use super::outcome::{self, Outcome};
 use super::scopes::open::is_inside_a_check;
-use super::session::{Checked, Session, check, run_here, subject_at};
+use super::session::{Checked, Session, check, check_async, run_here, run_here_async, subject_at};
 use crate::config::{self, Mode, Policy};
 use crate::judge::Subject;
-use crate::options::{Options, Size};
+use crate::options::{Allow, OnLeak, Options, Size, value_of};
 use crate::report::headline;
 
 /// A check of a block inside a test, or in a program without tests.
@@ -36,8 +35,43 @@ use crate::report::headline;
 pub struct Check {
     name: String,
     options: Options,
+    allow: Vec<Allow>,
     at: &'static Location<'static>,
 }
+
+/// The methods of [`Check`] that set an option.
+macro_rules! setters {
+    (
+        facts { $($(#[$fact_doc:meta])* $fact:ident: $fact_kind:ident = $fact_example:literal,)* }
+        process { $($process:tt)* }
+        policy { $($(#[$doc:meta])* $name:ident: $kind:ident = $example:literal,)* }
+        $($elsewhere:tt)*
+    ) => {
+        impl Check {
+            $(setter! { $(#[$fact_doc])* $fact: $fact_kind })*
+            $(setter! { $(#[$doc])* $name: $kind })*
+        }
+    };
+}
+
+macro_rules! setter {
+    ($(#[$doc:meta])* $name:ident: size) => {
+        $(#[$doc])*
+        pub fn $name(mut self, bytes: impl Into<Size>) -> Self {
+            self.options.$name = Some(bytes.into().0);
+            self
+        }
+    };
+    ($(#[$doc:meta])* $name:ident: $kind:ident) => {
+        $(#[$doc])*
+        pub fn $name(mut self, $name: value_of!($kind)) -> Self {
+            self.options.$name = Some($name);
+            self
+        }
+    };
+}
+
+gpu_leak_check_options::options!(setters);
 
 impl Check {
     /// A check of this name, without options.
@@ -46,67 +80,32 @@ impl Check {
         Self {
             name: name.into(),
             options: Options::DEFAULT,
+            allow: Vec::new(),
             at: Location::caller(),
         }
     }
 
-    /// Bytes that may stay allocated, per device and layer, inclusive.
-    pub fn tolerance(mut self, bytes: impl Into<Size>) -> Self {
-        self.options.tolerance = Some(bytes.into().0);
+    /// What may stay, by a pattern as the attribute's `allow` takes it, with the reason, which reports
+    /// give. Each call adds one.
+    pub fn allow(mut self, pattern: &'static str, reason: &'static str) -> Self {
+        self.allow.push(Allow {
+            pattern,
+            reason,
+            kind: None,
+            up_to: None,
+        });
         self
     }
 
-    /// Bytes that may stay reserved, per device and layer, inclusive.
-    pub fn reserved_tolerance(mut self, bytes: impl Into<Size>) -> Self {
-        self.options.reserved_tolerance = Some(bytes.into().0);
+    /// The block fails unless it leaves exactly so many objects and allocations. It runs once.
+    pub fn expect_count(mut self, count: u64) -> Self {
+        self.options.expect.get_or_insert_default().count = Some(count);
         self
     }
 
-    /// The most bytes that what the block made may come to at once, per device, inclusive.
-    pub fn max_allocated(mut self, bytes: impl Into<Size>) -> Self {
-        self.options.max_allocated = Some(bytes.into().0);
-        self
-    }
-
-    /// The most bytes that an allocator may hold beyond its baseline, per device, inclusive.
-    pub fn max_reserved(mut self, bytes: impl Into<Size>) -> Self {
-        self.options.max_reserved = Some(bytes.into().0);
-        self
-    }
-
-    /// How many allocations the block may make, per device, inclusive.
-    pub fn max_allocation_count(mut self, count: u64) -> Self {
-        self.options.max_allocation_count = Some(count);
-        self
-    }
-
-    /// The allocator whose figures the three limits are about; the driver without.
-    pub fn layer(mut self, allocator: &'static str) -> Self {
-        self.options.layer = Some(allocator);
-        self
-    }
-
-    /// Runs the block so often, and fails it only for what every run leaves more of.
-    pub fn rounds(mut self, rounds: u32) -> Self {
-        self.options.rounds = Some(rounds);
-        self
-    }
-
-    /// Runs the block so often before it is measured.
-    pub fn warmup(mut self, runs: u32) -> Self {
-        self.options.warmup = Some(runs);
-        self
-    }
-
-    /// Whether a block with findings runs once more, so that only what repeats is a leak.
-    pub fn confirm(mut self, confirm: bool) -> Self {
-        self.options.confirm = Some(confirm);
-        self
-    }
-
-    /// How long to wait for frees that are on their way.
-    pub fn settle(mut self, time: Duration) -> Self {
-        self.options.settle = Some(time);
+    /// The block fails unless it leaves exactly so many bytes. It runs once.
+    pub fn expect_bytes(mut self, bytes: impl Into<Size>) -> Self {
+        self.options.expect.get_or_insert_default().bytes = Some(bytes.into().0);
         self
     }
 
@@ -115,39 +114,101 @@ impl Check {
     /// # Panics
     ///
     /// With the block's own panic, with the report, or when the run's settings are wrong.
-    pub fn run<T>(self, block: impl FnMut() -> T) -> T {
-        let block = RefCell::new(block);
-        let returned = RefCell::new(None);
+    pub fn run<T>(self, mut block: impl FnMut() -> T) -> T {
+        let mut returned = None;
+        let Some((subject, session)) = self.begin(|_| {}) else {
+            return block();
+        };
+        let body = |scope| run_here(scope, &mut block, |value| drop(returned.replace(value)));
+        conclude(&subject, check(session, body));
+        returned.expect("a block that did not panic has returned")
+    }
+
+    /// Runs a block that cannot run twice, and fails if it left something; what it returned. What it
+    /// sets up once counts as left, because no second run tells it from a leak; rounds and warm-up runs
+    /// that are asked for elsewhere do not happen.
+    ///
+    /// ```
+    /// use gpu_leak_check::Check;
+    ///
+    /// let model = String::from("weights");
+    /// let name = Check::new("hand over").run_once(move || model);
+    /// # assert_eq!(name, "weights");
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`run`](Self::run).
+    pub fn run_once<T>(self, block: impl FnOnce() -> T) -> T {
+        let once = |policy: &mut Policy| {
+            policy.confirm = false;
+            (policy.rounds, policy.warmup) = (1, 0);
+        };
+        let mut returned = None;
+        let Some((subject, session)) = self.begin(once) else {
+            return block();
+        };
+        let mut block = Some(block);
+        let body = |scope| {
+            let block = block.take().expect("it runs once");
+            run_here(scope, block, |value| returned = Some(value))
+        };
+        conclude(&subject, check(session, body));
+        returned.expect("a block that did not panic has returned")
+    }
+
+    /// As [`run`](Self::run), of a block that waits for others. It runs where this future is polled: on
+    /// the task that awaits it. The end of a run waits on that thread for frees in flight.
+    ///
+    /// ```
+    /// # use gpu_leak_check::Check;
+    /// # async fn test() {
+    /// let loss = Check::new("one step").run_async(async || 0.5).await;
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`run`](Self::run).
+    pub async fn run_async<T>(self, mut block: impl AsyncFnMut() -> T) -> T {
+        let mut returned = None;
+        let Some((subject, session)) = self.begin(|_| {}) else {
+            return block().await;
+        };
+        let body = async |scope| {
+            run_here_async(scope, &mut block, |value| drop(returned.replace(value))).await
+        };
+        conclude(&subject, check_async(session, body).await);
+        returned.expect("a block that did not panic has returned")
+    }
+
+    /// A session of this block, by a policy that `adapt` may change; none where checks are switched off.
+    fn begin(&self, adapt: impl FnOnce(&mut Policy)) -> Option<(Subject, Session<'static>)> {
         let subject = subject_at(&self.name, self.at);
-        let policy = Policy::of(&self.name, None, &self.options)
+        let mut policy = Policy::of(&self.name, None, &self.options)
             .unwrap_or_else(|why| outcome::fail_at(&subject, &why, ""));
-        let suppressions = config::suppressions(&self.options, None)
+        adapt(&mut policy);
+        let suppressions = config::suppressions(&self.allow, None)
             .unwrap_or_else(|why| outcome::fail_at(&subject, &why, ""));
         if policy.mode == Mode::Off {
-            return block.borrow_mut()();
+            return None;
         }
         let turn = (!is_inside_a_check()).then(|| take_turn(&policy, Caller::Program));
         let session = Session::new(subject.clone(), policy, suppressions, turn);
-        let body = |scope| {
-            let keep = |value| drop(returned.replace(Some(value)));
-            run_here(scope, || block.borrow_mut()(), keep)
-        };
-        match check(session, body) {
-            Ok(checked) => conclude(&subject, checked),
-            Err(end) => go_on(end),
-        }
-        let returned = returned.borrow_mut().take();
-        returned.expect("a block that did not panic has returned")
+        Some((subject, session))
     }
 }
 
-fn conclude(subject: &Subject, checked: Checked) {
+fn conclude(subject: &Subject, checked: Result<Checked, End>) {
     let Checked {
         end,
         report,
         outcome,
         unmet,
-    } = checked;
+    } = match checked {
+        Ok(checked) => checked,
+        Err(end) => return go_on(end),
+    };
     let failed = match unmet {
         Some(unmet) => Some(unmet),
         None => (outcome == Outcome::Fail).then(|| headline(&report)),

@@ -1,7 +1,10 @@
 //! One judged scope with its runs, from the first baseline to the report: the same for a test, a
 //! block, a scope by hand, a whole program and one that was attached to.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::assertion;
@@ -18,6 +21,7 @@ use super::recording;
 use super::report_of::report_of;
 use super::run::{Beginning, Ended, Run};
 use super::scopes::open::{Open, current};
+use super::scopes::token::Token;
 use super::scopes::tree::{self, Settled};
 use super::turn::company::Company;
 use super::turn::gate::Turn;
@@ -76,16 +80,16 @@ pub(crate) struct Checked {
 
 /// The whole flow of a check: runs the body as often as it takes to judge it. The end of a warm-up
 /// that did not end as it should.
-pub(crate) fn check(
+pub(crate) async fn check_async(
     mut session: Session<'_>,
-    mut body: impl FnMut(ScopeId) -> End,
+    mut body: impl AsyncFnMut(ScopeId) -> End,
 ) -> Result<Checked, End> {
     session.listen();
-    session.warm_up(&mut body)?;
+    session.warm_up(&mut body).await?;
     loop {
         let run = session.begin_run();
         let start = Instant::now();
-        let end = body(run.scope());
+        let end = body(run.scope()).await;
         session.body_time += start.elapsed();
         session.finish_run(run, end);
         if !needs_another_run(&session.input) {
@@ -93,6 +97,18 @@ pub(crate) fn check(
         }
     }
     Ok(session.conclude())
+}
+
+/// As [`check_async`], of a body that waits for nothing.
+pub(crate) fn check(
+    session: Session<'_>,
+    mut body: impl FnMut(ScopeId) -> End,
+) -> Result<Checked, End> {
+    let checked = pin!(check_async(session, async |scope| body(scope)));
+    match checked.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(checked) => checked,
+        Poll::Pending => unreachable!("nothing was waited for"),
+    }
 }
 
 impl<'gate> Session<'gate> {
@@ -201,13 +217,13 @@ impl<'gate> Session<'gate> {
     }
 
     /// Runs the body as often as it is to run before it is measured; nothing of it is judged.
-    fn warm_up(&mut self, body: &mut impl FnMut(ScopeId) -> End) -> Result<(), End> {
+    async fn warm_up(&mut self, body: &mut impl AsyncFnMut(ScopeId) -> End) -> Result<(), End> {
         let is_well = |scope| sources::synchronise(scope).is_empty();
         for _ in 0..self.policy.warmup {
             let was_well = is_well(ScopeId::NONE);
             let open = Open::new(false);
             let scope = open.scope();
-            let end = body(scope);
+            let end = body(scope).await;
             if was_well && !is_well(scope) {
                 poison::blame(&self.input.subject.test, self.company().met_a_check());
             }
@@ -409,6 +425,31 @@ pub(crate) fn run_here<T>(
     body: impl FnOnce() -> T,
     returned: impl FnOnce(T),
 ) -> End {
-    let _token = super::scopes::token::Token::set(scope);
+    let _token = Token::set(scope);
     body::caught(|| returned(body()))
+}
+
+/// As [`run_here`], of a body that waits: for its scope whenever it is polled.
+pub(crate) async fn run_here_async<T>(
+    scope: ScopeId,
+    body: &mut impl AsyncFnMut() -> T,
+    returned: impl FnOnce(T),
+) -> End {
+    let mut body = Some(Box::pin(async { returned(body().await) }));
+    poll_fn(|context| {
+        let _token = Token::set(scope);
+        let mut is_over = false;
+        let end = body::caught(|| {
+            if let Some(waiting) = &mut body {
+                is_over = waiting.as_mut().poll(context).is_ready();
+            }
+        });
+        if is_over || !matches!(end, End::Passed) {
+            // What it held goes while the scope is still this thread's.
+            body = None;
+            return Poll::Ready(end);
+        }
+        Poll::Pending
+    })
+    .await
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use wildmatch::WildMatch;
 
-use self::value::{Layer, date, duration, number, one_of, pattern, rounds, size};
+use self::value::{Bytes, Flag, Layer, Number, Rounds, date, duration, one_of, pattern};
 use super::word::{FirstUse, Mode, WithoutGpu};
 use crate::allow::{Date, Pattern, Suppression};
 use crate::ledger::Kind;
@@ -45,31 +45,46 @@ pub(super) struct Run {
     pub(super) held_by: Option<Duration>,
 }
 
-/// `[check]`: facts about every test; `[[override]]`: about those whose name `test` matches.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Facts {
-    #[serde(deserialize_with = "pattern")]
-    test: Option<WildMatch>,
-    #[serde(deserialize_with = "size")]
-    tolerance: Option<u64>,
-    #[serde(deserialize_with = "size")]
-    reserved_tolerance: Option<u64>,
-    #[serde(deserialize_with = "size")]
-    max_allocated: Option<u64>,
-    #[serde(deserialize_with = "size")]
-    max_reserved: Option<u64>,
-    #[serde(deserialize_with = "number")]
-    max_allocation_count: Option<u64>,
-    layer: Option<Layer>,
-    #[serde(deserialize_with = "rounds")]
-    rounds: Option<u32>,
-    confirm: Option<bool>,
-    #[serde(deserialize_with = "number")]
-    warmup: Option<u32>,
-    parallel: Option<bool>,
-    isolate: Option<bool>,
+/// How the file writes the value of an option, by its kind in the
+/// [table](gpu_leak_check_options::options).
+macro_rules! written {
+    (size) => { Bytes };
+    (number) => { Number<u64> };
+    (runs) => { Number<u32> };
+    (rounds) => { Rounds };
+    (layer) => { Layer };
+    (flag) => { Flag };
+    (switch) => { Flag };
 }
+
+macro_rules! define {
+    (
+        facts { $($(#[$fact_doc:meta])* $fact:ident: $fact_kind:ident = $fact_example:literal,)* }
+        process { $($(#[$doc:meta])* $name:ident: $kind:ident = $example:literal,)* }
+        $($elsewhere:tt)*
+    ) => {
+        /// `[check]`: facts about every test; `[[override]]`: about those whose name `test` matches.
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        struct Facts {
+            #[serde(deserialize_with = "pattern")]
+            test: Option<WildMatch>,
+            $($fact: Option<written!($fact_kind)>,)*
+            $($name: Option<written!($kind)>,)*
+        }
+
+        impl Facts {
+            fn options(&self) -> Options {
+                Options {
+                    $($fact: self.$fact.map(|written| written.0),)*
+                    $($name: self.$name.map(|written| written.0),)*
+                    ..Options::DEFAULT
+                }
+            }
+        }
+    };
+}
+gpu_leak_check_options::options!(define);
 
 /// `[[allow]]`: one thing that may stay.
 #[derive(Debug, Deserialize)]
@@ -81,8 +96,7 @@ struct Allowed {
     lib: Option<String>,
     fingerprint: Option<String>,
     kind: Option<Kind>,
-    #[serde(default, deserialize_with = "size")]
-    up_to: Option<u64>,
+    up_to: Option<Bytes>,
     #[serde(default)]
     reason: String,
     owner: Option<String>,
@@ -120,7 +134,7 @@ impl File {
         })?;
         if file.check.test.is_some() {
             let at = text.find("[check]").unwrap_or_default();
-            let what = "[check] is about every test: `test` belongs into an [[override]]";
+            let what = "[check] is about every test: `test` belongs in an [[override]]";
             return Err((at, what.to_owned()));
         }
         if let Some(what) = file.check.senseless() {
@@ -190,7 +204,7 @@ impl Allowed {
         Ok(Suppression {
             matches: Pattern::new(word, text)?,
             kind: self.kind,
-            up_to: self.up_to,
+            up_to: self.up_to.map(|bytes| bytes.0),
             reason: self.reason.clone(),
             owner: self.owner.clone(),
             until: self.until,
@@ -202,32 +216,15 @@ impl Allowed {
 impl Facts {
     /// What is wrong with two facts that make no sense together.
     fn senseless(&self) -> Option<&'static str> {
-        let yes = Some(true);
-        if self.parallel == yes && self.isolate == yes {
+        let is_on = |flag: Option<Flag>| flag.is_some_and(|flag| flag.0);
+        if is_on(self.parallel) && is_on(self.isolate) {
             return Some(
                 "`isolate` gives a test a process of its own, where nobody is to be `parallel` \
                  with: keep one of them",
             );
         }
-        (self.rounds.is_some_and(|rounds| rounds > 1) && self.confirm == yes)
+        (self.rounds.is_some_and(|rounds| rounds.0 > 1) && is_on(self.confirm))
             .then_some("each of the `rounds` confirms the one before: drop `confirm = true`")
-    }
-
-    fn options(&self) -> Options {
-        Options {
-            tolerance: self.tolerance,
-            reserved_tolerance: self.reserved_tolerance,
-            max_allocated: self.max_allocated,
-            max_reserved: self.max_reserved,
-            max_allocation_count: self.max_allocation_count,
-            rounds: self.rounds,
-            layer: self.layer.map(|layer| layer.0),
-            confirm: self.confirm,
-            warmup: self.warmup,
-            parallel: self.parallel,
-            isolate: self.isolate,
-            ..Options::DEFAULT
-        }
     }
 }
 

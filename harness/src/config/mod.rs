@@ -19,7 +19,7 @@ use self::variables::Variables;
 pub(crate) use self::word::{FirstUse, Mode, WithoutGpu};
 use crate::allow::Suppression;
 use crate::judge::Budget;
-use crate::options::{Expect, OnLeak, Options};
+use crate::options::{Allow, Expect, OnLeak, Options};
 use crate::report::workspace::Workspace;
 
 /// What holds for one check.
@@ -162,19 +162,19 @@ fn allocator(layer: &'static str) -> Option<&'static str> {
     (name != "driver").then_some(name)
 }
 
-/// What may stay in a test whose attribute says `options`: the attribute's entries, then the file's.
+/// What may stay in a check: these entries of its own, then the file's.
 ///
 /// # Errors
 ///
 /// What is wrong with a pattern, or with the run's settings.
 pub(crate) fn suppressions(
-    options: &Options,
+    own: &[Allow],
     manifest_dir: Option<&str>,
 ) -> Result<Vec<Suppression>, String> {
     let variables = variables::of_this_process()?;
     let found = file_of_this_process(variables, manifest_dir)?;
     let mut entries = Vec::new();
-    for allow in options.allow {
+    for allow in own {
         entries.push(Suppression::of_attribute(allow)?);
     }
     entries.extend(found.into_iter().flat_map(|found| &found.allowed).cloned());

@@ -76,5 +76,5 @@ impl Word for WithoutGpu {
 
 /// A duration as the attribute writes it: `250ms`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    gpu_leak_check_units::milliseconds(text).map(Duration::from_millis)
+    gpu_leak_check_options::units::milliseconds(text).map(Duration::from_millis)
 }

@@ -61,7 +61,7 @@ fn sort(path: &str) -> Sort {
         Some(
             "gpu_leak_check"
             | "gpu_leak_interpose"
-            | "gpu_leak_check_units"
+            | "gpu_leak_check_options"
             | "gpu_leak_hooks"
             | "gpu_leak_holders"
             | "inventory"

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use gpu_leak_check_units as units;
+use gpu_leak_check_options::units;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 use toml::value::Datetime;
@@ -59,21 +59,35 @@ pub(super) fn date<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Date>, D
     }
 }
 
-pub(super) fn number<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    from: D,
-) -> Result<Option<T>, D::Error> {
-    let what = |_| de::Error::custom("expected a whole number without quotes, such as 3");
-    T::deserialize(from).map(Some).map_err(what)
-}
+/// A whole number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Number<T>(pub(super) T);
 
-pub(super) fn rounds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
-    match u32::deserialize(from)? {
-        0 => Err(de::Error::custom(
-            "0 rounds check nothing: 1 is an ordinary check",
-        )),
-        rounds => Ok(Some(rounds)),
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Number<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let what = |_| de::Error::custom("expected a whole number without quotes, such as 3");
+        T::deserialize(from).map(Self).map_err(what)
     }
 }
+
+/// How many rounds: one at the least.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rounds(pub(super) u32);
+
+impl<'de> Deserialize<'de> for Rounds {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match u32::deserialize(from)? {
+            0 => Err(de::Error::custom(
+                "0 rounds check nothing: 1 is an ordinary check",
+            )),
+            rounds => Ok(Self(rounds)),
+        }
+    }
+}
+
+/// `true` or `false`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct Flag(pub(super) bool);
 
 pub(super) fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WildMatch>, D::Error> {
     let text = String::deserialize(from)?;
@@ -84,30 +98,35 @@ pub(super) fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WildM
     Ok(Some(WildMatch::new(&text)))
 }
 
-/// A size is a whole number of bytes, or text with a unit.
-pub(super) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    struct Size;
+/// A size: a whole number of bytes, or text with a unit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bytes(pub(super) u64);
 
-    impl Visitor<'_> for Size {
-        type Value = u64;
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Size;
 
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a whole number of bytes, or a size in quotes such as \"1 MiB\"")
+        impl Visitor<'_> for Size {
+            type Value = u64;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number of bytes, or a size in quotes such as \"1 MiB\"")
+            }
+
+            fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<u64, E> {
+                let what = |_| E::custom(format!("{bytes} bytes: a size is not negative"));
+                u64::try_from(bytes).map_err(what)
+            }
+
+            fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<u64, E> {
+                Ok(bytes)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+                units::bytes(text).map_err(E::custom)
+            }
         }
 
-        fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<u64, E> {
-            let what = |_| E::custom(format!("{bytes} bytes: a size is not negative"));
-            u64::try_from(bytes).map_err(what)
-        }
-
-        fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<u64, E> {
-            Ok(bytes)
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
-            units::bytes(text).map_err(E::custom)
-        }
+        from.deserialize_any(Size).map(Self)
     }
-
-    from.deserialize_any(Size).map(Some)
 }

@@ -1,6 +1,6 @@
 //! Sizes in quotes: `"1 MiB"`.
 
-use crate::quantity::Quantity;
+use super::quantity::Quantity;
 
 const UNITS: [(&str, u64); 4] = [
     ("B", 1),

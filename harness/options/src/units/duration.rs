@@ -1,6 +1,6 @@
 //! Times in quotes: `"250ms"`.
 
-use crate::quantity::Quantity;
+use super::quantity::Quantity;
 
 /// The milliseconds of `250ms` or `0.5 s`.
 ///

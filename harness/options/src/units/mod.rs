@@ -1,0 +1,8 @@
+//! Sizes and durations as people write them: `"1.5 MiB"`, `"250ms"`.
+
+mod duration;
+mod quantity;
+mod size;
+
+pub use duration::milliseconds;
+pub use size::bytes;
