@@ -120,9 +120,10 @@ pub struct Program<'a> {
     pub mappings: &'a [Mapping<'a>],
     /// Whose a name is.
     pub names: NameRules,
-    /// Calls the function given to it with each return address on the stack of the calling thread and its place,
-    /// innermost first, until that answers false.
-    pub own_stack: fn(&mut dyn FnMut(u64, u64) -> bool),
+    /// The thread that waits for the search, by its number in `/proc/self/task`.
+    pub asking_thread: u32,
+    /// The place of each return address on that thread's stack, and the address, innermost first.
+    pub asking_stack: &'a [(u64, u64)],
     /// Walks the stack of a waiting thread; the function given to it reads a word of memory.
     pub waiting_stack: fn(WaitingThread, &mut dyn FnMut(u64) -> Option<u64>) -> ReturnAddresses,
 }
@@ -143,7 +144,8 @@ pub struct NameRules {
 }
 
 /// For each of `groups` groups of targets the nearest places that lead to one of them; none where the
-/// search, which ends after `time`, did not see everything and found nothing.
+/// search, which ends after `time`, did not see everything and found nothing. The calling thread is left
+/// out: it is to be one of the caller's own, with some hundred kilobytes of stack.
 #[must_use]
 pub fn find(
     targets: Vec<Target>,

@@ -1,6 +1,7 @@
 //! Which places of the program still lead to what a check found: looked for only where it fails.
 
 use std::time::Duration;
+use std::{fs, thread};
 
 use gpu_leak_holders::{
     DriverObjects, Mapping, NameRules, Program, ReturnAddresses, Root, RootKind, Target,
@@ -17,6 +18,8 @@ use crate::report::model::{Finding, FindingKind, Holder, HolderKind, HolderRoot,
 
 /// How many of one finding are looked for.
 const MOST: usize = 4096;
+/// What the search may use of a stack, in bytes.
+const STACK: usize = 1 << 20;
 
 /// Adds what can be found in `time` to the findings of `report`, each about these `records`.
 pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration) {
@@ -48,10 +51,23 @@ pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration) {
     let program = Program {
         mappings: &mappings,
         names: NAMES,
-        own_stack,
+        asking_thread: this_thread().unwrap_or(0),
+        asking_stack: &own_stack(),
         waiting_stack,
     };
-    let found = find(targets, report.findings.len(), objects(), program, time);
+    let (groups, objects) = (report.findings.len(), objects());
+    let search = || {
+        let _quiet = quiet();
+        find(targets, groups, objects, program, time)
+    };
+    // On a stack of its own: a test's may be as small as its author likes.
+    let found = thread::scope(|scope| {
+        let searching = thread::Builder::new().name("gpu-leak-check".to_owned());
+        let searching = searching.stack_size(STACK);
+        let searching = searching.spawn_scoped(scope, search).ok()?;
+        searching.join().ok()
+    });
+    let found = found.unwrap_or_else(|| vec![None; groups]);
     for ((finding, found), count) in report.findings.iter_mut().zip(found).zip(counts) {
         // What a library took lies in its own tables, which are not looked into.
         let may_be_none = count <= MOST && finding.site.library.is_none();
@@ -117,11 +133,23 @@ fn mapping(mapping: mappings::Mapping<'_>) -> Mapping<'_> {
     }
 }
 
-fn own_stack(see: &mut dyn FnMut(u64, u64) -> bool) {
+/// The number of this thread in `/proc/self/task`.
+fn this_thread() -> Option<u32> {
+    let link = fs::read_link("/proc/thread-self").ok()?;
+    link.file_name()?.to_str()?.parse().ok()
+}
+
+/// The return addresses on the stack of this thread, each with its place.
+fn own_stack() -> Vec<(u64, u64)> {
+    let mut returns = Vec::new();
     capture::trace(|stack, address| {
         // An unwinder that does not know where it is says 0.
-        stack == 0 || see((stack as u64).saturating_sub(8), address as u64)
+        if stack != 0 {
+            returns.push(((stack as u64).saturating_sub(8), address as u64));
+        }
+        true
     });
+    returns
 }
 
 fn waiting_stack(

@@ -65,7 +65,7 @@ impl Roots {
             ..Self::default()
         };
         let modules = roots.modules(maps, program.names, budget);
-        let (threads, all) = threads::of_this_process(pages, |address| {
+        let (threads, all) = threads::of_this_process(program.asking_thread, pages, |address| {
             let mut maps = maps.iter().map(|mapping| &mapping.addresses);
             maps.find(|addresses| addresses.contains(&address)).cloned()
         });

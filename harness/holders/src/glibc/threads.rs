@@ -22,8 +22,8 @@ pub(super) struct Thread {
     pub(super) stack: Range<u64>,
     /// What its thread-locals lie below, where that is known.
     pub(super) pointer: Option<u64>,
-    /// Whether it is the one that asks.
-    pub(super) is_this: bool,
+    /// Whether it is the one that waits for the search.
+    pub(super) is_asking: bool,
 }
 
 impl Thread {
@@ -35,8 +35,11 @@ impl Thread {
         program: Program<'_>,
         pages: &mut Pages<M>,
     ) -> ReturnAddresses {
-        if self.is_this {
-            return own_returns(program, || !pages.is_spent());
+        if self.is_asking {
+            return ReturnAddresses {
+                found: program.asking_stack.to_vec(),
+                complete: true,
+            };
         }
         let waiting = WaitingThread {
             instruction: self.instruction,
@@ -54,22 +57,10 @@ impl Thread {
     }
 }
 
-/// As [`Thread::returns`], of the thread that asks, as far as `wanted`.
-fn own_returns(program: Program<'_>, mut wanted: impl FnMut() -> bool) -> ReturnAddresses {
-    let mut found = Vec::new();
-    (program.own_stack)(&mut |at, address| {
-        found.push((at, address));
-        wanted()
-    });
-    ReturnAddresses {
-        found,
-        complete: true,
-    }
-}
-
-/// Those of this process; and whether all are among them. `region` tells where the mapping around
-/// an address ends.
+/// Those of this process but the one that searches; and whether all are among them. `region` tells
+/// where the mapping around an address ends.
 pub(super) fn of_this_process<M: Memory>(
+    asking: u32,
     pages: &mut Pages<M>,
     region: impl Fn(u64) -> Option<Range<u64>>,
 ) -> (Vec<Thread>, bool) {
@@ -83,6 +74,9 @@ pub(super) fn of_this_process<M: Memory>(
         if pages.is_spent() {
             return (threads, false);
         }
+        if this.file_name() == Some(&entry.file_name()) {
+            continue;
+        }
         let task = entry.path();
         let read = |file: &str| fs::read_to_string(task.join(file));
         // One that has ended meanwhile has no stack.
@@ -95,14 +89,13 @@ pub(super) fn of_this_process<M: Memory>(
             continue;
         };
         let comm = read("comm").unwrap_or_default();
-        let is_first =
-            entry.file_name().to_str().and_then(|id| id.parse().ok()) == Some(std::process::id());
+        let id: Option<u32> = entry.file_name().to_str().and_then(|id| id.parse().ok());
         let end = mapping.end.min(top.saturating_add(LARGEST));
         let pointer = thread_pointer(top, end, pages);
         // What is behind it of a deeper one is not looked at.
         complete &= pointer.is_some() || end == mapping.end;
         threads.push(Thread {
-            name: if is_first {
+            name: if id == Some(std::process::id()) {
                 "main".to_owned()
             } else {
                 comm.trim_end().to_owned()
@@ -111,7 +104,7 @@ pub(super) fn of_this_process<M: Memory>(
             call: (task.join("syscall"), call),
             stack: top..pointer.unwrap_or(end),
             pointer,
-            is_this: this.file_name() == Some(&entry.file_name()),
+            is_asking: id == Some(asking),
         });
     }
     (threads, complete)
