@@ -192,11 +192,12 @@ fn unseen(program: &OsStr, no_children: bool) -> String {
     let children = if no_children {
         "; what it starts was left alone, as --no-children says"
     } else {
-        ", nor did anything that it started"
+        ", nor from anything that it started"
     };
     format!(
-        "nothing was measured: {program} did not initialise the CUDA driver{children}. A program \
-         that is set-uid or linked statically, or that clears its environment, is not seen"
+        "nothing was measured: no initialisation of the CUDA driver was heard from {program}{children}. \
+         A program that is set-uid or linked statically, that clears its environment, or that runs \
+         under compute-sanitizer or Nsight Compute, is not heard"
     )
 }
 

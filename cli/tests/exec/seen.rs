@@ -15,7 +15,7 @@ use crate::support::{command, told};
 fn a_program_without_cuda_is_told_so_and_not_called_clean() {
     let ran = ran(&Fake::new(), &[], "nothing");
     assert_eq!(ran.told.code, Some(3), "{:?}", ran.told);
-    let said = "did not initialise the CUDA driver";
+    let said = "no initialisation of the CUDA driver was heard";
     assert!(ran.told.stderr.contains(said), "{:?}", ran.told);
 }
 
