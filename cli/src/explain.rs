@@ -124,11 +124,6 @@ const WORDS: &[Word] = &[
         "Register a Probe for that allocator: the report names it, the crate's documentation shows how.",
     ),
     word(
-        "too-many-allocators",
-        "More allocators report to the process than can be told apart, and what the later ones report is not counted.",
-        "Call those that belong together by one name where their Sources are made, or run their tests in a process of their own: #[gpu_leak_check(isolate)], nextest.",
-    ),
-    word(
         "shared",
         "An allocator that only a probe looks into has handed out more than before, and something beside this check could have taken it: the sum has no owner. By itself that fails no test.",
         "Have the allocator report its blocks (gpu_leak_check::observe), or give the test a process of its own: #[gpu_leak_check(isolate)], nextest.",

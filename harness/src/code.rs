@@ -50,8 +50,6 @@ codes! {
     Poisoned = "poisoned",
     /// A caching allocator that only a probe could look into.
     NoProbe = "no-probe",
-    /// More allocators report than can be told apart.
-    TooManyAllocators = "too-many-allocators",
     /// A sum without an owner rose while others could have moved it.
     Shared = "shared",
     /// The body could not be run a second time, so its findings could not be confirmed.

@@ -25,7 +25,7 @@
 //! While no check has begun in the process, both cost one relaxed load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use crate::capture;
 use crate::device::exit;
@@ -38,10 +38,6 @@ static LISTENING: AtomicBool = AtomicBool::new(false);
 
 /// The source folders of every allocator that has reported.
 static OWN_SOURCES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
-
-static FIRST_NOT_COUNTED: OnceLock<&str> = OnceLock::new();
-/// The number of an allocator that is not counted: no layer has it.
-const NOT_COUNTED: u32 = u32::MAX;
 
 /// An allocator that reports what it hands out: the layer `allocator:NAME`. The same as
 /// `gpu_leak_hooks::Source`, for code that can name this crate.
@@ -66,7 +62,7 @@ impl Source {
     ///
     /// # Panics
     ///
-    /// When more than 15 allocators report to one process.
+    /// As [`Layer::allocator`].
     pub fn layer(&self) -> Layer {
         layer(&self.0).unwrap_or_else(|| Layer::allocator(self.0.name))
     }
@@ -118,7 +114,7 @@ impl PlacedSource {
     ///
     /// # Panics
     ///
-    /// When more than 15 allocators report to one process.
+    /// As [`Layer::allocator`].
     pub fn layer(&self) -> Layer {
         let source = self.0.source();
         layer(source).unwrap_or_else(|| Layer::allocator(source.name))
@@ -141,14 +137,10 @@ impl PlacedSource {
     }
 }
 
-/// The layer that an allocator reports for; none where there are too many to tell them apart. The
-/// code under test must not fail by that: checks tell of it.
+/// The layer that an allocator reports for; none where it reports what it takes to keep its own name.
 fn layer(source: &gpu_leak_hooks::Source) -> Option<Layer> {
     // Whoever reads a number can use it: what it stands for does not change.
     let number = source.number.load(Ordering::Relaxed);
-    if number == NOT_COUNTED {
-        return None;
-    }
     if let Some(known) = Layer::numbered(number) {
         return Some(known);
     }
@@ -158,18 +150,9 @@ fn layer(source: &gpu_leak_hooks::Source) -> Option<Layer> {
     let new: Vec<_> = new.filter(|own| !all.contains(own)).collect();
     all.extend(new);
     drop(all);
-    let layer = Layer::try_allocator(source.name);
-    if layer.is_none() {
-        FIRST_NOT_COUNTED.get_or_init(|| source.name);
-    }
-    let number = layer.map_or(NOT_COUNTED, Layer::number);
-    source.number.store(number, Ordering::Relaxed);
-    layer
-}
-
-/// The first allocator that reported when there were as many as can be told apart.
-pub(crate) fn first_not_counted() -> Option<&'static str> {
-    FIRST_NOT_COUNTED.get().copied()
+    let layer = Layer::try_allocator(source.name)?;
+    source.number.store(layer.number(), Ordering::Relaxed);
+    Some(layer)
 }
 
 /// Where a place of the hooks is.

@@ -239,7 +239,7 @@ fn held_now(exit: Option<Mark>) -> RunInput {
     let mut met = FxHashSet::default();
     records.retain(|record| met.insert(record.sequence));
     let stacks = records.iter().map(|record| record.made.caller.stack);
-    let counted = |stack| Some((stack, ledger.taken(stack, ledger::ScopeId::NONE)?));
+    let counted = |stack| Some((stack, ledger.allocations(stack, ledger::ScopeId::NONE)?));
     RunInput {
         as_expected: true,
         allocations: stacks.filter_map(counted).collect(),

@@ -27,7 +27,6 @@ pub(crate) struct Run {
     /// What was created since then and is live counts: since the check's first run began.
     since: Beginning,
     began: u64,
-    events_before: u64,
     budget: Budget,
     others: AtBegin,
     mark: Mark,
@@ -57,7 +56,6 @@ pub(crate) struct Ended<'a> {
 #[derive(Debug)]
 struct BodyEnd {
     at: u64,
-    events: u64,
     reserved: Usage,
     over_budget: Vec<crate::judge::UsageOverBudget>,
 }
@@ -77,7 +75,7 @@ impl Run {
         if outer.is_none() {
             sources::empty_caches();
             if !company.met_a_check() {
-                ledger.counters().restart_peaks();
+                ledger.restart_peaks();
             }
         }
         if budget.reserved.is_some() {
@@ -109,7 +107,6 @@ impl Run {
             Self {
                 since: earlier.1.unwrap_or(Beginning { at: began, mark }),
                 began,
-                events_before: ledger.events(),
                 budget,
                 others,
                 mark,
@@ -154,11 +151,7 @@ impl Run {
                 Some(pause) => thread::sleep(pause),
                 None => {
                     self.complete(&mut input, &body);
-                    let returned = self.open.close();
-                    input.freed_earlier = Amount {
-                        count: returned.count,
-                        bytes: returned.bytes,
-                    };
+                    input.freed_earlier = self.open.close();
                     return input;
                 }
             }
@@ -177,7 +170,6 @@ impl Run {
             over_budget.extend(self.budget.passed_by_reserve(&self.baseline, &reserved));
             BodyEnd {
                 at: ledger.now(),
-                events: ledger.events(),
                 reserved,
                 over_budget,
             }
@@ -202,13 +194,11 @@ impl Run {
         };
         let ledger = ledger::live();
         let lineage = Lineage::of(self.scope());
-        let calls = body.events - self.events_before;
-        let is_ordered = ledger::steps(self.began, body.at) == calls;
         let mut input = RunInput {
             scope: self.scope(),
             began: self.began,
             ended: body.at,
-            calls: is_ordered.then_some(calls),
+            calls: Some(body.at - self.began),
             as_expected: end.as_expected,
             baseline: self.baseline.clone(),
             end: usage,
@@ -262,10 +252,7 @@ impl Run {
     fn collect_records(&self, lineage: &Lineage, failure: Option<&str>, input: &mut RunInput) {
         let ledger = ledger::live();
         let handed_over = ledger.handed_over(|scope| lineage.has(scope));
-        input.handed_over = Amount {
-            count: handed_over.count,
-            bytes: handed_over.bytes,
-        };
+        input.handed_over = handed_over;
         let records = ledger.select(|record| record.sequence >= self.since.at);
         let of_others = records
             .iter()
@@ -361,7 +348,7 @@ impl Run {
             .map(|live| live.record.made.caller.stack)
             .collect();
         for stack in stacks {
-            if let Some(count) = ledger.taken(stack, self.scope()) {
+            if let Some(count) = ledger.allocations(stack, self.scope()) {
                 input.allocations.insert(stack, count);
             }
         }
@@ -396,8 +383,8 @@ impl Run {
             reserved: &body.reserved,
             after: &input.end,
         };
-        let courses = ledger.counters().courses(&self.watch, self.began);
-        input.timeline = timeline::of_run(&ran, courses);
+        let curves = ledger.curves(&self.watch, self.began);
+        input.timeline = timeline::of_run(&ran, curves);
     }
 }
 

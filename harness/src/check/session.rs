@@ -136,7 +136,6 @@ impl<'gate> Session<'gate> {
                 facts,
                 runs: Vec::new(),
                 untraced: None,
-                uncounted: None,
                 trend: None,
                 names: NameTable::default(),
                 today: Date::today(),
@@ -287,7 +286,6 @@ impl<'gate> Session<'gate> {
         if self.input.untraced.is_none() {
             self.input.untraced = blind::untraced(saw_events, &self.unheard);
         }
-        self.input.uncounted = crate::observe::first_not_counted().map(str::to_owned);
         if self.policy.mode == Mode::Off {
             self.input.switch_off(blind::switched_off());
         }

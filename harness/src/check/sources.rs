@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::api::cuda;
 use crate::device::{memory, pools, quiesce};
 use crate::judge::{DeviceUsage, LayerName, LayerUsage, SegmentMap, Usage};
-use crate::ledger::{self, Kind, Layer, Place, ScopeId};
+use crate::ledger::{self, Kind, Layer, Place, ScopeId, UsageKey};
 use crate::probe::{self, Probe};
 
 use crate::device::quiesce::Poisoned;
@@ -55,35 +55,26 @@ fn read_by(layer: impl Fn(&dyn Probe, Place) -> LayerUsage) -> Usage {
 /// What the ledger itself counts, without the layers of the allocators called `probed`, which tell
 /// of themselves.
 pub(crate) fn read_counters(probed: &[String]) -> Usage {
-    let counters = ledger::live().counters();
     let mut usage = Usage::default();
-    for layer in (0..Layer::LIMIT).filter_map(Layer::known) {
-        if probed
-            .iter()
-            .any(|name| layer.allocator_name() == Some(name))
-        {
+    for (UsageKey { layer, place }, counted) in ledger::live().usage() {
+        let Some(layer) = layer else {
+            usage.handles.push((place, counted));
+            continue;
+        };
+        let name = layer.allocator_name();
+        if probed.iter().any(|probed| name == Some(probed)) {
             continue;
         }
-        for place in (0..Place::LIMIT).map(Place::at) {
-            let counted = counters.bytes(layer, place);
-            if counted.peak != 0 {
-                usage.layers.push(LayerUsage {
-                    name: LayerName::Layer(layer),
-                    place,
-                    allocated: counted.live,
-                    peak: Some(counted.peak),
-                    reserved: None,
-                    reported: None,
-                    in_motion: 0,
-                });
-            }
-        }
+        usage.layers.push(LayerUsage {
+            name: LayerName::Layer(layer),
+            place,
+            allocated: counted.live,
+            peak: Some(counted.peak),
+            reserved: None,
+            reported: None,
+            in_motion: 0,
+        });
     }
-    usage.handles = (0..Place::LIMIT)
-        .map(Place::at)
-        .map(|place| (place, counters.handles(place)))
-        .filter(|(_, counted)| counted.peak != 0)
-        .collect();
     usage
 }
 
@@ -93,7 +84,7 @@ fn wholes() -> Vec<DeviceUsage> {
         return Vec::new();
     }
     let ledger = ledger::live();
-    let live = |kind| ledger.counters().live(kind);
+    let live = |kind| ledger.live(kind);
     let devices = memory::readings().into_iter();
     devices
         .map(|device| DeviceUsage {
@@ -122,7 +113,7 @@ fn elsewhere(place: Place) -> u64 {
     const KINDS: [Kind; 3] = [Kind::Managed, Kind::Imported, Kind::Graph];
     let ledger = ledger::live();
     // A search visits every record; most programs have none of these.
-    if KINDS.iter().all(|kind| ledger.counters().live(*kind) == 0) {
+    if KINDS.iter().all(|kind| ledger.live(*kind) == 0) {
         return 0;
     }
     let there = ledger.select(|record| {
@@ -221,7 +212,7 @@ fn layer_in_motion(probe: &dyn Probe, place: Place, baseline: Option<&Usage>) ->
 
 fn layer(probe: &dyn Probe, place: Place) -> LayerUsage {
     let layer = Layer::allocator(probe.name());
-    let counted = || ledger::live().counters().bytes(layer, place);
+    let counted = || ledger::live().bytes(layer, place);
     let before = counted();
     let allocated = probe.allocated(place);
     let mut counted = counted();

@@ -1,7 +1,7 @@
 //! From the ledger's curves to a report's timeline.
 
 use crate::judge::{LayerName, Usage};
-use crate::ledger::{self, Bucket, Curve, Place};
+use crate::ledger::{self, Place, Sample};
 use crate::order;
 use crate::report::model::{Course, Figure, Point, RunPurpose, Timeline, TimelineRun};
 
@@ -25,31 +25,27 @@ pub(crate) struct Ran<'run> {
 }
 
 /// The timeline of one run.
-pub(crate) fn of_run(ran: &Ran<'_>, courses: Vec<ledger::Course>) -> TimelineRun {
-    let began = ledger::steps(0, ran.began);
-    let call = |moment: u64| ledger::steps(ran.began, moment);
-    let mut curves: Vec<_> = courses
-        .into_iter()
-        .map(|course| {
-            let peak = peak(&course, ran.after);
-            Course {
-                place: course.place,
-                layer: course
-                    .layer
-                    .map_or("handles".to_owned(), |it| it.to_string()),
-                figure: match course.layer {
-                    Some(_) => Figure::Allocated,
-                    None => Figure::Handles,
-                },
-                start: course.curve.start,
-                peak,
-                points: points(&course.curve, began, peak),
-            }
-        })
-        .collect();
+pub(crate) fn of_run(ran: &Ran<'_>, curves: Vec<ledger::Curve>) -> TimelineRun {
+    let calls_until = |sequence: u64| sequence.saturating_sub(ran.began);
+    let course_of = |curve: ledger::Curve| {
+        let peak = peak(&curve, ran.after);
+        let (layer, figure) = match curve.of.layer {
+            Some(layer) => (layer.to_string(), Figure::Allocated),
+            None => ("handles".to_owned(), Figure::Handles),
+        };
+        Course {
+            place: curve.of.place,
+            layer,
+            figure,
+            start: curve.start,
+            peak,
+            points: points(&curve.samples, ran.began, peak),
+        }
+    };
+    let mut curves: Vec<_> = curves.into_iter().map(course_of).collect();
     let mut places: Vec<_> = curves.iter().map(|course| course.place).collect();
     places.dedup();
-    curves.extend(reserves(ran, &places, call));
+    curves.extend(reserves(ran, &places, calls_until));
     // By name: the numbers of layers depend on what the process saw first.
     order::by(&mut curves, |left, right| {
         let key = |course: &Course| (course.place, course.figure == Figure::Handles);
@@ -58,45 +54,45 @@ pub(crate) fn of_run(ran: &Ran<'_>, courses: Vec<ledger::Course>) -> TimelineRun
     });
     TimelineRun {
         purpose: RunPurpose::Judged,
-        calls: call(ran.over),
-        body: call(ran.ended),
+        calls: calls_until(ran.over),
+        body: calls_until(ran.ended),
         curves,
     }
 }
 
-/// As the tables have it: the sum of what several threads did has no exact one.
-fn peak(course: &ledger::Course, after: &Usage) -> u64 {
-    let counted = match course.layer {
-        None => Some(after.handles_at(course.place).peak),
+/// As the tables have it.
+fn peak(curve: &ledger::Curve, after: &Usage) -> u64 {
+    let place = curve.of.place;
+    let counted = match curve.of.layer {
+        None => Some(after.handles_at(place).peak),
         Some(layer) => after
-            .layer(&LayerName::Layer(layer), course.place)
-            .or_else(|| after.layer(&LayerName::Probe(layer), course.place))
-            .and_then(|level| level.peak),
+            .layer(&LayerName::Layer(layer), place)
+            .or_else(|| after.layer(&LayerName::Probe(layer), place))
+            .and_then(|usage| usage.peak),
     };
     counted.unwrap_or_else(|| {
-        let buckets = course.curve.buckets.iter().map(|bucket| bucket.most);
-        buckets.fold(course.curve.start, u64::max)
+        let most = curve.samples.iter().map(|sample| sample.most);
+        most.fold(curve.start, u64::max)
     })
 }
 
-/// A bucket of several moments is a range, and what its last value was from there on.
-fn points(curve: &Curve, began: u64, peak: u64) -> Vec<Point> {
-    let mut points = Vec::with_capacity(2 * curve.buckets.len());
-    let call = |moment: u64| moment.saturating_sub(began) + 1;
-    let mut next = curve.buckets.iter().skip(1);
-    for bucket in &curve.buckets {
-        let &Bucket {
+/// A sample of several events is a range, and from the last of them on what that left.
+fn points(samples: &[Sample], began: u64, peak: u64) -> Vec<Point> {
+    let mut points = Vec::with_capacity(2 * samples.len());
+    let call = |sequence: u64| sequence.saturating_sub(began) + 1;
+    let mut next = samples.iter().skip(1);
+    for sample in samples {
+        let &Sample {
             at,
-            width,
+            until,
             least,
             most,
             last,
-        } = bucket;
+        } = sample;
         points.push(Point(call(at), least, most.min(peak.max(least))));
-        let end = at + width;
-        let has_gap = next.next().is_none_or(|next| next.at > end);
+        let has_gap = next.next().is_none_or(|next| next.at > until + 1);
         if has_gap && least != most {
-            points.push(Point(call(end), last, last));
+            points.push(Point(call(until), last, last));
         }
     }
     points
@@ -200,7 +196,7 @@ fn timeline(runs: Vec<TimelineRun>, left_out: u64) -> Option<Timeline> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bucket, Curve, POINTS_OF_A_ROUND, Place, of_rounds, of_runs, points, thin};
+    use super::{POINTS_OF_A_ROUND, Place, Sample, of_rounds, of_runs, points, thin};
     use crate::report::model::{Course, Figure, Point, RunPurpose, TimelineRun};
 
     fn run(points: Vec<Point>) -> TimelineRun {
@@ -230,29 +226,26 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_of_many_calls_is_a_range_and_then_what_it_ended_with() {
-        let bucket = |at, width, least, most, last| Bucket {
+    fn a_sample_of_many_calls_is_a_range_and_then_what_it_ended_with() {
+        let sample = |at, until, least, most, last| Sample {
             at,
-            width,
+            until,
             least,
             most,
             last,
         };
-        let curve = Curve {
-            start: 0,
-            buckets: vec![
-                bucket(100, 4, 1, 9, 3),
-                bucket(104, 4, 3, 8, 4),
-                bucket(120, 4, 5, 5, 5),
-            ],
-        };
+        let samples = [
+            sample(100, 103, 1, 9, 3),
+            sample(104, 107, 3, 8, 4),
+            sample(120, 120, 5, 5, 5),
+        ];
         let expected = [
             Point(1, 1, 9),
             Point(5, 3, 8),
-            Point(9, 4, 4),
+            Point(8, 4, 4),
             Point(21, 5, 5),
         ];
-        assert_eq!(points(&curve, 100, 9), expected);
+        assert_eq!(points(&samples, 100, 9), expected);
     }
 
     #[test]

@@ -150,7 +150,7 @@ mod tests {
         install();
         observe::listen();
         let place = Place::named("fork-test:0");
-        let bytes = || ledger::live().counters().bytes(SOURCE.layer(), place).live;
+        let bytes = || ledger::live().bytes(SOURCE.layer(), place).live;
         SOURCE.allocated(place, 1, 64);
         assert_eq!(bytes(), 64);
         // SAFETY: the child reports, which must touch no lock, reads two atomics and ends.

@@ -150,7 +150,7 @@ fn is_in_ledger(pool: u64) -> bool {
 fn explicit_pools() -> Vec<LivePool> {
     let ledger = ledger::live();
     // A search visits every record; most programs have no pool of their own.
-    if ledger.counters().live(Kind::Pool) == 0 {
+    if ledger.live(Kind::Pool) == 0 {
         return Vec::new();
     }
     let pools = ledger.select(|record| record.made.kind == Kind::Pool);

@@ -5,7 +5,7 @@ use super::input::{CheckInput, NameTable, RunInput};
 use super::physical;
 use super::usage::Amount;
 use crate::ledger::event::ContextEnd;
-use crate::ledger::{Layer, Place, steps};
+use crate::ledger::{Layer, Place};
 use crate::report::model::{Confirmation, Finding, FindingKind, Site, When};
 
 /// A finding, and the sequence numbers of the records that it is about. A sum has none.
@@ -99,10 +99,11 @@ fn freed_only(cause: ContextEnd) -> &'static str {
 
 /// Which of the run's allocating and freeing calls created these records.
 fn when(run: &RunInput, records: &[u64]) -> Option<When> {
-    let of = run.calls?;
-    let ordinal = |sequence| steps(run.began, sequence) + 1;
+    // Recordings of older releases have numbers that do not follow each other.
+    let of = run.calls.filter(|calls| run.began + calls == run.ended)?;
+    let ordinal = |sequence| sequence - run.began + 1;
     let (first, last) = (*records.first()?, *records.last()?);
-    (run.began <= first && last <= run.ended).then(|| When {
+    (run.began <= first && last < run.ended).then(|| When {
         first: ordinal(first),
         last: ordinal(last),
         of,

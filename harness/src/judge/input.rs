@@ -32,8 +32,6 @@ pub(crate) struct CheckInput {
     pub(crate) runs: Vec<RunInput>,
     /// Why the driver's calls could not be seen, if they could not.
     pub(crate) untraced: Option<Untraced>,
-    /// An allocator that reports and whose reports could not be counted.
-    pub(crate) uncounted: Option<String>,
     /// Of a whole program, what its snapshots have shown.
     #[serde(default)]
     pub(crate) trend: Option<Trend>,
@@ -89,8 +87,8 @@ pub(crate) struct RunInput {
     pub(crate) began: u64,
     /// When the body had ended.
     pub(crate) ended: u64,
-    /// How many allocating and freeing calls there were while the body ran; none where threads
-    /// made some of them at once, so that nobody knows their order.
+    /// How many allocating and freeing calls there were while the body ran; none in recordings of
+    /// older releases where threads made some of them at once.
     pub(crate) calls: Option<u64>,
     /// Whether the body ended as it should.
     pub(crate) as_expected: bool,

@@ -88,9 +88,6 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
              can run only once, set `confirm = false`",
         ));
     }
-    if let Some(first) = &input.uncounted {
-        inconclusive(too_many_allocators(first));
-    }
     reasons
 }
 
@@ -162,19 +159,6 @@ fn ambiguous_free(input: &CheckInput) -> Option<Reason> {
         "where the addresses of two devices may be equal, report by an `observe::PlacedSource`, whose \
          frees name the device",
     ))
-}
-
-fn too_many_allocators(first: &str) -> Reason {
-    Reason::new(
-        Code::TooManyAllocators,
-        format!(
-            "more than {} allocators report to this process: what {first:?}, the first beyond them, \
-             and later ones hand out is not counted",
-            crate::ledger::Layer::LIMIT - 1
-        ),
-        "call those that belong together by one name where their `Source`s are made, or run the \
-         test in a process of its own",
-    )
 }
 
 #[cfg(test)]

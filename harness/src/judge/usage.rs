@@ -3,52 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::device::memory::Limits;
+pub(crate) use crate::ledger::Amount;
 use crate::ledger::PoolName;
 use crate::ledger::event::ContextUid;
 use crate::ledger::{Counted, Layer, Place};
-
-/// So many, of so many bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Amount {
-    /// How many.
-    pub(crate) count: u64,
-    /// How many bytes.
-    pub(crate) bytes: u64,
-}
-
-impl Amount {
-    /// One more, of `bytes`.
-    pub(crate) fn add(&mut self, bytes: u64) {
-        self.count += 1;
-        self.bytes = self.bytes.saturating_add(bytes);
-    }
-
-    /// Both together.
-    pub(crate) const fn plus(self, other: Self) -> Self {
-        Self {
-            count: self.count.saturating_add(other.count),
-            bytes: self.bytes.saturating_add(other.bytes),
-        }
-    }
-
-    /// What is left of this without `other`.
-    pub(crate) const fn minus(self, other: Self) -> Self {
-        Self {
-            count: self.count.saturating_sub(other.count),
-            bytes: self.bytes.saturating_sub(other.bytes),
-        }
-    }
-
-    /// Whether it is nothing.
-    pub(crate) const fn is_zero(self) -> bool {
-        self.count == 0 && self.bytes == 0
-    }
-
-    /// Whether this is more than `other`, in number or in bytes.
-    pub(crate) const fn exceeds(self, other: Self) -> bool {
-        self.count > other.count || self.bytes > other.bytes
-    }
-}
 
 /// The sum of these sizes.
 pub(crate) fn total(sizes: impl IntoIterator<Item = u64>) -> u64 {

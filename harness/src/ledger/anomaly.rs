@@ -5,9 +5,8 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::event::{Caller, ContextEnd, CuResult, Key, ScopeId};
+use super::event::{Caller, ContextEnd, CuResult, Key, Record, ScopeId};
 use super::kind::Kind;
-use super::record::Record;
 
 /// So many of one sort are kept of one scope; a test that fails a million frees does not need a
 /// million of them, but the next one needs its first.

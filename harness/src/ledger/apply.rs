@@ -1,24 +1,19 @@
 //! From events to records: the one door of the ledger.
 
-use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use crate::sync::{Mutex, PoisonError};
-
-use rustc_hash::FxHashMap;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::anomaly::{Anomalies, Anomaly};
 use super::awaited::Awaited;
 use super::contexts::{ContextEntry, Contexts};
-use super::counters::Peaks;
-use super::event::{Caller, Creation, CuResult, Event, Key, ScopeId, Space, StackId, Ticket};
-use super::flights::Flight;
+use super::event::{
+    Caller, Creation, CuResult, Event, Key, Record, ScopeId, Space, StackId, Ticket,
+};
 use super::kind::Kind;
-use super::meter::Meters;
 use super::name::Place;
-use super::primaries::Primaries;
-use super::record::Record;
+use super::scopes::OpenScopes;
 use super::shared::Shared;
 use super::stack::Stacks;
-use super::stripes::Stripes;
 use super::table::Table;
 use super::tap::Tap;
 
@@ -28,49 +23,27 @@ const DEINITIALIZED: CuResult = 4;
 /// More references than anything has.
 const ALL: u64 = u64::MAX;
 
+/// Whether a call that gives something back did so.
+const fn succeeded(error: CuResult) -> bool {
+    matches!(error, 0 | DEINITIALIZED)
+}
+
 /// The table of live resources and what is kept beside it.
 #[derive(Debug)]
 pub struct Ledger {
     table: Table,
-    stripes: Stripes,
-    peaks: Peaks,
-    /// How many watches there are.
-    watching: AtomicUsize,
-    /// Keys of addresses the ledger did not know and a call freed with success while some other
-    /// release of them may be in flight: see [`Self::put_back`].
-    freed_unknown: Mutex<FxHashMap<Key, FreedUnknown>>,
-    shared: Shared,
+    shared: Mutex<Shared>,
     /// Whether any graph has to do with memory: launches are frequent, and few do.
     knows_graph_memory: AtomicBool,
-    unknown_releases: AtomicU64,
-    returned: Mutex<FxHashMap<ScopeId, Freed>>,
-    handed_over: Mutex<FxHashMap<ScopeId, HandedOver>>,
+    unknown_frees: AtomicU64,
+    scopes: OpenScopes,
     stacks: Stacks,
     contexts: Contexts,
-    primaries: Primaries,
-    meters: Meters,
     anomalies: Anomalies,
     awaited: Awaited,
     /// Whether what no scope made is not a stranger's but the watched program's.
     all_its_own: AtomicBool,
     pub(super) tap: Tap,
-}
-
-/// What a scope freed that was there before it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Returned {
-    /// How many.
-    pub count: u64,
-    /// How many bytes.
-    pub bytes: u64,
-}
-
-/// What an open scope has freed of what was there before it.
-#[derive(Clone, Copy, Debug)]
-struct Freed {
-    /// When the scope began.
-    since: u64,
-    returned: Returned,
 }
 
 impl Ledger {
@@ -79,19 +52,12 @@ impl Ledger {
     pub fn new() -> Self {
         Self {
             table: Table::new(),
-            stripes: Stripes::new(),
-            peaks: Peaks::new(),
-            watching: AtomicUsize::new(0),
-            freed_unknown: Mutex::default(),
-            shared: Shared::default(),
+            shared: Mutex::default(),
             knows_graph_memory: AtomicBool::new(false),
-            unknown_releases: AtomicU64::new(0),
-            returned: Mutex::default(),
-            handed_over: Mutex::default(),
+            unknown_frees: AtomicU64::new(0),
+            scopes: OpenScopes::default(),
             stacks: Stacks::new(),
             contexts: Contexts::default(),
-            primaries: Primaries::default(),
-            meters: Meters::default(),
             anomalies: Anomalies::default(),
             awaited: Awaited::default(),
             all_its_own: AtomicBool::new(false),
@@ -116,21 +82,19 @@ impl Ledger {
                 bytes,
                 error,
                 caller,
-            } => {
-                self.anomalies.push(Anomaly::FailedCreation {
-                    kind,
-                    bytes,
-                    caller,
-                    error,
-                });
-            }
-            Event::ReleaseBegan { key, caller } => return Some(self.release_began(key, caller)),
+            } => self.anomalies.push(Anomaly::FailedCreation {
+                kind,
+                bytes,
+                caller,
+                error,
+            }),
+            Event::ReleaseBegan { key, caller } => return Some(self.free_began(key, caller)),
             Event::ReleaseEnded {
                 ticket,
                 error,
                 stack,
-            } => self.release_ended(ticket, error, stack),
-            Event::ReleaseCaptured { ticket } => self.release_captured(ticket),
+            } => self.free_ended(ticket, error, stack),
+            Event::ReleaseCaptured { ticket } => self.free_captured(ticket),
             Event::Retained { key, count } => self.retained(key, count),
             Event::GiveBackBegan {
                 key,
@@ -171,27 +135,26 @@ impl Ledger {
                 caller,
             } => return Some(self.unmap_began(address, bytes, caller)),
             Event::HandedOver { address } => self.hand_over(address),
-            Event::PrimaryRetained { place, caller } => self.primary_changed(place, caller, 1),
-            Event::PrimaryReleased { place, caller } => self.primary_changed(place, caller, -1),
+            Event::PrimaryRetained { place, caller } => {
+                self.scopes.primary_changed(caller.scope, place, 1);
+            }
+            Event::PrimaryReleased { place, caller } => {
+                self.scopes.primary_changed(caller.scope, place, -1);
+            }
             Event::ContextCreated {
                 context,
                 handle,
                 place,
-            } => {
-                self.contexts.created(ContextEntry {
-                    uid: context,
-                    handle,
-                    place,
-                    scope: ScopeId::NONE,
-                });
-            }
+            } => self.contexts.created(ContextEntry {
+                uid: context,
+                handle,
+                place,
+            }),
             Event::ContextDestroyed {
                 context,
                 cause,
                 caller,
-            } => {
-                self.context_destroyed(context, cause, caller);
-            }
+            } => self.context_destroyed(context, cause, caller),
         }
         None
     }
@@ -201,31 +164,14 @@ impl Ledger {
             Place::UNKNOWN => self.resolve_place(made),
             place => place,
         };
-        let mut record = Record {
-            sequence: 0,
-            made: Creation { place, ..*made },
-        };
+        let made = Creation { place, ..*made };
         if made.key.space.is_shared() {
-            record.sequence = self.stripes.moment();
-            self.shared_created(record);
-            return;
+            return self.shared_created(made);
         }
-        let old = self.table.enter(&mut record, |latest, record| {
-            // Counted before it can be found: a release or the end of its context on another
-            // thread would take away what is not there yet.
-            let mut own = self.stripes.of(made.caller.thread);
-            record.sequence = own.tick(latest);
-            own.made(made.caller);
-            own.took(made.caller);
-            let lacking = own.count(record);
-            drop(own);
-            self.counted(record, lacking);
-            self.meters.took(record);
-        });
-        if let Some(old) = old {
-            self.forget(&old);
+        let (record, old) = self.table.create(made);
+        if let Some(record_before) = old {
             self.anomalies.push(Anomaly::Overwritten {
-                record: old,
+                record: record_before,
                 by: Some(record),
             });
         }
@@ -245,108 +191,54 @@ impl Ledger {
         )
     }
 
-    /// Enters a new record into every figure but the table.
-    fn count(&self, record: &Record) {
-        self.stripes
-            .of(record.made.caller.thread)
-            .made(record.made.caller);
-        self.count_again(record);
-        self.meters.took(record);
-    }
-
-    fn count_again(&self, record: &Record) {
-        let lacking = self.stripes.of(record.made.caller.thread).count(record);
-        self.counted(record, lacking);
-    }
-
-    fn counted(&self, record: &Record, lacking: u64) {
-        if lacking != 0 {
-            self.peaks.cover(&self.stripes, record, lacking);
-        }
-    }
-
-    fn forget(&self, record: &Record) {
-        self.stripes.of(record.made.caller.thread).forget(record);
-        self.meters.gave_back(record);
-    }
-
-    fn release_began(&self, key: Key, caller: Caller) -> Ticket {
+    fn free_began(&self, key: Key, caller: Caller) -> Ticket {
         if key.space.is_shared() {
             return self.give_back_began(key, ALL, None, caller);
         }
-        let ticket = self.table.leave(&key, |latest, record| {
-            if let Some(record) = record {
-                self.meters.gave_back(record);
-            }
-            let mut own = self.stripes.of(caller.thread);
-            let moment = own.tick(latest);
-            if let Some(record) = record {
-                own.forget(record);
-            }
-            own.begin(
-                moment,
-                Flight {
-                    key,
-                    record: record.copied(),
-                    caller,
-                },
-            )
-        });
+        let ticket = self.table.begin_free(key, caller);
         if key.space.is_graph() {
-            self.graph_end_began(ticket, key);
+            self.graph_end_began(ticket, key, caller);
         }
         ticket
     }
 
-    fn release_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
-        let Some(Flight {
-            key,
-            record,
-            caller,
-        }) = self.stripes.end_flight(ticket)
-        else {
-            return;
+    fn free_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
+        let Some(ended) = self.table.end_free(ticket, succeeded(error)) else {
+            return self.shared_free_ended(ticket, error, stack);
         };
-        if key.space.is_graph() {
-            self.graph_end_ended(ticket, caller, error);
+        if ended.key.space.is_graph() {
+            self.graph_end_ended(ticket, error);
         }
-        match (error, record) {
-            _ if key.space.is_shared() => {
-                let caller = Caller { stack, ..caller };
-                self.give_back_ended(ticket, key, caller, error);
-            }
-            (0 | DEINITIALIZED, Some(record)) => self.returned(&record, caller),
-            (0 | DEINITIALIZED, None) => self.freed_unknown(ticket, key),
-            (error, record) => {
-                let record = record.and_then(|record| self.put_back(ticket, record));
-                self.anomalies.push(Anomaly::FailedRelease {
-                    key,
-                    record,
-                    caller: Caller { stack, ..caller },
-                    error,
-                });
-            }
+        let caller = ended.caller;
+        match ended.record {
+            Some(record) if succeeded(error) => self.freed(&record, caller),
+            None if succeeded(error) => self.count_unknown_free(),
+            record => self.anomalies.push(Anomaly::FailedRelease {
+                key: ended.key,
+                record: record.filter(|record| !self.end_if_too_late(record)),
+                caller: Caller { stack, ..caller },
+                error,
+            }),
         }
     }
 
-    fn release_captured(&self, ticket: Ticket) {
-        let flight = self.stripes.end_flight(ticket);
-        if let Some(record) = flight.and_then(|flight| flight.record) {
-            self.put_back(ticket, record);
+    fn free_captured(&self, ticket: Ticket) {
+        if let Some(ended) = self.table.end_free(ticket, false) {
+            ended.record.map(|record| self.end_if_too_late(&record));
         }
+        self.put_back_shared(ticket);
     }
 
-    fn returned(&self, record: &Record, caller: Caller) {
+    fn count_unknown_free(&self) {
+        self.unknown_frees.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What was known has been freed.
+    fn freed(&self, record: &Record, caller: Caller) {
         self.awaited.returned(record, caller.stack);
         if caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope {
-            let mut freed = self.returned.lock().unwrap_or_else(PoisonError::into_inner);
-            let freed = freed.get_mut(&caller.scope);
-            // One scope's work may be another's inside it.
-            if let Some(freed) = freed.filter(|freed| record.sequence < freed.since) {
-                let returned = &mut freed.returned;
-                returned.count += 1;
-                returned.bytes = returned.bytes.saturating_add(record.made.bytes);
-            }
+            self.scopes
+                .freed(caller.scope, record.sequence, &record.made);
         }
     }
 }
@@ -358,18 +250,10 @@ impl Default for Ledger {
 }
 
 mod contexts;
-#[cfg(any(test, fuzzing))]
-mod figures;
 mod graphs;
 mod handover;
-mod put_back;
 mod reading;
 mod shared;
 
-pub use handover::HandedOver;
-use put_back::FreedUnknown;
-
-#[cfg(test)]
-mod model;
 #[cfg(test)]
 mod tests;

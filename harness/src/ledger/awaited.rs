@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use rustc_hash::FxHashSet;
 
-use super::event::{ScopeId, StackId};
-use super::record::Record;
+use super::event::{Record, ScopeId, StackId};
 
 /// A release that was awaited.
 #[derive(Clone, Copy, Debug)]

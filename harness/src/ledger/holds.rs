@@ -7,8 +7,7 @@ use std::mem;
 
 use rustc_hash::FxHashMap;
 
-use super::event::{Key, ScopeId};
-use super::record::Record;
+use super::event::{Key, Record, ScopeId};
 
 /// What happens to the table because of holds that came or went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,10 +89,10 @@ impl Holds {
         self.0.get(key).is_some_and(|object| object.count != 0)
     }
 
-    /// The record under `key`, if it was entered before `moment` and something holds it.
-    pub(super) fn held_since_before(&self, key: &Key, moment: u64) -> Option<Record> {
-        let object = self.0.get(key)?;
-        (object.count != 0 && object.record.sequence < moment).then_some(object.record)
+    /// Whether anything holds what is under `key` and was entered before the event `sequence`.
+    pub(super) fn is_held_since_before(&self, key: &Key, sequence: u64) -> bool {
+        let object = self.0.get(key).filter(|object| object.count != 0);
+        object.is_some_and(|object| object.record.sequence < sequence)
     }
 
     /// A call was answered with what is there already, and holds it once more.

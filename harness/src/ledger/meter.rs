@@ -2,16 +2,17 @@
 //!
 //! Only such scopes are metered; all others pay for one load.
 
-use crate::order;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::event::{ScopeId, StackId};
+use super::event::{Record, ScopeId, StackId};
 use super::name::{Layer, Place};
-use super::record::Record;
 
 /// The meters that run.
 #[derive(Debug, Default)]
@@ -23,38 +24,18 @@ pub(super) struct Meters {
 #[derive(Debug, Default)]
 struct Running {
     by_scope: FxHashMap<ScopeId, Meter>,
-    /// From a scope to the one it was opened in: what the inner takes, the outer takes too, and what
-    /// the inner leaves may be freed while the outer runs on.
-    outer: FxHashMap<ScopeId, ScopeId>,
-    /// The other way.
-    inner: FxHashMap<ScopeId, Vec<ScopeId>>,
-}
-
-impl Running {
-    /// Forgets what was inside `scope`, which is over, unless a scope around it is asked about.
-    fn forget_inside(&mut self, scope: ScopeId) {
-        if self.by_scope.is_empty() {
-            self.outer.clear();
-            self.inner.clear();
-        } else if !self.outer.contains_key(&scope) {
-            let mut over = vec![scope];
-            while let Some(scope) = over.pop() {
-                for inner in self.inner.remove(&scope).unwrap_or_default() {
-                    self.outer.remove(&inner);
-                    if !self.by_scope.contains_key(&inner) {
-                        over.push(inner);
-                    }
-                }
-            }
-        }
-    }
+    /// Whose meters count what a scope takes: its own, and those of the scopes around it. What a
+    /// scope has left may be freed when it is over, so it stands here for as long as they run.
+    counted_by: FxHashMap<ScopeId, Vec<ScopeId>>,
 }
 
 /// What one scope takes in one layer.
 #[derive(Debug)]
 struct Meter {
     layer: Layer,
-    places: FxHashMap<Place, Flow>,
+    /// Everyone whose work it counts.
+    scopes: Vec<ScopeId>,
+    places: BTreeMap<Place, Flow>,
 }
 
 /// What comes and goes at one place.
@@ -115,17 +96,31 @@ impl Meters {
 
     /// Begins to meter what `scope` takes in `layer`.
     pub(super) fn begin(&self, scope: ScopeId, layer: Layer) {
-        let places = FxHashMap::default();
-        self.lock().by_scope.insert(scope, Meter { layer, places });
+        let meter = Meter {
+            layer,
+            scopes: vec![scope],
+            places: BTreeMap::new(),
+        };
+        let mut running = self.lock();
+        running.by_scope.insert(scope, meter);
+        running.counted_by.entry(scope).or_default().push(scope);
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What `inner` takes counts for `outer` as well.
+    /// What `inner`, which has taken nothing yet, takes counts for `outer` as well.
     pub(super) fn nest(&self, inner: ScopeId, outer: ScopeId) {
-        if self.running.load(Ordering::Relaxed) != 0 {
-            let mut running = self.lock();
-            running.outer.insert(inner, outer);
-            running.inner.entry(outer).or_default().push(inner);
+        if self.running.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let running = &mut *self.lock();
+        for metered in running.counted_by.get(&outer).cloned().unwrap_or_default() {
+            let by = running.counted_by.entry(inner).or_default();
+            if !by.contains(&metered)
+                && let Some(meter) = running.by_scope.get_mut(&metered)
+            {
+                by.push(metered);
+                meter.scopes.push(inner);
+            }
         }
     }
 
@@ -135,21 +130,21 @@ impl Meters {
         if self.running.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
-        let mut running = self.lock();
-        let meter = running.by_scope.remove(&scope);
-        running.forget_inside(scope);
-        drop(running);
-        let Some(meter) = meter else {
+        let running = &mut *self.lock();
+        let Some(meter) = running.by_scope.remove(&scope) else {
             return Vec::new();
         };
+        for counted in meter.scopes {
+            if let Some(by) = running.counted_by.get_mut(&counted) {
+                by.retain(|metered| *metered != scope);
+                if by.is_empty() {
+                    running.counted_by.remove(&counted);
+                }
+            }
+        }
         self.running.fetch_sub(1, Ordering::Relaxed);
-        let mut taken: Vec<_> = meter
-            .places
-            .into_iter()
-            .map(|(place, flow)| flow.taken(place))
-            .collect();
-        order::by_key(&mut taken, |taken| taken.place);
-        taken
+        let places = meter.places.into_iter();
+        places.map(|(place, flow)| flow.taken(place)).collect()
     }
 
     /// A record was made.
@@ -175,15 +170,20 @@ impl Meters {
         if self.running.load(Ordering::Relaxed) == 0 || record.made.kind.is_handle() {
             return;
         }
-        let mut running = self.lock();
-        let mut scope = Some(record.made.caller.scope);
-        while let Some(this) = scope {
-            if let Some(meter) = running.by_scope.get_mut(&this)
+        let Running {
+            by_scope,
+            counted_by,
+        } = &mut *self.lock();
+        for metered in counted_by
+            .get(&record.made.caller.scope)
+            .into_iter()
+            .flatten()
+        {
+            if let Some(meter) = by_scope.get_mut(metered)
                 && meter.layer == record.made.layer
             {
                 by(meter.places.entry(record.made.place).or_default());
             }
-            scope = running.outer.get(&this).copied();
         }
     }
 }
@@ -240,12 +240,8 @@ impl Flow {
                 bytes,
             });
         }
-        order::by_key(&mut at_peak, |site| {
-            (std::cmp::Reverse(site.bytes), site.stack)
-        });
-        order::by_key(&mut by_site, |site| {
-            (std::cmp::Reverse(site.count), site.stack)
-        });
+        at_peak.sort_by_key(|site| (Reverse(site.bytes), site.stack));
+        by_site.sort_by_key(|site| (Reverse(site.count), site.stack));
         Taken {
             place,
             made: self.made,
@@ -353,8 +349,12 @@ mod tests {
         // It is metered by itself, whatever was around it.
         meters.took(&record(12, 1, 5));
         assert_eq!(only(meters.end(ScopeId(12))).peak, 5);
-        let kept = |meters: &Meters| meters.lock().outer.len();
-        assert_eq!(kept(&meters), 1, "the one inside what is metered still");
+        let kept = |meters: &Meters| meters.lock().counted_by.len();
+        assert_eq!(
+            kept(&meters),
+            2,
+            "what is metered still, and the one inside it"
+        );
         meters.end(ScopeId(1));
         assert_eq!(kept(&meters), 0);
     }

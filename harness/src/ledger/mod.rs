@@ -7,47 +7,40 @@ mod anomaly;
 mod apply;
 mod awaited;
 mod contexts;
-mod counters;
 pub mod event;
-mod flights;
 mod graphs;
 mod holds;
 mod kind;
-mod lifetime;
 mod meter;
 mod name;
 mod physical;
-mod pool;
-mod primaries;
-mod record;
 mod scopes;
 pub mod script;
 mod shared;
 mod stack;
-mod stripes;
 mod table;
 mod tap;
 mod timeline;
+mod usage;
 
 use std::sync::LazyLock;
 
 use crate::quiet::quiet;
 
 pub use anomaly::{Anomaly, Mark};
-pub use apply::{HandedOver, Ledger, Returned};
+pub use apply::Ledger;
 pub use awaited::Released;
 pub use contexts::ContextEntry;
-pub use counters::{Counted, Counters, Course};
-pub use event::{Event, ScopeId, StackId};
+pub use event::{Event, Record, ScopeId, StackId};
 pub use kind::Kind;
 pub use meter::{SiteTaken, Taken};
-pub use name::{Layer, Place};
+pub use name::{Layer, Place, PoolName};
 pub use physical::Holding;
-pub use pool::PoolName;
-pub use record::Record;
+pub use scopes::Amount;
 pub use stack::Stacks;
-pub(crate) use stripes::steps;
-pub use timeline::{Bucket, Curve, Watch};
+pub use table::Watch;
+pub use timeline::{Curve, Sample};
+pub use usage::{Counted, UsageKey};
 
 /// The ledger of this process, which every live source reports to.
 pub fn live() -> &'static Ledger {

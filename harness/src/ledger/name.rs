@@ -1,83 +1,114 @@
-//! Names that the hot path carries as small numbers: layers and places.
+//! Names that records carry as small numbers: layers and places. And those of the driver's pools.
 
 use std::cell::Cell;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde::{Deserialize, Serialize};
 
 use crate::quiet::quiet;
 
-/// As many names as any list has.
-const MOST: usize = 32;
-
 /// A growing list of names; a name's number never changes.
 ///
-/// An allocator may ask for a name in the middle of an allocation: nothing is allocated while the
-/// lock is held.
-struct Names(Mutex<Known>);
+/// An allocator may ask for a name in the middle of an allocation: nothing is allocated, and
+/// nothing freed, while the lock is held.
+struct Names(Mutex<KnownNames>);
 
-#[derive(Clone, Copy)]
-struct Known {
-    names: [&'static str; MOST],
-    count: usize,
+#[derive(Default)]
+struct KnownNames {
+    numbers: FxHashMap<&'static str, u16>,
+    names: Vec<&'static str>,
 }
 
-impl Known {
-    fn number(&self, name: &str) -> Option<usize> {
-        let mut known = self.names[..self.count].iter();
-        known.position(|known| *known == name)
+impl KnownNames {
+    fn with_capacity(count: usize) -> Self {
+        Self {
+            numbers: FxHashMap::with_capacity_and_hasher(count, FxBuildHasher),
+            names: Vec::with_capacity(count),
+        }
+    }
+
+    fn capacity(&self) -> usize {
+        self.numbers.capacity().min(self.names.capacity())
+    }
+
+    /// Leaves them behind for a list with more room.
+    fn move_to(&mut self, mut larger: Self) -> Self {
+        larger.numbers.extend(self.numbers.drain());
+        larger.names.append(&mut self.names);
+        std::mem::replace(self, larger)
     }
 }
 
 impl Names {
     const fn new() -> Self {
-        Self(Mutex::new(Known {
-            names: [""; MOST],
-            count: 0,
+        Self(Mutex::new(KnownNames {
+            numbers: FxHashMap::with_hasher(FxBuildHasher),
+            names: Vec::new(),
         }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, KnownNames> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of `name`, new or known, or `None` when `limit` names are taken.
-    fn number(&self, name: &str, limit: usize) -> Option<usize> {
-        let known = self.lock().number(name);
-        known.or_else(|| self.add(name, limit.min(MOST)))
+    /// The number of `name`, new or known. None while this thread is adding a name, and when there
+    /// are more names than anyone gives.
+    fn number(&self, name: &str) -> Option<u16> {
+        let known = self.lock().numbers.get(name).copied();
+        known.or_else(|| self.add(name))
     }
 
     #[cold]
-    fn add(&self, name: &str, limit: usize) -> Option<usize> {
+    fn add(&self, name: &str) -> Option<u16> {
         thread_local! {
             static ADDING: Cell<bool> = const { Cell::new(false) };
         }
 
-        if self.lock().count >= limit || ADDING.replace(true) {
+        if ADDING.replace(true) {
             // Else the allocator that this name is to be kept by asks for it in turn.
             return None;
         }
         let _quiet = quiet();
         // Names come from a few statics (or one recording) and live as long as the process.
         let kept = Box::leak(name.to_owned().into_boxed_str());
-        let mut known = self.lock();
+        let mut room = KnownNames::default();
+        let number = loop {
+            let mut known = self.lock();
+            let count = known.names.len();
+            if let Some(number) = known.numbers.get(&*kept) {
+                // Another thread was quicker.
+                break Some(*number);
+            }
+            if count < known.capacity() {
+                let number = u16::try_from(count).ok().filter(|it| *it < MOST_NAMES);
+                if let Some(number) = number {
+                    known.names.push(kept);
+                    known.numbers.insert(kept, number);
+                }
+                break number;
+            }
+            if count < room.capacity() {
+                let left = known.move_to(std::mem::take(&mut room));
+                drop(known);
+                drop(left);
+            } else {
+                drop(known);
+                room = KnownNames::with_capacity(2 * count + 8);
+            }
+        };
         ADDING.set(false);
-        // Another thread may have been quicker.
-        if let Some(number) = known.number(kept) {
-            return Some(number);
-        }
-        let number = known.count;
-        *known.names[..limit].get_mut(number)? = kept;
-        known.count += 1;
-        Some(number)
+        number
     }
 
-    fn name(&self, number: usize) -> Option<&'static str> {
-        let known = self.lock();
-        known.names[..known.count].get(number).copied()
+    fn name(&self, number: u16) -> Option<&'static str> {
+        self.lock().names.get(usize::from(number)).copied()
     }
 }
+
+/// What a number has room for beside the places that need no name.
+const MOST_NAMES: u16 = u16::MAX - Place::FIRST_NAMED;
 
 static LAYERS: Names = Names::new();
 static PLACES: Names = Names::new();
@@ -85,39 +116,32 @@ static PLACES: Names = Names::new();
 /// One allocator seen by itself: the CUDA driver, or one that reports through
 /// [`observe`](crate::observe).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Layer(u8);
+pub struct Layer(u16);
 
 impl Layer {
     /// Every allocation call of the CUDA driver.
     pub const DRIVER: Self = Self(0);
-    /// How many layers one process can have.
-    pub const LIMIT: usize = 16;
 
     /// The layer of the allocator called `name`; the same name gives the same layer.
     ///
     /// # Panics
     ///
-    /// When the process has more than 15 named allocators.
+    /// When tens of thousands of allocators have names, or the global allocator asks while its
+    /// name is being kept.
     #[must_use]
     pub fn allocator(name: &str) -> Self {
-        Self::try_allocator(name).unwrap_or_else(|| {
-            panic!(
-                "gpu-leak-check: {name:?} is one allocator more than the {} that can be told apart \
-                 in one process; call those that belong together by one name",
-                Self::LIMIT - 1
-            )
-        })
+        Self::try_allocator(name)
+            .unwrap_or_else(|| panic!("gpu-leak-check: the allocator {name:?} cannot be named now"))
     }
 
-    /// As [`Self::allocator`]; none when there are too many.
+    /// As [`Self::allocator`], where that does not panic.
     pub(crate) fn try_allocator(name: &str) -> Option<Self> {
-        let number = LAYERS.number(name, Self::LIMIT - 1)?;
-        u8::try_from(number + 1).ok().map(Self)
+        Some(Self(LAYERS.number(name)? + 1))
     }
 
     /// The allocator with this number; none for 0.
     pub(crate) fn numbered(number: u32) -> Option<Self> {
-        let number = u8::try_from(number).ok().filter(|number| *number != 0)?;
+        let number = u16::try_from(number).ok().filter(|number| *number != 0)?;
         Some(Self(number))
     }
 
@@ -126,23 +150,10 @@ impl Layer {
         self.0 as u32
     }
 
-    /// The layer at this index of a table of [`Self::LIMIT`] layers, where it has a name.
-    #[must_use]
-    pub fn known(index: usize) -> Option<Self> {
-        let layer = Self(u8::try_from(index).ok()?);
-        (layer == Self::DRIVER || layer.allocator_name().is_some()).then_some(layer)
-    }
-
-    /// Its place in a table of [`Self::LIMIT`] layers.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-
     /// The allocator's own name; none for the driver.
     #[must_use]
     pub fn allocator_name(self) -> Option<&'static str> {
-        LAYERS.name(self.index().checked_sub(1)?)
+        LAYERS.name(self.0.checked_sub(1)?)
     }
 }
 
@@ -158,57 +169,39 @@ impl fmt::Display for Layer {
 
 /// Where bytes live: the host, a CUDA device, or a device with a name of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place(u8);
+pub struct Place(u16);
 
 impl Place {
     /// Not known (yet): a context that was there before the harness.
     pub const UNKNOWN: Self = Self(0);
     /// The host's memory.
     pub const HOST: Self = Self(1);
-    /// How many places one process can have.
-    pub const LIMIT: usize = 64;
-    const FIRST_CUDA: usize = 2;
-    const FIRST_NAMED: usize = 34;
+    const FIRST_CUDA: u16 = 2;
+    const FIRST_NAMED: u16 = 1024;
 
-    /// The CUDA device with this ordinal.
+    /// The CUDA device with this ordinal. [`Self::UNKNOWN`] for what is no device's.
     #[must_use]
     pub fn cuda(ordinal: usize) -> Self {
-        match u8::try_from(Self::FIRST_CUDA.saturating_add(ordinal)) {
-            Ok(number) if usize::from(number) < Self::FIRST_NAMED => Self(number),
-            _ => Self::UNKNOWN,
-        }
+        let number = u16::try_from(ordinal.saturating_add(Self::FIRST_CUDA.into()));
+        let number = number.ok().filter(|number| *number < Self::FIRST_NAMED);
+        number.map_or(Self::UNKNOWN, Self)
     }
 
-    /// A device that is no CUDA device, such as `embedded:0`. [`Self::UNKNOWN`] beyond 30 of them
-    /// in one process.
+    /// A device that is no CUDA device, such as `embedded:0`.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self::try_named(name).unwrap_or(Self::UNKNOWN)
     }
 
     fn try_named(name: &str) -> Option<Self> {
-        let number = PLACES.number(name, Self::LIMIT - Self::FIRST_NAMED)?;
-        u8::try_from(Self::FIRST_NAMED + number).ok().map(Self)
-    }
-
-    /// Its place in a table of [`Self::LIMIT`] places.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    /// The place at this index of such a table.
-    #[must_use]
-    pub fn at(index: usize) -> Self {
-        u8::try_from(index).map_or(Self::UNKNOWN, Self)
+        Some(Self(Self::FIRST_NAMED + PLACES.number(name)?))
     }
 
     /// The CUDA ordinal, of a CUDA device.
     #[must_use]
     pub fn cuda_ordinal(self) -> Option<usize> {
-        (Self::FIRST_CUDA..Self::FIRST_NAMED)
-            .contains(&self.index())
-            .then(|| self.index() - Self::FIRST_CUDA)
+        let is_cuda = (Self::FIRST_CUDA..Self::FIRST_NAMED).contains(&self.0);
+        is_cuda.then(|| usize::from(self.0 - Self::FIRST_CUDA))
     }
 }
 
@@ -219,7 +212,7 @@ impl fmt::Display for Place {
             (Self::HOST, _) => out.write_str("host"),
             (_, Some(ordinal)) => write!(out, "cuda:{ordinal}"),
             (place, None) => {
-                let name = place.index().checked_sub(Self::FIRST_NAMED);
+                let name = place.0.checked_sub(Self::FIRST_NAMED);
                 out.write_str(
                     name.and_then(|n| PLACES.name(n))
                         .unwrap_or("unknown device"),
@@ -258,7 +251,7 @@ impl<'de> Deserialize<'de> for Layer {
         let text = String::deserialize(input)?;
         match text.strip_prefix("allocator:") {
             Some(name) => Self::try_allocator(name)
-                .ok_or_else(|| serde::de::Error::custom("more than 15 allocators in one process")),
+                .ok_or_else(|| serde::de::Error::custom("too many allocators have names")),
             None if text == "driver" => Ok(Self::DRIVER),
             None => Err(serde::de::Error::custom(format!(
                 "no layer is called {text:?}"
@@ -276,16 +269,57 @@ impl<'de> Deserialize<'de> for Place {
         match text.as_str() {
             "host" => Ok(Self::HOST),
             "unknown device" => Ok(Self::UNKNOWN),
-            name => Self::try_named(name).ok_or_else(|| {
-                serde::de::Error::custom("more than 30 named devices in one process")
-            }),
+            name => Self::try_named(name)
+                .ok_or_else(|| serde::de::Error::custom("too many devices have names")),
+        }
+    }
+}
+
+/// A pool that the driver keeps on a device. In a file it is the name that people read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PoolName {
+    /// The memory of graphs' allocation nodes.
+    Graph,
+    /// The device's default stream-ordered pool, which always exists.
+    Default,
+    /// Another stream-ordered pool, by its handle.
+    Other(u64),
+}
+
+/// `graph pool`, `pool 0`, `pool 0x7f…`.
+impl fmt::Display for PoolName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Graph => out.write_str("graph pool"),
+            Self::Default => out.write_str("pool 0"),
+            Self::Other(handle) => write!(out, "pool {handle:#x}"),
+        }
+    }
+}
+
+impl Serialize for PoolName {
+    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PoolName {
+    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(input)?;
+        let handle = |text: &str| u64::from_str_radix(text.strip_prefix("pool 0x")?, 16).ok();
+        match text.as_str() {
+            "graph pool" => Ok(Self::Graph),
+            "pool 0" => Ok(Self::Default),
+            name => handle(name)
+                .map(Self::Other)
+                .ok_or_else(|| serde::de::Error::custom(format!("no pool is called {name:?}"))),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Layer, Place};
+    use super::{Layer, Names, Place, PoolName};
 
     #[test]
     fn a_name_keeps_its_number() {
@@ -300,21 +334,40 @@ mod tests {
         assert_eq!(Place::HOST.to_string(), "host");
         assert_eq!(Place::cuda(3).to_string(), "cuda:3");
         assert_eq!(Place::cuda(31).cuda_ordinal(), Some(31));
-        assert_eq!(Place::cuda(32), Place::UNKNOWN);
+        assert_eq!(Place::cuda(1 << 10), Place::UNKNOWN);
         assert_eq!(Place::cuda(usize::MAX), Place::UNKNOWN);
         assert_eq!(Place::named("name-test:0").to_string(), "name-test:0");
         assert_eq!(Place::named("name-test:0").cuda_ordinal(), None);
     }
 
     #[test]
-    fn a_full_list_knows_its_names_and_takes_no_more() {
-        let names = super::Names::new();
-        assert_eq!(
-            [names.number("a", 2), names.number("b", 2)],
-            [Some(0), Some(1)]
-        );
-        assert_eq!(names.number("c", 2), None);
-        assert_eq!(names.number("a", 2), Some(0));
+    fn there_are_as_many_names_as_are_asked_for() {
+        let names = Names::new();
+        let all: Vec<String> = (0..5000).map(|number| format!("name {number}")).collect();
+        for (name, number) in all.iter().zip(0..) {
+            assert_eq!(names.number(name), Some(number));
+        }
+        for (name, number) in all.iter().zip(0..) {
+            assert_eq!(
+                (names.number(name), names.name(number)),
+                (Some(number), Some(&**name))
+            );
+        }
+    }
+
+    #[test]
+    fn a_pool_is_its_name_in_a_file() {
+        for (pool, name) in [
+            (PoolName::Graph, "graph pool"),
+            (PoolName::Default, "pool 0"),
+            (PoolName::Other(0x7f00), "pool 0x7f00"),
+        ] {
+            let text = serde_json::to_string(&pool).unwrap();
+            assert_eq!(text, format!("\"{name}\""));
+            assert_eq!(serde_json::from_str::<PoolName>(&text).unwrap(), pool);
+        }
+        assert!(serde_json::from_str::<PoolName>("\"pool 0xyz\"").is_err());
+        assert!(serde_json::from_str::<PoolName>("\"allocator:pool\"").is_err());
     }
 
     #[test]

@@ -11,10 +11,9 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use super::event::{ContextUid, Key, Space};
+use super::event::{ContextUid, Key, Record, Space};
 use super::holds::{Change, Holds, Taken};
 use super::kind::Kind;
-use super::record::Record;
 
 /// Every physical object, what its handles are and where it is mapped.
 #[derive(Debug, Default)]
@@ -224,23 +223,23 @@ impl Physical {
         }
     }
 
-    /// A release of `key`, which nothing was known of when it began at `moment`, has succeeded:
+    /// A release of `key`, which nothing was known of when it began with the event `began`, has succeeded:
     /// what is older was put back meanwhile by a call that failed. Answers whether there was any.
     pub(super) fn released_unknown(
         &mut self,
         key: &Key,
-        moment: u64,
+        began: u64,
         changes: &mut Vec<Change>,
     ) -> bool {
         let stale = if key.space == Space::PhysicalHandle {
             let handle = self.handles.get(&key.value);
             match handle {
-                Some(handle) if handle.since < moment => self.release_began(key.value, changes),
+                Some(handle) if handle.since < began => self.release_began(key.value, changes),
                 _ => None,
             }
         } else {
             match self.maps.get(&key.value) {
-                Some(map) if map.since < moment => {
+                Some(map) if map.since < began => {
                     let bytes = map.end - key.value;
                     self.unmap_began(key.value, bytes, changes).pop()
                 }

@@ -1,63 +1,75 @@
-//! What has more than one owner: objects with counted references, and physical memory.
+//! What has more than one owner: objects with counted references, physical memory, and what graphs
+//! refer to.
 //!
 //! Apart from the table, because one call may touch several records here, and one record may need
 //! several calls to go. All of it stands behind one lock: these calls are rare, and slow in the
 //! driver.
 
-use crate::sync::{Mutex, MutexGuard, PoisonError};
-
 use rustc_hash::FxHashMap;
 
-use super::event::{Key, Space, Ticket};
-use super::flights::moment;
+use super::event::{Caller, Key, Record, Space, Ticket};
 use super::graphs::{Graph, Graphs, Launch};
 use super::holds::{Change, Holds, Taken};
 use super::physical::{Dropped, Physical};
-use super::record::Record;
+use super::table::began;
 
 /// Everything that has more than one owner.
 #[derive(Debug, Default)]
-pub(super) struct Shared(Mutex<State>);
-
-/// What stands behind the lock.
-#[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct Shared {
     pub(super) physical: Physical,
     /// Objects that their own keys name.
     pub(super) counted: Holds,
     pub(super) graphs: Graphs,
-    in_flight: FxHashMap<Ticket, InFlight>,
+    pub(super) in_flight: FxHashMap<Ticket, SharedFree>,
+    /// The launches in flight that take or free memory, and who launched.
+    pub(super) launches: FxHashMap<Ticket, (Launch, Caller)>,
 }
 
-/// What a call gives back, until it ends.
+/// A call that gives something back, until it ends.
 #[derive(Debug)]
-enum InFlight {
-    Counted(Taken),
-    Physical(Vec<Dropped>),
-    /// References of a graph; none if it has none that are known.
-    OfGraph(Key, Option<Taken>),
-    /// Everything that a graph holds.
-    Graph(Key, Graph, Vec<Taken>),
-    /// What a launch does, and what its free nodes take out of the table.
-    Launch(Launch, Vec<Record>),
+pub(super) struct SharedFree {
+    pub(super) key: Key,
+    pub(super) caller: Caller,
+    objects: Vec<Taken>,
+    physical: Vec<Dropped>,
+    /// The graph that had the references to the objects, and all that it holds if the call ends it.
+    graph: Option<(Key, Option<Graph>)>,
+    /// As for a free of what has one owner: when the last of those began that found nothing under
+    /// this key, and succeeded meanwhile.
+    freed_by: u64,
 }
 
-/// What became of a call that gave something back.
-#[derive(Debug, Default)]
-pub(super) struct Outcome {
-    /// Whether it gave back anything that was known.
-    pub(super) is_known: bool,
-    /// The objects that are gone for good, or, of a call that failed, what it did not free.
-    pub(super) records: Vec<Record>,
-}
+impl SharedFree {
+    /// A call that gives back nothing yet.
+    pub(super) fn new(key: Key, caller: Caller) -> Self {
+        Self {
+            key,
+            caller,
+            objects: Vec::new(),
+            physical: Vec::new(),
+            graph: None,
+            freed_by: 0,
+        }
+    }
 
-impl Shared {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Whether it gives back anything that is known.
+    pub(super) fn is_known(&self) -> bool {
+        self.graph.is_some() || self.records().next().is_some()
+    }
+
+    /// Whether everything that it gives back was freed by other calls meanwhile.
+    pub(super) fn was_freed(&self) -> bool {
+        let oldest = self.records().map(|record| record.sequence).min();
+        oldest.is_some_and(|oldest| oldest < self.freed_by)
+    }
+
+    fn records(&self) -> impl Iterator<Item = &Record> {
+        let physical = self.physical.iter().map(|dropped| &dropped.taken.record);
+        physical.chain(self.objects.iter().map(|taken| &taken.record))
     }
 }
 
-impl State {
+impl Shared {
     /// A successful call made an object, or one reference more to what is imported already.
     pub(super) fn created(&mut self, record: Record, changes: &mut Vec<Change>) {
         let key = record.key();
@@ -70,35 +82,55 @@ impl State {
         }
     }
 
-    /// The call with this ticket begins to give `count` references to `key` back.
-    pub(super) fn give_back_began(
+    /// Whether a call is in flight that gives something back.
+    pub(super) fn has_frees_in_flight(&self) -> bool {
+        !self.in_flight.is_empty() || !self.launches.is_empty()
+    }
+
+    /// A call begins to give `count` references back.
+    pub(super) fn give_back(
         &mut self,
-        ticket: Ticket,
-        key: &Key,
+        free: &mut SharedFree,
         count: u64,
         changes: &mut Vec<Change>,
     ) {
-        let in_flight = if key.space == Space::PhysicalHandle {
-            let dropped = self.physical.release_began(key.value, changes);
-            dropped.map(|dropped| InFlight::Physical(vec![dropped]))
+        let key = free.key;
+        if key.space == Space::PhysicalHandle {
+            free.physical
+                .extend(self.physical.release_began(key.value, changes));
         } else {
-            let taken = self.counted.take(key, count, changes);
-            taken.map(InFlight::Counted)
-        };
-        self.in_flight.extend(in_flight.map(|it| (ticket, it)));
+            free.objects.extend(self.counted.take(&key, count, changes));
+        }
     }
 
-    /// The call with this ticket begins to unmap `bytes` from `address` on.
-    pub(super) fn unmap_began(
+    /// A call begins to give back `count` references that `graph` has.
+    pub(super) fn give_back_of_graph(
         &mut self,
-        ticket: Ticket,
-        address: u64,
-        bytes: u64,
+        free: &mut SharedFree,
+        graph: Key,
+        count: u64,
         changes: &mut Vec<Change>,
     ) {
-        let dropped = self.physical.unmap_began(address, bytes, changes);
-        if !dropped.is_empty() {
-            self.in_flight.insert(ticket, InFlight::Physical(dropped));
+        free.graph = Some((graph, None));
+        let count = self.graphs.released(&graph, &free.key, count);
+        if count != 0 {
+            let taken = self.counted.take(&free.key, count, changes);
+            free.objects.extend(taken);
+        }
+    }
+
+    /// A call begins to unmap `bytes`.
+    pub(super) fn unmap(&mut self, free: &mut SharedFree, bytes: u64, changes: &mut Vec<Change>) {
+        free.physical = self.physical.unmap_began(free.key.value, bytes, changes);
+    }
+
+    /// A call begins to end a graph.
+    pub(super) fn end_graph(&mut self, free: &mut SharedFree, changes: &mut Vec<Change>) {
+        if let Some(held) = self.graphs.take(&free.key) {
+            let objects = held.objects();
+            let taken = objects.filter_map(|(key, count)| self.counted.take(key, *count, changes));
+            free.objects = taken.collect();
+            free.graph = Some((free.key, Some(held)));
         }
     }
 
@@ -121,41 +153,6 @@ impl State {
             // A graph inside another, or one from before: nobody knows when it ends.
             (false, true) => self.counted.give_back(&key, count, changes),
             (false, false) => {}
-        }
-    }
-
-    /// The call with this ticket begins to give `count` references of a graph back.
-    pub(super) fn graph_give_back_began(
-        &mut self,
-        ticket: Ticket,
-        graph: Key,
-        key: &Key,
-        count: u64,
-        changes: &mut Vec<Change>,
-    ) {
-        let count = self.graphs.released(&graph, key, count);
-        let taken = if count == 0 {
-            None
-        } else {
-            self.counted.take(key, count, changes)
-        };
-        self.in_flight
-            .insert(ticket, InFlight::OfGraph(graph, taken));
-    }
-
-    /// The call with this ticket begins to end a graph.
-    pub(super) fn graph_end_began(
-        &mut self,
-        ticket: Ticket,
-        graph: Key,
-        changes: &mut Vec<Change>,
-    ) {
-        if let Some(held) = self.graphs.take(&graph) {
-            let objects = held.objects();
-            let taken = objects.filter_map(|(key, count)| self.counted.take(key, *count, changes));
-            let taken = taken.collect();
-            self.in_flight
-                .insert(ticket, InFlight::Graph(graph, held, taken));
         }
     }
 
@@ -189,111 +186,62 @@ impl State {
         }
     }
 
-    /// The launch with this ticket begins; it frees what these records are of.
-    pub(super) fn launch_began(&mut self, ticket: Ticket, launch: Launch, freed: Vec<Record>) {
-        self.in_flight
-            .insert(ticket, InFlight::Launch(launch, freed));
-    }
-
-    /// The launch with this ticket has ended.
-    pub(super) fn launch_ended(&mut self, ticket: Ticket) -> Option<(Launch, Vec<Record>)> {
-        match self.in_flight.remove(&ticket)? {
-            InFlight::Launch(launch, freed) => Some((launch, freed)),
-            _ => None,
+    /// A call has succeeded. Answers with the objects that are gone for good.
+    pub(super) fn commit(&mut self, free: SharedFree) -> Vec<Record> {
+        let mut gone = Vec::new();
+        for dropped in free.physical {
+            let is_gone = self.physical.commit(dropped);
+            gone.extend(is_gone.then_some(dropped.taken.record));
         }
-    }
-
-    /// The call with this ticket has succeeded.
-    pub(super) fn commit(&mut self, ticket: Ticket) -> Outcome {
-        let mut outcome = Outcome::default();
-        let in_flight = self.in_flight.remove(&ticket);
-        outcome.is_known = in_flight.is_some();
-        let counted = match in_flight {
-            Some(InFlight::Physical(dropped)) => {
-                for dropped in dropped {
-                    let is_gone = self.physical.commit(dropped);
-                    let record = is_gone.then_some(dropped.taken.record);
-                    outcome.records.extend(record);
-                }
-                return outcome;
-            }
-            Some(InFlight::Counted(taken)) => vec![taken],
-            Some(InFlight::OfGraph(_, taken)) => taken.into_iter().collect(),
-            Some(InFlight::Graph(_, _, taken)) => taken,
-            Some(InFlight::Launch(..)) | None => Vec::new(),
-        };
-        for taken in counted {
+        for taken in free.objects {
             let is_gone = self.counted.commit(taken);
-            outcome.records.extend(is_gone.then_some(taken.record));
+            gone.extend(is_gone.then_some(taken.record));
         }
-        outcome
+        gone
     }
 
-    /// When the oldest was made of what the call with this ticket gives back.
-    pub(super) fn taken_since(&self, ticket: Ticket) -> Option<u64> {
-        let oldest = |taken: &[Taken]| taken.iter().map(|taken| taken.record.sequence).min();
-        match self.in_flight.get(&ticket)? {
-            InFlight::Physical(dropped) => dropped
-                .iter()
-                .map(|dropped| dropped.taken.record.sequence)
-                .min(),
-            InFlight::Counted(taken) => Some(taken.record.sequence),
-            InFlight::OfGraph(_, taken) => taken.as_ref().map(|taken| taken.record.sequence),
-            InFlight::Graph(_, _, taken) => oldest(taken),
-            InFlight::Launch(..) => None,
-        }
-    }
-
-    /// The call with this ticket has failed: its holds are there as before.
-    pub(super) fn put_back(&mut self, ticket: Ticket, changes: &mut Vec<Change>) -> Outcome {
-        let mut outcome = Outcome::default();
-        let in_flight = self.in_flight.remove(&ticket);
-        outcome.is_known = in_flight.is_some();
-        let counted = match in_flight {
-            Some(InFlight::Physical(dropped)) => {
-                for dropped in dropped {
-                    self.physical.put_back(dropped, changes);
-                    outcome.records.push(dropped.taken.record);
-                }
-                return outcome;
-            }
-            Some(InFlight::Counted(taken)) => vec![taken],
-            Some(InFlight::OfGraph(graph, taken)) => {
-                if let Some(taken) = taken {
-                    let key = taken.record.key();
-                    self.graphs.retained(graph, key, taken.count());
-                }
-                taken.into_iter().collect()
-            }
-            Some(InFlight::Graph(key, graph, taken)) => {
-                self.graphs.put_back(key, graph);
-                taken
-            }
-            Some(InFlight::Launch(..)) | None => Vec::new(),
-        };
-        for taken in counted {
-            self.counted.put_back(taken, changes);
-            outcome.records.push(taken.record);
-        }
-        outcome
-    }
-
-    /// A call that gave back what was not known has succeeded; a hold that is older was put back
-    /// meanwhile by one that failed. Answers whether there was one.
-    pub(super) fn released_unknown(
+    /// A call has failed: what it gave back is held as before. Answers with the first of it.
+    pub(super) fn put_back(
         &mut self,
-        ticket: Ticket,
-        key: &Key,
+        free: SharedFree,
         changes: &mut Vec<Change>,
-    ) -> bool {
-        let began = moment(ticket);
-        if matches!(key.space, Space::PhysicalHandle | Space::Mapping) {
-            return self.physical.released_unknown(key, began, changes);
+    ) -> Option<Record> {
+        let first = free.records().next().copied();
+        for dropped in free.physical {
+            self.physical.put_back(dropped, changes);
         }
-        let stale = self.counted.held_since_before(key, began).is_some();
-        if stale {
-            self.counted.give_back(key, 1, changes);
+        for taken in &free.objects {
+            self.counted.put_back(*taken, changes);
         }
-        stale
+        match free.graph {
+            Some((graph, Some(held))) => self.graphs.put_back(graph, held),
+            Some((graph, None)) => {
+                for taken in free.objects {
+                    self.graphs
+                        .retained(graph, taken.record.key(), taken.count());
+                }
+            }
+            None => {}
+        }
+        first
+    }
+
+    /// A call that gave back what was not known has succeeded: as for what has one owner, what is
+    /// older is gone, whether it was put back by a call that failed or still will be.
+    pub(super) fn freed_unknown(&mut self, ticket: Ticket, key: &Key, changes: &mut Vec<Change>) {
+        let began = began(ticket);
+        let is_stale = if matches!(key.space, Space::PhysicalHandle | Space::Mapping) {
+            self.physical.released_unknown(key, began, changes)
+        } else {
+            let is_stale = self.counted.is_held_since_before(key, began);
+            if is_stale {
+                self.counted.give_back(key, 1, changes);
+            }
+            is_stale
+        };
+        if !is_stale {
+            let others = self.in_flight.values_mut().filter(|it| it.key == *key);
+            others.for_each(|it| it.freed_by = it.freed_by.max(began));
+        }
     }
 }

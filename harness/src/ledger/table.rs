@@ -1,165 +1,513 @@
-//! The live records, in shards so that threads seldom meet.
+//! The live records, in shards by their keys. What is counted of a shard's records stands behind the
+//! same lock, so that an event takes one; who reads a sum holds all of them, and sees one moment.
+//!
+//! A shard's lock is taken before that of a meter or of the list of gauges, and after all others.
 
-use crate::order;
-use crate::sync::{Lock, LockGuard};
+use std::array;
+use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Lock, LockGuard, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use super::event::Key;
-use super::record::Record;
+use super::event::{Caller, Creation, Key, Record, ScopeId, StackId, Ticket};
+use super::kind::Kind;
+use super::meter::Meters;
+use super::timeline::{Curve, SampleLog, curve};
+use super::usage::{Counted, Gauge, UsageKey};
 
-/// A power of two, well above the number of threads that allocate at once.
-const SHARDS: usize = 256;
-
-/// A cache line (and its neighbour, which processors fetch with it) for each shard.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Shard(Lock<Entries>);
-
-#[derive(Debug, Default)]
-struct Entries {
-    records: FxHashMap<Key, Record>,
-    /// The clock of the last event that went through here, see [`stripes`](super::stripes).
-    latest: u64,
-}
-
-impl Shard {
-    fn lock(&self) -> LockGuard<'_, Entries> {
-        self.0.lock()
-    }
-}
+/// A power of two, above the number of threads that allocate at once; a scope is known to each.
+const SHARDS: usize = 32;
 
 /// Every live record, by its key.
 #[derive(Debug)]
 pub(super) struct Table {
-    shards: Box<[Shard]>,
+    /// The number of the next event.
+    next: Padded<AtomicU64>,
+    shards: Box<[Padded<Lock<Shard>>; SHARDS]>,
+    gauges: Mutex<BTreeMap<UsageKey, Arc<Gauge>>>,
+    pub(super) meters: Meters,
+    /// How many watches there are.
+    watches: AtomicUsize,
+}
+
+/// Alone on its cache line and the neighbour that processors fetch with it.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Padded<T>(T);
+
+#[derive(Debug)]
+struct Shard {
+    records: FxHashMap<Key, Record>,
+    /// The frees that have begun and not ended. One a thread, so a search is short.
+    in_flight: Vec<InFlightFree>,
+    /// Records by kind.
+    kinds: [u64; Kind::ALL.len()],
+    /// Records by open scope.
+    scopes: FxHashMap<ScopeId, i32>,
+    /// How many records were made outside every open scope.
+    unowned: u64,
+    /// By stack: the latest scope that allocated there, and how often.
+    allocations: FxHashMap<StackId, (ScopeId, u32)>,
+    usage: FxHashMap<UsageKey, ShardUsage>,
+}
+
+/// What a shard has of one figure.
+#[derive(Debug)]
+struct ShardUsage {
+    gauge: Arc<Gauge>,
+    log: SampleLog,
+}
+
+/// A free between its beginning and its end.
+#[derive(Clone, Copy, Debug)]
+struct InFlightFree {
+    ticket: Ticket,
+    key: Key,
+    /// What it took out of the table; none for an address that was not known.
+    record: Option<Record>,
+    caller: Caller,
+    /// When the last of those frees of the same address began that knew no record, and succeeded
+    /// while this one was in flight: what was made before was freed by them.
+    freed_by: u64,
+}
+
+/// A free that has ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EndedFree {
+    pub(super) key: Key,
+    pub(super) caller: Caller,
+    /// What it freed, if it succeeded; else what is still there. None for what was not known, or
+    /// was freed by another call.
+    pub(super) record: Option<Record>,
+}
+
+/// Why a record is entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entering {
+    /// It was made.
+    New,
+    /// It was taken out by a call that has failed.
+    Again,
+}
+
+/// While it lives, the curves since it began can be read.
+#[derive(Debug)]
+pub struct Watch<'ledger>(&'ledger Table);
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.0.watches.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The number of the event with which a free began.
+pub(super) fn began(ticket: Ticket) -> u64 {
+    ticket.0 / SHARDS as u64
 }
 
 impl Table {
     pub(super) fn new() -> Self {
+        let shard = || Shard {
+            records: FxHashMap::default(),
+            in_flight: Vec::new(),
+            kinds: [0; Kind::ALL.len()],
+            scopes: FxHashMap::default(),
+            unowned: 0,
+            allocations: FxHashMap::default(),
+            usage: FxHashMap::default(),
+        };
         Self {
-            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            next: Padded(AtomicU64::new(1)),
+            shards: Box::new(array::from_fn(|_| Padded(Lock::new(shard())))),
+            gauges: Mutex::default(),
+            meters: Meters::default(),
+            watches: AtomicUsize::new(0),
         }
-    }
-
-    fn shard(&self, key: &Key) -> &Shard {
-        &self.shards[Self::number(key)]
     }
 
     /// The map inside uses the hash's lowest bits and the seven highest. Those in the middle do not
     /// depend on an address' upper bits, and its lower ones are alike in all that are aligned.
-    fn number(key: &Key) -> usize {
+    fn shard_of(key: &Key) -> usize {
         (FxBuildHasher.hash_one(key) >> 16) as usize % SHARDS
     }
 
-    /// Enters `record` and returns the one that stood under its key.
-    pub(super) fn insert(&self, record: Record) -> Option<Record> {
-        let mut shard = self.shard(&record.key()).lock();
-        shard.records.insert(record.key(), record)
+    fn lock(&self, key: &Key) -> LockGuard<'_, Shard> {
+        self.shards[Self::shard_of(key)].0.lock()
     }
 
-    /// Enters `record` once `complete` has made it so by the shard's clock, before anyone can meet
-    /// it under its key; returns the one that stood there.
-    pub(super) fn enter(
-        &self,
-        record: &mut Record,
-        complete: impl FnOnce(&mut u64, &mut Record),
-    ) -> Option<Record> {
-        let mut shard = self.shard(&record.key()).lock();
-        complete(&mut shard.latest, record);
-        shard.records.insert(record.key(), *record)
+    /// All shards at one moment.
+    fn lock_all(&self) -> [LockGuard<'_, Shard>; SHARDS] {
+        array::from_fn(|number| self.shards[number].0.lock())
     }
 
-    /// Enters `record` unless its key has another one; whether it did.
-    pub(super) fn insert_where_free(&self, record: Record) -> bool {
-        let mut shard = self.shard(&record.key()).lock();
-        let is_free = !shard.records.contains_key(&record.key());
-        if is_free {
-            shard.records.insert(record.key(), record);
+    /// The number of the next event: no event before has one as great, and none from now on a
+    /// smaller one.
+    pub(super) fn now(&self) -> u64 {
+        self.next.0.load(Ordering::Relaxed)
+    }
+
+    /// The number of an event. Drawn under the lock of its key, where that may have a record:
+    /// events on one address have the order of their numbers.
+    pub(super) fn number(&self) -> u64 {
+        self.next.0.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The ticket of a free that began outside the table.
+    pub(super) fn ticket(&self) -> Ticket {
+        Ticket(self.number() * SHARDS as u64)
+    }
+
+    /// Enters what was made. Answers with its record, and the one that stood under its key.
+    pub(super) fn create(&self, made: Creation) -> (Record, Option<Record>) {
+        let mut shard = self.lock(&made.key);
+        let sequence = self.number();
+        let record = Record { sequence, made };
+        let old = shard.records.insert(made.key, record);
+        if let Some(old) = &old {
+            shard.lose(self, old, sequence);
         }
-        is_free
+        shard.allocated(made.caller);
+        shard.gain(self, &record, sequence, Entering::New);
+        (record, old)
     }
 
-    /// Takes the record under `key` out.
-    pub(super) fn take(&self, key: &Key) -> Option<Record> {
-        self.shard(key).lock().records.remove(key)
+    /// Enters a record unless another one stands under its key; whether it did.
+    pub(super) fn enter(&self, record: &Record, entering: Entering) -> bool {
+        self.lock(&record.key()).enter(self, record, entering)
     }
 
-    /// Takes the record under `key` out, and has `then` know of it and of the shard's clock before
-    /// anyone can use the key again.
-    pub(super) fn leave<T>(
-        &self,
-        key: &Key,
-        then: impl FnOnce(&mut u64, Option<&Record>) -> T,
-    ) -> T {
-        let mut shard = self.shard(key).lock();
-        let Entries { records, latest } = &mut *shard;
-        let Entry::Occupied(entry) = records.entry(*key) else {
-            return then(latest, None);
-        };
-        let answer = then(latest, Some(entry.get()));
-        entry.remove();
-        answer
-    }
-
-    /// An event that passes by `key`: `tick` is told its clock.
-    pub(super) fn pass(&self, key: &Key, tick: impl FnOnce(&mut u64) -> u64) -> u64 {
-        tick(&mut self.shard(key).lock().latest)
+    /// Counts an allocation whose record another call may have entered.
+    pub(super) fn allocated(&self, key: &Key, caller: Caller) {
+        self.lock(key).allocated(caller);
     }
 
     /// Takes the record under `key` out if `wanted` likes it.
     pub(super) fn take_if(&self, key: &Key, wanted: impl Fn(&Record) -> bool) -> Option<Record> {
-        let mut shard = self.shard(key).lock();
-        let liked = shard.records.get(key).is_some_and(wanted);
-        if liked {
-            shard.records.remove(key)
-        } else {
-            None
+        let mut shard = self.lock(key);
+        let record = shard.records.get(key).copied().filter(wanted)?;
+        shard.take(self, &record);
+        Some(record)
+    }
+
+    /// Takes out the records that `wanted` likes, oldest first.
+    pub(super) fn take_all(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Record> {
+        let mut taken: Vec<Record> = Vec::new();
+        for mut shard in self.lock_all() {
+            let before = taken.len();
+            taken.extend(shard.records.values().filter(|record| wanted(record)));
+            for record in &taken[before..] {
+                shard.take(self, record);
+            }
+        }
+        taken.sort_by_key(|record| record.sequence);
+        taken
+    }
+
+    /// Makes the record under `key` nobody's; it as it was before.
+    pub(super) fn disown(&self, key: &Key) -> Option<Record> {
+        let mut shard = self.lock(key);
+        let record = shard.records.get_mut(key)?;
+        let before = *record;
+        record.made.caller.scope = ScopeId::NOBODY;
+        shard.count_for_scope(&before, -1);
+        self.meters.gave_back(&before);
+        Some(before)
+    }
+
+    /// A call begins to free what is under `key`.
+    pub(super) fn begin_free(&self, key: Key, caller: Caller) -> Ticket {
+        let number = Self::shard_of(&key);
+        let mut shard = self.shards[number].0.lock();
+        let sequence = self.number();
+        let ticket = Ticket(sequence * SHARDS as u64 + number as u64);
+        let record = shard.records.remove(&key);
+        shard.begin_free(self, ticket, key, caller, record);
+        ticket
+    }
+
+    /// The call with this ticket begins to free what is under `key` as well, if `wanted` likes it.
+    pub(super) fn begin_free_if(
+        &self,
+        ticket: Ticket,
+        key: Key,
+        caller: Caller,
+        wanted: impl Fn(&Record) -> bool,
+    ) {
+        let mut shard = self.lock(&key);
+        if let Entry::Occupied(entry) = shard.records.entry(key)
+            && wanted(entry.get())
+        {
+            let record = entry.remove();
+            shard.begin_free(self, ticket, key, caller, Some(record));
         }
     }
 
-    /// Changes the record under `key` where it stands, and returns it as it was before.
-    pub(super) fn change(&self, key: &Key, change: impl FnOnce(&mut Record)) -> Option<Record> {
-        let mut shard = self.shard(key).lock();
-        let record = shard.records.get_mut(key)?;
-        let before = *record;
-        change(record);
-        Some(before)
+    /// The call with this ticket has ended; none where none of its frees is in flight here.
+    pub(super) fn end_free(&self, ticket: Ticket, succeeded: bool) -> Option<EndedFree> {
+        let mut shard = self.shards[ticket.0 as usize % SHARDS].0.lock();
+        shard.end_free(self, succeeded, |free| free.ticket == ticket)
+    }
+
+    /// The same, of what [`Self::begin_free_if`] began.
+    pub(super) fn end_free_of(
+        &self,
+        ticket: Ticket,
+        key: &Key,
+        succeeded: bool,
+    ) -> Option<EndedFree> {
+        let mut shard = self.lock(key);
+        shard.end_free(self, succeeded, |free| {
+            free.ticket == ticket && free.key == *key
+        })
+    }
+
+    /// Whether a free is in flight.
+    pub(super) fn has_frees_in_flight(&self) -> bool {
+        self.lock_all().iter().any(|it| !it.in_flight.is_empty())
     }
 
     /// A copy of the record under `key`.
     pub(super) fn get(&self, key: &Key) -> Option<Record> {
-        self.shard(key).lock().records.get(key).copied()
+        self.lock(key).records.get(key).copied()
     }
 
-    /// Copies of the records that `wanted` likes, oldest first. Shards are visited in turn, so
-    /// records that come and go meanwhile may or may not be among them.
+    /// Copies of the records that `wanted` likes, in no order.
     pub(super) fn select(&self, mut wanted: impl FnMut(&Record) -> bool) -> Vec<Record> {
         let mut found: Vec<Record> = Vec::new();
-        for shard in &self.shards {
-            let shard = shard.lock();
+        for shard in &self.lock_all() {
             found.extend(shard.records.values().filter(|record| wanted(record)));
         }
-        order::by_key(&mut found, |record| record.sequence);
         found
     }
 
-    /// Takes out the records that `wanted` likes, oldest first.
-    pub(super) fn take_all(&self, mut wanted: impl FnMut(&Record) -> bool) -> Vec<Record> {
-        let mut taken: Vec<Record> = Vec::new();
-        for shard in &self.shards {
-            taken.extend(
-                shard
-                    .lock()
-                    .records
-                    .extract_if(|_, record| wanted(record))
-                    .map(|(_, r)| r),
-            );
+    /// Begins to count for `scope`.
+    pub(super) fn open(&self, scope: ScopeId) {
+        for mut shard in self.lock_all() {
+            shard.scopes.insert(scope, 0);
         }
-        order::by_key(&mut taken, |record| record.sequence);
-        taken
+    }
+
+    /// Ends the count.
+    pub(super) fn close(&self, scope: ScopeId) {
+        for mut shard in self.lock_all() {
+            shard.scopes.remove(&scope);
+        }
+    }
+
+    /// How many records of an open scope are live.
+    pub(super) fn live_in(&self, scope: ScopeId) -> u32 {
+        let all = self.lock_all();
+        let counts = all.iter().filter_map(|shard| shard.scopes.get(&scope));
+        let live: i64 = counts.map(|count| i64::from(*count)).sum();
+        u32::try_from(live.max(0)).unwrap_or(u32::MAX)
+    }
+
+    /// How many records of one kind are live.
+    pub(super) fn live(&self, kind: Kind) -> u64 {
+        let all = self.lock_all();
+        all.iter().map(|shard| shard.kinds[kind as usize]).sum()
+    }
+
+    /// How many records were ever made outside every open scope.
+    pub(super) fn unowned(&self) -> u64 {
+        self.lock_all().iter().map(|shard| shard.unowned).sum()
+    }
+
+    /// How often `scope` allocated at this stack; none where a later scope has allocated there.
+    pub(super) fn allocations(&self, stack: StackId, scope: ScopeId) -> Option<u64> {
+        let all = self.lock_all();
+        let counts = || all.iter().filter_map(|it| it.allocations.get(&stack));
+        let latest = counts().map(|(scope, _)| *scope).max()?;
+        let of_latest = counts().filter(|(scope, _)| *scope == latest);
+        (latest == scope).then(|| of_latest.map(|(_, count)| u64::from(*count)).sum())
+    }
+
+    fn gauges(&self) -> MutexGuard<'_, BTreeMap<UsageKey, Arc<Gauge>>> {
+        self.gauges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One figure.
+    pub(super) fn usage_of(&self, key: UsageKey) -> Counted {
+        let _all = self.lock_all();
+        let gauge = self.gauges().get(&key).cloned();
+        gauge.map_or_else(Counted::default, |gauge| gauge.read())
+    }
+
+    /// Every figure that was ever raised, in order.
+    pub(super) fn usage(&self) -> Vec<(UsageKey, Counted)> {
+        let _all = self.lock_all();
+        let gauges = self.gauges();
+        gauges.iter().map(|(key, it)| (*key, it.read())).collect()
+    }
+
+    /// Begins the peaks anew at what is live now.
+    pub(super) fn restart_peaks(&self) {
+        let _all = self.lock_all();
+        self.gauges().values().for_each(|it| it.restart_peak());
+    }
+
+    /// Begins to note how usage moves. Where somebody watches already, the curves are as coarse as
+    /// the longest watch has made them.
+    pub(super) fn watch(&self) -> Watch<'_> {
+        let mut all = self.lock_all();
+        if self.watches.fetch_add(1, Ordering::Relaxed) == 0 {
+            let usage = all.iter_mut().flat_map(|shard| shard.usage.values_mut());
+            usage.for_each(|usage| usage.log.clear());
+        }
+        Watch(self)
+    }
+
+    /// How each figure moved that changed with the event `since` or later.
+    pub(super) fn curves(&self, _watch: &Watch<'_>, since: u64) -> Vec<Curve> {
+        let all = self.lock_all();
+        let gauges = self.gauges();
+        let curve_of = |(key, gauge): (&UsageKey, &Arc<Gauge>)| {
+            let logs = all.iter().filter_map(|shard| shard.usage.get(key));
+            let logs: Vec<_> = logs.map(|usage| usage.log.clone()).collect();
+            curve(*key, &logs, since, gauge.read().live)
+        };
+        gauges.iter().filter_map(curve_of).collect()
+    }
+}
+
+impl Shard {
+    /// Counts a record.
+    fn gain(&mut self, table: &Table, record: &Record, at: u64, entering: Entering) {
+        let made = &record.made;
+        self.kinds[made.kind as usize] += 1;
+        let is_owned = self.count_for_scope(record, 1);
+        let (key, amount) = UsageKey::of(made);
+        let usage = self.usage(table, key);
+        let live = usage.gauge.raise(amount);
+        if table.watches.load(Ordering::Relaxed) != 0 {
+            usage.log.add(at, live.wrapping_sub(amount), live);
+        }
+        match entering {
+            Entering::New => {
+                self.unowned += u64::from(!is_owned);
+                table.meters.took(record);
+            }
+            Entering::Again => table.meters.took_back(record),
+        }
+    }
+
+    /// Takes a record out of every figure.
+    fn lose(&mut self, table: &Table, record: &Record, at: u64) {
+        self.kinds[record.made.kind as usize] -= 1;
+        self.count_for_scope(record, -1);
+        let (key, amount) = UsageKey::of(&record.made);
+        let usage = self.usage(table, key);
+        let live = usage.gauge.lower(amount);
+        if table.watches.load(Ordering::Relaxed) != 0 {
+            usage.log.add(at, live.wrapping_add(amount), live);
+        }
+        table.meters.gave_back(record);
+    }
+
+    /// Whether the record's scope is open.
+    fn count_for_scope(&mut self, record: &Record, by: i32) -> bool {
+        let count = self.scopes.get_mut(&record.made.caller.scope);
+        count.map(|count| *count += by).is_some()
+    }
+
+    fn usage(&mut self, table: &Table, key: UsageKey) -> &mut ShardUsage {
+        self.usage.entry(key).or_insert_with(|| ShardUsage {
+            gauge: Arc::clone(table.gauges().entry(key).or_default()),
+            log: SampleLog::default(),
+        })
+    }
+
+    /// Counts an allocation where `caller` stands.
+    fn allocated(&mut self, caller: Caller) {
+        if caller.stack == StackId::default() {
+            return;
+        }
+        let (scope, count) = self.allocations.entry(caller.stack).or_default();
+        if *scope < caller.scope {
+            (*scope, *count) = (caller.scope, 0);
+        }
+        if *scope == caller.scope {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    fn enter(&mut self, table: &Table, record: &Record, entering: Entering) -> bool {
+        let Entry::Vacant(entry) = self.records.entry(record.key()) else {
+            return false;
+        };
+        entry.insert(*record);
+        self.gain(table, record, table.now() - 1, entering);
+        true
+    }
+
+    fn take(&mut self, table: &Table, record: &Record) {
+        self.records.remove(&record.key());
+        self.lose(table, record, table.now() - 1);
+    }
+
+    fn begin_free(
+        &mut self,
+        table: &Table,
+        ticket: Ticket,
+        key: Key,
+        caller: Caller,
+        record: Option<Record>,
+    ) {
+        if let Some(record) = &record {
+            self.lose(table, record, began(ticket));
+        }
+        self.in_flight.push(InFlightFree {
+            ticket,
+            key,
+            record,
+            caller,
+            freed_by: 0,
+        });
+    }
+
+    fn end_free(
+        &mut self,
+        table: &Table,
+        succeeded: bool,
+        is_it: impl Fn(&InFlightFree) -> bool,
+    ) -> Option<EndedFree> {
+        let index = self.in_flight.iter().position(is_it)?;
+        let free = self.in_flight.swap_remove(index);
+        let mut record = free.record;
+        if !succeeded {
+            // The driver still owns it, so nobody else can have got its address, unless another
+            // free of it succeeded meanwhile.
+            record = record.filter(|it| it.sequence >= free.freed_by);
+            record = record.filter(|it| self.enter(table, it, Entering::Again));
+        } else if record.is_none() {
+            self.freed_unknown(table, &free);
+        }
+        Some(EndedFree {
+            key: free.key,
+            caller: free.caller,
+            record,
+        })
+    }
+
+    /// A free of an address that was not known when it began has succeeded. Two threads may free an
+    /// address at once: the one that took the record out fails, and the other one finds nothing and
+    /// succeeds. Then the record is gone, whichever of them ends first.
+    fn freed_unknown(&mut self, table: &Table, free: &InFlightFree) {
+        let began = began(free.ticket);
+        let stale = self.records.get(&free.key).copied();
+        if let Some(stale) = stale.filter(|record| record.sequence < began) {
+            return self.take(table, &stale);
+        }
+        for other in &mut self.in_flight {
+            if other.key == free.key {
+                other.freed_by = other.freed_by.max(began);
+            }
+        }
     }
 }
 
@@ -174,7 +522,7 @@ mod tests {
     fn addresses_spread_over_the_shards_however_they_are_aligned() {
         for alignment in [1, 16, 512, 64 << 10, 2 << 20, 1 << 30] {
             let shard = |number| {
-                Table::number(&Key {
+                Table::shard_of(&Key {
                     space: Space::DevicePointer,
                     value: number * alignment,
                 })

@@ -103,22 +103,13 @@ fn replayed(recording: &[u8]) -> Result<(Ledger, Source), Wrong> {
 #[track_caller]
 fn assert_same(live: &Ledger, again: &Ledger) {
     let everything = |ledger: &Ledger| {
-        let counters = ledger.counters();
-        let places: Vec<_> = (0..Place::LIMIT)
-            .map(Place::at)
-            .map(|place| {
-                (
-                    counters.bytes(Layer::DRIVER, place),
-                    counters.handles(place),
-                )
-            })
-            .collect();
-        let kinds = Kind::ALL.map(|kind| counters.live(kind));
+        let usage = ledger.usage();
+        let kinds = Kind::ALL.map(|kind| ledger.live(kind));
         let stacks: Vec<_> = (0..ledger.stacks().end())
             .map(|id| ledger.stacks().frames(StackId(id)).to_vec())
             .collect();
         (
-            (ledger.select(|_| true), places, kinds, stacks),
+            (ledger.select(|_| true), usage, kinds, stacks),
             (ledger.contexts(), ledger.now()),
             ledger.anomalies_since(crate::ledger::Mark::default()),
             (ledger.live_in(SCOPE), ledger.unowned()),

@@ -3,7 +3,7 @@
 use gpu_leak_interpose as threads;
 
 use super::tree;
-use crate::ledger::{Returned, ScopeId};
+use crate::ledger::{Amount, ScopeId};
 
 /// Whether this thread works for a check that is under way. A thread of a pool may still have the
 /// token of one that is over.
@@ -43,7 +43,7 @@ impl Open {
     }
 
     /// Ends its count; what it freed that was there before it.
-    pub(crate) fn close(mut self) -> Returned {
+    pub(crate) fn close(mut self) -> Amount {
         self.is_open = false;
         tree::close(self.scope)
     }

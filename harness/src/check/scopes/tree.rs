@@ -13,7 +13,7 @@ use gpu_leak_interpose as threads;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::judge::FailedSum;
-use crate::ledger::{self, Returned, ScopeId};
+use crate::ledger::{self, Amount, ScopeId};
 use crate::report::model::AllowedBy;
 
 static TREE: Mutex<Option<Scopes>> = Mutex::new(None);
@@ -169,9 +169,9 @@ fn new_number() -> ScopeId {
 }
 
 /// Closes `scope` and its parts; what they freed that was there before it.
-pub(super) fn close(scope: ScopeId) -> Returned {
+pub(super) fn close(scope: ScopeId) -> Amount {
     let mut tree = tree();
-    let mut sum = Returned::default();
+    let mut sum = Amount::default();
     let mut closing = vec![scope];
     while let Some(scope) = closing.pop() {
         let Some(node) = tree.nodes().get_mut(&scope) else {
@@ -183,9 +183,7 @@ pub(super) fn close(scope: ScopeId) -> Returned {
         if was_open {
             tree.0.get_or_insert_default().open -= 1;
         }
-        let returned = ledger::live().close_scope(scope);
-        sum.count += returned.count;
-        sum.bytes += returned.bytes;
+        sum = sum.plus(ledger::live().close_scope(scope));
         // A part lives as long as what it is a part of; a scope by hand is finished by itself.
         let is_part = |child: &ScopeId| tree.get(*child).is_some_and(|it| it.reason.is_some());
         closing.extend(children.into_iter().filter(is_part));

@@ -1,20 +1,11 @@
 //! The end of a context, and of what goes with it.
 
 use super::{Caller, Ledger, Record};
-use crate::ledger::contexts::Ending;
+use crate::ledger::Anomaly;
+use crate::ledger::contexts::{Ending, dies_with_context};
 use crate::ledger::event::{ContextEnd, ContextUid, ScopeId};
-use crate::ledger::lifetime::dies_with_context;
-use crate::ledger::{Anomaly, Place};
 
 impl Ledger {
-    /// The primary context on `place` has so many holders more.
-    pub(super) fn primary_changed(&self, place: Place, caller: Caller, by: i64) {
-        // Nobody asks for what was held outside every scope.
-        if self.stripes.is_open(caller.scope) {
-            self.primaries.changed(caller.scope, place, by);
-        }
-    }
-
     pub(super) fn context_destroyed(&self, context: ContextUid, cause: ContextEnd, caller: Caller) {
         let ending = Ending { cause, caller };
         // Before the search: see `end_if_too_late`.
@@ -45,11 +36,10 @@ impl Ledger {
     }
 
     fn ended_with_context(&self, record: Record, Ending { cause, caller }: Ending) {
-        self.forget(&record);
         // What was made before the scope that ends the context is that scope's business neither
         // way.
         let scope = record.made.caller.scope;
-        if self.stripes.is_open(scope) || (scope == ScopeId::NONE && self.is_all_its_own()) {
+        if self.scopes.has(scope) || (scope == ScopeId::NONE && self.is_all_its_own()) {
             self.anomalies.push(Anomaly::EndedWithContext {
                 record,
                 cause,

@@ -2,25 +2,24 @@
 
 use crate::sync::atomic::Ordering;
 
-use super::{
-    Caller, Creation, CuResult, DEINITIALIZED, Flight, Kind, Ledger, Place, Record, Ticket,
-};
+use super::{Caller, Creation, CuResult, Kind, Ledger, Place, Record, Ticket, succeeded};
 use crate::ledger::event::{Key, Space};
+use crate::ledger::shared::SharedFree;
 
 impl Ledger {
     pub(super) fn graph_retained(&self, graph: Key, key: Key, count: u64, moved: bool) {
         let is_known = self.table.get(&graph).is_some();
-        self.change(|state, changes| {
-            state.graph_retained(graph, key, count, moved, is_known, changes);
+        self.change(|shared, changes| {
+            shared.graph_retained(graph, key, count, moved, is_known, changes);
         });
     }
 
     pub(super) fn graph_copied(&self, from: Key, to: Key, auto_free: bool) {
-        self.change(|state, changes| state.graph_copied(&from, to, auto_free, changes));
+        self.change(|shared, changes| shared.graph_copied(&from, to, auto_free, changes));
     }
 
     pub(super) fn graph_updated(&self, exec: Key, graph: Key) {
-        self.change(|state, changes| state.graph_updated(exec, &graph, changes));
+        self.change(|shared, changes| shared.graph_updated(exec, &graph, changes));
     }
 
     /// Whether launches have to be told: some graph has to do with memory.
@@ -41,21 +40,21 @@ impl Ledger {
             pool: 0,
             ..made
         };
-        self.change(|state, _| state.graphs.allocates(graph, made));
+        self.change(|shared, _| shared.graphs.allocates(graph, made));
         self.knows_graph_memory.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn graph_frees(&self, graph: Key, address: u64) {
-        self.change(|state, _| state.graphs.frees(graph, address));
+        self.change(|shared, _| shared.graphs.frees(graph, address));
         self.knows_graph_memory.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn capture_ended(&self, stream: Key, graph: Option<Key>, is_last: bool) {
-        self.change(|state, _| match graph {
-            Some(graph) => state.graphs.named(&stream, graph),
+        self.change(|shared, _| match graph {
+            Some(graph) => shared.graphs.named(&stream, graph),
             // Its graph is gone, and the name may be another's soon. Of what has no record nothing
             // but captures in progress need to be known.
-            None => state.graphs.retain(|known| {
+            None => shared.graphs.retain(|known| {
                 let is_captured = !known.space.is_graph() || self.table.get(known).is_none();
                 *known != stream && !(is_last && is_captured)
             }),
@@ -64,34 +63,35 @@ impl Ledger {
 
     /// The free nodes' addresses leave the table now, as those of any call that frees.
     pub(super) fn launch_began(&self, exec: Key, caller: Caller) -> Option<Ticket> {
-        let launch = self.shared.lock().graphs.launch(&exec)?;
-        let ticket = self.shared_call_began(exec, caller);
-        let address = |address: &u64| Key {
-            space: Space::DevicePointer,
-            value: *address,
-        };
+        let mut shared = self.shared();
+        let launch = shared.graphs.launch(&exec)?;
+        let ticket = self.table.ticket();
         let is_graphs = |record: &Record| record.made.kind == Kind::Graph;
-        let take = |key: Key| self.table.take_if(&key, is_graphs);
-        let freed: Vec<_> = launch.frees.iter().map(address).filter_map(take).collect();
-        freed.iter().for_each(|record| self.forget(record));
-        self.change(|state, _| state.launch_began(ticket, launch, freed));
+        for address in &launch.frees {
+            let key = device_pointer(*address);
+            self.table.begin_free_if(ticket, key, caller, is_graphs);
+        }
+        shared.launches.insert(ticket, (launch, caller));
         Some(ticket)
     }
 
     pub(super) fn launch_ended(&self, ticket: Ticket, error: CuResult) {
-        let flight = self.stripes.end_flight(ticket);
-        let ended = self.change(|state, _| state.launch_ended(ticket));
-        let (Some(Flight { caller, .. }), Some((launch, freed))) = (flight, ended) else {
+        let Some((launch, caller)) = self.shared().launches.remove(&ticket) else {
             return;
         };
-        if error != 0 {
-            for record in freed {
-                self.put_back(ticket, record);
+        for address in &launch.frees {
+            let key = device_pointer(*address);
+            let ended = self.table.end_free_of(ticket, &key, error == 0);
+            match ended.and_then(|ended| ended.record) {
+                Some(record) if error == 0 => self.freed(&record, caller),
+                Some(record) => {
+                    self.end_if_too_late(&record);
+                }
+                None => {}
             }
-            return;
         }
-        for record in freed {
-            self.returned(&record, caller);
+        if error != 0 {
+            return;
         }
         for made in launch.allocations {
             if launch.auto_free && self.is_left_by_a_launch(&made) {
@@ -113,19 +113,33 @@ impl Ledger {
         live.is_some_and(|live| live.made.kind == Kind::Graph && live.made.bytes == made.bytes)
     }
 
-    pub(super) fn graph_end_began(&self, ticket: Ticket, graph: Key) {
-        self.change(|state, changes| state.graph_end_began(ticket, graph, changes));
+    /// The free with this ticket ends a graph.
+    pub(super) fn graph_end_began(&self, ticket: Ticket, graph: Key, caller: Caller) {
+        let mut free = SharedFree::new(graph, caller);
+        self.change(|shared, changes| {
+            shared.end_graph(&mut free, changes);
+            shared.in_flight.insert(ticket, free);
+        });
     }
 
-    pub(super) fn graph_end_ended(&self, ticket: Ticket, caller: Caller, error: CuResult) {
-        if matches!(error, 0 | DEINITIALIZED) {
-            let outcome = self.change(|state, _| state.commit(ticket));
-            for record in &outcome.records {
-                self.returned(record, caller);
-            }
-        } else {
-            self.change(|state, changes| state.put_back(ticket, changes));
+    pub(super) fn graph_end_ended(&self, ticket: Ticket, error: CuResult) {
+        if !succeeded(error) {
+            return self.put_back_shared(ticket);
         }
+        let ended = self.change(|shared, _| {
+            let free = shared.in_flight.remove(&ticket)?;
+            Some((free.caller, shared.commit(free)))
+        });
+        if let Some((caller, gone)) = ended {
+            gone.iter().for_each(|record| self.freed(record, caller));
+        }
+    }
+}
+
+fn device_pointer(address: u64) -> Key {
+    Key {
+        space: Space::DevicePointer,
+        value: address,
     }
 }
 

@@ -1,19 +1,14 @@
 //! What the judgement reads.
 
-use crate::order;
-use crate::sync::atomic::Ordering;
-use crate::sync::{LockGuard, MutexGuard, PoisonError};
-
-use rustc_hash::FxHashMap;
-
-use super::{Freed, HandedOver, Ledger, Returned};
+use super::Ledger;
 use crate::ledger::event::{Key, ScopeId, StackId};
 use crate::ledger::meter::Taken;
-use crate::ledger::stripes::Own;
 use crate::ledger::{
-    Anomaly, ContextEntry, Counters, Layer, Mark, Place, Record, Released, Stacks, Watch,
+    Amount, Anomaly, ContextEntry, Counted, Curve, Kind, Layer, Mark, Place, Record, Released,
+    Stacks, UsageKey, Watch,
 };
 use crate::quiet::quiet;
+use crate::sync::atomic::Ordering;
 
 impl Ledger {
     /// From now on what no scope made is the watched program's own, and nobody else's.
@@ -36,8 +31,8 @@ impl Ledger {
     /// there before the outer one, and what it takes counts for the outer one's meter as well.
     pub fn open_part(&self, scope: ScopeId, outer: ScopeId) -> bool {
         let _quiet = quiet();
-        let since = self.freed().get(&outer).map(|freed| freed.since);
-        let is_opened = self.open_scope_since(scope, since.unwrap_or_else(|| self.now()));
+        let since = self.scopes.since(outer).unwrap_or_else(|| self.now());
+        let is_opened = self.open_scope_since(scope, since);
         if is_opened {
             self.nest(scope, outer);
         }
@@ -46,40 +41,26 @@ impl Ledger {
 
     fn open_scope_since(&self, scope: ScopeId, since: u64) -> bool {
         let _quiet = quiet();
-        let is_opened = self.stripes.open(scope);
+        let is_opened = self.scopes.open(scope, since);
         if is_opened {
-            let returned = Returned::default();
-            self.freed().insert(scope, Freed { since, returned });
+            self.table.open(scope);
         }
         is_opened
     }
 
-    fn freed(&self) -> MutexGuard<'_, FxHashMap<ScopeId, Freed>> {
-        self.returned.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Ends the count; what is still live keeps the scope's number.
-    pub fn close_scope(&self, scope: ScopeId) -> Returned {
+    /// Ends the count; what is still live keeps the scope's number. Answers with what the scope
+    /// freed that was there before it.
+    pub fn close_scope(&self, scope: ScopeId) -> Amount {
         let _quiet = quiet();
-        self.stripes.close(scope);
-        self.handed_over_by_scope().remove(&scope);
-        self.primaries.closed(scope);
-        let freed = self.freed().remove(&scope);
-        freed.map_or_else(Returned::default, |freed| freed.returned)
+        self.table.close(scope);
+        self.scopes.close(scope)
     }
 
     /// What the open scopes that `wanted` likes have made and handed over.
     #[must_use]
-    pub fn handed_over(&self, wanted: impl Fn(ScopeId) -> bool) -> HandedOver {
+    pub fn handed_over(&self, wanted: impl Fn(ScopeId) -> bool) -> Amount {
         let _quiet = quiet();
-        let mut sum = HandedOver::default();
-        for (scope, handed_over) in &*self.handed_over_by_scope() {
-            if wanted(*scope) {
-                sum.count += handed_over.count;
-                sum.bytes = sum.bytes.saturating_add(handed_over.bytes);
-            }
-        }
-        sum
+        self.scopes.all_handed_over(wanted)
     }
 
     /// The devices whose primary contexts the open scopes that `wanted` likes have retained more
@@ -87,83 +68,67 @@ impl Ledger {
     #[must_use]
     pub fn primaries_kept(&self, wanted: impl Fn(ScopeId) -> bool) -> Vec<(Place, u64)> {
         let _quiet = quiet();
-        self.primaries.kept(wanted)
+        self.scopes.primaries_kept(wanted)
     }
 
     /// Begins to meter what the open `scope` takes in `layer`, until [`Self::metered`].
     pub fn meter(&self, scope: ScopeId, layer: Layer) {
         let _quiet = quiet();
-        self.meters.begin(scope, layer);
+        self.table.meters.begin(scope, layer);
     }
 
     /// What `inner` takes counts for the meter of `outer` as well.
     pub fn nest(&self, inner: ScopeId, outer: ScopeId) {
         let _quiet = quiet();
-        self.meters.nest(inner, outer);
+        self.table.meters.nest(inner, outer);
     }
 
     /// Ends the meter of `scope`: what it took, by place. Nothing where it has none.
     pub fn metered(&self, scope: ScopeId) -> Vec<Taken> {
         let _quiet = quiet();
-        self.meters.end(scope)
+        self.table.meters.end(scope)
     }
 
     /// How many records of an open scope are live.
     #[must_use]
     pub fn live_in(&self, scope: ScopeId) -> u32 {
         let _quiet = quiet();
-        self.stripes.live(scope).unwrap_or(0)
+        self.table.live_in(scope)
     }
 
     /// Whether `scope` is open.
     #[must_use]
     pub fn is_open(&self, scope: ScopeId) -> bool {
         let _quiet = quiet();
-        self.stripes.is_open(scope)
+        self.scopes.has(scope)
     }
 
     /// Whether a release has begun and not ended.
     #[must_use]
     pub fn releases_in_flight(&self) -> bool {
         let _quiet = quiet();
-        self.stripes.has_flights()
+        self.table.has_frees_in_flight() || self.shared().has_frees_in_flight()
     }
 
     /// How many records were ever made outside every open scope.
     #[must_use]
     pub fn unowned(&self) -> u64 {
         let _quiet = quiet();
-        self.stripes.each().map(|own| own.unowned).sum()
+        self.table.unowned()
     }
 
-    /// The moment of now: no event before has one as great, and none from now on a smaller one. The
-    /// same until the next event.
+    /// The number of the next event that allocates or frees: no such event before has one as great,
+    /// and none from now on a smaller one.
     #[must_use]
     pub fn now(&self) -> u64 {
-        let _quiet = quiet();
-        self.stripes.now()
+        self.table.now()
     }
 
-    /// How many events there have been that take or give back.
+    /// How often `scope` allocated at this stack; none where a later scope has allocated there.
     #[must_use]
-    pub fn events(&self) -> u64 {
+    pub fn allocations(&self, stack: StackId, scope: ScopeId) -> Option<u64> {
         let _quiet = quiet();
-        self.stripes.drawn()
-    }
-
-    /// How often `scope` took something at this stack, as far as is known: threads that went on to
-    /// take there for another scope know no more.
-    #[must_use]
-    pub fn taken(&self, stack: StackId, scope: ScopeId) -> Option<u64> {
-        let _quiet = quiet();
-        let of_scope = |own: LockGuard<'_, Own>| {
-            let (last, count) = own.taken.get(stack.0 as usize)?;
-            (*last == scope).then_some(u64::from(*count))
-        };
-        self.stripes
-            .each()
-            .filter_map(of_scope)
-            .reduce(|a, b| a + b)
+        self.table.allocations(stack, scope)
     }
 
     /// Copies of the live records that `wanted` likes, oldest first. What was opened more than once
@@ -171,10 +136,10 @@ impl Ledger {
     #[must_use]
     pub fn select(&self, mut wanted: impl FnMut(&Record) -> bool) -> Vec<Record> {
         let _quiet = quiet();
+        let shared = self.shared();
         let mut found = self.table.select(&mut wanted);
-        let shared = self.shared.lock();
         found.extend(shared.counted.earlier().filter(|record| wanted(record)));
-        order::by_key(&mut found, |record| record.sequence);
+        found.sort_by_key(|record| record.sequence);
         found
     }
 
@@ -201,23 +166,59 @@ impl Ledger {
     /// The number of frees of addresses the ledger did not know.
     #[must_use]
     pub fn unknown_releases(&self) -> u64 {
-        self.unknown_releases.load(Ordering::Relaxed)
+        self.unknown_frees.load(Ordering::Relaxed)
     }
 
-    /// Begins to watch how the figures move.
+    /// Begins to watch how usage moves.
     #[must_use]
     pub fn watch(&self) -> Watch<'_> {
         let _quiet = quiet();
-        Watch::begin(&self.stripes, &self.watching)
+        self.table.watch()
     }
 
-    /// The figures.
+    /// How each figure moved that changed with the event `since` or later, at which `watch` stood
+    /// already.
     #[must_use]
-    pub fn counters(&self) -> Counters<'_> {
-        Counters {
-            stripes: &self.stripes,
-            peaks: &self.peaks,
-        }
+    pub fn curves(&self, watch: &Watch<'_>, since: u64) -> Vec<Curve> {
+        let _quiet = quiet();
+        self.table.curves(watch, since)
+    }
+
+    /// All usage that there has been since the peaks were last restarted, in order.
+    #[must_use]
+    pub fn usage(&self) -> Vec<(UsageKey, Counted)> {
+        let _quiet = quiet();
+        let mut usage = self.table.usage();
+        usage.retain(|(_, counted)| counted.peak != 0);
+        usage
+    }
+
+    /// The bytes that `layer` has handed out at `place`.
+    #[must_use]
+    pub fn bytes(&self, layer: Layer, place: Place) -> Counted {
+        let _quiet = quiet();
+        let layer = Some(layer);
+        self.table.usage_of(UsageKey { layer, place })
+    }
+
+    /// The handles that belong to `place`.
+    #[must_use]
+    pub fn handles(&self, place: Place) -> Counted {
+        let _quiet = quiet();
+        self.table.usage_of(UsageKey { layer: None, place })
+    }
+
+    /// The number of live records of one kind, everywhere.
+    #[must_use]
+    pub fn live(&self, kind: Kind) -> u64 {
+        let _quiet = quiet();
+        self.table.live(kind)
+    }
+
+    /// Begins the peaks anew at what is live now.
+    pub fn restart_peaks(&self) {
+        let _quiet = quiet();
+        self.table.restart_peaks();
     }
 
     /// The stacks.

@@ -59,13 +59,12 @@ pub fn a_leaking_test_s_threads_go_on() {
             assert_eq!(world.free(address, caller(2, FIRST)), 0);
         });
         assert_ne!(world.ledger.live_in(FIRST), 0);
-        assert_ne!(world.ledger.counters().live(Kind::Linear), 0);
+        assert_ne!(world.ledger.live(Kind::Linear), 0);
     });
     world.agrees(&[FIRST]);
 }
 
-/// Two tests one after the other, with all of it on one stripe of threads: a test ends and the next
-/// one begins, while a thread that the first one left behind goes on.
+/// Two tests one after the other: a test ends and the next one begins, while a thread that the first one left behind goes on.
 pub fn a_thread_outlives_its_test() {
     let world = World::new(&[FIRST]);
     let next = SECOND;

@@ -200,9 +200,8 @@ impl World {
             .collect();
         assert_eq!(told, live, "records lost or invented");
         let bytes: u64 = live.values().map(|live| live.bytes).sum();
-        let counters = self.ledger.counters();
-        assert_eq!(counters.bytes(Layer::DRIVER, Place::cuda(0)).live, bytes);
-        assert_eq!(counters.live(Kind::Linear), live.len() as u64);
+        assert_eq!(self.ledger.bytes(Layer::DRIVER, Place::cuda(0)).live, bytes);
+        assert_eq!(self.ledger.live(Kind::Linear), live.len() as u64);
         for scope in open {
             let of_scope = live.values().filter(|live| live.scope == *scope).count();
             assert_eq!(self.ledger.live_in(*scope) as usize, of_scope, "{scope:?}");

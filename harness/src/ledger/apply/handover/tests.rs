@@ -1,6 +1,7 @@
 use super::super::tests::{SCOPE, World, creation};
-use super::{HandedOver, Kind, Layer, Place, Record, ScopeId};
+use super::{Kind, Record};
 use crate::ledger::event::{Creation, Event, Key, Space};
+use crate::ledger::{Amount, Layer, Place, ScopeId};
 
 const ADDRESS: u64 = 0x1000;
 
@@ -27,7 +28,7 @@ fn is_handed_over(world: &World, made: &Creation) -> bool {
 }
 
 fn told(world: &World) -> (u64, u64) {
-    let HandedOver { count, bytes } = world.0.handed_over(|scope| scope == SCOPE);
+    let Amount { count, bytes } = world.0.handed_over(|scope| scope == SCOPE);
     (count, bytes)
 }
 

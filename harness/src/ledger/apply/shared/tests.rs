@@ -73,7 +73,7 @@ fn memory_opened_twice_is_closed_twice() {
     world.open(SCOPE);
     world.open(SCOPE);
     assert_eq!(world.records().len(), 2, "one for each call");
-    assert_eq!(world.0.counters().live(Kind::Imported), 1, "of one object");
+    assert_eq!(world.0.live(Kind::Imported), 1, "of one object");
     world.give_back(OPENED, 1);
     assert_eq!(world.records().len(), 1);
     let last = world.begin_give_back(OPENED, 1);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ledger::event::ThreadNumber;
+use crate::ledger::table::began;
 
 impl World {
     fn of_thread(thread: u32) -> Caller {
@@ -32,11 +33,11 @@ fn the_peak_is_what_was_live_at_once_whoever_took_it() {
     let world = World::new();
     for thread in 0..40 {
         world.allocate_on(thread, 0x1000, 100);
-        // Given back by the same thread, by another of its stripe, and by one of another.
+        // Given back by the same thread, and by others.
         world.free_on(thread + [0, 16, 1][thread as usize % 3], 0x1000);
     }
     assert_eq!(world.bytes(), Counted { live: 0, peak: 100 });
-    // What is spare lies in several stripes, none of which has enough.
+    // Elsewhere in the table, and no more than there was.
     for thread in 0..4 {
         world.allocate_on(thread, u64::from(thread), 25);
     }
@@ -50,13 +51,14 @@ fn the_peak_is_what_was_live_at_once_whoever_took_it() {
     };
     assert_eq!(world.bytes(), raised);
     world.free_on(3, 0x2000);
-    world.0.counters().restart_peaks();
+    world.0.restart_peaks();
     assert_eq!(world.bytes(), Counted::default());
 }
 
 #[test]
-fn figures_are_sums_over_threads() {
+fn figures_are_of_all_threads() {
     let world = World::new();
+    let before = world.0.now();
     for thread in 0..40 {
         world.allocate_on(thread, u64::from(thread), 8);
     }
@@ -64,7 +66,7 @@ fn figures_are_sums_over_threads() {
         world.free_on(7, address);
     }
     assert_eq!(world.0.live_in(SCOPE), 10);
-    assert_eq!(world.0.counters().live(Kind::Linear), 10);
+    assert_eq!(world.0.live(Kind::Linear), 10);
     assert_eq!(
         world.bytes(),
         Counted {
@@ -72,7 +74,7 @@ fn figures_are_sums_over_threads() {
             peak: 320
         }
     );
-    assert_eq!(world.0.events(), 70);
+    assert_eq!(world.0.now() - before, 70, "a number for each event");
 }
 
 #[test]
@@ -106,7 +108,7 @@ fn what_is_made_at_an_address_is_younger_than_its_last_release() {
     });
     let ticket = ticket.unwrap();
     world.allocate_on(2, 0, 16);
-    assert!(world.0.get(&key(0)).unwrap().sequence > ticket.0);
+    assert!(world.0.get(&key(0)).unwrap().sequence > began(ticket));
     world.end_free(ticket, 0);
     assert_eq!(world.0.get(&key(0)).unwrap().made.bytes, 16);
 }

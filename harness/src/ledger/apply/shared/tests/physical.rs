@@ -341,11 +341,11 @@ fn a_multicast_object_is_counted_and_goes_as_memory_does() {
     };
     world.0.apply(&Event::Created(made));
     world.map(ADDRESS, HANDLE);
-    assert_eq!(world.0.counters().handles(Place::cuda(0)).live, 1);
+    assert_eq!(world.0.handles(Place::cuda(0)).live, 1);
     world.release(HANDLE);
     world.unmap(ADDRESS, SIZE);
     assert!(world.is_empty());
-    assert_eq!(world.0.counters().handles(Place::cuda(0)).live, 0);
+    assert_eq!(world.0.handles(Place::cuda(0)).live, 0);
 }
 
 #[test]

@@ -1,20 +1,19 @@
 //! Random programs, and a model that keeps what the driver itself would know: each object once,
 //! gone from the moment its release took effect, whatever the callbacks still have to tell.
 
-mod program;
-
 use std::collections::BTreeMap;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use self::program::{CONTEXTS, Fate, KINDS, Step, Who, step};
-use super::super::event::{
+use super::assert_figures;
+use super::program::{CONTEXTS, Fate, KINDS, Step, Who, step};
+use crate::ledger::contexts::dies_with_context;
+use crate::ledger::event::{
     Caller, ContextEnd, ContextUid, Creation, Event, Key, ScopeId, Space, StackId, ThreadNumber,
     Ticket,
 };
-use super::super::lifetime::dies_with_context;
-use super::super::{Kind, Layer, Ledger, Place};
+use crate::ledger::{Kind, Layer, Ledger, Place};
 
 const FAILED: u32 = 1;
 const DEINITIALIZED: u32 = 4;
@@ -163,7 +162,7 @@ impl Model {
             Step::Open(scope) => self.open(scope),
             Step::Close(scope) => self.close(scope),
             Step::RestartPeaks => {
-                self.ledger.counters().restart_peaks();
+                self.ledger.restart_peaks();
                 self.peaks.clone_from(&self.live);
             }
         }
@@ -386,7 +385,7 @@ impl Model {
             .map(|object| told(&object.made))
             .collect();
         assert_eq!(live, expected, "what is live");
-        self.ledger.assert_figures();
+        assert_figures(&self.ledger);
         for scope in self.open.keys() {
             let of_scope = |object: &&Object| object.made.caller.scope.0 == *scope;
             let counted = self.objects.values().filter(of_scope).count();
@@ -404,7 +403,7 @@ impl Model {
                 "unknown releases"
             );
             for (place, peak) in &self.peaks {
-                let counted = self.ledger.counters().bytes(Layer::DRIVER, *place);
+                let counted = self.ledger.bytes(Layer::DRIVER, *place);
                 assert_eq!(
                     (counted.live, counted.peak),
                     (self.live[place], *peak),
