@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::finding::{Found, confirmation, repeats};
 use super::input::{CheckInput, NameTable};
 use super::usage::{Amount, LayerName, Usage};
-use crate::ledger::{Kind, Layer, Place, PoolName, SiteTaken, Taken};
+use crate::ledger::{Kind, Layer, MeterReading, Place, PoolName, SiteUsage};
 use crate::report::model::{self, Finding, FindingKind, Limit, Share, Site};
 
 /// The limits of one test, each inclusive and for each device by itself.
@@ -73,7 +73,7 @@ pub(crate) struct UsageOverBudget {
     /// Which pool's reserve, where it is one's.
     pub(crate) pool: Option<PoolName>,
     /// Who has part in it, the largest first.
-    pub(crate) sites: Vec<SiteTaken>,
+    pub(crate) sites: Vec<SiteUsage>,
 }
 
 impl Budget {
@@ -87,7 +87,7 @@ impl Budget {
     }
 
     /// Every limit that what a test took passes.
-    pub(crate) fn passed_by(&self, taken: Vec<Taken>) -> Vec<UsageOverBudget> {
+    pub(crate) fn passed_by(&self, taken: Vec<MeterReading>) -> Vec<UsageOverBudget> {
         let mut over = Vec::new();
         let on_devices = taken.into_iter().filter(|taken| taken.place != Place::HOST);
         for taken in on_devices {
@@ -240,7 +240,7 @@ fn finding(of_runs: &[Option<UsageOverBudget>], input: &CheckInput) -> Option<Fi
     })
 }
 
-fn share(taken: &SiteTaken, names: &NameTable) -> (Share, Site) {
+fn share(taken: &SiteUsage, names: &NameTable) -> (Share, Site) {
     let site = names.site(taken.stack, Kind::Linear);
     let share = Share {
         count: taken.count,
@@ -291,11 +291,11 @@ pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Budget, Limit, Place, PoolName, Taken};
+    use super::{Budget, Limit, MeterReading, Place, PoolName};
     use crate::judge::{LayerName, LayerUsage, Usage};
 
-    fn taken(place: Place, made: u64, peak: u64) -> Taken {
-        Taken {
+    fn taken(place: Place, made: u64, peak: u64) -> MeterReading {
+        MeterReading {
             place,
             made,
             peak,
@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    fn limits(budget: Budget, taken: Vec<Taken>) -> Vec<(Limit, u64)> {
+    fn limits(budget: Budget, taken: Vec<MeterReading>) -> Vec<(Limit, u64)> {
         let over = budget.passed_by(taken);
         over.iter().map(|over| (over.limit, over.reached)).collect()
     }

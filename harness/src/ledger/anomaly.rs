@@ -1,5 +1,7 @@
 //! What happened beside the plain coming and going of records.
 
+use std::mem::{self, Discriminant};
+
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
@@ -72,55 +74,36 @@ impl Anomaly {
     }
 }
 
-/// What is limited by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Sort {
-    FailedRelease,
-    FailedCreation,
-    Overwritten,
-}
-
-impl Anomaly {
-    /// None of what is not limited: each is a resource that was held, and has to be told.
-    fn sort(&self) -> Option<Sort> {
-        match self {
-            Self::FailedRelease { .. } => Some(Sort::FailedRelease),
-            Self::FailedCreation { .. } => Some(Sort::FailedCreation),
-            Self::Overwritten { .. } => Some(Sort::Overwritten),
-            Self::EndedWithContext { .. } => None,
-        }
-    }
-}
-
 /// A moment in the list of anomalies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark(usize);
 
 /// The anomalies, in order.
 #[derive(Debug, Default)]
-pub(super) struct Anomalies(Mutex<List>);
+pub(super) struct Anomalies(Mutex<AnomalyList>);
 
 #[derive(Debug, Default)]
-struct List {
+struct AnomalyList {
     all: Vec<Anomaly>,
-    kept: FxHashMap<(ScopeId, Sort), u32>,
+    /// How many of each scope and sort.
+    kept: FxHashMap<(ScopeId, Discriminant<Anomaly>), u32>,
 }
 
 impl Anomalies {
-    fn lock(&self) -> MutexGuard<'_, List> {
+    fn lock(&self) -> MutexGuard<'_, AnomalyList> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn push(&self, anomaly: Anomaly) {
-        let List { all, kept } = &mut *self.lock();
-        if let Some(sort) = anomaly.sort() {
-            let kept = kept.entry((anomaly.caller().scope, sort)).or_default();
-            if *kept == LIMIT {
-                return;
-            }
+        let AnomalyList { all, kept } = &mut *self.lock();
+        let of_sort = (anomaly.caller().scope, mem::discriminant(&anomaly));
+        let kept = kept.entry(of_sort).or_default();
+        // Each of what ended with its context was held, and has to be told.
+        let is_limited = !matches!(anomaly, Anomaly::EndedWithContext { .. });
+        if *kept < LIMIT || !is_limited {
             *kept += 1;
+            all.push(anomaly);
         }
-        all.push(anomaly);
     }
 
     pub(super) fn mark(&self) -> Mark {

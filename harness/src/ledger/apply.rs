@@ -5,7 +5,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::anomaly::{Anomalies, Anomaly};
 use super::awaited::Awaited;
-use super::contexts::{ContextEntry, Contexts};
+use super::contexts::{ContextEntry, ContextTable};
 use super::event::{
     Caller, Creation, CuResult, Event, Key, Record, ScopeId, Space, StackId, Ticket,
 };
@@ -38,7 +38,7 @@ pub struct Ledger {
     unknown_frees: AtomicU64,
     scopes: OpenScopes,
     stacks: Stacks,
-    contexts: Contexts,
+    contexts: ContextTable,
     anomalies: Anomalies,
     awaited: Awaited,
     /// Whether what no scope made is not a stranger's but the watched program's.
@@ -57,7 +57,7 @@ impl Ledger {
             unknown_frees: AtomicU64::new(0),
             scopes: OpenScopes::default(),
             stacks: Stacks::new(),
-            contexts: Contexts::default(),
+            contexts: ContextTable::default(),
             anomalies: Anomalies::default(),
             awaited: Awaited::default(),
             all_its_own: AtomicBool::new(false),

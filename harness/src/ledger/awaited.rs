@@ -24,17 +24,17 @@ pub struct Released {
 pub(super) struct Awaited {
     /// Whether there are any: most processes have none, and releases are frequent.
     any: AtomicBool,
-    seen: Mutex<Seen>,
+    seen: Mutex<AwaitedReleases>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct AwaitedReleases {
     scopes: FxHashSet<ScopeId>,
     released: Vec<Released>,
 }
 
 impl Awaited {
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, AwaitedReleases> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

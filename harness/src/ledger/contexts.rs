@@ -31,20 +31,20 @@ pub(super) struct Ending {
 
 /// The contexts. There are few, and they change seldom.
 #[derive(Debug, Default)]
-pub(super) struct Contexts {
-    known: Mutex<Known>,
+pub(super) struct ContextTable {
+    known: Mutex<ContextLists>,
     /// The highest number of those that ended.
     last_ended: AtomicU32,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct ContextLists {
     live: BTreeMap<ContextUid, ContextEntry>,
     ended: FxHashMap<ContextUid, Ending>,
 }
 
-impl Contexts {
-    fn lock(&self) -> MutexGuard<'_, Known> {
+impl ContextTable {
+    fn lock(&self) -> MutexGuard<'_, ContextLists> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,7 +1,7 @@
 //! Objects that live as long as something holds them: references, maps.
 //!
 //! Such an object has one record, however many hold it. Pure bookkeeping; what comes and goes in
-//! the table is told as [`Change`]s.
+//! the table is told as [`TableChange`]s.
 
 use std::mem;
 
@@ -11,7 +11,7 @@ use super::event::{Key, Record, ScopeId};
 
 /// What happens to the table because of holds that came or went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum TableChange {
     /// A new object, and something holds it.
     Appeared(Record),
     /// Something holds it again: the call that gave its last holds back has failed.
@@ -24,10 +24,10 @@ pub(super) enum Change {
 
 /// Objects by their keys.
 #[derive(Debug, Default)]
-pub(super) struct Holds(FxHashMap<Key, Object>);
+pub(super) struct SharedObjects(FxHashMap<Key, SharedObject>);
 
 #[derive(Debug)]
-struct Object {
+struct SharedObject {
     /// Of the call that made it, or of the last one that was answered with it again: a test that opens what
     /// is open already, and does not close it, is to blame as if it had been the first.
     record: Record,
@@ -43,7 +43,7 @@ struct Object {
 
 /// Holds that a call gives back, until it ends.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
+pub(super) struct GivenBack {
     /// The object's record.
     pub(super) record: Record,
     /// The sequence of the object's first record.
@@ -53,17 +53,17 @@ pub(super) struct Taken {
     is_replaced: bool,
 }
 
-impl Taken {
+impl GivenBack {
     /// How many holds.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 }
 
-impl Holds {
+impl SharedObjects {
     /// A new object with one hold.
-    pub(super) fn enter(&mut self, record: Record, changes: &mut Vec<Change>) {
-        let object = Object {
+    pub(super) fn enter(&mut self, record: Record, changes: &mut Vec<TableChange>) {
+        let object = SharedObject {
             record,
             earlier: Vec::new(),
             first: record.sequence,
@@ -73,9 +73,9 @@ impl Holds {
         if let Some(old) = self.0.insert(record.key(), object)
             && old.count != 0
         {
-            changes.push(Change::Overwritten(old.record));
+            changes.push(TableChange::Overwritten(old.record));
         }
-        changes.push(Change::Appeared(record));
+        changes.push(TableChange::Appeared(record));
     }
 
     /// Of what was opened more than once and is still open, the records of the earlier calls.
@@ -96,14 +96,14 @@ impl Holds {
     }
 
     /// A call was answered with what is there already, and holds it once more.
-    pub(super) fn enter_again(&mut self, record: Record, changes: &mut Vec<Change>) {
+    pub(super) fn enter_again(&mut self, record: Record, changes: &mut Vec<TableChange>) {
         if let Some(object) = self.0.get_mut(&record.key()) {
-            changes.push(Change::Vanished(object.record));
+            changes.push(TableChange::Vanished(object.record));
             object
                 .earlier
                 .push(mem::replace(&mut object.record, record));
             object.count += 1;
-            changes.push(Change::Appeared(record));
+            changes.push(TableChange::Appeared(record));
         }
     }
 
@@ -122,8 +122,8 @@ impl Holds {
         &mut self,
         key: &Key,
         count: u64,
-        changes: &mut Vec<Change>,
-    ) -> Option<Taken> {
+        changes: &mut Vec<TableChange>,
+    ) -> Option<GivenBack> {
         let object = self.0.get_mut(key).filter(|object| object.count != 0)?;
         let record = object.record;
         let count = count.min(object.count);
@@ -131,19 +131,19 @@ impl Holds {
         object.in_flight += 1;
         let mut is_replaced = false;
         if object.count == 0 {
-            changes.push(Change::Vanished(record));
+            changes.push(TableChange::Vanished(record));
         } else if object.earlier.len() as u64 >= object.count {
             // The last to open is taken for the first to close.
             object.earlier.truncate(object.count as usize);
             if let Some(earlier) = object.earlier.pop() {
                 object.record = earlier;
                 is_replaced = true;
-                changes.push(Change::Vanished(record));
-                changes.push(Change::Reappeared(earlier));
+                changes.push(TableChange::Vanished(record));
+                changes.push(TableChange::Reappeared(earlier));
             }
         }
         let first = object.first;
-        Some(Taken {
+        Some(GivenBack {
             record,
             first,
             count,
@@ -152,17 +152,17 @@ impl Holds {
     }
 
     /// That call has failed.
-    pub(super) fn put_back(&mut self, taken: Taken, changes: &mut Vec<Change>) {
+    pub(super) fn put_back(&mut self, taken: GivenBack, changes: &mut Vec<TableChange>) {
         if let Some(object) = self.of(&taken) {
             if object.count == 0 {
                 object.record = taken.record;
                 object.earlier.clear();
-                changes.push(Change::Reappeared(taken.record));
+                changes.push(TableChange::Reappeared(taken.record));
             } else if taken.is_replaced {
-                changes.push(Change::Vanished(object.record));
+                changes.push(TableChange::Vanished(object.record));
                 let earlier = mem::replace(&mut object.record, taken.record);
                 object.earlier.push(earlier);
-                changes.push(Change::Reappeared(taken.record));
+                changes.push(TableChange::Reappeared(taken.record));
             }
             object.count = object.count.saturating_add(taken.count);
             object.in_flight -= 1;
@@ -170,7 +170,7 @@ impl Holds {
     }
 
     /// That call has succeeded. Answers whether the object is gone for good.
-    pub(super) fn commit(&mut self, taken: Taken) -> bool {
+    pub(super) fn commit(&mut self, taken: GivenBack) -> bool {
         let Some(object) = self.of(&taken) else {
             return true;
         };
@@ -183,19 +183,23 @@ impl Holds {
     }
 
     /// What is under `key` is another's to give back from now on. Answers its record from before.
-    pub(super) fn hand_over(&mut self, key: &Key, changes: &mut Vec<Change>) -> Option<Record> {
+    pub(super) fn hand_over(
+        &mut self,
+        key: &Key,
+        changes: &mut Vec<TableChange>,
+    ) -> Option<Record> {
         let object = self.0.get_mut(key).filter(|object| object.count != 0)?;
         let before = object.record;
         for record in object.earlier.iter_mut().chain([&mut object.record]) {
             record.made.caller.scope = ScopeId::NOBODY;
         }
-        changes.push(Change::Vanished(before));
-        changes.push(Change::Reappeared(object.record));
+        changes.push(TableChange::Vanished(before));
+        changes.push(TableChange::Reappeared(object.record));
         Some(before)
     }
 
     /// Gives `count` holds back at once.
-    pub(super) fn give_back(&mut self, key: &Key, count: u64, changes: &mut Vec<Change>) {
+    pub(super) fn give_back(&mut self, key: &Key, count: u64, changes: &mut Vec<TableChange>) {
         if let Some(taken) = self.take(key, count, changes) {
             self.commit(taken);
         }
@@ -206,7 +210,7 @@ impl Holds {
         self.0.remove(key);
     }
 
-    fn of(&mut self, taken: &Taken) -> Option<&mut Object> {
+    fn of(&mut self, taken: &GivenBack) -> Option<&mut SharedObject> {
         let object = self.0.get_mut(&taken.record.key())?;
         (object.first == taken.first).then_some(object)
     }

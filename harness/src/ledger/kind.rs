@@ -2,142 +2,100 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of a resource. The first ones hold bytes; the others are handles, which are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[repr(u8)]
-#[non_exhaustive]
-pub enum Kind {
+/// The kinds, and the word for each in reports.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
+        /// The kind of a resource. The first ones hold bytes; the others are handles, which are
+        /// counted.
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+        )]
+        #[serde(rename_all = "kebab-case")]
+        #[repr(u8)]
+        #[non_exhaustive]
+        pub enum Kind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl Kind {
+            /// Every kind, in the order of declaration.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$kind),*];
+
+            /// The word for it in reports: `stream-ordered`, `exec graph`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
     /// `cuMemAlloc`, `cudaMalloc`.
-    Linear,
+    Linear = "linear",
     /// `cuMemAllocPitch`, `cudaMallocPitch`: pitch × height bytes.
-    Pitched,
+    Pitched = "pitched",
     /// `cuMemAllocManaged`: unified memory.
-    Managed,
+    Managed = "managed",
     /// `cuMemAllocAsync`, `cuMemAllocFromPoolAsync`.
-    StreamOrdered,
+    StreamOrdered = "stream-ordered",
     /// `cuMemCreate`: physical memory of the virtual memory management API.
-    Physical,
+    Physical = "physical",
     /// CUDA arrays and mipmapped arrays.
-    Array,
+    Array = "array",
     /// Memory that an alloc node of a graph took.
-    Graph,
+    Graph = "graph",
     /// `cuMemHostAlloc`, `cuMemAllocHost`: page-locked memory of the host.
-    Pinned,
+    Pinned = "pinned",
     /// `cuMemHostRegister`: the program's own memory, page-locked.
-    Registered,
+    Registered = "registered",
     /// Memory of another process or API, opened in this one.
-    Imported,
+    Imported = "imported",
     /// A block of an allocator that reports through [`observe`](crate::observe).
-    Block,
+    Block = "block",
     /// `CUstream`.
-    Stream,
+    Stream = "stream",
     /// `CUevent`.
-    Event,
+    Event = "event",
     /// `CUmodule`.
-    Module,
+    Module = "module",
     /// `CUlibrary`.
-    Library,
+    Library = "library",
     /// `CUgraph`.
-    GraphHandle,
+    GraphHandle = "graph handle",
     /// `CUgraphExec`.
-    ExecGraph,
+    ExecGraph = "exec graph",
     /// `CUmemoryPool`.
-    Pool,
+    Pool = "pool",
     /// `CUtexObject`, `CUtexref`.
-    Texture,
+    Texture = "texture",
     /// `CUsurfObject`.
-    Surface,
+    Surface = "surface",
     /// `CUlinkState`.
-    LinkState,
+    LinkState = "link state",
     /// `CUexternalMemory`.
-    ExternalMemory,
+    ExternalMemory = "external memory",
     /// `CUexternalSemaphore`.
-    ExternalSemaphore,
+    ExternalSemaphore = "external semaphore",
     /// A reserved range of virtual addresses.
-    AddressRange,
+    AddressRange = "address range",
     /// `CUcontext`.
-    Context,
+    Context = "context",
     /// `CUgreenCtx`: a context with part of a device's processors.
-    GreenContext,
+    GreenContext = "green context",
     /// `CUuserObject`: what a graph keeps alive for the program.
-    UserObject,
+    UserObject = "user object",
     /// A multicast object, `cuMulticastCreate`.
-    Multicast,
+    Multicast = "multicast object",
 }
 
 impl Kind {
-    /// Every kind, in the order of declaration.
-    pub const ALL: [Self; 28] = [
-        Self::Linear,
-        Self::Pitched,
-        Self::Managed,
-        Self::StreamOrdered,
-        Self::Physical,
-        Self::Array,
-        Self::Graph,
-        Self::Pinned,
-        Self::Registered,
-        Self::Imported,
-        Self::Block,
-        Self::Stream,
-        Self::Event,
-        Self::Module,
-        Self::Library,
-        Self::GraphHandle,
-        Self::ExecGraph,
-        Self::Pool,
-        Self::Texture,
-        Self::Surface,
-        Self::LinkState,
-        Self::ExternalMemory,
-        Self::ExternalSemaphore,
-        Self::AddressRange,
-        Self::Context,
-        Self::GreenContext,
-        Self::UserObject,
-        Self::Multicast,
-    ];
-
     /// Whether resources of this kind are counted rather than measured in bytes.
     #[must_use]
     pub const fn is_handle(self) -> bool {
         self as u8 >= Self::Stream as u8
-    }
-
-    /// The word for it in reports: `stream-ordered`, `exec graph`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Linear => "linear",
-            Self::Pitched => "pitched",
-            Self::Managed => "managed",
-            Self::StreamOrdered => "stream-ordered",
-            Self::Physical => "physical",
-            Self::Array => "array",
-            Self::Graph => "graph",
-            Self::Pinned => "pinned",
-            Self::Registered => "registered",
-            Self::Imported => "imported",
-            Self::Block => "block",
-            Self::Stream => "stream",
-            Self::Event => "event",
-            Self::Module => "module",
-            Self::Library => "library",
-            Self::GraphHandle => "graph handle",
-            Self::ExecGraph => "exec graph",
-            Self::Pool => "pool",
-            Self::Texture => "texture",
-            Self::Surface => "surface",
-            Self::LinkState => "link state",
-            Self::ExternalMemory => "external memory",
-            Self::ExternalSemaphore => "external semaphore",
-            Self::AddressRange => "address range",
-            Self::Context => "context",
-            Self::GreenContext => "green context",
-            Self::UserObject => "user object",
-            Self::Multicast => "multicast object",
-        }
     }
 }
 

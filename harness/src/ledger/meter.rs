@@ -44,28 +44,28 @@ struct Flow {
     made: u64,
     live: u64,
     peak: u64,
-    sites: FxHashMap<StackId, Site>,
+    sites: FxHashMap<StackId, SiteTotals>,
     /// What each site has gained (or lost) since the peak: with it the sites at the peak are known
     /// without a copy of them all at every new peak.
-    since_peak: FxHashMap<StackId, Change>,
+    since_peak: FxHashMap<StackId, SiteChange>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Site {
+struct SiteTotals {
     made: u64,
     count: u64,
     bytes: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Change {
+struct SiteChange {
     count: i64,
     bytes: i64,
 }
 
 /// What a metered scope took at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct MeterReading {
     /// Where.
     pub place: Place,
     /// How many allocations were made.
@@ -73,14 +73,14 @@ pub struct Taken {
     /// The most bytes that were live at once.
     pub peak: u64,
     /// What was live then, the largest first.
-    pub at_peak: Vec<SiteTaken>,
+    pub at_peak: Vec<SiteUsage>,
     /// Who made how many, the most first.
-    pub by_site: Vec<SiteTaken>,
+    pub by_site: Vec<SiteUsage>,
 }
 
 /// The part that one stack has in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SiteTaken {
+pub struct SiteUsage {
     /// The stack.
     pub stack: StackId,
     /// How many allocations.
@@ -126,7 +126,7 @@ impl Meters {
 
     /// Ends a scope's meter, if it has one. What the scope has left counts on for the scopes around
     /// it, until it is freed.
-    pub(super) fn end(&self, scope: ScopeId) -> Vec<Taken> {
+    pub(super) fn end(&self, scope: ScopeId) -> Vec<MeterReading> {
         if self.running.load(Ordering::Relaxed) == 0 {
             return Vec::new();
         }
@@ -219,7 +219,7 @@ impl Flow {
         change.bytes = change.bytes.wrapping_sub(bytes.cast_signed());
     }
 
-    fn taken(self, place: Place) -> Taken {
+    fn taken(self, place: Place) -> MeterReading {
         let mut at_peak = Vec::new();
         let mut by_site = Vec::new();
         for (stack, site) in self.sites {
@@ -227,14 +227,14 @@ impl Flow {
             let count = site.count.saturating_add_signed(-since.count);
             let bytes = site.bytes.saturating_add_signed(since.bytes.wrapping_neg());
             if count != 0 {
-                at_peak.push(SiteTaken {
+                at_peak.push(SiteUsage {
                     stack,
                     count,
                     bytes,
                 });
             }
             let count = site.made;
-            by_site.push(SiteTaken {
+            by_site.push(SiteUsage {
                 stack,
                 count,
                 bytes,
@@ -242,7 +242,7 @@ impl Flow {
         }
         at_peak.sort_by_key(|site| (Reverse(site.bytes), site.stack));
         by_site.sort_by_key(|site| (Reverse(site.count), site.stack));
-        Taken {
+        MeterReading {
             place,
             made: self.made,
             peak: self.peak,
@@ -254,7 +254,7 @@ impl Flow {
 
 #[cfg(test)]
 mod tests {
-    use super::{Layer, Meters, Place, Record, ScopeId, SiteTaken, StackId, Taken};
+    use super::{Layer, MeterReading, Meters, Place, Record, ScopeId, SiteUsage, StackId};
     use crate::ledger::Kind;
     use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space, ThreadNumber};
 
@@ -280,14 +280,14 @@ mod tests {
         Record { sequence: 1, made }
     }
 
-    fn only(mut taken: Vec<Taken>) -> Taken {
+    fn only(mut taken: Vec<MeterReading>) -> MeterReading {
         assert_eq!(taken.len(), 1);
         taken.remove(0)
     }
 
-    fn site(stack: u32, count: u64, bytes: u64) -> SiteTaken {
+    fn site(stack: u32, count: u64, bytes: u64) -> SiteUsage {
         let stack = StackId(stack);
-        SiteTaken {
+        SiteUsage {
             stack,
             count,
             bytes,

@@ -33,7 +33,7 @@ pub use awaited::Released;
 pub use contexts::ContextEntry;
 pub use event::{Event, Record, ScopeId, StackId};
 pub use kind::Kind;
-pub use meter::{SiteTaken, Taken};
+pub use meter::{MeterReading, SiteUsage};
 pub use name::{Layer, Place, PoolName};
 pub use physical::Holding;
 pub use scopes::Amount;

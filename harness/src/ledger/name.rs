@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::quiet::quiet;
 
@@ -13,7 +14,7 @@ use crate::quiet::quiet;
 ///
 /// An allocator may ask for a name in the middle of an allocation: nothing is allocated, and
 /// nothing freed, while the lock is held.
-struct Names(Mutex<KnownNames>);
+struct NameList(Mutex<KnownNames>);
 
 #[derive(Default)]
 struct KnownNames {
@@ -41,7 +42,7 @@ impl KnownNames {
     }
 }
 
-impl Names {
+impl NameList {
     const fn new() -> Self {
         Self(Mutex::new(KnownNames {
             numbers: FxHashMap::with_hasher(FxBuildHasher),
@@ -110,8 +111,8 @@ impl Names {
 /// What a number has room for beside the places that need no name.
 const MOST_NAMES: u16 = u16::MAX - Place::FIRST_NAMED;
 
-static LAYERS: Names = Names::new();
-static PLACES: Names = Names::new();
+static LAYERS: NameList = NameList::new();
+static PLACES: NameList = NameList::new();
 
 /// One allocator seen by itself: the CUDA driver, or one that reports through
 /// [`observe`](crate::observe).
@@ -222,60 +223,7 @@ impl fmt::Display for Place {
     }
 }
 
-impl From<Layer> for String {
-    fn from(layer: Layer) -> Self {
-        layer.to_string()
-    }
-}
-
-impl From<Place> for String {
-    fn from(place: Place) -> Self {
-        place.to_string()
-    }
-}
-
-impl Serialize for Layer {
-    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.collect_str(self)
-    }
-}
-
-impl Serialize for Place {
-    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Layer {
-    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(input)?;
-        match text.strip_prefix("allocator:") {
-            Some(name) => Self::try_allocator(name)
-                .ok_or_else(|| serde::de::Error::custom("too many allocators have names")),
-            None if text == "driver" => Ok(Self::DRIVER),
-            None => Err(serde::de::Error::custom(format!(
-                "no layer is called {text:?}"
-            ))),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Place {
-    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(input)?;
-        if let Some(ordinal) = text.strip_prefix("cuda:").and_then(|n| n.parse().ok()) {
-            return Ok(Self::cuda(ordinal));
-        }
-        match text.as_str() {
-            "host" => Ok(Self::HOST),
-            "unknown device" => Ok(Self::UNKNOWN),
-            name => Self::try_named(name)
-                .ok_or_else(|| serde::de::Error::custom("too many devices have names")),
-        }
-    }
-}
-
-/// A pool that the driver keeps on a device. In a file it is the name that people read.
+/// A pool that the driver keeps on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PoolName {
     /// The memory of graphs' allocation nodes.
@@ -297,29 +245,51 @@ impl fmt::Display for PoolName {
     }
 }
 
-impl Serialize for PoolName {
-    fn serialize<S: serde::Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.collect_str(self)
-    }
+/// In a file, a name is what people read.
+macro_rules! named_in_files {
+    ($($name:ty: $read:expr, $what:literal;)*) => {
+        $(
+            impl Serialize for $name {
+                fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+                    out.collect_str(self)
+                }
+            }
+
+            impl<'de> Deserialize<'de> for $name {
+                fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+                    let text = String::deserialize(input)?;
+                    let read: fn(&str) -> Option<Self> = $read;
+                    read(&text).ok_or_else(|| Error::custom(format!("no {} is called {text:?}", $what)))
+                }
+            }
+        )*
+    };
 }
 
-impl<'de> Deserialize<'de> for PoolName {
-    fn deserialize<D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(input)?;
-        let handle = |text: &str| u64::from_str_radix(text.strip_prefix("pool 0x")?, 16).ok();
-        match text.as_str() {
-            "graph pool" => Ok(Self::Graph),
-            "pool 0" => Ok(Self::Default),
-            name => handle(name)
-                .map(Self::Other)
-                .ok_or_else(|| serde::de::Error::custom(format!("no pool is called {name:?}"))),
+named_in_files! {
+    Layer: |text| match text.strip_prefix("allocator:") {
+        Some(name) => Self::try_allocator(name),
+        None => (text == "driver").then_some(Self::DRIVER),
+    }, "layer";
+    Place: |text| match (text.strip_prefix("cuda:").and_then(|it| it.parse().ok()), text) {
+        (Some(ordinal), _) => Some(Self::cuda(ordinal)),
+        (None, "host") => Some(Self::HOST),
+        (None, "unknown device") => Some(Self::UNKNOWN),
+        (None, name) => Self::try_named(name),
+    }, "place";
+    PoolName: |text| match text {
+        "graph pool" => Some(Self::Graph),
+        "pool 0" => Some(Self::Default),
+        text => {
+            let handle = u64::from_str_radix(text.strip_prefix("pool 0x")?, 16);
+            handle.ok().map(Self::Other)
         }
-    }
+    }, "pool";
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Layer, Names, Place, PoolName};
+    use super::{Layer, NameList, Place, PoolName};
 
     #[test]
     fn a_name_keeps_its_number() {
@@ -342,7 +312,7 @@ mod tests {
 
     #[test]
     fn there_are_as_many_names_as_are_asked_for() {
-        let names = Names::new();
+        let names = NameList::new();
         let all: Vec<String> = (0..5000).map(|number| format!("name {number}")).collect();
         for (name, number) in all.iter().zip(0..) {
             assert_eq!(names.number(name), Some(number));

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::event::{ContextUid, Key, Record, Space};
-use super::holds::{Change, Holds, Taken};
+use super::holds::{GivenBack, SharedObjects, TableChange};
 use super::kind::Kind;
 
 /// Every physical object, what its handles are and where it is mapped.
@@ -20,10 +20,10 @@ use super::kind::Kind;
 pub(super) struct Physical {
     /// How many objects there ever were.
     objects: u64,
-    holds: Holds,
+    holds: SharedObjects,
     handles: FxHashMap<u64, Handle>,
     /// By first address.
-    maps: BTreeMap<u64, Mapping>,
+    maps: BTreeMap<u64, MappedRange>,
 }
 
 /// What a handle stands for.
@@ -38,7 +38,7 @@ struct Handle {
 
 /// A mapped range.
 #[derive(Clone, Copy, Debug)]
-struct Mapping {
+struct MappedRange {
     /// The first address behind it.
     end: u64,
     object: u64,
@@ -49,16 +49,16 @@ struct Mapping {
 /// A hold that a call gives back, until it ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dropped {
-    pub(super) taken: Taken,
-    from: From,
+    pub(super) taken: GivenBack,
+    from: DroppedBy,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum From {
+enum DroppedBy {
     /// One reference of this handle.
     Handle(u64, Handle),
     /// The map that begins here.
-    Map(u64, Mapping),
+    Map(u64, MappedRange),
 }
 
 /// What holds an object.
@@ -82,7 +82,7 @@ fn key_of(object: u64) -> Key {
 impl Physical {
     /// The driver answered with a handle; `record` has it for its key. What is imported again under
     /// a handle that is held is the same object.
-    pub(super) fn created(&mut self, mut record: Record, changes: &mut Vec<Change>) {
+    pub(super) fn created(&mut self, mut record: Record, changes: &mut Vec<TableChange>) {
         let handle = record.made.key.value;
         if let Some(known) = self.handles.get_mut(&handle) {
             if record.made.kind == Kind::Imported {
@@ -106,7 +106,7 @@ impl Physical {
         handle: u64,
         address: u64,
         now: u64,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<TableChange>,
     ) {
         let Some(object) = self.mapped_at(address) else {
             return;
@@ -128,7 +128,7 @@ impl Physical {
         bytes: u64,
         handle: u64,
         now: u64,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<TableChange>,
     ) {
         let end = address.saturating_add(bytes);
         // The driver maps no address twice: what is still here was unmapped unseen.
@@ -140,7 +140,7 @@ impl Physical {
         if let Some(handle) = self.handles.get(&handle) {
             let object = handle.object;
             self.holds.add(&key_of(object), 1);
-            let map = Mapping {
+            let map = MappedRange {
                 end,
                 object,
                 since: now,
@@ -153,11 +153,11 @@ impl Physical {
     pub(super) fn release_began(
         &mut self,
         handle: u64,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<TableChange>,
     ) -> Option<Dropped> {
         let known = self.handles.get_mut(&handle)?;
         known.references -= 1;
-        let from = From::Handle(handle, *known);
+        let from = DroppedBy::Handle(handle, *known);
         let object = known.object;
         if known.references == 0 {
             self.handles.remove(&handle);
@@ -171,7 +171,7 @@ impl Physical {
         &mut self,
         address: u64,
         bytes: u64,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<TableChange>,
     ) -> Vec<Dropped> {
         let range = address..address.saturating_add(bytes);
         let maps: Vec<_> = self
@@ -183,7 +183,7 @@ impl Physical {
         for (at, map) in maps {
             self.maps.remove(&at);
             if let Some(taken) = self.holds.take(&key_of(map.object), 1, changes) {
-                let from = From::Map(at, map);
+                let from = DroppedBy::Map(at, map);
                 dropped.push(Dropped { taken, from });
             }
         }
@@ -197,9 +197,9 @@ impl Physical {
 
     /// The call has failed. A handle or a range that stands for something else by now was given
     /// back after all, by another call.
-    pub(super) fn put_back(&mut self, dropped: Dropped, changes: &mut Vec<Change>) {
+    pub(super) fn put_back(&mut self, dropped: Dropped, changes: &mut Vec<TableChange>) {
         let is_taken = match dropped.from {
-            From::Handle(value, old) => {
+            DroppedBy::Handle(value, old) => {
                 let known = self.handles.entry(value).or_insert(Handle {
                     references: 0,
                     ..old
@@ -208,7 +208,7 @@ impl Physical {
                 known.references += u64::from(is_own);
                 !is_own
             }
-            From::Map(at, map) => {
+            DroppedBy::Map(at, map) => {
                 let is_taken = !self.overlapping(at, map.end).is_empty();
                 if !is_taken {
                     self.maps.insert(at, map);
@@ -229,7 +229,7 @@ impl Physical {
         &mut self,
         key: &Key,
         began: u64,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<TableChange>,
     ) -> bool {
         let stale = if key.space == Space::PhysicalHandle {
             let handle = self.handles.get(&key.value);
@@ -275,7 +275,11 @@ impl Physical {
     }
 
     /// An object is another's to give back from now on. Answers its record from before.
-    pub(super) fn hand_over(&mut self, key: &Key, changes: &mut Vec<Change>) -> Option<Record> {
+    pub(super) fn hand_over(
+        &mut self,
+        key: &Key,
+        changes: &mut Vec<TableChange>,
+    ) -> Option<Record> {
         self.holds.hand_over(key, changes)
     }
 
@@ -289,18 +293,18 @@ impl Physical {
     }
 
     /// `handle` no longer stands for what it did, and no call said so.
-    fn lose_handle(&mut self, handle: u64, changes: &mut Vec<Change>) {
+    fn lose_handle(&mut self, handle: u64, changes: &mut Vec<TableChange>) {
         if let Some(old) = self.handles.remove(&handle) {
             self.lose(old.object, old.references, changes);
         }
     }
 
-    fn lose(&mut self, object: u64, count: u64, changes: &mut Vec<Change>) {
+    fn lose(&mut self, object: u64, count: u64, changes: &mut Vec<TableChange>) {
         let before = changes.len();
         self.holds.give_back(&key_of(object), count, changes);
         for change in &mut changes[before..] {
-            if let Change::Vanished(record) = *change {
-                *change = Change::Overwritten(record);
+            if let TableChange::Vanished(record) = *change {
+                *change = TableChange::Overwritten(record);
             }
         }
     }

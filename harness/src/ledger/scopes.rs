@@ -59,7 +59,7 @@ impl Amount {
 
 /// An open scope.
 #[derive(Debug)]
-struct OpenScope {
+struct ScopeState {
     /// When it began.
     since: u64,
     /// What it freed that was there before it.
@@ -73,10 +73,10 @@ struct OpenScope {
 
 /// The open scopes.
 #[derive(Debug, Default)]
-pub(super) struct OpenScopes(Mutex<FxHashMap<ScopeId, OpenScope>>);
+pub(super) struct OpenScopes(Mutex<FxHashMap<ScopeId, ScopeState>>);
 
 impl OpenScopes {
-    fn lock(&self) -> MutexGuard<'_, FxHashMap<ScopeId, OpenScope>> {
+    fn lock(&self) -> MutexGuard<'_, FxHashMap<ScopeId, ScopeState>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -87,7 +87,7 @@ impl OpenScopes {
         if is_new {
             open.insert(
                 scope,
-                OpenScope {
+                ScopeState {
                     since,
                     freed_earlier: Amount::default(),
                     handed_over: Amount::default(),

@@ -82,10 +82,10 @@ pub(crate) fn line(word: usize) -> Option<Arc<ScriptLine>> {
 }
 
 /// Of the process, as the addresses beside them.
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+static KNOWN: Mutex<Option<InternedLines>> = Mutex::new(None);
 
 #[derive(Debug, Default)]
-struct Known {
+struct InternedLines {
     numbers: FxHashMap<Arc<ScriptLine>, LineNumber>,
     lines: Vec<Arc<ScriptLine>>,
 }

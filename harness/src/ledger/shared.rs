@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::event::{Caller, Key, Record, Space, Ticket};
 use super::graphs::{Graph, Graphs, Launch};
-use super::holds::{Change, Holds, Taken};
+use super::holds::{GivenBack, SharedObjects, TableChange};
 use super::physical::{Dropped, Physical};
 use super::table::began;
 
@@ -18,7 +18,7 @@ use super::table::began;
 pub(super) struct Shared {
     pub(super) physical: Physical,
     /// Objects that their own keys name.
-    pub(super) counted: Holds,
+    pub(super) counted: SharedObjects,
     pub(super) graphs: Graphs,
     pub(super) in_flight: FxHashMap<Ticket, SharedFree>,
     /// The launches in flight that take or free memory, and who launched.
@@ -30,7 +30,7 @@ pub(super) struct Shared {
 pub(super) struct SharedFree {
     pub(super) key: Key,
     pub(super) caller: Caller,
-    objects: Vec<Taken>,
+    objects: Vec<GivenBack>,
     physical: Vec<Dropped>,
     /// The graph that had the references to the objects, and all that it holds if the call ends it.
     graph: Option<(Key, Option<Graph>)>,
@@ -71,7 +71,7 @@ impl SharedFree {
 
 impl Shared {
     /// A successful call made an object, or one reference more to what is imported already.
-    pub(super) fn created(&mut self, record: Record, changes: &mut Vec<Change>) {
+    pub(super) fn created(&mut self, record: Record, changes: &mut Vec<TableChange>) {
         let key = record.key();
         if key.space == Space::PhysicalHandle {
             self.physical.created(record, changes);
@@ -92,7 +92,7 @@ impl Shared {
         &mut self,
         free: &mut SharedFree,
         count: u64,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<TableChange>,
     ) {
         let key = free.key;
         if key.space == Space::PhysicalHandle {
@@ -109,7 +109,7 @@ impl Shared {
         free: &mut SharedFree,
         graph: Key,
         count: u64,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<TableChange>,
     ) {
         free.graph = Some((graph, None));
         let count = self.graphs.released(&graph, &free.key, count);
@@ -120,12 +120,17 @@ impl Shared {
     }
 
     /// A call begins to unmap `bytes`.
-    pub(super) fn unmap(&mut self, free: &mut SharedFree, bytes: u64, changes: &mut Vec<Change>) {
+    pub(super) fn unmap(
+        &mut self,
+        free: &mut SharedFree,
+        bytes: u64,
+        changes: &mut Vec<TableChange>,
+    ) {
         free.physical = self.physical.unmap_began(free.key.value, bytes, changes);
     }
 
     /// A call begins to end a graph.
-    pub(super) fn end_graph(&mut self, free: &mut SharedFree, changes: &mut Vec<Change>) {
+    pub(super) fn end_graph(&mut self, free: &mut SharedFree, changes: &mut Vec<TableChange>) {
         if let Some(held) = self.graphs.take(&free.key) {
             let objects = held.objects();
             let taken = objects.filter_map(|(key, count)| self.counted.take(key, *count, changes));
@@ -142,7 +147,7 @@ impl Shared {
         count: u64,
         moved: bool,
         is_known: bool,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<TableChange>,
     ) {
         match (is_known && self.counted.is_held(&key), moved) {
             (true, true) => self.graphs.retained(graph, key, count),
@@ -162,20 +167,25 @@ impl Shared {
         from: &Key,
         to: Key,
         auto_free: bool,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<TableChange>,
     ) {
         let before = self.graphs.copied(from, to, auto_free);
         self.refer_instead(&to, before, changes);
     }
 
     /// An executable graph refers to what `graph` refers to.
-    pub(super) fn graph_updated(&mut self, exec: Key, graph: &Key, changes: &mut Vec<Change>) {
+    pub(super) fn graph_updated(&mut self, exec: Key, graph: &Key, changes: &mut Vec<TableChange>) {
         let before = self.graphs.updated(exec, graph);
         self.refer_instead(&exec, Some(before), changes);
     }
 
     /// Counts the references that `graph` has got, and gives those back that it had `before`.
-    fn refer_instead(&mut self, graph: &Key, before: Option<Graph>, changes: &mut Vec<Change>) {
+    fn refer_instead(
+        &mut self,
+        graph: &Key,
+        before: Option<Graph>,
+        changes: &mut Vec<TableChange>,
+    ) {
         if let Some(graph) = self.graphs.get(graph) {
             for (key, count) in graph.objects() {
                 self.counted.add(key, *count);
@@ -204,7 +214,7 @@ impl Shared {
     pub(super) fn put_back(
         &mut self,
         free: SharedFree,
-        changes: &mut Vec<Change>,
+        changes: &mut Vec<TableChange>,
     ) -> Option<Record> {
         let first = free.records().next().copied();
         for dropped in free.physical {
@@ -228,7 +238,12 @@ impl Shared {
 
     /// A call that gave back what was not known has succeeded: as for what has one owner, what is
     /// older is gone, whether it was put back by a call that failed or still will be.
-    pub(super) fn freed_unknown(&mut self, ticket: Ticket, key: &Key, changes: &mut Vec<Change>) {
+    pub(super) fn freed_unknown(
+        &mut self,
+        ticket: Ticket,
+        key: &Key,
+        changes: &mut Vec<TableChange>,
+    ) {
         let began = began(ticket);
         let is_stale = if matches!(key.space, Space::PhysicalHandle | Space::Mapping) {
             self.physical.released_unknown(key, began, changes)

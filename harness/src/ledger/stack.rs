@@ -14,10 +14,8 @@ const CHUNK: usize = 1024;
 /// About a million distinct stacks; what comes after them has no stack.
 const CHUNKS: usize = 1024;
 
-/// The return addresses of one distinct stack, innermost first.
-type Frames = Box<[usize]>;
-
-type Chunk = Box<[OnceLock<Frames>]>;
+/// Distinct stacks: the return addresses of each, innermost first.
+type Chunk = Box<[OnceLock<Box<[usize]>>]>;
 
 thread_local! {
     /// The stacks that this thread met last, by their hash. A program allocates at the same lines
@@ -138,14 +136,15 @@ impl Stacks {
         chunk[number as usize % CHUNK].get_or_init(|| frames.into());
     }
 
-    fn entry(&self, id: StackId) -> Option<&Frames> {
-        self.chunks.get(id.0 as usize / CHUNK)?.get()?[id.0 as usize % CHUNK].get()
+    fn entry(&self, id: StackId) -> Option<&[usize]> {
+        let chunk = self.chunks.get(id.0 as usize / CHUNK)?.get()?;
+        chunk[id.0 as usize % CHUNK].get().map(|frames| &**frames)
     }
 
     /// The return addresses, innermost first; empty for 0.
     #[must_use]
     pub fn frames(&self, id: StackId) -> &[usize] {
-        self.entry(id).map_or(&[], |frames| frames)
+        self.entry(id).unwrap_or_default()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::quiet::quiet;
 
 /// Hears an event after the ledger has taken it, with the ledger's answer. It must neither tell
 /// the ledger anything nor wait for a thread that does.
-pub(crate) type Listener = Box<dyn Fn(&Ledger, &Event, Option<Ticket>) + Send + Sync>;
+pub(crate) type EventListener = Box<dyn Fn(&Ledger, &Event, Option<Ticket>) + Send + Sync>;
 
 /// Nobody listens at first.
 #[derive(Default)]
@@ -22,7 +22,7 @@ pub(super) struct Tap {
     on: AtomicBool,
     /// Held from before an event is taken until it was told.
     order: Mutex<()>,
-    listener: OnceLock<Listener>,
+    listener: OnceLock<EventListener>,
 }
 
 impl fmt::Debug for Tap {
@@ -44,7 +44,7 @@ impl Tap {
 
 impl Ledger {
     /// Has `listener` hear every event from now on. The first one counts.
-    pub(crate) fn listen(&self, listener: Listener) {
+    pub(crate) fn listen(&self, listener: EventListener) {
         let _quiet = quiet();
         let _order = self.tap.order();
         if self.tap.listener.set(listener).is_ok() {

@@ -61,23 +61,24 @@ impl SampleLog {
         let is_full = self.samples.len() == MOST;
         match self.samples.last_mut() {
             Some(last) if last.is_near(&sample, self.scale) => last.take_in(&sample),
-            _ if is_full => self.join(sample),
+            _ if is_full => self.make_room_for(sample),
             _ => self.samples.push(sample),
         }
     }
 
-    /// Makes room for a sample.
+    /// Enters a sample into a full log.
     #[cold]
-    fn join(&mut self, sample: Sample) {
+    fn make_room_for(&mut self, sample: Sample) {
         self.samples.push(sample);
         while self.samples.len() > MOST {
             self.scale += 1;
-            self.samples = joined(std::mem::take(&mut self.samples), self.scale);
+            join(&mut self.samples, self.scale);
         }
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Self::default();
+        self.scale = 0;
+        self.samples.clear();
     }
 }
 
@@ -96,15 +97,14 @@ impl Sample {
 }
 
 /// Makes one of samples that are near each other; they stand in the order of their first events.
-fn joined(samples: Vec<Sample>, scale: u32) -> Vec<Sample> {
-    let mut wide: Vec<Sample> = Vec::with_capacity(MOST);
-    for sample in samples {
-        match wide.last_mut() {
-            Some(last) if last.is_near(&sample, scale) => last.take_in(&sample),
-            _ => wide.push(sample),
+fn join(samples: &mut Vec<Sample>, scale: u32) {
+    samples.dedup_by(|next, last| {
+        let is_near = last.is_near(next, scale);
+        if is_near {
+            last.take_in(next);
         }
-    }
-    wide
+        is_near
+    });
 }
 
 /// How the figure that has come to `live` moved from the event `since` on, by the logs of all
@@ -122,10 +122,10 @@ pub(super) fn curve(of: UsageKey, logs: &[SampleLog], since: u64, live: u64) -> 
     }
     samples.retain(|sample| sample.until >= since);
     let mut scale = logs.iter().map(|log| log.scale).max().unwrap_or(0);
-    samples = joined(samples, scale);
+    join(&mut samples, scale);
     while samples.len() > MOST {
         scale += 1;
-        samples = joined(samples, scale);
+        join(&mut samples, scale);
     }
     // Events of two shards at once may be in another order than their numbers.
     samples.last_mut()?.last = live;

@@ -17,8 +17,6 @@ mod gate;
 #[expect(dead_code, unreachable_pub, unused_imports, reason = "as above")]
 #[path = "../../../harness/src/ledger/mod.rs"]
 mod ledger;
-#[path = "../../../harness/src/order.rs"]
-mod order;
 #[expect(dead_code, reason = "as above")]
 #[path = "../../../harness/src/quiet.rs"]
 mod quiet;

@@ -2,7 +2,7 @@
 
 use super::Ledger;
 use crate::ledger::event::{Key, ScopeId, StackId};
-use crate::ledger::meter::Taken;
+use crate::ledger::meter::MeterReading;
 use crate::ledger::{
     Amount, Anomaly, ContextEntry, Counted, Curve, Kind, Layer, Mark, Place, Record, Released,
     Stacks, UsageKey, Watch,
@@ -84,7 +84,7 @@ impl Ledger {
     }
 
     /// Ends the meter of `scope`: what it took, by place. Nothing where it has none.
-    pub fn metered(&self, scope: ScopeId) -> Vec<Taken> {
+    pub fn metered(&self, scope: ScopeId) -> Vec<MeterReading> {
         let _quiet = quiet();
         self.table.meters.end(scope)
     }

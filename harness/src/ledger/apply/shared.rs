@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::{Caller, Creation, CuResult, Ledger, Record, StackId, Ticket, succeeded};
 use crate::ledger::Anomaly;
 use crate::ledger::event::{Key, Space};
-use crate::ledger::holds::Change;
+use crate::ledger::holds::TableChange;
 use crate::ledger::physical::Holding;
 use crate::ledger::shared::{Shared, SharedFree};
 use crate::ledger::table::Entering;
@@ -78,7 +78,7 @@ impl Ledger {
         &self,
         key: Key,
         caller: Caller,
-        begin: impl FnOnce(&mut Shared, &mut SharedFree, &mut Vec<Change>),
+        begin: impl FnOnce(&mut Shared, &mut SharedFree, &mut Vec<TableChange>),
     ) -> Ticket {
         let mut free = SharedFree::new(key, caller);
         self.change(|shared, changes| {
@@ -138,15 +138,18 @@ impl Ledger {
     }
 
     /// Changes what is shared, and the table with it: the lock is kept until both agree.
-    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Shared, &mut Vec<Change>) -> T) -> T {
+    pub(super) fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Shared, &mut Vec<TableChange>) -> T,
+    ) -> T {
         let mut shared = self.shared();
         let mut changes = Vec::new();
         let answer = change(&mut shared, &mut changes);
         for change in changes {
             match change {
-                Change::Appeared(record) | Change::Reappeared(record) => {
+                TableChange::Appeared(record) | TableChange::Reappeared(record) => {
                     let entering = match change {
-                        Change::Appeared(_) => Entering::New,
+                        TableChange::Appeared(_) => Entering::New,
                         _ => Entering::Again,
                     };
                     self.table.enter(&record, entering);
@@ -155,9 +158,9 @@ impl Ledger {
                     }
                 }
                 // It may have gone with its context already.
-                Change::Vanished(record) | Change::Overwritten(record) => {
+                TableChange::Vanished(record) | TableChange::Overwritten(record) => {
                     self.table.take_if(&record.key(), |_| true);
-                    if let Change::Overwritten(_) = change {
+                    if let TableChange::Overwritten(_) = change {
                         self.anomalies
                             .push(Anomaly::Overwritten { record, by: None });
                     }

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{Change, Dropped, Kind, Physical, Record};
+use super::{Dropped, Kind, Physical, Record, TableChange};
 use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space};
 use crate::ledger::{Layer, Place};
 
@@ -99,14 +99,14 @@ impl Tested {
         Record { sequence, made }
     }
 
-    fn follow(&mut self, changes: Vec<Change>) {
+    fn follow(&mut self, changes: Vec<TableChange>) {
         for change in changes {
             match change {
-                Change::Appeared(record) | Change::Reappeared(record) => {
+                TableChange::Appeared(record) | TableChange::Reappeared(record) => {
                     assert!(!self.live.contains(&record.key().value), "{record:?}");
                     self.live.push(record.key().value);
                 }
-                Change::Vanished(record) | Change::Overwritten(record) => {
+                TableChange::Vanished(record) | TableChange::Overwritten(record) => {
                     let at = self.live.iter().position(|id| *id == record.key().value);
                     self.live.remove(at.expect("it was live"));
                 }
