@@ -32,7 +32,6 @@ mod judge;
 pub mod ledger;
 pub mod observe;
 pub mod options;
-mod order;
 pub mod probe;
 mod quiet;
 pub mod recording;

@@ -6,7 +6,6 @@
 //! segments as its reserve.
 
 use crate::ledger::Place;
-use crate::order;
 
 /// Code that reads one allocator.
 ///
@@ -95,6 +94,6 @@ pub(crate) fn all() -> Vec<&'static dyn Probe> {
     let mut probes: Vec<_> = inventory::iter::<RegisteredProbe>()
         .map(|entry| entry.0)
         .collect();
-    order::by_key(&mut probes, |probe| probe.name());
+    probes.sort_by_key(|probe| probe.name());
     probes
 }

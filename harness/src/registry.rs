@@ -1,7 +1,6 @@
 //! The annotated tests and warm-ups of this program, wherever they stand.
 
 use crate::case::Case;
-use crate::order;
 
 /// A test that registered itself.
 #[derive(Debug)]
@@ -30,7 +29,7 @@ pub fn warmups() -> Vec<&'static Warmup> {
     let mut warmups: Vec<_> = inventory::iter::<RegisteredWarmup>()
         .map(|entry| entry.0)
         .collect();
-    order::by_key(&mut warmups, |warmup| warmup.path);
+    warmups.sort_by_key(|warmup| warmup.path);
     warmups
 }
 
@@ -40,6 +39,6 @@ pub fn cases() -> Vec<&'static Case> {
     let mut cases: Vec<_> = inventory::iter::<Registered>()
         .map(|entry| entry.0)
         .collect();
-    order::by_key(&mut cases, |case| case.path);
+    cases.sort_by_key(|case| case.path);
     cases
 }

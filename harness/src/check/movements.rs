@@ -12,7 +12,6 @@ use super::replay::{error_at, frames_of};
 use crate::capture::replay::{Heard, replay};
 use crate::ledger::event::{Event, Key};
 use crate::ledger::{Kind, Layer, Ledger, Place, Record, StackId};
-use crate::order;
 use crate::report;
 use crate::report::model::{Frame, Site};
 
@@ -168,8 +167,8 @@ impl<'ledger> Reader<'ledger> {
         let mut keys: Vec<_> = self.live.keys().copied().collect();
         let is_new = |record: &Record| !self.live.contains_key(&record.key());
         let mut new = self.ledger.select(is_new);
-        order::by_key(&mut new, |record| record.sequence);
-        order::by_key(&mut keys, |key| self.live[key].0);
+        new.sort_by_key(|record| record.sequence);
+        keys.sort_by_key(|key| self.live[key].0);
         keys.extend(new.iter().map(Record::key));
         for key in keys {
             self.look_at(key);

@@ -2,7 +2,6 @@
 
 use crate::judge::{self, LayerName, LayerUsage, NameTable, Usage};
 use crate::ledger::Place;
-use crate::order;
 use crate::report::model::{DeviceTable, Figure, Row, WholeDevice};
 use crate::units;
 
@@ -10,7 +9,7 @@ use crate::units;
 pub(crate) fn tables(before: &Usage, after: &Usage, names: &NameTable) -> Vec<DeviceTable> {
     let mut places = before.places();
     places.extend(after.places());
-    order::by_key(&mut places, |place| (*place == Place::HOST, *place));
+    places.sort_by_key(|place| (*place == Place::HOST, *place));
     places.dedup();
     places
         .into_iter()
@@ -30,7 +29,7 @@ fn table(place: Place, before: &Usage, after: &Usage, names: &NameTable) -> Devi
             levels.push(&level.name);
         }
     }
-    order::natural(&mut levels);
+    levels.sort();
     let mut rows = Vec::new();
     for name in levels {
         let (was, is) = (before.layer(name, place), after.layer(name, place));

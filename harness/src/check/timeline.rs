@@ -2,7 +2,6 @@
 
 use crate::judge::{LayerName, Usage};
 use crate::ledger::{self, Place, Sample};
-use crate::order;
 use crate::report::model::{Course, Figure, Point, RunPurpose, Timeline, TimelineRun};
 
 /// Of how many rounds the first and of how many the last are kept, and how many points of each.
@@ -47,7 +46,7 @@ pub(crate) fn of_run(ran: &Ran<'_>, curves: Vec<ledger::Curve>) -> TimelineRun {
     places.dedup();
     curves.extend(reserves(ran, &places, calls_until));
     // By name: the numbers of layers depend on what the process saw first.
-    order::by(&mut curves, |left, right| {
+    curves.sort_by(|left, right| {
         let key = |course: &Course| (course.place, course.figure == Figure::Handles);
         let layer = |course: &Course| (course.layer != "driver", course.layer.clone());
         (key(left), layer(left)).cmp(&(key(right), layer(right)))
@@ -108,7 +107,7 @@ fn reserves(ran: &Ran<'_>, places: &[Place], call: impl Fn(u64) -> u64) -> Vec<C
         })
         .map(|level| (level.place, &level.name))
         .collect();
-    order::natural(&mut names);
+    names.sort();
     names.dedup();
     let course = |(place, name): (_, &LayerName)| {
         let reserved = |reading: &Usage| {

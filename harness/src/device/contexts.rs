@@ -9,7 +9,6 @@ use super::driver::{self, Driver};
 use super::errors::error_name;
 use super::quiet::quiet;
 use crate::ledger::{self, Place};
-use crate::order;
 
 /// Whether it was the harness that initialised the driver, to see whether there is a device.
 static INITIALISED_BY_HARNESS: AtomicBool = AtomicBool::new(false);
@@ -58,7 +57,7 @@ pub(crate) fn devices_in_use() -> Vec<usize> {
     if let Some(driver) = driver::get() {
         devices.extend(active_primaries(driver));
     }
-    order::natural(&mut devices);
+    devices.sort();
     devices.dedup();
     devices
 }

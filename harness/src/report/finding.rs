@@ -9,7 +9,6 @@ use super::model::{
 use super::rendering::Rendering;
 use super::{escape, excerpt, held_by};
 use crate::ledger::{Kind, Layer, Place};
-use crate::order;
 use crate::units::{count, exact_size, noun, quantity};
 
 /// Writes `finding` of `report`.
@@ -350,7 +349,7 @@ fn devices(report: &Report) -> usize {
         .chain(findings)
         .filter(|place| *place != Place::HOST)
         .collect();
-    order::natural(&mut devices);
+    devices.sort();
     devices.dedup();
     devices.len()
 }

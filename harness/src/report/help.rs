@@ -1,14 +1,13 @@
 //! What to do about each kind of finding.
 
 use super::model::{CheckStatus, Finding, FindingKind, Limit, MeantToStay, Report};
-use crate::order;
 use crate::units::literal;
 
 /// One sentence or two for why `report` came to no result, and for each kind of finding, worst first.
 #[must_use]
 pub fn help(report: &Report) -> Vec<String> {
     let mut kinds: Vec<_> = report.findings.iter().map(|finding| finding.kind).collect();
-    order::natural(&mut kinds);
+    kinds.sort();
     kinds.dedup();
     let reason = report.reason.iter().map(|reason| reason.remedy.clone());
     let remedies = kinds.into_iter().filter_map(|kind| remedy(kind, report));

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::json::SNAPSHOT;
-use crate::order;
 
 /// How many runs stay.
 const KEPT: usize = 10;
@@ -59,7 +58,7 @@ impl RunFolder {
             .filter(|entry| entry.path().join(MARKER).is_file())
             .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
             .collect();
-        order::by(&mut others, |(left, _), (right, _)| right.cmp(left));
+        others.sort_by(|(left, _), (right, _)| right.cmp(left));
         for (_, folder) in others.iter().skip(KEPT - 1) {
             remove(folder);
         }

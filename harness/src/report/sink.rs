@@ -17,7 +17,6 @@ use super::model::Report;
 use super::run_folder::{RunFolder, UNFINISHED, run_name};
 use super::workspace::Workspace;
 use crate::files::through_no_link;
-use crate::order;
 
 /// The file of this process, made with the first check. Failing to write it fails no test.
 #[derive(Debug)]
@@ -138,7 +137,7 @@ impl Sink {
             // A pipe would keep its reader waiting.
             .filter(|path| path.is_file())
             .collect();
-        order::natural(&mut others);
+        others.sort();
         others
     }
 
