@@ -87,17 +87,21 @@ pub(crate) fn judge(input: &CheckInput) -> CheckResult {
     kept_by_libraries::allow(input, &mut found);
     found.extend(sums::findings(input, &diff));
     reserve::note_what_is_pinned(input, &mut found);
-    found.extend(reserve::findings(input));
+    let mut others = reserve::findings(input);
     if lost {
-        found.retain(|found| found.finding.layer != Layer::DRIVER);
+        for list in [&mut found, &mut others] {
+            list.retain(|found| found.finding.layer != Layer::DRIVER);
+        }
     }
     notes.extend(reserve::notes(input));
-    found.extend(allowed(&diff, input));
-    found.extend(budget::findings(input));
-    found.extend(failed_frees);
-    notes.extend(suppress(input, &mut found));
-    // Behind the suppressions: what is allowed uses up no tolerance.
+    others.extend(allowed(&diff, input));
+    others.extend(budget::findings(input));
+    others.extend(failed_frees);
+    notes.extend(suppress(input, found.iter_mut().chain(&mut others)));
+    // Behind the suppressions, for what is allowed uses up no tolerance; and of what stays allocated
+    // alone.
     notes.extend(tolerance::tolerate(input.facts.tolerance, &mut found));
+    found.extend(others);
     let unmet = input.facts.expect.filter(|_| input.untraced.is_none());
     let unmet = unmet.and_then(|expect| expect::compare(expect, &mut found).err());
     if input.could_not_repeat() && input.facts.rounds <= 1 {
@@ -200,8 +204,8 @@ fn allowed(diff: &Diff, input: &CheckInput) -> Vec<Found> {
 }
 
 /// Applies the suppressions; what there is to say of those that have expired.
-fn suppress(input: &CheckInput, found: &mut [Found]) -> Vec<String> {
-    let mut findings: Vec<&mut Finding> = found.iter_mut().map(|it| &mut it.finding).collect();
+fn suppress<'a>(input: &CheckInput, found: impl Iterator<Item = &'a mut Found>) -> Vec<String> {
+    let mut findings: Vec<&mut Finding> = found.map(|it| &mut it.finding).collect();
     allow::settle(&input.facts.suppressions, input.today, &mut findings)
 }
 
