@@ -144,12 +144,13 @@ fn of_symbol(function: &str) -> Owner {
 }
 
 /// Functions of NVIDIA's libraries, where they are linked into the program: `cudaMalloc`,
-/// `cuMemAlloc_v2`, `__cudart812`, `cublasCreate_v2`.
+/// `cuMemAlloc_v2`, `__cudart812`, `libcudart_static_5382…`, `cublasCreate_v2`.
 pub(crate) fn is_cuda_function(function: &str) -> bool {
     let name = function
         .strip_prefix("cuda")
         .or_else(|| function.strip_prefix("cu"));
-    function.starts_with("__cuda")
+    let of_runtime = ["__cuda", "libcudart_static_"];
+    of_runtime.iter().any(|start| function.starts_with(start))
         || libraries::of_function(function).is_some()
         || name.is_some_and(|name| name.starts_with(|first: char| first.is_ascii_uppercase()))
 }

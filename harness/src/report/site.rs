@@ -29,9 +29,12 @@ pub(crate) fn site_of(frames: Vec<Frame>, kind: Kind) -> Site {
 }
 
 /// `frames` without what every stack has in common: the capture and the harness, CUDA's
-/// libraries at the top, the runtime's start-up at the bottom.
+/// libraries at the top, the runtime's start-up at the bottom. A `main` that calls CUDA itself stays.
 fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
-    while frames.last().is_some_and(is_start_up) {
+    while let Some((last, inner)) = frames.split_last()
+        && is_start_up(last)
+        && !(is_main(last) && capture(inner) == inner.len())
+    {
         frames.pop();
     }
     frames.drain(..capture(&frames));
@@ -133,6 +136,14 @@ fn is_ours(frame: &Frame) -> bool {
     frame.owner == Owner::Harness || file.contains("/backtrace-0.")
 }
 
+/// The C function that a program begins with: of a C program it is the user's own, and of a Rust program
+/// it does nothing but call std.
+const MAIN: &str = "main";
+
+fn is_main(frame: &Frame) -> bool {
+    frame.function.as_deref() == Some(MAIN)
+}
+
 fn is_start_up(frame: &Frame) -> bool {
     if is_expansion(frame) {
         return true;
@@ -147,7 +158,7 @@ fn is_start_up(frame: &Frame) -> bool {
                     | "clone3"
                     | "__clone3"
                     | "_start"
-                    | "main"
+                    | MAIN
                     | "__libc_start_main"
                     | "__libc_start_call_main"
                     | "__libc_start_main_impl"

@@ -91,6 +91,10 @@ fn without_a_file_the_symbol_tells() {
         ("cudaMallocAsync", Owner::Cuda),
         ("cuMemAlloc_v2", Owner::Cuda),
         ("__cudart812", Owner::Cuda),
+        (
+            "libcudart_static_5382377d5c772c9d197c0cda9fd9742ee6ad893c",
+            Owner::Cuda,
+        ),
         ("curl_easy_perform", Owner::Native),
         ("start_thread", Owner::Native),
     ] {

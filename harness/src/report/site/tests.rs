@@ -154,6 +154,28 @@ fn a_c_programs_start_up_is_left_out() {
 }
 
 #[test]
+fn a_c_programs_main_that_calls_cuda_itself_is_the_user_s_function() {
+    let wrapper = frame(Owner::Harness, "gpu_leak_check::api::cuda::heard::heard");
+    let runtime = nameless(Owner::Cuda, "libcudart.so.13");
+    let start = ["main", "__libc_start_call_main", "_start"];
+    let start = start.map(|function| frame(Owner::Native, function));
+    // Also where it is linked to the driver itself.
+    for called in [&[wrapper.clone(), runtime][..], &[wrapper]] {
+        let frames = [called, &start].concat();
+        assert_eq!(kept(&frames), ["main"]);
+        assert_eq!(user(&trimmed(frames)), Some(0));
+    }
+    // The one that Rust's own start-up gives a program calls std alone.
+    let of_rust = [
+        &[frame(Owner::User, "train::main")],
+        &[frame(Owner::Std, "std::rt::lang_start_internal")],
+        &start[..],
+    ];
+    assert_eq!(kept(&of_rust.concat()), ["train::main"]);
+    assert_eq!(kept(&of_rust[1..].concat()), [""; 0]);
+}
+
+#[test]
 fn the_users_line_is_the_innermost_of_their_files() {
     let frames = [
         nameless(Owner::Native, "libtorch.so"),
