@@ -107,7 +107,10 @@ fn unwinder(out: &Path) -> String {
 fn builds(library: &Library, target: &str, folder: &Path, flag: &str) -> bool {
     let mut cargo = Command::new(variable("CARGO"));
     cargo
-        .args(["build", "--release", "--lib", "--quiet"])
+        .args(["rustc", "--release", "--lib", "--quiet"])
+        // Not said in the manifest: shared libraries have one name, whatever they are built for, and the
+        // outer cargo builds the package too.
+        .args(["--crate-type", "cdylib"])
         .args(["--manifest-path", library.manifest])
         .args(["--target", target])
         .arg("--target-dir")

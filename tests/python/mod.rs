@@ -31,7 +31,7 @@ fn told_of(program: &str) -> Option<(Report, String)> {
     }
     let machine = Fake::new();
     let library = env::current_exe().expect("this program's path");
-    let library = library.with_file_name("libgpu_leak_inject.so");
+    let library = library.with_file_name("libgpu_leak_injected.so");
     let files = machine.folder().join("run");
     // In a workspace, paths would be told relative to it.
     let work = tempfile::tempdir().expect("a temporary folder");
