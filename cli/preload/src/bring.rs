@@ -22,7 +22,7 @@ static ASKED_FOR: Registration =
 static FIRST: extern "C" fn() = first;
 
 extern "C" fn first() {
-    // Err: the functions lead to the driver itself, and nothing is watched.
+    // If it refuses, the functions lead to the driver itself, and nothing is watched.
     let _ = gpu_leak_interpose::register(&ASKED_FOR);
 }
 

@@ -17,22 +17,14 @@ use crate::registry;
 
 /// What is known of the process's bindings.
 struct State {
-    counts: Counts,
+    /// While none of these changes, no binding does: objects loaded and unloaded, and tables.
+    counts: (u64, u64, usize),
     /// Objects whose relocations were looked at, by where their dynamic sections are.
     scanned: Vec<usize>,
     found: Vec<Found>,
     now: usize,
 }
 
-/// While none of these changes, no binding does.
-#[derive(Clone, Copy, PartialEq)]
-struct Counts {
-    loaded: u64,
-    unloaded: u64,
-    tables: usize,
-}
-
-#[derive(Clone)]
 struct Found {
     library: CString,
     symbol: CString,
@@ -43,11 +35,7 @@ struct Found {
 /// Not held while the loader is called: it has locks of its own, and calls constructors under them.
 fn state() -> MutexGuard<'static, State> {
     static STATE: Mutex<State> = Mutex::new(State {
-        counts: Counts {
-            loaded: 0,
-            unloaded: 0,
-            tables: 0,
-        },
+        counts: (0, 0, 0),
         scanned: Vec::new(),
         found: Vec::new(),
         now: 0,
@@ -59,12 +47,7 @@ fn state() -> MutexGuard<'static, State> {
 /// rebound: library, symbol and whether it was.
 pub(crate) fn past_us(since: usize, mut each: impl FnMut(&CStr, &CStr, bool)) -> usize {
     let (loaded, unloaded) = objects::counts();
-    let tables = registry::count();
-    let counts = Counts {
-        loaded,
-        unloaded,
-        tables,
-    };
+    let counts = (loaded, unloaded, registry::count());
     if state().counts != counts {
         rebind(counts);
     }
@@ -77,17 +60,17 @@ pub(crate) fn past_us(since: usize, mut each: impl FnMut(&CStr, &CStr, bool)) ->
     state.now
 }
 
-fn rebind(counts: Counts) {
+fn rebind(counts: (u64, u64, usize)) {
     let objects = objects::loaded();
-    let mut state_before = state();
-    let before = state_before.counts;
-    if (before.unloaded, before.tables) != (counts.unloaded, counts.tables) {
-        // Something else may be at the same address; more names may be wanted.
-        state_before.scanned.clear();
-        state_before.found.retain(|found| found.rebound);
-    }
-    let scanned = state_before.scanned.clone();
-    drop(state_before);
+    let scanned = {
+        let mut state = state();
+        if (state.counts.1, state.counts.2) != (counts.1, counts.2) {
+            // Something else may be at the same address; more names may be wanted.
+            state.scanned.clear();
+            state.found.retain(|found| found.rebound);
+        }
+        state.scanned.clone()
+    };
     for object in &objects {
         if !scanned.contains(&object.dynamic) {
             object.while_loaded(|handle| {
@@ -132,19 +115,12 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation) {
     let Some(target) = target else {
         return;
     };
-    let mut found = Found {
-        library: object.name.clone(),
-        symbol: relocation.symbol.to_owned(),
-        rebound: !target.is_null(),
-        at: 0,
-    };
     // Told first: another thread that asks meanwhile finds it rebound, and must know.
     if !is_unbound {
-        tell(&found);
+        tell(object, relocation, !target.is_null());
     }
-    if found.rebound && !object.write(entry, bound, target.cast_mut()) {
-        found.rebound = false;
-        tell(&found);
+    if !target.is_null() && !object.write(entry, bound, target.cast_mut()) {
+        tell(object, relocation, false);
     }
 }
 
@@ -172,14 +148,16 @@ fn would_bind(handle: *mut c_void, symbol: &CStr) -> *mut c_void {
     found.unwrap_or(ptr::null_mut())
 }
 
-fn tell(found: &Found) {
+fn tell(object: &Object, relocation: &Relocation<'_>, rebound: bool) {
     let mut state = state();
     state.now += 1;
-    let at = state.now;
+    let found = Found {
+        library: object.name.clone(),
+        symbol: relocation.symbol.to_owned(),
+        rebound,
+        at: state.now,
+    };
     let is_other = |it: &Found| it.library != found.library || it.symbol != found.symbol;
     state.found.retain(is_other);
-    state.found.push(Found {
-        at,
-        ..found.clone()
-    });
+    state.found.push(found);
 }

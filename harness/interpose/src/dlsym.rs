@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::{registry, serving};
+use crate::{process, registry};
 
 /// Asks `dladdr1` for the object.
 const RTLD_DL_LINKMAP: c_int = 2;
@@ -95,8 +95,8 @@ extern "C" fn decide(handle: *mut c_void, name: *const c_char, caller: *const c_
             Ok(real) => decision.answer = registry::by_name(name, real.cast()).cast(),
             Err(absent) => decision.jump = absent,
         }
-    } else if name == serving::MARKER {
-        decision.answer = serving::marker();
+    } else if name == process::MARKER {
+        decision.answer = process::marker();
     }
     decision
 }
@@ -117,10 +117,11 @@ fn real(
     // which it takes us here.
     let beside_the_caller = || {
         let map = object_of(caller).filter(|_| handle == libc::RTLD_DEFAULT)?;
-        look_up(map.cast_mut().cast())
+        // SAFETY: the caller's object is loaded, and its name is a C string.
+        while_open(unsafe { (*map).name }, look_up).flatten()
     };
     let found = look_up(handle).or_else(beside_the_caller).ok_or(next)?;
-    let Some(behind) = registry::behind_trampolines(name, found) else {
+    let Some(behind) = registry::behind_trampolines(found) else {
         return Ok(found);
     };
     // SAFETY: `behind` looks up a name, for which it is given the caller's.
@@ -188,6 +189,23 @@ pub(crate) fn object_of(address: *const c_void) -> Option<*const LinkMap> {
     // SAFETY: both results are to be written to; any address may be asked about.
     let found = unsafe { libc::dladdr1(address, info.as_mut_ptr(), &raw mut map, RTLD_DL_LINKMAP) };
     (found != 0 && !map.is_null()).then_some(map.cast::<LinkMap>().cast_const())
+}
+
+/// What `body` answers, given a handle of the loaded object of this name, which stays loaded meanwhile; none
+/// if there is no such object. A `LinkMap` is a handle as well, but the C library has no list of what to
+/// search for an object that was there when the program started, until somebody opens it.
+pub(crate) fn while_open<T>(name: *const c_char, body: impl FnOnce(*mut c_void) -> T) -> Option<T> {
+    // SAFETY: asks for what is loaded already; the caller gives the C string of a loaded object's name.
+    let handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if handle.is_null() {
+        // SAFETY: takes the message of this thread, and nothing keeps it.
+        unsafe { libc::dlerror() };
+        return None;
+    }
+    let answer = body(handle);
+    // SAFETY: it was opened above.
+    unsafe { libc::dlclose(handle) };
+    Some(answer)
 }
 
 /// The loaded object that this copy of the crate lies in.

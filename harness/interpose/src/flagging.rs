@@ -4,10 +4,10 @@
 #![expect(unsafe_code, reason = "jumps through a table")]
 
 use std::arch::naked_asm;
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 use std::mem::offset_of;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 const COUNT: usize = 256;
 /// The bytes of each thunk's code.
@@ -18,15 +18,15 @@ const STEP: usize = 16;
 struct Flag {
     target: AtomicPtr<()>,
     calls: AtomicU64,
-    /// As much of the name as there is room for, with a zero at its end.
-    name: [AtomicU8; 64],
+    /// Never freed.
+    name: AtomicPtr<c_char>,
 }
 
 static FLAGS: [Flag; COUNT] = [const {
     Flag {
         target: AtomicPtr::new(ptr::null_mut()),
         calls: AtomicU64::new(0),
-        name: [const { AtomicU8::new(0) }; 64],
+        name: AtomicPtr::new(ptr::null_mut()),
     }
 }; COUNT];
 
@@ -77,10 +77,8 @@ pub(crate) fn thunk(name: &CStr, real: *const ()) -> *const () {
     let at = FLAGS.iter().position(leads_there).unwrap_or_else(|| {
         let at = WANTED.fetch_add(1, Ordering::Relaxed);
         if let Some(flag) = FLAGS.get(at) {
-            let room = flag.name.len() - 1;
-            for (to, letter) in flag.name.iter().zip(name.to_bytes().iter().take(room)) {
-                to.store(*letter, Ordering::Relaxed);
-            }
+            let name = name.to_owned().into_raw();
+            flag.name.store(name, Ordering::Release);
             flag.target.store(real.cast_mut(), Ordering::Release);
         }
         at
@@ -94,11 +92,10 @@ pub(crate) fn unheard_calls(mut each: impl FnMut(&CStr, u64)) {
     let wanted = WANTED.load(Ordering::Relaxed);
     for flag in FLAGS.iter().take(wanted) {
         let calls = flag.calls.load(Ordering::Relaxed);
-        let name: [u8; 64] = std::array::from_fn(|at| flag.name[at].load(Ordering::Relaxed));
-        if let Ok(name) = CStr::from_bytes_until_nul(&name)
-            && calls != 0
-        {
-            each(name, calls);
+        let name = flag.name.load(Ordering::Acquire);
+        if calls != 0 && !name.is_null() {
+            // SAFETY: a C string that `thunk` has leaked.
+            each(unsafe { CStr::from_ptr(name) }, calls);
         }
     }
     if let Some(more) = wanted.checked_sub(COUNT).filter(|more| *more > 0) {

@@ -84,8 +84,6 @@ pub struct WatchedFunction {
 
 // SAFETY: the pointers are made of references to what is static and shared, and of a function.
 unsafe impl Sync for WatchedFunction {}
-// SAFETY: as above.
-unsafe impl Send for WatchedFunction {}
 
 impl WatchedFunction {
     /// The function exported as `name`. `wrapper` has its signature and calls what `slot` holds.
@@ -136,8 +134,6 @@ pub struct Registration {
 
 // SAFETY: the pointers are made of references to what is static and shared.
 unsafe impl Sync for Registration {}
-// SAFETY: as above.
-unsafe impl Send for Registration {}
 
 impl Registration {
     /// The rows may stand in any order; each name only once.
@@ -200,19 +196,9 @@ pub enum Reach {
     ///
     /// [`bindings_past_us`]: crate::bindings_past_us
     ReboundOnly,
-    /// None: not built in.
+    /// None: not built in, or the process is served by a copy of this crate that does not know this sort
+    /// of table.
     Nothing,
-}
-
-/// Why a table was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// Two rows have the same name.
-    NameTwice,
-    /// The process has as many tables as can be: eight.
-    TooMany,
-    /// The process is served by a copy of this crate that does not know this sort of table.
-    Unknown,
 }
 
 /// Bindings of loaded libraries to `dlsym` or to functions of a table that led past us.

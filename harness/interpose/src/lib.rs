@@ -39,22 +39,20 @@ mod flagging;
 mod interface;
 #[cfg(lookups)]
 mod objects;
+#[cfg_attr(not(lookups), path = "nowhere.rs")]
 mod process;
 #[cfg(lookups)]
 mod registry;
-#[cfg(lookups)]
-mod serving;
 mod threads;
 #[cfg(lookups)]
 mod trampoline;
 
 pub use interface::{
-    BindingPastUs, BindingsPastUs, OnLookup, Reach, Refused, Registration, Slot, Trampoline,
-    Trampolines, UnheardCalls, WatchedFunction,
+    BindingPastUs, BindingsPastUs, OnLookup, Reach, Registration, Slot, Trampoline, Trampolines,
+    UnheardCalls, WatchedFunction,
 };
 pub use process::{
-    bindings_past_us, libraries_elsewhere, real_symbol, register, unheard_calls,
-    wrapper_by_address, wrapper_by_name,
+    bindings_past_us, libraries_elsewhere, real_symbol, register, unheard_calls, wrapper_by_address,
 };
 pub use threads::{
     all_live, before_next_thread, inherits, live, set_token, started_without_token, token,

@@ -102,17 +102,6 @@ struct Rela {
     addend: i64,
 }
 
-/// `Elf64_Sym`.
-#[repr(C)]
-struct Symbol {
-    name: u32,
-    info: u8,
-    other: u8,
-    section: u16,
-    value: u64,
-    size: u64,
-}
-
 const DT_PLTRELSZ: i64 = 2;
 const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
@@ -132,24 +121,13 @@ impl Object {
     /// Calls `body` with a handle of the object, which stays loaded meanwhile; not at all if it is no
     /// longer there, or no file.
     pub(crate) fn while_loaded(&self, body: impl FnOnce(*mut c_void)) {
-        let name = if self.name.is_empty() {
-            ptr::null()
-        } else {
-            self.name.as_ptr()
-        };
-        // SAFETY: asks for what is loaded already; the name is a C string, or null for the program.
-        let handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        if handle.is_null() {
-            // SAFETY: takes the message of this thread, and nothing keeps it.
-            unsafe { libc::dlerror() };
-            return;
-        }
-        // SAFETY: a handle of glibc's points to this structure.
-        if unsafe { (*handle.cast::<LinkMap>()).dynamic.addr() } == self.dynamic {
-            body(handle);
-        }
-        // SAFETY: it was opened above.
-        unsafe { libc::dlclose(handle) };
+        // The program's own name is empty, which is what the loader calls it.
+        dlsym::while_open(self.name.as_ptr(), |handle| {
+            // SAFETY: a handle of glibc's points to this structure.
+            if unsafe { (*handle.cast::<LinkMap>()).dynamic.addr() } == self.dynamic {
+                body(handle);
+            }
+        });
     }
 
     /// Calls `each` for every word with the address of a wanted symbol that the object imports, or, if
@@ -165,11 +143,11 @@ impl Object {
             // The kernel's own, which glibc has not relocated: it imports nothing.
             return;
         }
-        let symbols = ptr::with_exposed_provenance::<Symbol>(self.dynamic(DT_SYMTAB));
+        let symbols = ptr::with_exposed_provenance::<libc::Elf64_Sym>(self.dynamic(DT_SYMTAB));
         // SAFETY: the object is loaded, and its dynamic section says where its tables are.
         let symbol = |at: u32| unsafe { &*symbols.add(at as usize) };
-        let name = |symbol: &Symbol| {
-            let name = ptr::with_exposed_provenance(names + symbol.name as usize);
+        let name = |symbol: &libc::Elf64_Sym| {
+            let name = ptr::with_exposed_provenance(names + symbol.st_name as usize);
             // SAFETY: the names of an object's symbols are C strings of its own.
             unsafe { CStr::from_ptr(name) }
         };
@@ -213,7 +191,7 @@ impl Object {
                     each(&Relocation {
                         place: ptr::with_exposed_provenance_mut(place),
                         symbol: name(symbol),
-                        is_undefined: symbol.section == 0,
+                        is_undefined: symbol.st_shndx == 0,
                     });
                 }
             }

@@ -1,83 +1,126 @@
-//! What a harness asks of the interposer of its process.
-#![cfg_attr(lookups, expect(unsafe_code, reason = "asks the copy that serves"))]
+//! What a harness asks of the interposer of its process: the copy of this crate whose `dlsym` comes
+//! first answers for all others, which find it by its marker.
+#![expect(unsafe_code, reason = "calls other copies of this crate")]
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-#[cfg(lookups)]
-use crate::interface::BindingPastUs;
-use crate::interface::{BindingsPastUs, Reach, Refused, Registration, UnheardCalls};
-#[cfg(lookups)]
-use crate::serving::{self, Reported, collect, serving};
+use crate::dlsym::Dlsym;
+use crate::interface::{BindingPastUs, BindingsPastUs, Reach, Registration, UnheardCalls};
+use crate::{bindings, dlsym, flagging, objects, registry};
+
+/// What is reported to another copy: its list, a library, a symbol and a number.
+type Report = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, u64);
+type Reported = Vec<(String, String, u64)>;
+
+/// What a copy of this crate does for others.
+#[repr(C)]
+struct Interposer {
+    size: usize,
+    /// 0 where the table was taken.
+    register: unsafe extern "C" fn(*const Registration) -> u32,
+    wrapper: unsafe extern "C" fn(*const c_char, *const (), *const c_char) -> *const (),
+    bindings: unsafe extern "C" fn(usize, Report, *mut c_void) -> usize,
+    unheard: unsafe extern "C" fn(Report, *mut c_void),
+}
+
+static OWN: Interposer = Interposer {
+    size: size_of::<Interposer>(),
+    register: take_in,
+    wrapper,
+    bindings: report_bindings,
+    unheard: report_unheard,
+};
+
+/// The name for which `dlsym` answers with the copy that it belongs to. No symbol has it. A change that
+/// an older copy would not understand gets another name.
+pub(crate) const MARKER: &CStr = c"gpu_leak_interpose_v1";
+
+pub(crate) fn marker() -> *const c_void {
+    (&raw const OWN).cast()
+}
+
+/// The copy that answers; null before it was looked for.
+static SERVING: AtomicPtr<Interposer> = AtomicPtr::new(ptr::null_mut());
+
+fn serving() -> &'static Interposer {
+    // SAFETY: null, or static in an object that stays loaded.
+    unsafe { SERVING.load(Ordering::Acquire).as_ref() }.unwrap_or(&OWN)
+}
 
 /// Has look-ups of the table's functions answered by their wrappers from now on, for as long as the
 /// process lives. To be called once for each table, best from a constructor: what is looked up before
 /// is not heard.
-///
-/// # Errors
-///
-/// Two rows have one name; or the process cannot take the table.
-pub fn register(table: &'static Registration) -> Result<Reach, Refused> {
-    #[cfg(lookups)]
-    return serving::register(table);
-    #[cfg(not(lookups))]
-    {
-        let _ = table;
-        Ok(Reach::Nothing)
+pub fn register(table: &'static Registration) -> Reach {
+    dlsym::link();
+    let (interposer, reach) = find();
+    SERVING.store(ptr::from_ref(interposer).cast_mut(), Ordering::Release);
+    registry::keep_loaded(dlsym::ours().cast());
+    // SAFETY: the table is static, and in an object that stays loaded.
+    match unsafe { (interposer.register)(table) } {
+        0 => reach,
+        _ => Reach::Nothing,
     }
 }
 
-/// What `dlsym` hands out for the function of exactly this name: the wrapper of its row; what counts
-/// calls if that forwards to another function of the name, or if only variants of the name are known;
-/// else `real`.
-///
-/// # Safety
-///
-/// `real` is a function of this name: wrappers call it from now on.
-#[must_use]
-#[cfg_attr(
-    not(lookups),
-    expect(unsafe_code, reason = "the same contract everywhere")
-)]
-pub unsafe fn wrapper_by_name(name: &CStr, real: *const ()) -> *const () {
-    #[cfg(lookups)]
-    // SAFETY: a C string, and the caller keeps the contract.
-    return unsafe { (serving().by_name)(name.as_ptr(), real) };
-    #[cfg(not(lookups))]
-    {
-        let _ = name;
-        real
+/// The copy that answers for the process, and what it hears.
+fn find() -> (&'static Interposer, Reach) {
+    // SAFETY: asks for a C string in what is loaded for all.
+    let first = unsafe { dlsym::of_libc()(libc::RTLD_DEFAULT, c"dlsym".as_ptr()) };
+    if !first.is_null() && dlsym::object_of(first) == dlsym::own_object() {
+        return (&OWN, Reach::EveryLookup);
+    }
+    // SAFETY: null is none, and else it is the function of this name; who answers the marker gives a
+    // copy, in an object that stays loaded.
+    let found = unsafe {
+        let first = std::mem::transmute::<*mut c_void, Option<Dlsym>>(first);
+        let found = first.map(|first| first(libc::RTLD_DEFAULT, MARKER.as_ptr()));
+        found.and_then(|found| found.cast::<Interposer>().as_ref())
+    };
+    match found {
+        Some(serving) => (serving, Reach::EveryLookup),
+        None => (&OWN, Reach::ReboundOnly),
     }
 }
 
-/// The same where a name stands for several functions, as in `cuGetProcAddress`: the row is that of
-/// `name` or of a variant of it whose exported address, in the library that `real` lies in, is `real`.
-/// If there is none, it is that of `fallback`: what headers say for the version that was asked for.
+unsafe extern "C" fn take_in(table: *const Registration) -> u32 {
+    // SAFETY: `register` of some copy gives a static table.
+    u32::from(!registry::register(unsafe { &*table }))
+}
+
+/// What `dlsym` hands out where a name stands for several functions, as in `cuGetProcAddress`: the wrapper
+/// of the row of `name`, or of a variant of it, whose exported address, in the library that `real` lies in,
+/// is `real`. If there is none, the row is that of `fallback`: what headers say for the version that was
+/// asked for. What counts calls, if the wrapper forwards to another function of the name, or if only
+/// variants of the name are known; else `real`.
 ///
 /// # Safety
 ///
 /// `real` is the function that `cuGetProcAddress` or the like has answered for `name`, and of the
 /// signature of `fallback`: wrappers call it from now on.
 #[must_use]
-#[cfg_attr(
-    not(lookups),
-    expect(unsafe_code, reason = "the same contract everywhere")
-)]
 pub unsafe fn wrapper_by_address(
     name: &CStr,
     real: *const (),
     fallback: Option<&CStr>,
 ) -> *const () {
-    #[cfg(lookups)]
-    {
-        let fallback = fallback.map_or(std::ptr::null(), CStr::as_ptr);
-        // SAFETY: C strings, or null for the second one, and the caller keeps the contract.
-        unsafe { (serving().by_address)(name.as_ptr(), real, fallback) }
-    }
-    #[cfg(not(lookups))]
-    {
-        let _ = (name, fallback);
-        real
-    }
+    let fallback = fallback.map_or(ptr::null(), CStr::as_ptr);
+    // SAFETY: C strings, or null for the second one, and the caller keeps the contract.
+    unsafe { (serving().wrapper)(name.as_ptr(), real, fallback) }
+}
+
+unsafe extern "C" fn wrapper(
+    name: *const c_char,
+    real: *const (),
+    fallback: *const c_char,
+) -> *const () {
+    // SAFETY: the other copy gives C strings, the second of which may be null.
+    let (name, fallback) = unsafe {
+        let fallback = (!fallback.is_null()).then(|| CStr::from_ptr(fallback));
+        (CStr::from_ptr(name), fallback)
+    };
+    registry::by_address(name, real, fallback)
 }
 
 /// What the real `dlsym` answers, for calls of the harness's own, of which nobody is to hear.
@@ -86,22 +129,10 @@ pub unsafe fn wrapper_by_address(
 ///
 /// `handle` is one of `dlopen`'s, or one that `dlsym` takes in place of those.
 #[must_use]
-#[cfg_attr(
-    not(lookups),
-    expect(unsafe_code, reason = "the same contract everywhere")
-)]
 pub unsafe fn real_symbol(handle: *mut c_void, name: &CStr) -> *const () {
-    #[cfg(lookups)]
-    {
-        // SAFETY: the caller keeps the contract; the name is a C string.
-        let found = unsafe { crate::dlsym::next()(handle, name.as_ptr()) };
-        found.cast_const().cast()
-    }
-    #[cfg(not(lookups))]
-    {
-        let _ = (handle, name);
-        std::ptr::null()
-    }
+    // SAFETY: the caller keeps the contract; the name is a C string.
+    let found = unsafe { dlsym::next()(handle, name.as_ptr()) };
+    found.cast_const().cast()
 }
 
 /// Rebinds what was loaded since the last call, so that calls of `dlsym` and of functions of a table
@@ -110,45 +141,61 @@ pub unsafe fn real_symbol(handle: *mut c_void, name: &CStr) -> *const () {
 /// It costs little while nothing is loaded. A call that went past us before is not heard.
 #[must_use]
 pub fn bindings_past_us(since: usize) -> BindingsPastUs {
-    #[cfg(lookups)]
-    {
-        let mut found = Reported::new();
-        // SAFETY: `collect` is given the list that it takes.
-        let now = unsafe { (serving().bindings)(since, collect, (&raw mut found).cast()) };
-        let found = found.into_iter();
-        let found = found.map(|(library, symbol, rebound)| BindingPastUs {
+    let mut found = Reported::new();
+    // SAFETY: `collect` is given the list that it takes.
+    let now = unsafe { (serving().bindings)(since, collect, (&raw mut found).cast()) };
+    let found = found
+        .into_iter()
+        .map(|(library, symbol, rebound)| BindingPastUs {
             library,
             symbol,
             rebound: rebound != 0,
         });
-        BindingsPastUs {
-            now,
-            found: found.collect(),
-        }
-    }
-    #[cfg(not(lookups))]
-    {
-        let _ = since;
-        BindingsPastUs::default()
-    }
+    let found = found.collect();
+    BindingsPastUs { now, found }
+}
+
+unsafe extern "C" fn report_bindings(since: usize, report: Report, list: *mut c_void) -> usize {
+    bindings::past_us(since, |library, symbol, rebound| {
+        // SAFETY: the other copy's function, with the list that it came with.
+        unsafe { report(list, library.as_ptr(), symbol.as_ptr(), u64::from(rebound)) };
+    })
 }
 
 /// Calls of watched functions that no wrapper stands for: of variants that no table has, or of a
 /// second driver. Each check compares them with what they were when it began.
 #[must_use]
 pub fn unheard_calls() -> Vec<UnheardCalls> {
-    #[cfg(lookups)]
-    {
-        let mut called = Reported::new();
-        // SAFETY: `collect` is given the list that it takes.
-        unsafe { (serving().unheard)(collect, (&raw mut called).cast()) };
-        let called = called.into_iter();
-        called
-            .map(|(_, name, calls)| UnheardCalls { name, calls })
-            .collect()
-    }
-    #[cfg(not(lookups))]
-    Vec::new()
+    let mut called = Reported::new();
+    // SAFETY: `collect` is given the list that it takes.
+    unsafe { (serving().unheard)(collect, (&raw mut called).cast()) };
+    let called = called.into_iter();
+    called
+        .map(|(_, name, calls)| UnheardCalls { name, calls })
+        .collect()
+}
+
+unsafe extern "C" fn report_unheard(report: Report, list: *mut c_void) {
+    flagging::unheard_calls(|name, calls| {
+        // SAFETY: the other copy's function, with the list that it came with.
+        unsafe { report(list, c"".as_ptr(), name.as_ptr(), calls) };
+    });
+}
+
+/// The [`Report`] of this copy: library, symbol and number are added to a list.
+unsafe extern "C" fn collect(
+    list: *mut c_void,
+    library: *const c_char,
+    symbol: *const c_char,
+    number: u64,
+) {
+    // SAFETY: the serving copy gives the list back that it was given, and C strings.
+    let (list, library, symbol) = unsafe {
+        let list = &mut *list.cast::<Reported>();
+        (list, CStr::from_ptr(library), CStr::from_ptr(symbol))
+    };
+    let [library, symbol] = [library, symbol].map(|it| it.to_string_lossy().into_owned());
+    list.push((library, symbol, number));
 }
 
 /// The files loaded into other namespaces, by `dlmopen` or for `LD_AUDIT`: they have a C library and
@@ -156,8 +203,5 @@ pub fn unheard_calls() -> Vec<UnheardCalls> {
 /// tell.
 #[must_use]
 pub fn libraries_elsewhere() -> Vec<String> {
-    #[cfg(lookups)]
-    return crate::objects::elsewhere();
-    #[cfg(not(lookups))]
-    Vec::new()
+    objects::elsewhere()
 }

@@ -16,13 +16,11 @@ use std::{ptr, slice};
 
 use crate::dlsym::{self, Dlsym};
 use crate::flagging;
-use crate::interface::{Refused, Registration, WatchedFunction};
+use crate::interface::{Registration, Trampolines, WatchedFunction};
 
 /// A table, its rows in the order of their names.
 struct Table {
     registration: &'static Registration,
-    /// Of all names.
-    prefix: &'static [u8],
     rows: Vec<(&'static [u8], &'static WatchedFunction)>,
 }
 
@@ -32,17 +30,7 @@ impl Table {
         let rows = unsafe { slice::from_raw_parts(registration.functions, registration.count) };
         let mut rows: Vec<_> = rows.iter().map(|row| (name_of(row), row)).collect();
         rows.sort_unstable_by_key(|(name, _)| *name);
-        // As the rows are in order, what the first one shares with the last one.
-        let [first, last] = [rows.first(), rows.last()].map(|row| row.map_or(&[][..], |row| row.0));
-        let shared = first
-            .iter()
-            .zip(last)
-            .take_while(|(one, other)| one == other);
-        Self {
-            registration,
-            prefix: &first[..shared.count()],
-            rows,
-        }
+        Self { registration, rows }
     }
 
     fn find(&self, name: &[u8]) -> Option<&'static WatchedFunction> {
@@ -59,10 +47,6 @@ impl Table {
             .filter(move |(name, _)| matches!(name.get(base.len()), None | Some(b'_')))
             .map(|(_, row)| *row)
     }
-
-    fn has_name_twice(&self) -> bool {
-        self.rows.windows(2).any(|pair| pair[0].0 == pair[1].0)
-    }
 }
 
 fn name_of(row: &WatchedFunction) -> &'static [u8] {
@@ -75,14 +59,13 @@ fn base_of(name: &[u8]) -> &[u8] {
     name.split(|letter| *letter == b'_').next().unwrap_or(name)
 }
 
-/// In the order in which they were registered; null behind the last one. None is ever taken out.
-static TABLES: [AtomicPtr<Table>; 8] = [const { AtomicPtr::new(ptr::null_mut()) }; 8];
+/// In the order in which they were registered. None is ever taken out, and no list is ever freed.
+static TABLES: AtomicPtr<Vec<&Table>> = AtomicPtr::new(ptr::null_mut());
 
 fn tables() -> impl DoubleEndedIterator<Item = &'static Table> {
-    TABLES.iter().filter_map(|table| {
-        // SAFETY: null, or leaked by `register`.
-        unsafe { table.load(Ordering::Acquire).as_ref() }
-    })
+    // SAFETY: null, or leaked by `register`.
+    let tables = unsafe { TABLES.load(Ordering::Acquire).as_ref() };
+    tables.into_iter().flatten().copied()
 }
 
 /// How many there are.
@@ -90,25 +73,18 @@ pub(crate) fn count() -> usize {
     tables().count()
 }
 
-/// Takes a table in.
-pub(crate) fn register(registration: &'static Registration) -> Result<(), Refused> {
+/// Takes a table in; not one of a sort that is not known here.
+pub(crate) fn register(registration: &'static Registration) -> bool {
     static REGISTERING: Mutex<()> = Mutex::new(());
 
     if registration.size < size_of::<Registration>() {
-        return Err(Refused::Unknown);
+        return false;
     }
-    let table = Table::of(registration);
-    if table.has_name_twice() {
-        return Err(Refused::NameTwice);
-    }
+    let table: &Table = Box::leak(Box::new(Table::of(registration)));
     let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut free = TABLES
-        .iter()
-        .filter(|table| table.load(Ordering::Relaxed).is_null());
-    let place = free.next().ok_or(Refused::TooMany)?;
     let earlier: Vec<_> = tables().collect();
-    let table: &Table = Box::leak(Box::new(table));
-    place.store(ptr::from_ref(table).cast_mut(), Ordering::Release);
+    let all = Box::new(tables().chain([table]).collect());
+    TABLES.store(Box::into_raw(all), Ordering::Release);
     for (name, row) in &table.rows {
         // The function behind those that were handed out, which the last of the tables holds.
         let mut holders = earlier.iter().rev();
@@ -121,22 +97,14 @@ pub(crate) fn register(registration: &'static Registration) -> Result<(), Refuse
         }
     }
     // Those that found no wrapper look again.
-    for registration in tables().map(|table| table.registration) {
-        // SAFETY: null, or made of a static reference.
-        if let Some(trampolines) = unsafe { registration.trampolines.as_ref() } {
-            trampolines.reset();
-        }
-    }
-    Ok(())
+    trampolines().for_each(Trampolines::reset);
+    true
 }
 
 /// Whether a table has `name`, or a variant of it.
 pub(crate) fn is_wanted(name: &CStr) -> bool {
     let name = name.to_bytes();
-    let has = |table: &Table| {
-        name.starts_with(table.prefix) && table.variants(base_of(name)).next().is_some()
-    };
-    tables().any(has)
+    tables().any(|table| table.variants(base_of(name)).next().is_some())
 }
 
 /// What to hand out for the function of this name: the wrapper that forwards to exactly it.
@@ -145,7 +113,7 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     let found = || tables().filter_map(|table| table.find(bytes));
     let is_ours = found().any(|row| row.wrapper == real)
         || flagging::is_thunk(real)
-        || behind_trampolines(name, real.cast_mut().cast()).is_some();
+        || behind_trampolines(real.cast_mut().cast()).is_some();
     if is_ours {
         return real;
     }
@@ -181,6 +149,10 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
 pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) -> *const () {
     let base = base_of(name.to_bytes());
     let object = dlsym::object_of(real.cast());
+    if is_wanted(name) {
+        // And opened with that, so that it can be searched.
+        keep_loaded(real);
+    }
     let is_exported = |row: &&WatchedFunction| {
         let handle = object.map_or(ptr::null_mut(), |map| map.cast_mut().cast());
         // SAFETY: the handle is that of a loaded object; the name is a C string.
@@ -210,15 +182,16 @@ fn is_a_wrapper(function: *const ()) -> bool {
     rows.any(|(_, row)| row.wrapper == function)
 }
 
-/// If a preloaded library's trampoline of this name was found, not the driver's function: how to look
+/// If a preloaded library's trampoline was found, not the driver's function: how to look
 /// behind that library.
-pub(crate) fn behind_trampolines(name: &CStr, found: *mut c_void) -> Option<Dlsym> {
-    let registrations = tables().map(|table| table.registration);
-    registrations
-        // SAFETY: null, or made of a static reference.
-        .filter_map(|registration| unsafe { registration.trampolines.as_ref() })
-        .find(|trampolines| trampolines.include(name, found))
-        .map(|trampolines| trampolines.next)
+pub(crate) fn behind_trampolines(found: *mut c_void) -> Option<Dlsym> {
+    let mut trampolines = trampolines().filter(|trampolines| trampolines.include(found));
+    trampolines.next().map(|trampolines| trampolines.next)
+}
+
+fn trampolines() -> impl Iterator<Item = &'static Trampolines> {
+    // SAFETY: null, or made of a static reference.
+    tables().filter_map(|table| unsafe { table.registration.trampolines.as_ref() })
 }
 
 /// Has the library of this function stay loaded: the address is kept for as long as the process lives.

@@ -97,12 +97,9 @@ impl Trampolines {
         }
     }
 
-    /// Whether one of this name was found, in the library that has them.
-    pub(crate) fn include(&self, name: &CStr, found: *const c_void) -> bool {
-        // SAFETY: the names of trampolines are static C strings.
-        let is_named = |entry: &&Trampoline| unsafe { CStr::from_ptr(entry.name) } == name;
-        self.entries().iter().any(is_named)
-            && dlsym::object_of(found) == dlsym::object_of(self.unresolved.cast())
+    /// Whether this, found under the name of a watched function, lies in the library that has them.
+    pub(crate) fn include(&self, found: *const c_void) -> bool {
+        dlsym::object_of(found) == dlsym::object_of(self.unresolved.cast())
     }
 }
 
@@ -166,7 +163,7 @@ extern "C" fn resolve(entry: &'static Trampoline) -> *const () {
     // SAFETY: the name of a trampoline is a C string, and `real` is the driver's function of it.
     let target = unsafe {
         let name = CStr::from_ptr(entry.name);
-        process::wrapper_by_name(name, real.cast_const().cast())
+        process::wrapper_by_address(name, real.cast_const().cast(), Some(name))
     };
     // Unless a table came that has a wrapper now.
     let _ = entry.target.compare_exchange(

@@ -9,14 +9,14 @@ use std::ffi::{CStr, c_int};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gpu_leak_interpose::{Reach, Refused, Registration, Slot, WatchedFunction};
+use gpu_leak_interpose::{Reach, Registration, Slot, WatchedFunction};
 use support::table::{self, Alloc, GetProcAddress, Init};
 use support::{Libraries, Library, alone, look_up};
 
 fn register() {
     assert_eq!(
         gpu_leak_interpose::register(&table::TABLE),
-        Ok(Reach::EveryLookup)
+        Reach::EveryLookup
     );
 }
 
@@ -302,23 +302,13 @@ fn a_table_that_comes_later_hears_what_was_handed_out_before() {
             let driver = Library::open(libraries.driver());
             let before = driver.find(c"cuMemAlloc_v2");
             assert_eq!(allocate(before), 102);
-            assert_eq!(gpu_leak_interpose::register(&TABLE), Ok(Reach::EveryLookup));
+            assert_eq!(gpu_leak_interpose::register(&TABLE), Reach::EveryLookup);
             assert_eq!(allocate(before), 102);
             assert_eq!(driver.find(c"cuMemAlloc_v2"), before);
             assert_eq!(allocate(before), 102);
             assert_eq!([&table::ALLOCATIONS, &LATER].map(heard), [3, 2]);
             assert_eq!(unheard(), []);
         },
-    );
-}
-
-#[test]
-fn a_table_with_a_name_twice_is_refused() {
-    static FUNCTIONS: [WatchedFunction; 2] = [const { WatchedFunction::known(c"cuInit") }; 2];
-    static TABLE: Registration = Registration::new(&FUNCTIONS, None);
-    assert_eq!(
-        gpu_leak_interpose::register(&TABLE),
-        Err(Refused::NameTwice)
     );
 }
 

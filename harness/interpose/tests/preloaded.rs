@@ -51,6 +51,14 @@ fn a_program_with_its_own_mock_keeps_it() {
 }
 
 #[test]
+fn a_library_that_the_program_starts_with_may_ask_for_what_is_not_there() {
+    let libraries = Libraries::new();
+    libraries.compile("looks_up.c", "liblooks_up.so", &[]);
+    let program = libraries.compile("asks.c", "asks", &["-DPROGRAM", "-llooks_up"]);
+    assert!(under_the_shim(&program, &[]).starts_with("not there, not there\n"));
+}
+
+#[test]
 fn with_trampolines_and_no_driver_there_is_no_function() {
     let shim = built("interpose_shim");
     let test = "with_trampolines_and_no_driver_there_is_no_function";
@@ -118,7 +126,7 @@ fn a_program_with_a_harness_serves_the_preloaded_one_too() {
             // The shim registered before `main`; its table hears what the program's own comes to hear.
             let before = driver.find(c"cuMemAlloc_v2");
             let registered = gpu_leak_interpose::register(&table::TABLE);
-            assert_eq!(registered, Ok(Reach::EveryLookup));
+            assert_eq!(registered, Reach::EveryLookup);
             assert_eq!(driver.find(c"cuMemAlloc_v2"), before);
             // SAFETY: the wrapper of this name.
             unsafe {
@@ -140,7 +148,7 @@ fn a_plugin_registers_with_the_program_that_loads_it() {
             let libraries = Libraries::new();
             let driver = Library::open(libraries.driver());
             let registered = gpu_leak_interpose::register(&table::TABLE);
-            assert_eq!(registered, Ok(Reach::EveryLookup));
+            assert_eq!(registered, Reach::EveryLookup);
             let alloc = driver.find(c"cuMemAlloc_v2");
             let plugin = Library::open(built("interpose_plugin"));
             assert_eq!(plugin.call(c"plugin_registers"), 0);

@@ -25,8 +25,8 @@ static LISTENING: AtomicBool = AtomicBool::new(true);
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 /// What is to be done before that.
 static BEFORE: OnceLock<fn()> = OnceLock::new();
-/// What [`register`] answered; none where it refused.
-static REACH: OnceLock<Option<Reach>> = OnceLock::new();
+/// What [`register`] answered.
+static REACH: OnceLock<Reach> = OnceLock::new();
 
 static REGISTRATION: Registration = Registration::new(FUNCTIONS, None);
 
@@ -40,8 +40,7 @@ static BEGIN: extern "C" fn() = begin;
 
 #[cfg(target_os = "linux")]
 extern "C" fn begin() {
-    let reach = register(&REGISTRATION).ok();
-    let _ = REACH.set(reach);
+    let _ = REACH.set(register(&REGISTRATION));
     // A program that is linked to the driver has its functions already.
     let _ = bindings_past_us(usize::MAX);
 }
@@ -123,8 +122,7 @@ pub(crate) fn begin_check() -> UnheardBefore {
 
 /// What of the process's look-ups is heard.
 pub(crate) fn reach() -> Reach {
-    let reach = REACH.get().copied().flatten();
-    reach.unwrap_or(Reach::Nothing)
+    REACH.get().copied().unwrap_or(Reach::Nothing)
 }
 
 /// How the program's use of the driver is heard in the check that ends, which began with `before`.

@@ -1,0 +1,40 @@
+//! The same functions where look-ups are not seen: nothing is heard, and nothing is told.
+#![expect(unsafe_code, reason = "the same contracts everywhere")]
+#![expect(
+    missing_docs,
+    clippy::missing_safety_doc,
+    reason = "they stand in process.rs"
+)]
+
+use std::ffi::{CStr, c_void};
+
+use crate::interface::{BindingsPastUs, Reach, Registration, UnheardCalls};
+
+pub fn register(_table: &'static Registration) -> Reach {
+    Reach::Nothing
+}
+
+#[must_use]
+pub unsafe fn wrapper_by_address(_: &CStr, real: *const (), _: Option<&CStr>) -> *const () {
+    real
+}
+
+#[must_use]
+pub unsafe fn real_symbol(_handle: *mut c_void, _name: &CStr) -> *const () {
+    std::ptr::null()
+}
+
+#[must_use]
+pub fn bindings_past_us(_since: usize) -> BindingsPastUs {
+    BindingsPastUs::default()
+}
+
+#[must_use]
+pub fn unheard_calls() -> Vec<UnheardCalls> {
+    Vec::new()
+}
+
+#[must_use]
+pub fn libraries_elsewhere() -> Vec<String> {
+    Vec::new()
+}
