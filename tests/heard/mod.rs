@@ -51,13 +51,15 @@ const KINDS: &[(Kind, &[&str])] = &[
 
 /// The names of the table, each with the version since which a program is given it.
 fn variants() -> Vec<(&'static str, i32)> {
+    // A row begins with its names: `    cuMemFree[2000] | cuMemFree_v2[3020] =`.
     let rows = TABLE.lines().filter(|line| line.starts_with("    cu"));
-    let rows = rows.filter_map(|row| row.trim().split_once(" fn("));
-    let names = rows.flat_map(|(names, _)| names.split(", "));
-    let parts = names.filter_map(|name| name.split_once(' '));
-    parts
-        .map(|(name, since)| (name, since.parse().expect("a version")))
-        .collect()
+    let names = rows.flat_map(|row| row.trim().split(" | "));
+    let parts = names.filter_map(|name| name.split_once('['));
+    let variant = |(name, rest): (&'static str, &'static str)| {
+        let (since, _) = rest.split_once(']').expect("the end of a version");
+        (name, since.parse().expect("a version"))
+    };
+    parts.map(variant).collect()
 }
 
 /// The name without what tells variants apart, and whether stream 0 is the thread's own to this one.

@@ -64,10 +64,10 @@ mod tests {
         let (symbols, _) = symbols.split_once(");").expect("its end");
         let symbols: BTreeSet<_> = symbols.split_whitespace().collect();
         let table = include_str!("../../../harness/src/api/cuda/functions.rs");
+        // A row begins with its names: `    cuMemFree[2000] | cuMemFree_v2[3020] =`.
         let rows = table.lines().filter(|line| line.starts_with("    cu"));
-        let rows = rows.filter_map(|row| row.split_once(" fn("));
-        let names = rows.flat_map(|(names, _)| names.split(", "));
-        let names = names.filter_map(|name| name.trim().split_once(' '));
+        let names = rows.flat_map(|row| row.split(" | "));
+        let names = names.filter_map(|name| name.trim().split_once('['));
         let mut watched: BTreeSet<_> = names.map(|(name, _)| name).collect();
         watched.extend(["cuGetProcAddress", "cuGetProcAddress_v2"]);
         assert_eq!(symbols, watched);

@@ -111,7 +111,7 @@ mod tests {
             eras: Vec::new(),
             stacks: Vec::new(),
         };
-        let changes = |loaded, unloaded| Changes { loaded, unloaded };
+        let changes = |loaded, unloaded| -> Changes { (loaded, unloaded) };
         history.note(changes(2, 0), || [PROGRAM, RUNTIME].concat());
         history.met(StackId(1));
         history.note(changes(2, 0), || panic!("nothing has changed"));
@@ -141,7 +141,7 @@ mod tests {
             stacks: Vec::new(),
         };
         let anew = PLUGIN.replace(" 13 ", " 14 ");
-        let changes = |loaded, unloaded| Changes { loaded, unloaded };
+        let changes = |loaded, unloaded| -> Changes { (loaded, unloaded) };
         history.note(changes(1, 0), || PLUGIN.to_owned());
         let before = history.now().find(0x8010).expect("a module").clone();
         history.note(changes(2, 1), || anew);

@@ -2,7 +2,7 @@
 
 use crate::capture::thread::thread_name;
 use crate::device::contexts::device_name;
-use crate::device::errors::error_name;
+use crate::device::driver::error_name;
 use crate::device::{memory, neighbours};
 use crate::judge::{NameTable, RunInput};
 use crate::ledger::event::{CuResult, ThreadNumber};

@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::driver::{self, Driver};
-use super::errors::error_name;
+use super::driver::{self, Driver, error_name};
 use super::quiet::quiet;
 use crate::ledger::{self, Place};
 

@@ -3,7 +3,6 @@
 #![expect(unsafe_code, reason = "the dynamic loader's interface is C")]
 
 use std::ffi::{CStr, CString, OsStr, c_int, c_void};
-use std::mem::offset_of;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
@@ -76,88 +75,56 @@ fn last_error() -> String {
         .into_owned()
 }
 
-/// How many libraries were loaded and unloaded so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changes {
-    pub(crate) loaded: u64,
-    pub(crate) unloaded: u64,
-}
+/// How many libraries were loaded and how many unloaded so far.
+pub(crate) type Changes = (u64, u64);
 
 /// How many there have been until now.
 pub(crate) fn changes() -> Changes {
-    unsafe extern "C" fn visit(
-        info: *mut libc::dl_phdr_info,
-        size: usize,
-        changes: *mut c_void,
-    ) -> c_int {
-        // SAFETY: the loader passes a valid entry of this size, and `changes` is that of the
-        // caller.
-        unsafe { *changes.cast::<Changes>() = changes_in(info, size) };
-        1
-    }
     let mut changes = Changes::default();
-    if cfg!(miri) {
-        // It has no loader.
-        return changes;
-    }
-    // SAFETY: `visit` has the callback's signature and does not unwind; `changes` outlives the
-    // walk.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut changes).cast()) };
+    visit(|object| {
+        changes = (object.dlpi_adds, object.dlpi_subs);
+        false
+    });
     changes
-}
-
-/// The same as an entry of the loader's list has it.
-///
-/// # Safety
-///
-/// `info` is valid in its first `size` bytes.
-pub(crate) unsafe fn changes_in(info: *const libc::dl_phdr_info, size: usize) -> Changes {
-    // Old loaders have shorter entries.
-    if size < offset_of!(libc::dl_phdr_info, dlpi_subs) + size_of::<u64>() {
-        return Changes::default();
-    }
-    // SAFETY: both fields lie within `size`.
-    let (loaded, unloaded) = unsafe { ((*info).dlpi_adds, (*info).dlpi_subs) };
-    Changes { loaded, unloaded }
 }
 
 /// The files of the shared libraries in this process, in the order of loading.
 pub(crate) fn modules() -> Vec<PathBuf> {
-    unsafe extern "C" fn visit(
-        info: *mut libc::dl_phdr_info,
-        _size: usize,
-        list: *mut c_void,
-    ) -> c_int {
-        // SAFETY: `list` is the vector below, which nothing else touches during the walk.
-        let list = unsafe { &mut *list.cast::<Vec<PathBuf>>() };
-        // SAFETY: the loader passes a valid entry, whose name is null or ends with a zero byte
-        // and is stable while the loader's lock is held, that is during this call.
-        let name = unsafe {
-            let name = (*info).dlpi_name;
-            (!name.is_null()).then(|| CStr::from_ptr(name))
-        };
-        if let Some(name) = name
-            && !name.is_empty()
-        {
-            list.push(PathBuf::from(OsStr::from_bytes(name.to_bytes())));
-        }
-        0
-    }
-    let mut list: Vec<PathBuf> = Vec::new();
-    // SAFETY: `visit` has the callback's signature and does not unwind (running out of memory
-    // aborts); `list` outlives the walk.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut list).cast()) };
+    let mut list = Vec::new();
+    visit(|object| {
+        // SAFETY: the loader's name of an object ends with a zero byte and is stable during the visit.
+        let name =
+            (!object.dlpi_name.is_null()).then(|| unsafe { CStr::from_ptr(object.dlpi_name) });
+        let name = name.filter(|name| !name.is_empty());
+        list.extend(name.map(|name| PathBuf::from(OsStr::from_bytes(name.to_bytes()))));
+        true
+    });
     list
+}
+
+/// Calls `each` for the program and for each library, while none is loaded or unloaded, until it answers
+/// false.
+pub(crate) fn visit<F: FnMut(&libc::dl_phdr_info) -> bool>(mut each: F) {
+    unsafe extern "C" fn visitor<F: FnMut(&libc::dl_phdr_info) -> bool>(
+        object: *mut libc::dl_phdr_info,
+        _size: usize,
+        each: *mut c_void,
+    ) -> c_int {
+        // SAFETY: the loader passes a valid entry; `each` is the closure below, which nothing else uses.
+        c_int::from(unsafe { !(*each.cast::<F>())(&*object) })
+    }
+    // Miri has no loader.
+    if !cfg!(miri) {
+        // SAFETY: `visitor` is made for this closure, which does not unwind (running out of memory
+        // aborts) and outlives the walk.
+        unsafe { libc::dl_iterate_phdr(Some(visitor::<F>), (&raw mut each).cast()) };
+    }
 }
 
 /// The exported function that the code at `address` belongs to, by its name.
 pub(crate) fn exported(address: usize) -> Option<String> {
-    let mut info = libc::Dl_info {
-        dli_fname: std::ptr::null(),
-        dli_fbase: std::ptr::null_mut(),
-        dli_sname: std::ptr::null(),
-        dli_saddr: std::ptr::null_mut(),
-    };
+    // SAFETY: pointers, all of which may be null.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: the address is only compared with those of the libraries in the process; `info` is
     // writable.
     let found = unsafe { libc::dladdr(std::ptr::without_provenance(address), &raw mut info) };

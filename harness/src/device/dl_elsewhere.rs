@@ -35,13 +35,10 @@ impl Library {
 }
 
 /// How many libraries were loaded and unloaded so far: nobody counts them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Changes;
+pub(crate) type Changes = ();
 
 /// Always the same.
-pub(crate) fn changes() -> Changes {
-    Changes
-}
+pub(crate) fn changes() -> Changes {}
 
 /// No function is known.
 pub(crate) fn exported(_address: usize) -> Option<String> {

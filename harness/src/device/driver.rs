@@ -1,81 +1,64 @@
 //! The functions of libcuda that the harness calls, resolved by hand.
 //!
 //! Signatures are those of the
-//! [driver API's documentation](https://docs.nvidia.com/cuda/cuda-driver-api/). A driver may lack
-//! the newer ones: the methods then answer with [`NOT_FOUND`].
+//! [driver API's documentation](https://docs.nvidia.com/cuda/cuda-driver-api/), with every handle as
+//! the `u64` that the ledger keeps, which every platform of CUDA passes as it passes a pointer. A
+//! driver may lack the newer functions: the methods then answer with [`NOT_FOUND`].
 //!
 //! `CUdevice` is an int whose value is the device's ordinal, here a `usize`.
 
 #![expect(unsafe_code, reason = "the driver's interface is C")]
 
 use std::env;
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::dl::{self, Library};
 use super::exit;
+use super::quiet::quiet;
 use crate::ledger::event::CuResult;
 
 /// `CUDA_ERROR_NOT_FOUND`: what a function that this driver lacks returns here.
 pub(crate) const NOT_FOUND: CuResult = 500;
 
-/// Declares the table of functions, each under the name its symbol has.
-macro_rules! functions {
-    ($($field:ident: $symbol:literal, fn($($argument:ty),*);)*) => {
-        #[derive(Debug)]
-        struct Functions {
-            $($field: Option<unsafe extern "C" fn($($argument),*) -> CuResult>,)*
-        }
+type Attribute = Option<unsafe extern "C" fn(u64, c_int, *mut u64) -> CuResult>;
+/// Stream, status, number of the capture, graph, nodes and their count.
+type Capture = Option<
+    unsafe extern "C" fn(u64, *mut c_int, *mut u64, *mut u64, *mut u64, *mut usize) -> CuResult,
+>;
 
-        impl Functions {
-            fn of(library: &Library) -> Self {
-                Self {
-                    // SAFETY: the signatures are the documented ones of these symbols; a symbol
-                    // with another signature has another name (`_v2`), in every driver.
-                    $($field: unsafe { library.function($symbol) },)*
-                }
-            }
-        }
-    };
-}
-
-functions! {
-    initialise: c"cuInit", fn(c_uint);
-    version: c"cuDriverGetVersion", fn(*mut c_int);
-    error_name: c"cuGetErrorName", fn(CuResult, *mut *const c_char);
-    device_count: c"cuDeviceGetCount", fn(*mut c_int);
-    device_name: c"cuDeviceGetName", fn(*mut c_char, c_int, c_int);
-    device_uuid: c"cuDeviceGetUuid_v2", fn(*mut [u8; 16], c_int);
-    primary_state: c"cuDevicePrimaryCtxGetState", fn(c_int, *mut c_uint, *mut c_int);
-    current_context: c"cuCtxGetCurrent", fn(*mut *mut c_void);
-    current_device: c"cuCtxGetDevice", fn(*mut c_int);
-    push_context: c"cuCtxPushCurrent_v2", fn(*mut c_void);
-    pop_context: c"cuCtxPopCurrent_v2", fn(*mut *mut c_void);
-    synchronise_context: c"cuCtxSynchronize", fn();
-    stream_is_capturing: c"cuStreamIsCapturing", fn(*mut c_void, *mut c_int);
-    capture: c"cuStreamGetCaptureInfo_v2",
-        fn(*mut c_void, *mut c_int, *mut u64, *mut *mut c_void, *mut *const c_void, *mut usize);
-    capture_per_thread: c"cuStreamGetCaptureInfo_v2_ptsz",
-        fn(*mut c_void, *mut c_int, *mut u64, *mut *mut c_void, *mut *const c_void, *mut usize);
-    address_range: c"cuMemGetAddressRange_v2", fn(*mut u64, *mut usize, u64);
-    synchronise_stream: c"cuStreamSynchronize", fn(*mut c_void);
-    default_pool: c"cuDeviceGetDefaultMemPool", fn(*mut *mut c_void, c_int);
-    current_pool: c"cuDeviceGetMemPool", fn(*mut *mut c_void, c_int);
-    pool_attribute: c"cuMemPoolGetAttribute", fn(*mut c_void, c_int, *mut c_void);
-    set_pool_attribute: c"cuMemPoolSetAttribute", fn(*mut c_void, c_int, *mut c_void);
-    trim_pool: c"cuMemPoolTrimTo", fn(*mut c_void, usize);
-    graph_attribute: c"cuDeviceGetGraphMemAttribute", fn(c_int, c_int, *mut c_void);
-    trim_graphs: c"cuDeviceGraphMemTrim", fn(c_int);
-    memory_info: c"cuMemGetInfo_v2", fn(*mut usize, *mut usize);
-    limit: c"cuCtxGetLimit", fn(*mut usize, c_int);
-    device_attribute: c"cuDeviceGetAttribute", fn(*mut c_int, c_int, c_int);
-}
-
-/// The driver in this process.
-#[derive(Debug)]
+/// The driver in this process: its functions, of which an older one lacks some.
+#[derive(Debug, Default)]
 pub(crate) struct Driver {
-    functions: Functions,
+    pub(crate) initialise: Option<unsafe extern "C" fn(c_uint) -> CuResult>,
+    pub(crate) version: Option<unsafe extern "C" fn(*mut u32) -> CuResult>,
+    pub(crate) error_name: Option<unsafe extern "C" fn(CuResult, *mut *const c_char) -> CuResult>,
+    pub(crate) device_count: Option<unsafe extern "C" fn(*mut u32) -> CuResult>,
+    pub(crate) device_name: Option<unsafe extern "C" fn(*mut c_char, c_int, c_int) -> CuResult>,
+    pub(crate) device_uuid: Option<unsafe extern "C" fn(*mut [u8; 16], c_int) -> CuResult>,
+    pub(crate) device_attribute: Option<unsafe extern "C" fn(*mut c_int, c_int, c_int) -> CuResult>,
+    pub(crate) primary_state:
+        Option<unsafe extern "C" fn(c_int, *mut c_uint, *mut c_int) -> CuResult>,
+    pub(crate) current_context: Option<unsafe extern "C" fn(*mut u64) -> CuResult>,
+    pub(crate) current_device: Option<unsafe extern "C" fn(*mut c_int) -> CuResult>,
+    pub(crate) push_context: Option<unsafe extern "C" fn(u64) -> CuResult>,
+    pub(crate) pop_context: Option<unsafe extern "C" fn(*mut u64) -> CuResult>,
+    pub(crate) synchronise_context: Option<unsafe extern "C" fn() -> CuResult>,
+    pub(crate) stream_is_capturing: Option<unsafe extern "C" fn(u64, *mut c_int) -> CuResult>,
+    pub(crate) synchronise_stream: Option<unsafe extern "C" fn(u64) -> CuResult>,
+    pub(crate) capture: Capture,
+    pub(crate) capture_per_thread: Capture,
+    pub(crate) address_range: Option<unsafe extern "C" fn(*mut u64, *mut usize, u64) -> CuResult>,
+    pub(crate) default_pool: Option<unsafe extern "C" fn(*mut u64, c_int) -> CuResult>,
+    pub(crate) current_pool: Option<unsafe extern "C" fn(*mut u64, c_int) -> CuResult>,
+    pub(crate) pool_attribute: Attribute,
+    pub(crate) set_pool_attribute: Attribute,
+    pub(crate) trim_pool: Option<unsafe extern "C" fn(u64, usize) -> CuResult>,
+    pub(crate) graph_attribute: Option<unsafe extern "C" fn(c_int, c_int, *mut u64) -> CuResult>,
+    pub(crate) trim_graphs: Option<unsafe extern "C" fn(c_int) -> CuResult>,
+    pub(crate) memory_info: Option<unsafe extern "C" fn(*mut usize, *mut usize) -> CuResult>,
+    pub(crate) limit: Option<unsafe extern "C" fn(*mut usize, c_int) -> CuResult>,
 }
 
 /// The driver of this process, once it was [found](find).
@@ -84,8 +67,38 @@ static DRIVER: OnceLock<Driver> = OnceLock::new();
 impl Driver {
     fn of(library: &Library) -> Self {
         exit::install();
-        Self {
-            functions: Functions::of(library),
+        // SAFETY: the signatures are the documented ones of these symbols; a symbol with another
+        // signature has another name (`_v2`), in every driver.
+        unsafe {
+            Self {
+                initialise: library.function(c"cuInit"),
+                version: library.function(c"cuDriverGetVersion"),
+                error_name: library.function(c"cuGetErrorName"),
+                device_count: library.function(c"cuDeviceGetCount"),
+                device_name: library.function(c"cuDeviceGetName"),
+                device_uuid: library.function(c"cuDeviceGetUuid_v2"),
+                device_attribute: library.function(c"cuDeviceGetAttribute"),
+                primary_state: library.function(c"cuDevicePrimaryCtxGetState"),
+                current_context: library.function(c"cuCtxGetCurrent"),
+                current_device: library.function(c"cuCtxGetDevice"),
+                push_context: library.function(c"cuCtxPushCurrent_v2"),
+                pop_context: library.function(c"cuCtxPopCurrent_v2"),
+                synchronise_context: library.function(c"cuCtxSynchronize"),
+                stream_is_capturing: library.function(c"cuStreamIsCapturing"),
+                synchronise_stream: library.function(c"cuStreamSynchronize"),
+                capture: library.function(c"cuStreamGetCaptureInfo_v2"),
+                capture_per_thread: library.function(c"cuStreamGetCaptureInfo_v2_ptsz"),
+                address_range: library.function(c"cuMemGetAddressRange_v2"),
+                default_pool: library.function(c"cuDeviceGetDefaultMemPool"),
+                current_pool: library.function(c"cuDeviceGetMemPool"),
+                pool_attribute: library.function(c"cuMemPoolGetAttribute"),
+                set_pool_attribute: library.function(c"cuMemPoolSetAttribute"),
+                trim_pool: library.function(c"cuMemPoolTrimTo"),
+                graph_attribute: library.function(c"cuDeviceGetGraphMemAttribute"),
+                trim_graphs: library.function(c"cuDeviceGraphMemTrim"),
+                memory_info: library.function(c"cuMemGetInfo_v2"),
+                limit: library.function(c"cuCtxGetLimit"),
+            }
         }
     }
 }
@@ -113,9 +126,8 @@ pub(crate) fn load() -> Result<&'static Driver, String> {
     find();
     if DRIVER.get().is_none() {
         let searched = env::var("LD_LIBRARY_PATH").unwrap_or_default();
-        let mut tried = candidates(&searched)
-            .into_iter()
-            .map(|path| Library::open(&path));
+        let tried = candidates(&searched);
+        let mut tried = tried.iter().map(|path| Library::open(path));
         // The first refusal is about the driver's own name.
         let first = tried.next().unwrap_or_else(|| Err(String::new()));
         let library = first.or_else(|why| tried.find_map(Result::ok).ok_or(why))?;
@@ -150,49 +162,15 @@ fn candidates(searched: &str) -> Vec<PathBuf> {
 
 /// The driver, once it was [found](find) and as long as it may be called.
 pub(crate) fn get() -> Option<&'static Driver> {
-    let driver = DRIVER.get()?;
-    exit::may_call_driver().then_some(driver)
+    DRIVER.get().filter(|_| exit::may_call_driver())
 }
 
-/// A pool attribute: `CUmemPool_attribute`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum PoolAttribute {
-    /// `CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT`
-    Reserved = 5,
-    /// `CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH`: the most since it was last restarted.
-    MostReserved = 6,
-    /// `CU_MEMPOOL_ATTR_USED_MEM_CURRENT`
-    Used = 7,
-}
-
-/// An attribute of a device's graph memory: `CUgraphMem_attribute`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum GraphAttribute {
-    /// `CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT`
-    Used = 0,
-    /// `CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT`
-    Reserved = 2,
-}
-
-/// A size that a context has set apart on its device: `CUlimit`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Limit {
-    /// `CU_LIMIT_STACK_SIZE`: local memory of one thread. The driver raises it by itself when a
-    /// kernel needs more, and never lowers it.
-    Stack = 0,
-    /// `CU_LIMIT_PRINTF_FIFO_SIZE`
-    Printf = 1,
-    /// `CU_LIMIT_MALLOC_HEAP_SIZE`
-    Heap = 2,
-}
-
-/// What a device is like: `CUdevice_attribute`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum DeviceAttribute {
-    /// `CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT`
-    Multiprocessors = 16,
-    /// `CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR`
-    ThreadsPerMultiprocessor = 39,
+/// The name that the driver gives an error: `CUDA_ERROR_OUT_OF_MEMORY`, or `CUresult 2` where no
+/// driver can be asked.
+pub(crate) fn error_name(error: CuResult) -> String {
+    let _quiet = quiet();
+    let name = get().and_then(|driver| driver.error_name(error));
+    name.map_or_else(|| format!("CUresult {error}"), str::to_owned)
 }
 
 /// A `CUdevice`.
@@ -200,20 +178,10 @@ fn device_handle(ordinal: usize) -> c_int {
     c_int::try_from(ordinal).unwrap_or(c_int::MAX)
 }
 
-/// A handle as the ledger keeps it, as C has it.
-fn pointer(handle: u64) -> *mut c_void {
-    std::ptr::with_exposed_provenance_mut(handle as usize)
-}
-
-/// A handle as C has it, as the ledger keeps it.
-fn number(handle: *mut c_void) -> u64 {
-    handle.expose_provenance() as u64
-}
-
-/// Calls a function of the table; one that is missing answers [`NOT_FOUND`].
+/// Calls a function; one that is missing answers [`NOT_FOUND`].
 macro_rules! call {
-    ($self:ident.$field:ident($($argument:expr),*)) => {
-        match $self.functions.$field {
+    ($driver:ident.$function:ident($($argument:expr),*)) => {
+        match $driver.$function {
             // SAFETY: said by each method.
             Some(function) => match unsafe { function($($argument),*) } {
                 0 => Ok(()),
@@ -222,6 +190,13 @@ macro_rules! call {
             None => Err(NOT_FOUND),
         }
     };
+}
+
+/// What a call writes to the place that it is given.
+fn answer<T: Default>(call: impl FnOnce(*mut T) -> Result<(), CuResult>) -> Result<T, CuResult> {
+    let mut answer = T::default();
+    call(&raw mut answer)?;
+    Ok(answer)
 }
 
 /// Every method returns the driver's own result as its error.
@@ -237,28 +212,22 @@ impl Driver {
 
     /// The CUDA version it supports, as 1000 × major + 10 × minor. Needs no initialisation.
     pub(crate) fn version(&self) -> Result<u32, CuResult> {
-        let mut version = 0;
-        call!(self.version(&raw mut version))?;
-        Ok(u32::try_from(version).unwrap_or(0))
+        answer(|version| call!(self.version(version)))
     }
 
     /// The name of an error; none for a number that this driver does not know.
-    pub(crate) fn error_name(&self, error: CuResult) -> Option<&'static str> {
+    fn error_name(&self, error: CuResult) -> Option<&'static str> {
         let mut name = std::ptr::null();
         call!(self.error_name(error, &raw mut name)).ok()?;
-        if name.is_null() {
-            return None;
-        }
         // SAFETY: a successful call sets the address of a constant of the driver, which stays in
         // the process.
-        unsafe { CStr::from_ptr(name) }.to_str().ok()
+        let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) });
+        name?.to_str().ok()
     }
 
     /// The number of devices. An error before anybody has called `cuInit`.
     pub(crate) fn device_count(&self) -> Result<usize, CuResult> {
-        let mut count = 0;
-        call!(self.device_count(&raw mut count))?;
-        Ok(usize::try_from(count).unwrap_or(0))
+        Ok(answer(|count| call!(self.device_count(count)))? as usize)
     }
 
     /// The device's name for people.
@@ -272,38 +241,30 @@ impl Driver {
 
     /// The device's own number, or that of the MIG slice which stands for it.
     pub(crate) fn device_uuid(&self, device: usize) -> Result<[u8; 16], CuResult> {
-        let mut uuid = [0; 16];
-        call!(self.device_uuid(&raw mut uuid, device_handle(device)))?;
-        Ok(uuid)
+        answer(|uuid| call!(self.device_uuid(uuid, device_handle(device))))
+    }
+
+    /// One of the device's properties, by its `CUdevice_attribute`; 0 where the driver does not tell.
+    pub(crate) fn device_attribute(&self, device: usize, attribute: c_int) -> u64 {
+        let device = device_handle(device);
+        let asked = answer(|value| call!(self.device_attribute(value, attribute, device)));
+        asked.map_or(0, |value| u64::try_from(value).unwrap_or(0))
     }
 
     /// Whether the device's primary context is live. Does not create it.
     pub(crate) fn primary_is_active(&self, device: usize) -> Result<bool, CuResult> {
-        let (mut flags, mut active) = (0, 0);
-        call!(self.primary_state(device_handle(device), &raw mut flags, &raw mut active))?;
-        Ok(active != 0)
-    }
-
-    /// One of the device's properties; 0 where the driver does not tell.
-    pub(crate) fn device_attribute(&self, device: usize, attribute: DeviceAttribute) -> u64 {
-        let mut value = 0;
-        let asked =
-            call!(self.device_attribute(&raw mut value, attribute as c_int, device_handle(device)));
-        asked.map_or(0, |()| u64::try_from(value).unwrap_or(0))
+        let (mut flags, device) = (0, device_handle(device));
+        Ok(answer(|active| call!(self.primary_state(device, &raw mut flags, active)))? != 0)
     }
 
     /// The handle of the context current to this thread; 0 for none.
     pub(crate) fn current_context(&self) -> Result<u64, CuResult> {
-        let mut context = std::ptr::null_mut();
-        call!(self.current_context(&raw mut context))?;
-        Ok(number(context))
+        answer(|context| call!(self.current_context(context)))
     }
 
     /// The device of that context.
     pub(crate) fn current_device(&self) -> Result<i32, CuResult> {
-        let mut device = 0;
-        call!(self.current_device(&raw mut device))?;
-        Ok(device)
+        answer(|device| call!(self.current_device(device)))
     }
 
     /// The graph that a stream of the current context is captured into, 0 for one without a name; none
@@ -318,21 +279,15 @@ impl Driver {
         stream: u64,
         per_thread: bool,
     ) -> Result<Option<u64>, CuResult> {
-        let (mut status, mut id, mut count) = (0, 0, 0);
-        let (mut graph, mut dependencies) = (std::ptr::null_mut(), std::ptr::null());
-        let (status_out, id_out, count_out) = (&raw mut status, &raw mut id, &raw mut count);
-        let (graph_out, nodes_out) = (&raw mut graph, &raw mut dependencies);
-        let stream = pointer(stream);
+        let (mut status, mut id, mut graph, mut nodes, mut count) = (0, 0, 0, 0, 0);
+        let (status_out, id, graph_out) = (&raw mut status, &raw mut id, &raw mut graph);
+        let (nodes, count) = (&raw mut nodes, &raw mut count);
         if per_thread {
-            call!(
-                self.capture_per_thread(
-                    stream, status_out, id_out, graph_out, nodes_out, count_out
-                )
-            )?;
+            call!(self.capture_per_thread(stream, status_out, id, graph_out, nodes, count))?;
         } else {
-            call!(self.capture(stream, status_out, id_out, graph_out, nodes_out, count_out))?;
+            call!(self.capture(stream, status_out, id, graph_out, nodes, count))?;
         }
-        Ok((status != 0).then(|| number(graph)))
+        Ok((status != 0).then_some(graph))
     }
 
     /// The bytes of the range of memory that `address` lies in, from there on.
@@ -350,17 +305,28 @@ impl Driver {
     pub(crate) unsafe fn in_context<T>(
         &self,
         context: u64,
-        body: impl FnOnce(Current<'_>) -> Result<T, CuResult>,
+        body: impl FnOnce() -> Result<T, CuResult>,
     ) -> Result<T, CuResult> {
-        call!(self.push_context(pointer(context)))?;
-        let outcome = body(Current(self));
-        let mut popped = std::ptr::null_mut();
-        call!(self.pop_context(&raw mut popped)).and(outcome)
+        call!(self.push_context(context))?;
+        let outcome = body();
+        answer(|popped| call!(self.pop_context(popped))).and(outcome)
     }
 
     /// Waits for the work of the current context.
     pub(crate) fn synchronise_context(&self) -> Result<(), CuResult> {
         call!(self.synchronise_context())
+    }
+
+    /// The bytes of the current context's device that are free, and all it has.
+    pub(crate) fn memory_info(&self) -> Result<(u64, u64), CuResult> {
+        let (mut free, mut total) = (0, 0);
+        call!(self.memory_info(&raw mut free, &raw mut total))?;
+        Ok((free as u64, total as u64))
+    }
+
+    /// A size that the current context has set apart, by its `CUlimit`; 0 where the driver does not tell.
+    pub(crate) fn limit(&self, limit: c_int) -> u64 {
+        answer(|value| call!(self.limit(value, limit))).unwrap_or(0) as u64
     }
 
     /// Whether a stream of the current context is being captured.
@@ -370,9 +336,7 @@ impl Driver {
     /// `stream` is 1 (`CU_STREAM_LEGACY`), 2 (`CU_STREAM_PER_THREAD`) or a stream that stays live
     /// meanwhile.
     pub(crate) unsafe fn stream_is_capturing(&self, stream: u64) -> Result<bool, CuResult> {
-        let mut status = 0;
-        call!(self.stream_is_capturing(pointer(stream), &raw mut status))?;
-        Ok(status != 0)
+        Ok(answer(|status| call!(self.stream_is_capturing(stream, status)))? != 0)
     }
 
     /// Waits for the work of a stream.
@@ -381,24 +345,20 @@ impl Driver {
     ///
     /// As for [`Self::stream_is_capturing`].
     pub(crate) unsafe fn synchronise_stream(&self, stream: u64) -> Result<(), CuResult> {
-        call!(self.synchronise_stream(pointer(stream)))
+        call!(self.synchronise_stream(stream))
     }
 
     /// The handle of the device's default pool, which nobody can destroy.
     pub(crate) fn default_pool(&self, device: usize) -> Result<u64, CuResult> {
-        let mut pool = std::ptr::null_mut();
-        call!(self.default_pool(&raw mut pool, device_handle(device)))?;
-        Ok(number(pool))
+        answer(|pool| call!(self.default_pool(pool, device_handle(device))))
     }
 
     /// The handle of the pool that stream-ordered allocations on the device come from.
     pub(crate) fn current_pool(&self, device: usize) -> Result<u64, CuResult> {
-        let mut pool = std::ptr::null_mut();
-        call!(self.current_pool(&raw mut pool, device_handle(device)))?;
-        Ok(number(pool))
+        answer(|pool| call!(self.current_pool(pool, device_handle(device))))
     }
 
-    /// One figure of a pool, in bytes.
+    /// One figure of a pool, in bytes, by its `CUmemPool_attribute`.
     ///
     /// # Safety
     ///
@@ -406,78 +366,39 @@ impl Driver {
     pub(crate) unsafe fn pool_attribute(
         &self,
         pool: u64,
-        attribute: PoolAttribute,
+        attribute: c_int,
     ) -> Result<u64, CuResult> {
-        let mut value = 0_u64;
-        let out = (&raw mut value).cast();
-        call!(self.pool_attribute(pointer(pool), attribute as c_int, out))?;
-        Ok(value)
+        answer(|value| call!(self.pool_attribute(pool, attribute, value)))
     }
 
-    /// Lets the figure of [`PoolAttribute::MostReserved`] begin anew at what is reserved now.
+    /// Lets a figure of a pool that is the most of something begin anew.
     ///
     /// # Safety
     ///
-    /// The pool is live.
-    ///
-    /// # Errors
-    ///
-    /// The driver's.
-    pub(crate) unsafe fn restart_most_reserved(&self, pool: u64) -> Result<(), CuResult> {
+    /// As for [`Self::pool_attribute`].
+    pub(crate) unsafe fn restart(&self, pool: u64, attribute: c_int) -> Result<(), CuResult> {
         // The one value that the driver takes.
-        let mut zero = 0_u64;
-        let value = (&raw mut zero).cast();
-        let attribute = PoolAttribute::MostReserved as c_int;
-        call!(self.set_pool_attribute(pointer(pool), attribute, value))
+        let mut zero = 0;
+        call!(self.set_pool_attribute(pool, attribute, &raw mut zero))
     }
 
     /// Gives back what the pool holds and nobody uses.
     ///
     /// # Safety
     ///
-    /// `pool` stays live meanwhile.
+    /// As for [`Self::pool_attribute`].
     pub(crate) unsafe fn trim_pool(&self, pool: u64) -> Result<(), CuResult> {
-        call!(self.trim_pool(pointer(pool), 0))
+        call!(self.trim_pool(pool, 0))
     }
 
-    /// One figure of the device's graph memory, in bytes.
-    pub(crate) fn graph_attribute(
-        &self,
-        device: usize,
-        attribute: GraphAttribute,
-    ) -> Result<u64, CuResult> {
-        let mut value = 0_u64;
-        let out = (&raw mut value).cast();
-        call!(self.graph_attribute(device_handle(device), attribute as c_int, out))?;
-        Ok(value)
+    /// One figure of the device's graph memory, in bytes, by its `CUgraphMem_attribute`.
+    pub(crate) fn graph_attribute(&self, device: usize, attribute: c_int) -> Result<u64, CuResult> {
+        answer(|value| call!(self.graph_attribute(device_handle(device), attribute, value)))
     }
 
     /// Gives back the device's graph memory that no graph uses.
     pub(crate) fn trim_graphs(&self, device: usize) -> Result<(), CuResult> {
         call!(self.trim_graphs(device_handle(device)))
-    }
-}
-
-/// A live context is current to this thread. [`Driver::in_context`] alone hands one out, so that
-/// what is asked of a context never needs one to be made.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Current<'driver>(&'driver Driver);
-
-impl Current<'_> {
-    /// The bytes of the whole device that are free, and all it has.
-    pub(crate) fn memory_info(self) -> Result<(u64, u64), CuResult> {
-        let Self(driver) = self;
-        let (mut free, mut total) = (0, 0);
-        call!(driver.memory_info(&raw mut free, &raw mut total))?;
-        Ok((free as u64, total as u64))
-    }
-
-    /// A size that the context has set apart, in bytes; 0 where the driver does not tell.
-    pub(crate) fn limit(self, limit: Limit) -> u64 {
-        let Self(driver) = self;
-        let mut value = 0;
-        let asked = call!(driver.limit(&raw mut value, limit as c_int));
-        asked.map_or(0, |()| value as u64)
     }
 }
 

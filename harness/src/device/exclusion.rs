@@ -22,16 +22,11 @@ pub(crate) static CONTEXTS_AND_POOLS: Exclusion = Exclusion::new();
 /// Streams.
 pub(crate) static STREAMS: Exclusion = Exclusion::new();
 
-#[derive(Debug)]
-struct State {
-    readings: u32,
-    destructions: u32,
-}
-
 /// Readings on one side, destructions on the other; any number of one of them at a time.
 #[derive(Debug)]
 pub(crate) struct Exclusion {
-    state: Mutex<State>,
+    /// So many readings are in progress, or, below zero, so many destructions.
+    in_progress: Mutex<i64>,
     changed: Condvar,
 }
 
@@ -45,31 +40,32 @@ pub(crate) struct Destruction(&'static Exclusion);
 
 impl Drop for Destruction {
     fn drop(&mut self) {
-        self.0.lock().destructions -= 1;
-        self.0.changed.notify_all();
+        self.0.change(1);
     }
 }
 
 impl Drop for Reading {
     fn drop(&mut self) {
-        self.0.lock().readings -= 1;
-        self.0.changed.notify_all();
+        self.0.change(-1);
     }
 }
 
 impl Exclusion {
     pub(crate) const fn new() -> Self {
         Self {
-            state: Mutex::new(State {
-                readings: 0,
-                destructions: 0,
-            }),
+            in_progress: Mutex::new(0),
             changed: Condvar::new(),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, i64> {
+        let in_progress = self.in_progress.lock();
+        in_progress.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, by: i64) {
+        *self.lock() += by;
+        self.changed.notify_all();
     }
 
     /// Begins a reading; none when a destroy call does not come to its end.
@@ -77,26 +73,24 @@ impl Exclusion {
     /// Look the handles up after this, never before: those of destroy calls that came first are
     /// then out of the ledger.
     pub(crate) fn read(&'static self) -> Option<Reading> {
-        let (mut state, waited) = self
+        let destroying = |in_progress: &mut i64| *in_progress < 0;
+        let waited = self
             .changed
-            .wait_timeout_while(self.lock(), PATIENCE, |state| state.destructions > 0)
-            .unwrap_or_else(PoisonError::into_inner);
+            .wait_timeout_while(self.lock(), PATIENCE, destroying);
+        let (mut in_progress, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
             return None;
         }
-        state.readings += 1;
+        *in_progress += 1;
         Some(Reading(self))
     }
 
     /// Begins a destroy call. Waits for the readings in progress.
     pub(crate) fn destroy(&'static self) -> Destruction {
-        let mut state = self.lock();
-        state.destructions += 1;
-        drop(
-            self.changed
-                .wait_while(state, |state| state.readings > 0)
-                .unwrap_or_else(PoisonError::into_inner),
-        );
+        let waited = self
+            .changed
+            .wait_while(self.lock(), |in_progress| *in_progress > 0);
+        *waited.unwrap_or_else(PoisonError::into_inner) -= 1;
         Destruction(self)
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::captures;
-use super::driver::{self, DeviceAttribute, Limit};
+use super::driver;
 use super::exclusion::CONTEXTS_AND_POOLS;
 use super::quiet::quiet;
 use crate::ledger::event::ContextUid;
@@ -16,11 +16,12 @@ use crate::ledger::{self, ContextEntry, Place};
 /// Sizes that a context has set apart on its device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Limits {
-    /// Local memory of one thread.
+    /// `CU_LIMIT_STACK_SIZE`: local memory of one thread. The driver raises it by itself when a
+    /// kernel needs more, and never lowers it.
     pub(crate) stack: u64,
-    /// The buffer of `printf`.
+    /// `CU_LIMIT_PRINTF_FIFO_SIZE`: the buffer of `printf`.
     pub(crate) printf: u64,
-    /// What kernels allocate from.
+    /// `CU_LIMIT_MALLOC_HEAP_SIZE`: what kernels allocate from.
     pub(crate) heap: u64,
 }
 
@@ -67,16 +68,16 @@ pub(crate) fn readings() -> Vec<DeviceMemory> {
         }
         // SAFETY: the context is in the ledger, and none is destroyed while `_reading` lives.
         let read = unsafe {
-            driver.in_context(handle, |current| {
-                let (free, total) = current.memory_info()?;
+            driver.in_context(handle, || {
+                let (free, total) = driver.memory_info()?;
                 Ok(DeviceMemory {
                     place,
                     context: uid,
                     used: total.saturating_sub(free),
                     limits: Limits {
-                        stack: current.limit(Limit::Stack),
-                        printf: current.limit(Limit::Printf),
-                        heap: current.limit(Limit::Heap),
+                        stack: driver.limit(0),
+                        printf: driver.limit(1),
+                        heap: driver.limit(2),
                     },
                 })
             })
@@ -92,6 +93,6 @@ pub(crate) fn resident_threads(place: Place) -> u64 {
     let (Some(driver), Some(device)) = (driver::get(), place.cuda_ordinal()) else {
         return 0;
     };
-    driver.device_attribute(device, DeviceAttribute::Multiprocessors)
-        * driver.device_attribute(device, DeviceAttribute::ThreadsPerMultiprocessor)
+    // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT and …_MAX_THREADS_PER_MULTIPROCESSOR
+    driver.device_attribute(device, 16) * driver.device_attribute(device, 39)
 }

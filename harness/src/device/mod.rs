@@ -9,7 +9,6 @@ pub(crate) mod contexts;
 #[cfg_attr(not(target_os = "linux"), path = "dl_elsewhere.rs")]
 pub(crate) mod dl;
 pub(crate) mod driver;
-pub(crate) mod errors;
 pub(crate) mod exclusion;
 pub(crate) mod exit;
 #[cfg(all(

@@ -5,13 +5,24 @@
 
 #![expect(unsafe_code, reason = "pools are named by their handles")]
 
+use std::ffi::c_int;
+
 use super::captures;
 use super::contexts::devices_in_use;
-use super::driver::{self, Driver, GraphAttribute, PoolAttribute};
-use super::exclusion::{CONTEXTS_AND_POOLS, Reading};
+use super::driver::{self, Driver};
+use super::exclusion::CONTEXTS_AND_POOLS;
 use super::quiet::quiet;
-use crate::ledger::event::{CuResult, Key, Space};
+use crate::ledger::event::{Key, Space};
 use crate::ledger::{self, Kind, Place, PoolName};
+
+/// `CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT`
+const RESERVED: c_int = 5;
+/// `CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH`: the most since it was last restarted.
+const MOST_RESERVED: c_int = 6;
+/// `CU_MEMPOOL_ATTR_USED_MEM_CURRENT`
+const USED: c_int = 7;
+/// `CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT`, `CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT`
+const OF_GRAPHS: [c_int; 2] = [0, 2];
 
 /// What one pool holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,47 +37,60 @@ pub(crate) struct PoolReading {
     pub(crate) reserved: u64,
 }
 
+/// A pool that is live.
+struct LivePool {
+    place: Place,
+    name: PoolName,
+    handle: u64,
+}
+
 /// The pools of every device in use.
 pub(crate) fn readings() -> Vec<PoolReading> {
-    read_all(PoolAttribute::Reserved)
+    read_all(RESERVED)
 }
 
 /// As [`readings`], with the most that each stream-ordered pool has reserved since
 /// [`restart_most_reserved`].
 pub(crate) fn most_reserved() -> Vec<PoolReading> {
-    read_all(PoolAttribute::MostReserved)
+    read_all(MOST_RESERVED)
 }
 
 /// Lets the most that each stream-ordered pool has reserved begin anew.
 pub(crate) fn restart_most_reserved() {
-    let _quiet = quiet();
-    let (Some(driver), Some(reading)) = (driver::get(), CONTEXTS_AND_POOLS.read()) else {
-        return;
-    };
-    for pool in live_pools(driver, &reading, &devices_in_use()) {
-        // A pool that keeps its old figure shows too much, never too little.
-        // SAFETY: `pool` is live, for `reading` was begun before it was looked up.
-        let _ = unsafe { driver.restart_most_reserved(pool.handle) };
-    }
+    with_pools(|driver, _, pools| {
+        for pool in pools {
+            // A pool that keeps its old figure shows too much, never too little.
+            // SAFETY: `with_pools` keeps the pool live.
+            let _ = unsafe { driver.restart(pool.handle, MOST_RESERVED) };
+        }
+    });
 }
 
-fn read_all(reserved: PoolAttribute) -> Vec<PoolReading> {
-    let _quiet = quiet();
-    let (Some(driver), Some(reading)) = (driver::get(), CONTEXTS_AND_POOLS.read()) else {
-        return Vec::new();
-    };
-    let devices = devices_in_use();
-    let mut found = Vec::new();
-    for pool in live_pools(driver, &reading, &devices) {
-        // SAFETY: `pool` is live, for `reading` was begun before it was looked up.
-        found.extend(unsafe { read_pool(driver, &pool, reserved) });
-    }
-    found.extend(
-        devices
-            .iter()
-            .filter_map(|device| read_graphs(driver, *device).ok()),
-    );
-    found
+fn read_all(reserved: c_int) -> Vec<PoolReading> {
+    let read = with_pools(|driver, devices, pools| {
+        let of_pools = pools.iter().map(|pool| {
+            // SAFETY: `with_pools` keeps the pool live.
+            let attribute = |attribute| unsafe { driver.pool_attribute(pool.handle, attribute) };
+            let figures = (attribute(USED), attribute(reserved));
+            (pool.place, pool.name, figures)
+        });
+        let of_graphs = devices.iter().map(|device| {
+            let [used, reserved] = OF_GRAPHS.map(|it| driver.graph_attribute(*device, it));
+            (Place::cuda(*device), PoolName::Graph, (used, reserved))
+        });
+        let read = of_pools
+            .chain(of_graphs)
+            .filter_map(|(place, pool, figures)| {
+                Some(PoolReading {
+                    place,
+                    pool,
+                    allocated: figures.0.ok()?,
+                    reserved: figures.1.ok()?,
+                })
+            });
+        read.collect()
+    });
+    read.unwrap_or_default()
 }
 
 /// Gives back what these pools hold and nobody uses; a pool that is gone meanwhile is passed over.
@@ -74,68 +98,53 @@ fn read_all(reserved: PoolAttribute) -> Vec<PoolReading> {
 ///
 /// An asynchronous free whose completion the host has not observed still counts as used, so
 /// [synchronise](super::quiesce::synchronise) first.
-pub(crate) fn empty(pools: &[PoolReading]) -> bool {
-    let _quiet = quiet();
+pub(crate) fn empty(wanted: &[PoolReading]) -> bool {
     if captures::active() {
         return false;
     }
-    let (Some(driver), Some(reading)) = (driver::get(), CONTEXTS_AND_POOLS.read()) else {
-        return true;
+    let is_wanted = |place, name| {
+        let is = |pool: &PoolReading| pool.place == place && pool.pool == name;
+        wanted.iter().any(is)
     };
-    let named = |place, name| {
-        let is = |pool: &&PoolReading| pool.place == place && pool.pool == name;
-        pools.iter().any(|pool| is(&pool))
-    };
-    let devices = devices_in_use();
-    for pool in live_pools(driver, &reading, &devices) {
-        if named(pool.place, pool.name) {
-            // A pool that cannot be trimmed shows in the next reading.
-            // SAFETY: `pool` is live, for `reading` was begun before it was looked up.
+    // What cannot be trimmed shows in the next reading.
+    with_pools(|driver, devices, pools| {
+        for pool in pools.iter().filter(|pool| is_wanted(pool.place, pool.name)) {
+            // SAFETY: `with_pools` keeps the pool live.
             let _ = unsafe { driver.trim_pool(pool.handle) };
         }
-    }
-    for device in devices {
-        if named(Place::cuda(device), PoolName::Graph) {
-            // As above.
-            let _ = driver.trim_graphs(device);
+        for &device in devices {
+            if is_wanted(Place::cuda(device), PoolName::Graph) {
+                let _ = driver.trim_graphs(device);
+            }
         }
-    }
+    });
     true
 }
 
-/// A pool that is live.
-#[derive(Clone, Copy, Debug)]
-struct LivePool {
-    place: Place,
-    name: PoolName,
-    handle: u64,
-}
-
-/// Every pool known. They stay live until `_reading` ends.
-fn live_pools(driver: &Driver, _reading: &Reading, devices: &[usize]) -> Vec<LivePool> {
+/// Calls `body` with the devices in use and every pool known, which stay live meanwhile; not where no
+/// driver can be asked.
+fn with_pools<T>(body: impl FnOnce(&Driver, &[usize], &[LivePool]) -> T) -> Option<T> {
+    let _quiet = quiet();
+    let (driver, _reading) = (driver::get()?, CONTEXTS_AND_POOLS.read()?);
+    let devices = devices_in_use();
     let mut pools = Vec::new();
-    for &device in devices {
-        let place = Place::cuda(device);
+    for &device in &devices {
         // A device without stream-ordered allocation has none.
         let Ok(default) = driver.default_pool(device) else {
             continue;
         };
-        pools.push(LivePool {
-            place,
-            name: PoolName::Default,
-            handle: default,
-        });
-        match driver.current_pool(device) {
-            Ok(current) if current != default && !is_in_ledger(current) => pools.push(LivePool {
-                place,
-                name: PoolName::Other(current),
-                handle: current,
-            }),
-            _ => {}
-        }
+        let current = driver.current_pool(device).ok();
+        let current = current.filter(|pool| *pool != default && !is_in_ledger(*pool));
+        let of_device = [(PoolName::Default, default)].into_iter();
+        let of_device = of_device.chain(current.map(|pool| (PoolName::Other(pool), pool)));
+        pools.extend(of_device.map(|(name, handle)| LivePool {
+            place: Place::cuda(device),
+            name,
+            handle,
+        }));
     }
     pools.extend(explicit_pools());
-    pools
+    Some(body(driver, &devices, &pools))
 }
 
 fn is_in_ledger(pool: u64) -> bool {
@@ -160,31 +169,4 @@ fn explicit_pools() -> Vec<LivePool> {
         handle: record.made.key.value,
     });
     pool.collect()
-}
-
-/// # Safety
-///
-/// The pool stays live meanwhile.
-unsafe fn read_pool(
-    driver: &Driver,
-    pool: &LivePool,
-    reserved: PoolAttribute,
-) -> Result<PoolReading, CuResult> {
-    // SAFETY: the caller's promise.
-    let attribute = |attribute| unsafe { driver.pool_attribute(pool.handle, attribute) };
-    Ok(PoolReading {
-        place: pool.place,
-        pool: pool.name,
-        allocated: attribute(PoolAttribute::Used)?,
-        reserved: attribute(reserved)?,
-    })
-}
-
-fn read_graphs(driver: &Driver, device: usize) -> Result<PoolReading, CuResult> {
-    Ok(PoolReading {
-        place: Place::cuda(device),
-        pool: PoolName::Graph,
-        allocated: driver.graph_attribute(device, GraphAttribute::Used)?,
-        reserved: driver.graph_attribute(device, GraphAttribute::Reserved)?,
-    })
 }

@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use serde::{Deserialize, Serialize};
 
 use super::captures;
-use super::driver::{self, Current, Driver, NOT_FOUND};
+use super::driver::{self, Driver, NOT_FOUND};
 use super::exclusion::{CONTEXTS_AND_POOLS, STREAMS};
 use super::quiet::quiet;
 use crate::ledger::event::CuResult;
@@ -47,7 +47,7 @@ pub(crate) fn synchronise(own: impl Fn(&Record) -> bool) -> Vec<Poisoned> {
     };
     let mut poisoned = Vec::new();
     for context in ledger::live().contexts() {
-        let wait = |_: Current<'_>| {
+        let wait = || {
             if captures::active() || legacy_stream_is_blocked(driver) {
                 synchronise_streams(driver, &context, &own)
             } else {

@@ -341,9 +341,9 @@ mod tests {
     fn every_watched_function_is_compared_or_said_not_to_be() {
         let table = include_str!("../../../harness/src/api/cuda/functions.rs");
         let rows = table.lines().filter(|line| line.starts_with("    cu"));
-        let rows = rows.filter_map(|row| row.split_once(" fn("));
-        let names = rows.flat_map(|(names, _)| names.split(", "));
-        let names = names.filter_map(|name| name.trim().split_once(' '));
+        // A row begins with its names: `    cuMemFree[2000] | cuMemFree_v2[3020] =`.
+        let names = rows.flat_map(|row| row.split(" | "));
+        let names = names.filter_map(|name| name.trim().split_once('['));
         let mut watched: BTreeSet<_> = names.map(|(name, _)| name).collect();
         watched.extend(["cuGetProcAddress", "cuGetProcAddress_v2"]);
         let compared = ROWS.iter().map(|row| row.name);

@@ -1,7 +1,7 @@
 //! What a call to the driver does, in the words that a row of the [table](super::functions) is made
 //! of. A value of these types is made of one call's parameters and lives as long as that call.
 
-use super::foreign::{AllocationNode, Answer, Described, In, Node, Out, Properties};
+use super::foreign::{AllocationNode, In, Node, Out, Properties, Value};
 use crate::ledger::event::{ContextEnd, Event, Key, Space};
 use crate::ledger::{Kind, Place};
 
@@ -14,22 +14,22 @@ pub(super) enum Call {
     Creates(Creates),
     /// Frees or destroys one.
     Releases(Releases),
-    /// Retains the primary context of this device, and may create it.
-    RetainsPrimary { device: i32, context: Answer },
+    /// Retains the primary context of this device, with which it answers, and may create it.
+    RetainsPrimary(Out, i32),
     /// May end the primary context of this device.
-    ReleasesPrimary { device: i32, cause: ContextEnd },
-    /// Answers with the context through which a green context can be made current.
-    ConvertsGreen { context: Answer, green: u64 },
+    ReleasesPrimary(i32, ContextEnd),
+    /// Answers with the context through which this green context can be made current.
+    ConvertsGreen(Out, u64),
     /// Answers with the current context, which has a user more.
-    Attaches { context: Answer },
-    /// Answers with a handle of the physical memory that is mapped at an address.
-    RetainsMapped { handle: Answer, address: u64 },
-    /// Adds a node to a graph that may have to do with memory.
-    AddsNode { graph: u64, node: AddedNode },
-    /// Launches an executable graph.
-    Launches { exec: u64 },
-    /// Begins to capture a stream; into the existing graph `into`, where that is not 0.
-    BeginsCapture { stream: u64, into: u64 },
+    Attaches(Out),
+    /// Answers with a handle of the physical memory that is mapped at this address.
+    RetainsMapped(Out, u64),
+    /// Adds a node to this graph that may have to do with memory.
+    AddsNode(u64, AddedNode),
+    /// Launches this executable graph.
+    Launches(u64),
+    /// Begins to capture this stream; into this graph, where it is not 0.
+    BeginsCapture(u64, u64),
     /// When it succeeds, this is so.
     Tells(Event),
 }
@@ -52,7 +52,7 @@ pub(super) struct Creates {
     pub(super) kind: Kind,
     pub(super) space: Space,
     /// Its address or handle.
-    pub(super) identity: Answer,
+    pub(super) identity: Value,
     pub(super) bytes: Bytes,
     pub(super) place: At,
     /// The stream that orders it. Where that is being captured, the call adds a node to a graph and
@@ -68,33 +68,25 @@ pub(super) struct Creates {
     pub(super) ends_capture: Option<u64>,
     /// How many references the program has at once.
     pub(super) references: u64,
-    /// The graph that it is made from.
-    pub(super) copies: Option<(u64, GraphFlags)>,
+    /// The graph that it is made from, and the flags of an executable one.
+    pub(super) copies: Option<(u64, Value)>,
     /// The green context that it is made for, and ends with.
     pub(super) green: Option<u64>,
-}
-
-/// Where the flags of an executable graph are found.
-#[derive(Clone, Copy)]
-pub(super) enum GraphFlags {
-    Given(u64),
-    /// First in its `CUDA_GRAPH_INSTANTIATE_PARAMS`.
-    Parameters(In<u64>),
 }
 
 /// Where a resource's size is found.
 #[derive(Clone, Copy)]
 pub(super) enum Bytes {
-    Given(u64),
+    /// In what the caller tells the driver.
+    Told(Value),
     /// Rows of a pitch that the driver chose. A call that failed asked for width × height.
     Rows {
-        pitch: Answer,
+        pitch: Value,
         width: u64,
         height: u64,
     },
     /// What the driver says of the range that begins at the resource's address.
     Asked,
-    Described(Described),
 }
 
 /// Where a resource is.
@@ -141,12 +133,12 @@ pub(super) enum Share {
 }
 
 /// A call that makes a resource and answers its address or handle; a handle, if it has no bytes.
-pub(super) fn creates(kind: Kind, space: Space, answer: impl Into<Answer>) -> Creates {
+pub(super) fn creates(kind: Kind, space: Space, answer: impl Into<Value>) -> Creates {
     Creates {
         kind,
         space,
         identity: answer.into(),
-        bytes: Bytes::Given(0),
+        bytes: Bytes::Told(Value::Given(0)),
         place: At::Context,
         stream: None,
         pool: 0,
@@ -160,21 +152,53 @@ pub(super) fn creates(kind: Kind, space: Space, answer: impl Into<Answer>) -> Cr
 }
 
 /// Memory that `cuMemFree` takes back.
-pub(super) fn device(kind: Kind, pointer: impl Into<Answer>, bytes: usize) -> Creates {
-    creates(kind, Space::DevicePointer, pointer).sized(Bytes::Given(bytes as u64))
+pub(super) fn device(kind: Kind, pointer: impl Into<Value>, bytes: usize) -> Creates {
+    creates(kind, Space::DevicePointer, pointer).sized(bytes as u64)
+}
+
+/// The same in rows of a pitch that the driver answers.
+pub(super) fn pitched(
+    pointer: impl Into<Value>,
+    pitch: impl Into<Value>,
+    width: u64,
+    height: u64,
+) -> Creates {
+    let pitch = pitch.into();
+    Creates {
+        bytes: Bytes::Rows {
+            pitch,
+            width,
+            height,
+        },
+        ..device(Kind::Pitched, pointer, 0)
+    }
+}
+
+/// The same ordered by a stream, from an explicit pool where that is not 0.
+pub(super) fn ordered(pointer: Out, bytes: usize, stream: u64, pool: u64) -> Creates {
+    Creates {
+        stream: Some(stream),
+        pool,
+        ..device(Kind::StreamOrdered, pointer, bytes)
+    }
+}
+
+/// The same of another API's memory, whose size a descriptor has.
+pub(super) fn imported(pointer: Out, descriptor: impl Into<Value>) -> Creates {
+    device(Kind::Imported, pointer, 0).sized(descriptor)
 }
 
 /// Memory of the host that `cuMemFreeHost` takes back.
 pub(super) fn pinned(pointer: Out, bytes: usize) -> Creates {
-    let pinned = creates(Kind::Pinned, Space::HostPointer, pointer).at(At::Host);
-    pinned.sized(Bytes::Given(bytes as u64))
+    let pinned = creates(Kind::Pinned, Space::HostPointer, pointer);
+    pinned.at(At::Host).sized(bytes as u64)
 }
 
 /// The program's own memory, by the address that it gave.
 pub(super) fn registered(pointer: u64, bytes: usize) -> Creates {
     let (kind, space) = (Kind::Registered, Space::RegisteredPointer);
-    let registered = creates(kind, space, Answer::Given(pointer)).at(At::Host);
-    registered.sized(Bytes::Given(bytes as u64))
+    let registered = creates(kind, space, pointer).at(At::Host);
+    registered.sized(bytes as u64)
 }
 
 /// What is counted, and has a handle.
@@ -183,8 +207,8 @@ pub(super) fn handle(kind: Kind, handle: Out) -> Creates {
 }
 
 /// `kind` is one of bytes.
-pub(super) fn array(kind: Kind, array: Out, descriptor: Described) -> Creates {
-    creates(kind, Space::Handle(Kind::Array), array).sized(Bytes::Described(descriptor))
+pub(super) fn array(kind: Kind, array: Out, descriptor: impl Into<Value>) -> Creates {
+    creates(kind, Space::Handle(Kind::Array), array).sized(descriptor)
 }
 
 /// Physical memory, or what is mapped like it, that `cuMemRelease` takes back. It is the device's and
@@ -192,8 +216,7 @@ pub(super) fn array(kind: Kind, array: Out, descriptor: Described) -> Creates {
 pub(super) fn physical(kind: Kind, handle: Out, bytes: usize) -> Creates {
     Creates {
         outlives_context: true,
-        bytes: Bytes::Given(bytes as u64),
-        ..creates(kind, Space::PhysicalHandle, handle)
+        ..creates(kind, Space::PhysicalHandle, handle).sized(bytes as u64)
     }
 }
 
@@ -202,12 +225,27 @@ pub(super) fn context(context: Out, device: i32) -> Creates {
     handle(Kind::Context, context).at(At::Device(device))
 }
 
-/// A graph, or an executable one, that is made from `graph`.
-pub(super) fn copied(kind: Kind, copy: Out, graph: u64, flags: GraphFlags) -> Creates {
+/// A graph, or an executable one with these flags, that is made from `graph`.
+pub(super) fn copied(kind: Kind, copy: Out, graph: u64, flags: impl Into<Value>) -> Creates {
     Creates {
-        copies: Some((graph, flags)),
+        copies: Some((graph, flags.into())),
         ..handle(kind, copy)
     }
+}
+
+/// What is made of the capture of a stream.
+pub(super) fn captured(stream: u64, graph: Out) -> Creates {
+    Creates {
+        ends_capture: Some(stream),
+        ..handle(Kind::GraphHandle, graph)
+    }
+}
+
+/// A call that makes an executable graph anew from `graph`.
+pub(super) fn updated(exec: u64, graph: u64) -> Call {
+    let exec = named(Kind::ExecGraph, exec);
+    let graph = named(Kind::GraphHandle, graph);
+    Call::Tells(Event::GraphUpdated { exec, graph })
 }
 
 /// A call that frees or destroys what its parameter names.
@@ -234,7 +272,9 @@ pub(super) fn gives_back(space: Space, value: u64, count: u32, graph: Option<Key
 }
 
 impl Creates {
-    pub(super) fn sized(self, bytes: Bytes) -> Self {
+    /// With a size that the caller tells the driver.
+    pub(super) fn sized(self, bytes: impl Into<Value>) -> Self {
+        let bytes = Bytes::Told(bytes.into());
         Self { bytes, ..self }
     }
 
@@ -242,15 +282,13 @@ impl Creates {
     pub(super) fn at(self, place: At) -> Self {
         Self { place, ..self }
     }
+}
 
-    /// Ordered by a stream, from an explicit pool where that is not 0.
-    pub(super) fn on_stream(self, stream: u64, pool: u64) -> Self {
+impl Releases {
+    /// Ordered by a stream.
+    pub(super) fn on_stream(self, stream: u64) -> Self {
         let stream = Some(stream);
-        Self {
-            stream,
-            pool,
-            ..self
-        }
+        Self { stream, ..self }
     }
 }
 
@@ -258,21 +296,9 @@ pub(super) fn key(space: Space, value: u64) -> Option<Key> {
     (value != 0).then_some(Key { space, value })
 }
 
-/// A graph by its handle.
-pub(super) fn graph(value: u64) -> Key {
-    let space = Space::Handle(Kind::GraphHandle);
-    Key { space, value }
-}
-
-/// An executable graph by its handle.
-pub(super) fn exec(value: u64) -> Key {
-    let space = Space::Handle(Kind::ExecGraph);
-    Key { space, value }
-}
-
-/// A user object by its handle.
-pub(super) fn object(value: u64) -> Key {
-    let space = Space::Handle(Kind::UserObject);
+/// What a handle names.
+pub(super) fn named(kind: Kind, value: u64) -> Key {
+    let space = Space::Handle(kind);
     Key { space, value }
 }
 

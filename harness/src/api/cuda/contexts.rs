@@ -32,9 +32,9 @@ pub(super) struct Context {
     pub(super) owner: ContextUid,
     pub(super) place: Place,
     /// Its handle as a green context; else 0.
-    green: u64,
+    pub(super) green: u64,
     /// It may be the primary one of its device.
-    is_primary: bool,
+    pub(super) is_primary: bool,
     /// The ledger knows it.
     is_told: bool,
 }
@@ -56,117 +56,96 @@ impl Context {
     }
 }
 
-#[derive(Debug)]
-struct Known {
-    contexts: Vec<Context>,
-    /// The number given last.
-    last: u32,
-}
-
-impl Known {
-    fn find(&self, which: impl Fn(&Context) -> bool) -> Option<&Context> {
-        self.contexts.iter().find(|context| which(context))
-    }
-
-    /// The context of this handle, from now on if it was not known: then it is `new`, with a number.
-    fn by_handle(&mut self, handle: u64, new: Context) -> &mut Context {
-        self.get_or_add(|context| context.handle == handle, new)
-    }
-
-    fn get_or_add(&mut self, which: impl Fn(&Context) -> bool, new: Context) -> &mut Context {
-        let known = self.contexts.iter().position(which);
-        let index = known.unwrap_or_else(|| {
-            self.last += 1;
-            let uid = ContextUid(self.last);
-            // What is made in a green context belongs to the primary one of its device.
-            let owner = if new.green == 0 { uid } else { ContextUid(0) };
-            self.contexts.push(Context { uid, owner, ..new });
-            self.contexts.len() - 1
-        });
-        &mut self.contexts[index]
-    }
-
-    /// The green context of this handle, with a number from now on.
-    fn green(&mut self, green: u64) -> &mut Context {
-        let new = Context {
-            green,
-            ..Context::NONE
-        };
-        self.get_or_add(|context| context.green == green, new)
-    }
-}
-
 /// What is known of contexts. There are few, and threads seldom change theirs.
 #[derive(Debug)]
 pub(super) struct Contexts {
-    known: Mutex<Known>,
-    /// How often a context has come or gone: what a thread remembers is true as long as this stays.
+    known: Mutex<Vec<Context>>,
+    /// How often a context has come or gone: what a thread remembers is true as long as this stays. Of
+    /// these numbers each new context is given one.
     changes: AtomicU32,
 }
 
 impl Contexts {
     pub(super) const fn new() -> Self {
         Self {
-            known: Mutex::new(Known {
-                contexts: Vec::new(),
-                last: 0,
-            }),
+            known: Mutex::new(Vec::new()),
             changes: AtomicU32::new(0),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Context>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As [`Self::lock`], for a change of what is live.
-    fn change(&self) -> MutexGuard<'_, Known> {
-        let known = self.lock();
-        self.changes.fetch_add(1, Ordering::Release);
-        known
+    fn changed(&self) -> u32 {
+        self.changes.fetch_add(1, Ordering::Release) + 1
+    }
+
+    /// The one of these contexts that is looked for; if there is none it is `new`, with a number.
+    fn get_or_add<'a>(
+        &self,
+        known: &'a mut Vec<Context>,
+        which: impl Fn(&Context) -> bool,
+        new: Context,
+    ) -> &'a mut Context {
+        let index = known.iter().position(which).unwrap_or_else(|| {
+            let uid = ContextUid(self.changed());
+            // What is made in a green context belongs to the primary one of its device.
+            let owner = if new.green == 0 { uid } else { ContextUid(0) };
+            known.push(Context { uid, owner, ..new });
+            known.len() - 1
+        });
+        &mut known[index]
+    }
+
+    /// The green context of this handle, with a number from now on.
+    fn green<'a>(&self, known: &'a mut Vec<Context>, green: u64) -> &'a mut Context {
+        let new = Context {
+            green,
+            ..Context::NONE
+        };
+        self.get_or_add(known, |context| context.green == green, new)
     }
 
     /// A context was made at a place, or its device's primary one was retained there.
     pub(super) fn created(&self, handle: u64, place: Place, is_primary: bool) {
-        let mut known = self.change();
+        let mut known = self.lock();
         if !is_primary {
-            known.contexts.retain(|context| context.handle != handle);
+            known.retain(|context| context.handle != handle);
         }
+        self.changed();
         let new = Context {
             handle,
             place,
             is_primary,
             ..Context::NONE
         };
-        known.by_handle(handle, new);
+        self.get_or_add(&mut known, |context| context.handle == handle, new);
     }
 
     /// A green context was made at a place.
     pub(super) fn green_created(&self, green: u64, place: Place) {
-        self.change().green(green).place = place;
+        self.green(&mut self.lock(), green).place = place;
+        self.changed();
     }
 
     /// A green context was converted to one that can be current.
     pub(super) fn converted(&self, green: u64, handle: u64) {
-        let mut known = self.change();
-        known
-            .contexts
-            .retain(|context| context.handle != handle || context.green == green);
-        known.green(green).handle = handle;
+        let mut known = self.lock();
+        known.retain(|context| context.handle != handle || context.green == green);
+        self.green(&mut known, green).handle = handle;
+        self.changed();
     }
 
     /// The number of the green context that a stream ends with: the one that it was made for, else
     /// the one that was converted to the context `current`.
     pub(super) fn green_of_stream(&self, green: Option<u64>, current: u64) -> Option<ContextUid> {
         let mut known = self.lock();
-        match green {
-            Some(green) => Some(known.green(green).uid),
-            None if current == 0 => None,
-            None => {
-                let green = known.find(|it| it.handle == current && it.green != 0);
-                green.map(|green| green.uid)
-            }
+        if let Some(green) = green {
+            return Some(self.green(&mut known, green).uid);
         }
+        let made_in = |it: &&Context| current != 0 && it.handle == current && it.green != 0;
+        known.iter().find(made_in).map(|green| green.uid)
     }
 
     /// The context `handle`, which is current to this thread, and its creation, where the ledger does
@@ -193,11 +172,10 @@ impl Contexts {
     #[cold]
     fn seen_anew(&self, handle: u64, place: impl FnOnce() -> Place) -> (Context, Option<Event>) {
         let is_it = |context: &Context| context.handle == handle;
-        let known = self.lock().find(is_it).map(|context| context.place);
+        let placed = |it: &&Context| is_it(it) && it.place != Place::UNKNOWN;
+        let known = self.lock().iter().find(placed).map(|context| context.place);
         // Asked with no lock held.
-        let place = known
-            .filter(|place| *place != Place::UNKNOWN)
-            .unwrap_or_else(place);
+        let place = known.unwrap_or_else(place);
         if place == Place::UNKNOWN {
             // One that has ended stays current to threads, and has no device any more.
             return (Context::NONE, None);
@@ -209,7 +187,7 @@ impl Contexts {
             ..Context::NONE
         };
         let mut known = self.lock();
-        let context = known.by_handle(handle, new);
+        let context = self.get_or_add(&mut known, is_it, new);
         context.place = place;
         let created = (!context.is_told).then_some(Event::ContextCreated {
             context: context.uid,
@@ -220,34 +198,56 @@ impl Contexts {
         (*context, created)
     }
 
-    /// A context is about to end; none if it is not known. From here on its handle may be another's.
-    pub(super) fn ending(&self, handle: u64) -> Option<Context> {
-        self.end(|context| context.handle == handle)
-    }
-
-    /// As [`Self::ending`], of the primary context of a place.
-    pub(super) fn primary_ending(&self, place: Place) -> Option<Context> {
-        self.end(|context| context.place == place && context.is_primary)
-    }
-
-    /// As [`Self::ending`], of a green context that has ended, and what it was converted to with it.
-    pub(super) fn green_ended(&self, green: u64) -> Option<Context> {
-        self.end(|context| context.green == green)
-    }
-
-    fn end(&self, which: impl Fn(&Context) -> bool) -> Option<Context> {
-        let mut known = self.change();
-        let index = known.contexts.iter().position(which)?;
-        Some(known.contexts.swap_remove(index))
+    /// A context is about to end, or has ended; none if it is not known. From here on its handle may be
+    /// another's. What a green one was converted to ends with it.
+    pub(super) fn end(&self, which: impl Fn(&Context) -> bool) -> Option<Context> {
+        let mut known = self.lock();
+        let index = known.iter().position(which)?;
+        self.changed();
+        Some(known.swap_remove(index))
     }
 
     /// It has not ended: the call failed.
     pub(super) fn has_not_ended(&self, context: Context) {
-        let mut known = self.change();
-        known
-            .contexts
-            .retain(|other| other.handle != context.handle);
-        known.contexts.push(context);
+        let mut known = self.lock();
+        known.retain(|other| other.handle != context.handle);
+        known.push(context);
+        self.changed();
+    }
+}
+
+/// While it lives, no other thread retains or releases the primary context of its device.
+///
+/// Whether a release was the last one is asked of the driver after it. Another thread's retain in
+/// between would make a new context under the same handle, and the end of the old one would be missed.
+pub(super) struct Turn {
+    _device: MutexGuard<'static, ()>,
+}
+
+thread_local! {
+    static HAS_TURN: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Turn {
+    /// Waits for this thread's turn; none where it has one already, because a tool calls back from inside
+    /// such a call.
+    pub(super) fn at(device: i32) -> Option<Self> {
+        /// Some devices share one: they are more than a machine has.
+        static DEVICES: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
+
+        if HAS_TURN.replace(true) {
+            return None;
+        }
+        let device = &DEVICES[device.unsigned_abs() as usize % DEVICES.len()];
+        Some(Self {
+            _device: device.lock().unwrap_or_else(PoisonError::into_inner),
+        })
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        HAS_TURN.set(false);
     }
 }
 

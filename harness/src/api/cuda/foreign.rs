@@ -12,130 +12,92 @@
 
 use std::ptr;
 
-/// A parameter that says where the driver writes its answer.
+/// A parameter that points to something.
 #[repr(transparent)]
-#[derive(Debug)]
-pub(super) struct Out<T = u64>(*const T);
+#[derive(Clone, Copy)]
+pub(super) struct Pointer<T>(*const T);
 
-impl<T> Clone for Out<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
+/// Where the driver writes its answer.
+pub(super) type Out<T = u64> = Pointer<T>;
+/// What the caller tells the driver.
+pub(super) type In<T> = Pointer<T>;
 
-impl<T> Copy for Out<T> {}
-
-/// Where an address or handle stands, and how long it is: the oldest calls have addresses of 32 bits.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Answer {
-    Long(Out<u64>),
-    Short(Out<u32>),
-    /// The caller gave it.
-    Given(u64),
-}
-
-impl From<Out<u64>> for Answer {
-    fn from(out: Out<u64>) -> Self {
-        Self::Long(out)
-    }
-}
-
-impl From<Out<u32>> for Answer {
-    fn from(out: Out<u32>) -> Self {
-        Self::Short(out)
-    }
-}
-
-impl Answer {
-    /// What the driver has answered; none when the caller passed null.
-    ///
-    /// # Safety
-    ///
-    /// The call that this is a parameter of has returned success.
-    pub(super) unsafe fn read(self) -> Option<u64> {
-        // SAFETY: a call that succeeds has written its answer wherever that is not null.
-        unsafe {
-            match self {
-                Self::Long(Out(at)) => read(at),
-                Self::Short(Out(at)) => read(at).map(u64::from),
-                Self::Given(value) => Some(value),
-            }
-        }
-    }
-}
-
-/// A parameter that points to what the caller tells the driver.
-#[repr(transparent)]
-#[derive(Debug)]
-pub(super) struct In<T>(*const T);
-
-impl<T> Clone for In<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for In<T> {}
-
-impl<T: Copy> In<T> {
+impl<T: Copy> Pointer<T> {
     /// What it points to; none when the caller passed null.
     ///
     /// # Safety
     ///
-    /// The driver has read it in a call that has not been refused because of it.
+    /// The call that this is a parameter of has returned: of an answer, with success; of what the caller
+    /// tells, without having been refused because of it.
     pub(super) unsafe fn read(self) -> Option<T> {
-        // SAFETY: the caller's promise: the driver has read there what `T` is the beginning of.
-        unsafe { read(self.0) }
+        // SAFETY: the caller's promise: the driver has written it or read it, or `T` is its beginning. A
+        // program's own variables may be unaligned.
+        (!self.0.is_null()).then(|| unsafe { ptr::read_unaligned(self.0) })
     }
 }
 
-/// # Safety
-///
-/// `at` is null or readable.
-unsafe fn read<T: Copy>(at: *const T) -> Option<T> {
-    // SAFETY: the caller's promise. A program's own variables may be unaligned.
-    (!at.is_null()).then(|| unsafe { ptr::read_unaligned(at) })
+/// What a number can be told from: itself, as long as it is (the oldest calls have addresses of 32
+/// bits), or a description of something, of which it is the size in bytes.
+pub(super) trait Number: Copy {
+    /// The number; the size of an array that does not say how many levels it has, in so many.
+    fn number(self, levels: u32) -> u64;
 }
 
-/// A description of something, from which its size can be told.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Described {
-    at: In<()>,
-    /// How many levels an array has, where its descriptor does not say.
-    levels: u32,
-    bytes: unsafe fn(Self) -> u64,
+impl Number for u64 {
+    fn number(self, _levels: u32) -> u64 {
+        self
+    }
 }
 
-impl Described {
-    /// The bytes that were asked for; 0 when the caller passed null.
+impl Number for u32 {
+    fn number(self, _levels: u32) -> u64 {
+        self.into()
+    }
+}
+
+/// A number of a call.
+#[derive(Clone, Copy)]
+pub(super) enum Value {
+    Given(u64),
+    /// Behind a parameter, where the function reads it.
+    Behind(Pointer<()>, u32, unsafe fn(Pointer<()>, u32) -> Option<u64>),
+}
+
+impl From<u64> for Value {
+    fn from(value: u64) -> Self {
+        Self::Given(value)
+    }
+}
+
+impl<T: Number> From<Pointer<T>> for Value {
+    fn from(pointer: Pointer<T>) -> Self {
+        pointer.of_levels(1)
+    }
+}
+
+impl<T: Number> Pointer<T> {
+    /// The size of the array that this describes, in so many levels.
+    pub(super) fn of_levels(self, levels: u32) -> Value {
+        unsafe fn read<T: Number>(at: Pointer<()>, levels: u32) -> Option<u64> {
+            // SAFETY: the caller's promise: `of_levels` made this of a `Pointer<T>`.
+            let number = unsafe { Pointer::<T>(at.0.cast()).read() };
+            number.map(|number| number.number(levels))
+        }
+        Value::Behind(Pointer(self.0.cast()), levels, read::<T>)
+    }
+}
+
+impl Value {
+    /// The number; none when the caller passed null.
     ///
     /// # Safety
     ///
-    /// As for [`In::read`].
-    pub(super) unsafe fn bytes(self) -> u64 {
-        // SAFETY: the caller's promise; `at` is of the type that this function was made for.
-        unsafe { (self.bytes)(self) }
-    }
-}
-
-/// What says how large something is.
-pub(super) trait Describes: Copy {
-    /// Its bytes; in so many levels, where it is an array that does not say how many.
-    fn bytes(self, levels: u32) -> u64;
-}
-
-impl<T: Describes> In<T> {
-    /// What this describes; an array in so many levels.
-    pub(super) fn described(self, levels: u32) -> Described {
-        unsafe fn bytes<T: Describes>(Described { at, levels, .. }: Described) -> u64 {
-            // SAFETY: the caller's promise: `described` made this of an `In<T>`.
-            let description = unsafe { In::<T>(at.0.cast()).read() };
-            description.map_or(0, |description| description.bytes(levels))
-        }
-        Described {
-            at: In(self.0.cast()),
-            levels,
-            bytes: bytes::<T>,
+    /// As for [`Pointer::read`].
+    pub(super) unsafe fn read(self) -> Option<u64> {
+        match self {
+            Self::Given(value) => Some(value),
+            // SAFETY: the caller's promise.
+            Self::Behind(at, levels, read) => unsafe { read(at, levels) },
         }
     }
 }
@@ -224,55 +186,5 @@ pub(super) struct ExternalMipmapped {
     pub(super) levels: u32,
 }
 
-/// Parameters as a caller has them.
 #[cfg(test)]
-impl<T> Out<T> {
-    pub(super) fn at(place: &T) -> Self {
-        Self(ptr::from_ref(place))
-    }
-
-    pub(super) fn dangling() -> Self {
-        Self(ptr::dangling())
-    }
-
-    pub(super) fn null() -> Self {
-        Self(ptr::null())
-    }
-}
-
-#[cfg(test)]
-impl<T> In<T> {
-    pub(super) fn at(place: &T) -> Self {
-        Self(ptr::from_ref(place))
-    }
-
-    pub(super) fn at_words(words: &[u64]) -> Self {
-        assert!(size_of_val(words) >= size_of::<T>());
-        Self(words.as_ptr().cast())
-    }
-
-    pub(super) fn dangling() -> Self {
-        Self(ptr::dangling())
-    }
-}
-
-#[cfg(all(test, target_pointer_width = "64"))]
-mod tests {
-    use std::mem::{offset_of, size_of};
-
-    use super::{AllocationNode, ArrayDescriptor, ArrayDescriptor3D, IpcHandle, Node};
-
-    /// Printed by a C compiler from `cuda.h` of 11.8, 12.8 and 13.5.
-    #[test]
-    fn structures_are_as_the_header_has_them() {
-        assert_eq!(size_of::<AllocationNode>(), 120);
-        assert_eq!(offset_of!(AllocationNode, bytes), 104);
-        assert_eq!(offset_of!(AllocationNode, pointer), 112);
-        assert_eq!(offset_of!(Node, parameters), 16);
-        assert_eq!(size_of::<IpcHandle>(), 64);
-        assert_eq!(size_of::<ArrayDescriptor>(), 24);
-        assert_eq!(size_of::<ArrayDescriptor<u32>>(), 16);
-        assert_eq!(size_of::<ArrayDescriptor3D>(), 40);
-        assert_eq!(size_of::<ArrayDescriptor3D<u32>>(), 24);
-    }
-}
+mod tests;

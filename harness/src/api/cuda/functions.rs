@@ -21,8 +21,9 @@ use std::mem;
 use gpu_leak_interpose::{Slot, WatchedFunction};
 
 use super::call::{
-    self, AddedNode, At, Bytes, Call, Creates, GraphFlags, Releases, Share, array, context, copied,
-    creates, destroys, device, gives_back, handle, physical, pinned, registered, releases,
+    AddedNode, At, Bytes, Call, Creates, Releases, Share, array, captured, context, copied,
+    creates, destroys, device, gives_back, handle, imported, named, ordered, physical, pinned,
+    pitched, registered, releases, updated,
 };
 use super::foreign::{
     AllocationNode, ArrayDescriptor, ArrayDescriptor3D, ExternalBuffer, ExternalMipmapped, In,
@@ -56,7 +57,7 @@ pub(super) const fn is_per_thread(name: &str) -> bool {
 }
 
 macro_rules! functions {
-    ($($($name:ident $since:literal),+ fn $parameters:tt => $does:expr;)*) => {
+    ($($($name:ident[$since:literal])|+ = |$($parameter:ident: $type:ty),*| $does:expr),* $(,)?) => {
         #[expect(non_camel_case_types, reason = "named as the functions are")]
         #[derive(Clone, Copy)]
         enum Id { $($($name,)+)* }
@@ -83,13 +84,16 @@ macro_rules! functions {
         mod wrappers {
             use super::*;
 
-            $($(wrapper!($name, $parameters, $does);)+)*
+            $(wrappers!([$($name)+] ($($parameter: $type),*), $does);)*
         }
 
         /// What each row says of a call with parameters of zeros.
         #[cfg(test)]
         pub(super) fn calls() -> Vec<(&'static str, Call)> {
-            vec![$($((stringify!($name), with_zeros!($parameters, $does)),)+)*]
+            let mut calls = Vec::new();
+            $(let call = with_zeros!(($($parameter: $type),*), $does);
+            calls.extend([$(stringify!($name)),+].map(|name| (name, call)));)*
+            calls
         }
     };
 }
@@ -100,6 +104,12 @@ macro_rules! name {
             Ok(name) => name,
             Err(_) => panic!("a name has no zero byte inside"),
         }
+    };
+}
+
+macro_rules! wrappers {
+    ([$($name:ident)+] $parameters:tt, $does:expr) => {
+        $(wrapper!($name, $parameters, $does);)+
     };
 }
 
@@ -130,189 +140,295 @@ macro_rules! with_zeros {
     }};
 }
 
-#[rustfmt::skip]
-functions! {
-    cuInit 2000 fn(flags: u32) => Call::Initialises;
-
+functions![
+    cuInit[2000] = |flags: u32| Call::Initialises,
     // Memory of a device, which cuMemFree takes back.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
-    cuMemAlloc 2000 fn(pointer: Out<u32>, bytes: u32) => device(Kind::Linear, pointer, bytes as usize);
-    cuMemAlloc_v2 3020 fn(pointer: Out, bytes: usize) => device(Kind::Linear, pointer, bytes);
-    cuMemAllocPitch 2000 fn(pointer: Out<u32>, pitch: Out<u32>, width: u32, height: u32, element: u32) =>
-        device(Kind::Pitched, pointer, 0).sized(Bytes::Rows { pitch: pitch.into(), width: width.into(), height: height.into() });
-    cuMemAllocPitch_v2 3020 fn(pointer: Out, pitch: Out, width: u64, height: u64, element: u32) =>
-        device(Kind::Pitched, pointer, 0).sized(Bytes::Rows { pitch: pitch.into(), width, height });
-    cuMemAllocManaged 6000 fn(pointer: Out, bytes: usize, flags: u32) => device(Kind::Managed, pointer, bytes);
-    cuMemFree 2000 fn(pointer: u32) => releases(Space::DevicePointer, pointer.into());
-    cuMemFree_v2 3020 fn(pointer: u64) => releases(Space::DevicePointer, pointer);
-
+    cuMemAlloc[2000] =
+        |pointer: Out<u32>, bytes: u32| device(Kind::Linear, pointer, bytes as usize),
+    cuMemAlloc_v2[3020] = |pointer: Out, bytes: usize| device(Kind::Linear, pointer, bytes),
+    cuMemAllocPitch[2000] =
+        |pointer: Out<u32>, pitch: Out<u32>, width: u32, height: u32, element: u32| pitched(
+            pointer,
+            pitch,
+            width.into(),
+            height.into()
+        ),
+    cuMemAllocPitch_v2[3020] =
+        |pointer: Out, pitch: Out, width: u64, height: u64, element: u32| pitched(
+            pointer, pitch, width, height
+        ),
+    cuMemAllocManaged[6000] =
+        |pointer: Out, bytes: usize, flags: u32| device(Kind::Managed, pointer, bytes),
+    cuMemFree[2000] = |pointer: u32| releases(Space::DevicePointer, pointer.into()),
+    cuMemFree_v2[3020] = |pointer: u64| releases(Space::DevicePointer, pointer),
     // Page-locked memory. No header has cuMemHostAlloc_v2, and drivers have a number for it.
-    cuMemHostAlloc 2020, cuMemHostAlloc_v2 2020 fn(pointer: Out, bytes: usize, flags: u32) => pinned(pointer, bytes);
-    cuMemAllocHost 2000 fn(pointer: Out, bytes: u32) => pinned(pointer, bytes as usize);
-    cuMemAllocHost_v2 3020 fn(pointer: Out, bytes: usize) => pinned(pointer, bytes);
-    cuMemFreeHost 2000 fn(pointer: u64) => releases(Space::HostPointer, pointer);
-    cuMemHostRegister 4000, cuMemHostRegister_v2 6050 fn(pointer: u64, bytes: usize, flags: u32) => registered(pointer, bytes);
-    cuMemHostUnregister 4000 fn(pointer: u64) => releases(Space::RegisteredPointer, pointer);
-
+    cuMemHostAlloc[2020] | cuMemHostAlloc_v2[2020] =
+        |pointer: Out, bytes: usize, flags: u32| pinned(pointer, bytes),
+    cuMemAllocHost[2000] = |pointer: Out, bytes: u32| pinned(pointer, bytes as usize),
+    cuMemAllocHost_v2[3020] = |pointer: Out, bytes: usize| pinned(pointer, bytes),
+    cuMemFreeHost[2000] = |pointer: u64| releases(Space::HostPointer, pointer),
+    cuMemHostRegister[4000] | cuMemHostRegister_v2[6050] =
+        |pointer: u64, bytes: usize, flags: u32| registered(pointer, bytes),
+    cuMemHostUnregister[4000] = |pointer: u64| releases(Space::RegisteredPointer, pointer),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MALLOC__ASYNC.html
-    cuMemAllocAsync 11020, cuMemAllocAsync_ptsz 11020 fn(pointer: Out, bytes: usize, stream: u64) =>
-        device(Kind::StreamOrdered, pointer, bytes).on_stream(stream, 0);
-    cuMemAllocFromPoolAsync 11020, cuMemAllocFromPoolAsync_ptsz 11020 fn(pointer: Out, bytes: usize, pool: u64, stream: u64) =>
-        device(Kind::StreamOrdered, pointer, bytes).on_stream(stream, pool);
-    cuMemFreeAsync 11020, cuMemFreeAsync_ptsz 11020 fn(pointer: u64, stream: u64) =>
-        Releases { stream: Some(stream), ..releases(Space::DevicePointer, pointer) };
+    cuMemAllocAsync[11020] | cuMemAllocAsync_ptsz[11020] =
+        |pointer: Out, bytes: usize, stream: u64| ordered(pointer, bytes, stream, 0),
+    cuMemAllocFromPoolAsync[11020] | cuMemAllocFromPoolAsync_ptsz[11020] =
+        |pointer: Out, bytes: usize, pool: u64, stream: u64| ordered(pointer, bytes, stream, pool),
+    cuMemFreeAsync[11020] | cuMemFreeAsync_ptsz[11020] =
+        |pointer: u64, stream: u64| releases(Space::DevicePointer, pointer).on_stream(stream),
     // A destroyed pool's outstanding allocations live on, until each is freed.
-    cuMemPoolCreate 11020 fn(pool: Out, properties: In<Properties>) => handle(Kind::Pool, pool).at(At::Properties(properties));
+    cuMemPoolCreate[11020] = |pool: Out, properties: In<Properties>| handle(Kind::Pool, pool)
+        .at(At::Properties(properties)),
     // What is imported already is answered again, and one call frees it: so an H200 did.
-    cuMemPoolImportFromShareableHandle 11020 fn(pool: Out, shared: u64, kind: u32, flags: u64) =>
-        Creates { may_answer_again: true, ..handle(Kind::Pool, pool) };
-    cuMemPoolDestroy 11020 fn(pool: u64) => destroys(Kind::Pool, pool);
+    cuMemPoolImportFromShareableHandle[11020] =
+        |pool: Out, shared: u64, kind: u32, flags: u64| Creates {
+            may_answer_again: true,
+            ..handle(Kind::Pool, pool)
+        },
+    cuMemPoolDestroy[11020] = |pool: u64| destroys(Kind::Pool, pool),
     // An allocation of the pool that another process shares. Its size is not told.
-    cuMemPoolImportPointer 11020 fn(pointer: Out, pool: u64, shared: u64) =>
-        Creates { pool, may_answer_again: true, ..device(Kind::Imported, pointer, 0) };
-
+    cuMemPoolImportPointer[11020] = |pointer: Out, pool: u64, shared: u64| Creates {
+        pool,
+        may_answer_again: true,
+        ..device(Kind::Imported, pointer, 0)
+    },
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
-    cuMemCreate 10020 fn(memory: Out, bytes: usize, properties: In<Properties>, flags: u64) =>
-        physical(Kind::Physical, memory, bytes).at(At::Properties(properties));
+    cuMemCreate[10020] =
+        |memory: Out, bytes: usize, properties: In<Properties>, flags: u64| physical(
+            Kind::Physical,
+            memory,
+            bytes
+        )
+        .at(At::Properties(properties)),
     // Its size is not told.
-    cuMemImportFromShareableHandle 10020 fn(memory: Out, shared: u64, kind: u32) => physical(Kind::Imported, memory, 0);
-    cuMulticastCreate 12010 fn(memory: Out, properties: u64) => physical(Kind::Multicast, memory, 0);
-    cuMemRelease 10020 fn(memory: u64) => gives_back(Space::PhysicalHandle, memory, 1, None);
-    cuMemRetainAllocationHandle 11000 fn(memory: Out, address: u64) => Call::RetainsMapped { handle: memory.into(), address };
-    cuMemMap 10020 fn(address: u64, bytes: u64, offset: u64, memory: u64, flags: u64) => Call::Tells(Event::Mapped { address, bytes, handle: memory });
-    cuMemUnmap 10020 fn(address: u64, bytes: u64) => Releases { share: Share::Maps(bytes), ..releases(Space::Mapping, address) };
-    cuMemAddressReserve 10020 fn(address: Out, bytes: usize, alignment: usize, wish: u64, flags: u64) =>
-        Creates { outlives_context: true, ..handle(Kind::AddressRange, address) };
-    cuMemAddressFree 10020 fn(address: u64, bytes: usize) => destroys(Kind::AddressRange, address);
-
+    cuMemImportFromShareableHandle[10020] =
+        |memory: Out, shared: u64, kind: u32| physical(Kind::Imported, memory, 0),
+    cuMulticastCreate[12010] = |memory: Out, properties: u64| physical(Kind::Multicast, memory, 0),
+    cuMemRelease[10020] = |memory: u64| gives_back(Space::PhysicalHandle, memory, 1, None),
+    cuMemRetainAllocationHandle[11000] =
+        |memory: Out, address: u64| Call::RetainsMapped(memory, address),
+    cuMemMap[10020] = |address: u64, bytes: u64, offset: u64, memory: u64, flags: u64| Call::Tells(
+        Event::Mapped {
+            address,
+            bytes,
+            handle: memory
+        }
+    ),
+    cuMemUnmap[10020] = |address: u64, bytes: u64| Releases {
+        share: Share::Maps(bytes),
+        ..releases(Space::Mapping, address)
+    },
+    cuMemAddressReserve[10020] =
+        |address: Out, bytes: usize, alignment: usize, wish: u64, flags: u64| Creates {
+            outlives_context: true,
+            ..handle(Kind::AddressRange, address)
+        },
+    cuMemAddressFree[10020] = |address: u64, bytes: usize| destroys(Kind::AddressRange, address),
     // Arrays. cuMipmappedArrayGetLevel and cuArrayGetPlane answer with parts of one, which are not to be
     // destroyed: they are not watched.
-    cuArrayCreate 2000 fn(made: Out, descriptor: In<ArrayDescriptor<u32>>) => array(Kind::Array, made, descriptor.described(1));
-    cuArrayCreate_v2 3020 fn(made: Out, descriptor: In<ArrayDescriptor>) => array(Kind::Array, made, descriptor.described(1));
-    cuArray3DCreate 2000 fn(made: Out, descriptor: In<ArrayDescriptor3D<u32>>) => array(Kind::Array, made, descriptor.described(1));
-    cuArray3DCreate_v2 3020 fn(made: Out, descriptor: In<ArrayDescriptor3D>) => array(Kind::Array, made, descriptor.described(1));
-    cuMipmappedArrayCreate 5000 fn(made: Out, descriptor: In<ArrayDescriptor3D>, levels: u32) =>
-        array(Kind::Array, made, descriptor.described(levels));
-    cuArrayDestroy 2000 fn(array: u64) => destroys(Kind::Array, array);
-    cuMipmappedArrayDestroy 5000 fn(array: u64) => destroys(Kind::Array, array);
-
+    cuArrayCreate[2000] =
+        |made: Out, descriptor: In<ArrayDescriptor<u32>>| array(Kind::Array, made, descriptor),
+    cuArrayCreate_v2[3020] =
+        |made: Out, descriptor: In<ArrayDescriptor>| array(Kind::Array, made, descriptor),
+    cuArray3DCreate[2000] =
+        |made: Out, descriptor: In<ArrayDescriptor3D<u32>>| array(Kind::Array, made, descriptor),
+    cuArray3DCreate_v2[3020] =
+        |made: Out, descriptor: In<ArrayDescriptor3D>| array(Kind::Array, made, descriptor),
+    cuMipmappedArrayCreate[5000] =
+        |made: Out, descriptor: In<ArrayDescriptor3D>, levels: u32| array(
+            Kind::Array,
+            made,
+            descriptor.of_levels(levels)
+        ),
+    cuArrayDestroy[2000] = |array: u64| destroys(Kind::Array, array),
+    cuMipmappedArrayDestroy[5000] = |array: u64| destroys(Kind::Array, array),
     // Memory and semaphores of another process or API. What the memory is mapped as outlives it, and is given
     // back as if it had been made here.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXTRES__INTEROP.html
-    cuImportExternalMemory 10000 fn(memory: Out, descriptor: u64) => handle(Kind::ExternalMemory, memory);
-    cuExternalMemoryGetMappedBuffer 10000 fn(pointer: Out, memory: u64, descriptor: In<ExternalBuffer>) =>
-        device(Kind::Imported, pointer, 0).sized(Bytes::Described(descriptor.described(1)));
-    cuExternalMemoryGetMappedMipmappedArray 10000 fn(made: Out, memory: u64, descriptor: In<ExternalMipmapped>) =>
-        array(Kind::Imported, made, descriptor.described(1));
-    cuDestroyExternalMemory 10000 fn(memory: u64) => destroys(Kind::ExternalMemory, memory);
-    cuImportExternalSemaphore 10000 fn(semaphore: Out, descriptor: u64) => handle(Kind::ExternalSemaphore, semaphore);
-    cuDestroyExternalSemaphore 10000 fn(semaphore: u64) => destroys(Kind::ExternalSemaphore, semaphore);
-    cuIpcOpenMemHandle 4010, cuIpcOpenMemHandle_v2 11000 fn(pointer: Out, shared: IpcHandle, flags: u32) =>
-        creates(Kind::Imported, Space::IpcPointer, pointer).sized(Bytes::Asked);
-    cuIpcCloseMemHandle 4010 fn(pointer: u64) => gives_back(Space::IpcPointer, pointer, 1, None);
-
+    cuImportExternalMemory[10000] =
+        |memory: Out, descriptor: u64| handle(Kind::ExternalMemory, memory),
+    cuExternalMemoryGetMappedBuffer[10000] =
+        |pointer: Out, memory: u64, descriptor: In<ExternalBuffer>| imported(pointer, descriptor),
+    cuExternalMemoryGetMappedMipmappedArray[10000] =
+        |made: Out, memory: u64, descriptor: In<ExternalMipmapped>| array(
+            Kind::Imported,
+            made,
+            descriptor
+        ),
+    cuDestroyExternalMemory[10000] = |memory: u64| destroys(Kind::ExternalMemory, memory),
+    cuImportExternalSemaphore[10000] =
+        |semaphore: Out, descriptor: u64| handle(Kind::ExternalSemaphore, semaphore),
+    cuDestroyExternalSemaphore[10000] =
+        |semaphore: u64| destroys(Kind::ExternalSemaphore, semaphore),
+    cuIpcOpenMemHandle[4010] | cuIpcOpenMemHandle_v2[11000] =
+        |pointer: Out, shared: IpcHandle, flags: u32| Creates {
+            bytes: Bytes::Asked,
+            ..creates(Kind::Imported, Space::IpcPointer, pointer)
+        },
+    cuIpcCloseMemHandle[4010] = |pointer: u64| gives_back(Space::IpcPointer, pointer, 1, None),
     // Views of memory: objects, and the references before them.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TEXOBJECT.html
-    cuTexObjectCreate 5000 fn(texture: Out, resource: u64, sampling: u64, view: u64) => handle(Kind::Texture, texture);
-    cuTexObjectDestroy 5000 fn(texture: u64) => destroys(Kind::Texture, texture);
-    cuTexRefCreate 2000 fn(texture: Out) => handle(Kind::Texture, texture);
-    cuTexRefDestroy 2000 fn(texture: u64) => destroys(Kind::Texture, texture);
+    cuTexObjectCreate[5000] =
+        |texture: Out, resource: u64, sampling: u64, view: u64| handle(Kind::Texture, texture),
+    cuTexObjectDestroy[5000] = |texture: u64| destroys(Kind::Texture, texture),
+    cuTexRefCreate[2000] = |texture: Out| handle(Kind::Texture, texture),
+    cuTexRefDestroy[2000] = |texture: u64| destroys(Kind::Texture, texture),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__SURFOBJECT.html
-    cuSurfObjectCreate 5000 fn(surface: Out, resource: u64) => handle(Kind::Surface, surface);
-    cuSurfObjectDestroy 5000 fn(surface: u64) => destroys(Kind::Surface, surface);
-
+    cuSurfObjectCreate[5000] = |surface: Out, resource: u64| handle(Kind::Surface, surface),
+    cuSurfObjectDestroy[5000] = |surface: u64| destroys(Kind::Surface, surface),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html
-    cuStreamCreate 2000 fn(stream: Out, flags: u32) => handle(Kind::Stream, stream);
-    cuStreamCreateWithPriority 5050 fn(stream: Out, flags: u32, priority: i32) => handle(Kind::Stream, stream);
-    cuGreenCtxStreamCreate 12050 fn(stream: Out, green: u64, flags: u32, priority: i32) => Creates { green: Some(green), ..handle(Kind::Stream, stream) };
-    cuStreamDestroy 2000, cuStreamDestroy_v2 4000 fn(stream: u64) => destroys(Kind::Stream, stream);
-
+    cuStreamCreate[2000] = |stream: Out, flags: u32| handle(Kind::Stream, stream),
+    cuStreamCreateWithPriority[5050] =
+        |stream: Out, flags: u32, priority: i32| handle(Kind::Stream, stream),
+    cuGreenCtxStreamCreate[12050] = |stream: Out, green: u64, flags: u32, priority: i32| Creates {
+        green: Some(green),
+        ..handle(Kind::Stream, stream)
+    },
+    cuStreamDestroy[2000] | cuStreamDestroy_v2[4000] = |stream: u64| destroys(Kind::Stream, stream),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EVENT.html
-    cuEventCreate 2000 fn(event: Out, flags: u32) => handle(Kind::Event, event);
-    cuIpcOpenEventHandle 4010 fn(event: Out, shared: IpcHandle) => handle(Kind::Event, event);
-    cuEventDestroy 2000, cuEventDestroy_v2 4000 fn(event: u64) => destroys(Kind::Event, event);
-
+    cuEventCreate[2000] = |event: Out, flags: u32| handle(Kind::Event, event),
+    cuIpcOpenEventHandle[4010] = |event: Out, shared: IpcHandle| handle(Kind::Event, event),
+    cuEventDestroy[2000] | cuEventDestroy_v2[4000] = |event: u64| destroys(Kind::Event, event),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
-    cuModuleLoad 2000 fn(module: Out, path: u64) => handle(Kind::Module, module);
-    cuModuleLoadData 2000 fn(module: Out, image: u64) => handle(Kind::Module, module);
-    cuModuleLoadDataEx 2010 fn(module: Out, image: u64, count: u32, options: u64, values: u64) => handle(Kind::Module, module);
-    cuModuleLoadFatBinary 2000 fn(module: Out, image: u64) => handle(Kind::Module, module);
-    cuModuleUnload 2000 fn(module: u64) => destroys(Kind::Module, module);
-    cuLinkCreate 5050, cuLinkCreate_v2 6050 fn(count: u32, options: u64, values: u64, link: Out) => handle(Kind::LinkState, link);
-    cuLinkDestroy 5050 fn(link: u64) => destroys(Kind::LinkState, link);
-
+    cuModuleLoad[2000] = |module: Out, path: u64| handle(Kind::Module, module),
+    cuModuleLoadData[2000] = |module: Out, image: u64| handle(Kind::Module, module),
+    cuModuleLoadDataEx[2010] =
+        |module: Out, image: u64, count: u32, options: u64, values: u64| handle(
+            Kind::Module,
+            module
+        ),
+    cuModuleLoadFatBinary[2000] = |module: Out, image: u64| handle(Kind::Module, module),
+    cuModuleUnload[2000] = |module: u64| destroys(Kind::Module, module),
+    cuLinkCreate[5050] | cuLinkCreate_v2[6050] =
+        |count: u32, options: u64, values: u64, link: Out| handle(Kind::LinkState, link),
+    cuLinkDestroy[5050] = |link: u64| destroys(Kind::LinkState, link),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__LIBRARY.html
-    cuLibraryLoadData 12000, cuLibraryLoadFromFile 12000 fn(library: Out, code: u64, jit: u64, values: u64, count: u32, options: u64, more_values: u64, more: u32) => handle(Kind::Library, library);
-    cuLibraryUnload 12000 fn(library: u64) => destroys(Kind::Library, library);
-
+    cuLibraryLoadData[12000] | cuLibraryLoadFromFile[12000] =
+        |library: Out,
+         code: u64,
+         jit: u64,
+         values: u64,
+         count: u32,
+         options: u64,
+         more_values: u64,
+         more: u32| handle(Kind::Library, library),
+    cuLibraryUnload[12000] = |library: u64| destroys(Kind::Library, library),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html
-    cuCtxCreate 2000, cuCtxCreate_v2 3020 fn(made: Out, flags: u32, device: i32) => context(made, device);
-    cuCtxCreate_v3 11040 fn(made: Out, affinities: u64, count: i32, flags: u32, device: i32) => context(made, device);
-    cuCtxCreate_v4 12050 fn(made: Out, parameters: u64, flags: u32, device: i32) => context(made, device);
-    cuCtxDestroy 2000, cuCtxDestroy_v2 4000 fn(context: u64) => destroys(Kind::Context, context);
+    cuCtxCreate[2000] | cuCtxCreate_v2[3020] =
+        |made: Out, flags: u32, device: i32| context(made, device),
+    cuCtxCreate_v3[11040] =
+        |made: Out, affinities: u64, count: i32, flags: u32, device: i32| context(made, device),
+    cuCtxCreate_v4[12050] =
+        |made: Out, parameters: u64, flags: u32, device: i32| context(made, device),
+    cuCtxDestroy[2000] | cuCtxDestroy_v2[4000] = |context: u64| destroys(Kind::Context, context),
     // Deprecated for long, and still there: a context goes with its last use.
-    cuCtxAttach 2000 fn(context: Out, flags: u32) => Call::Attaches { context: context.into() };
-    cuCtxDetach 2000 fn(context: u64) => gives_back(Space::Handle(Kind::Context), context, 1, None);
-
+    cuCtxAttach[2000] = |context: Out, flags: u32| Call::Attaches(context),
+    cuCtxDetach[2000] = |context: u64| gives_back(Space::Handle(Kind::Context), context, 1, None),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html
-    cuGreenCtxCreate 12040 fn(green: Out, resources: u64, device: i32, flags: u32) => handle(Kind::GreenContext, green).at(At::Device(device));
-    cuGreenCtxDestroy 12040 fn(green: u64) => destroys(Kind::GreenContext, green);
+    cuGreenCtxCreate[12040] =
+        |green: Out, resources: u64, device: i32, flags: u32| handle(Kind::GreenContext, green)
+            .at(At::Device(device)),
+    cuGreenCtxDestroy[12040] = |green: u64| destroys(Kind::GreenContext, green),
     // Borrowed, and ended with the green context.
-    cuCtxFromGreenCtx 12040 fn(context: Out, green: u64) => Call::ConvertsGreen { context: context.into(), green };
-
+    cuCtxFromGreenCtx[12040] = |context: Out, green: u64| Call::ConvertsGreen(context, green),
     // A primary context is shared and none of the caller's own: its retains are not records.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PRIMARY__CTX.html
-    cuDevicePrimaryCtxRetain 7000 fn(context: Out, device: i32) => Call::RetainsPrimary { device, context: context.into() };
-    cuDevicePrimaryCtxRelease 7000, cuDevicePrimaryCtxRelease_v2 11000 fn(device: i32) =>
-        Call::ReleasesPrimary { device, cause: ContextEnd::LastRelease };
-    cuDevicePrimaryCtxReset 7000, cuDevicePrimaryCtxReset_v2 11000 fn(device: i32) =>
-        Call::ReleasesPrimary { device, cause: ContextEnd::Reset };
-
+    cuDevicePrimaryCtxRetain[7000] =
+        |context: Out, device: i32| Call::RetainsPrimary(context, device),
+    cuDevicePrimaryCtxRelease[7000] | cuDevicePrimaryCtxRelease_v2[11000] =
+        |device: i32| Call::ReleasesPrimary(device, ContextEnd::LastRelease),
+    cuDevicePrimaryCtxReset[7000] | cuDevicePrimaryCtxReset_v2[11000] =
+        |device: i32| Call::ReleasesPrimary(device, ContextEnd::Reset),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GRAPH.html
-    cuGraphCreate 10000 fn(graph: Out, flags: u32) => handle(Kind::GraphHandle, graph);
-    cuGraphClone 10000 fn(copy: Out, graph: u64) => copied(Kind::GraphHandle, copy, graph, GraphFlags::Given(0));
-    cuGraphDestroy 10000 fn(graph: u64) => destroys(Kind::GraphHandle, graph);
-    cuGraphInstantiate 10000, cuGraphInstantiate_v2 11000 fn(exec: Out, graph: u64, node: u64, log: u64, bytes: usize) =>
-        copied(Kind::ExecGraph, exec, graph, GraphFlags::Given(0));
-    cuGraphInstantiateWithFlags 11040 fn(exec: Out, graph: u64, flags: u64) =>
-        copied(Kind::ExecGraph, exec, graph, GraphFlags::Given(flags));
-    cuGraphInstantiateWithParams 12000, cuGraphInstantiateWithParams_ptsz 12000 fn(exec: Out, graph: u64, parameters: In<u64>) =>
-        copied(Kind::ExecGraph, exec, graph, GraphFlags::Parameters(parameters));
+    cuGraphCreate[10000] = |graph: Out, flags: u32| handle(Kind::GraphHandle, graph),
+    cuGraphClone[10000] = |copy: Out, graph: u64| copied(Kind::GraphHandle, copy, graph, 0_u64),
+    cuGraphDestroy[10000] = |graph: u64| destroys(Kind::GraphHandle, graph),
+    cuGraphInstantiate[10000] | cuGraphInstantiate_v2[11000] =
+        |exec: Out, graph: u64, node: u64, log: u64, bytes: usize| copied(
+            Kind::ExecGraph,
+            exec,
+            graph,
+            0_u64
+        ),
+    cuGraphInstantiateWithFlags[11040] =
+        |exec: Out, graph: u64, flags: u64| copied(Kind::ExecGraph, exec, graph, flags),
+    cuGraphInstantiateWithParams[12000] | cuGraphInstantiateWithParams_ptsz[12000] =
+        |exec: Out, graph: u64, parameters: In<u64>| copied(
+            Kind::ExecGraph,
+            exec,
+            graph,
+            parameters
+        ),
     // Nodes that allocate and free: the memory comes and goes with launches.
-    cuGraphAddMemAllocNode 11040 fn(node: u64, graph: u64, dependencies: u64, count: usize, parameters: In<AllocationNode>) =>
-        Call::AddsNode { graph, node: AddedNode::Allocates(parameters) };
-    cuGraphAddMemFreeNode 11040 fn(node: u64, graph: u64, dependencies: u64, count: usize, pointer: u64) =>
-        Call::AddsNode { graph, node: AddedNode::Frees(pointer) };
-    cuGraphAddNode 12020 fn(node: u64, graph: u64, dependencies: u64, count: usize, parameters: In<Node>) =>
-        Call::AddsNode { graph, node: AddedNode::Any(parameters) };
-    cuGraphAddNode_v2 12030, cuGraphAddNode_v3 13040 fn(node: u64, graph: u64, dependencies: u64, edges: u64, count: usize, parameters: In<Node>) =>
-        Call::AddsNode { graph, node: AddedNode::Any(parameters) };
-    cuGraphLaunch 10000, cuGraphLaunch_ptsz 10000 fn(exec: u64, stream: u64) => Call::Launches { exec };
-    cuGraphExecUpdate 10020 fn(exec: u64, graph: u64, node: u64, result: u64) => Call::Tells(Event::GraphUpdated { exec: call::exec(exec), graph: call::graph(graph) });
-    cuGraphExecUpdate_v2 12000 fn(exec: u64, graph: u64, result: u64) => Call::Tells(Event::GraphUpdated { exec: call::exec(exec), graph: call::graph(graph) });
-    cuGraphExecDestroy 10000 fn(exec: u64) => destroys(Kind::ExecGraph, exec);
-
+    cuGraphAddMemAllocNode[11040] =
+        |node: u64, graph: u64, dependencies: u64, count: usize, parameters: In<AllocationNode>| {
+            Call::AddsNode(graph, AddedNode::Allocates(parameters))
+        },
+    cuGraphAddMemFreeNode[11040] =
+        |node: u64, graph: u64, dependencies: u64, count: usize, pointer: u64| Call::AddsNode(
+            graph,
+            AddedNode::Frees(pointer)
+        ),
+    cuGraphAddNode[12020] =
+        |node: u64, graph: u64, dependencies: u64, count: usize, parameters: In<Node>| {
+            Call::AddsNode(graph, AddedNode::Any(parameters))
+        },
+    cuGraphAddNode_v2[12030] | cuGraphAddNode_v3[13040] =
+        |node: u64,
+         graph: u64,
+         dependencies: u64,
+         edges: u64,
+         count: usize,
+         parameters: In<Node>| Call::AddsNode(graph, AddedNode::Any(parameters)),
+    cuGraphLaunch[10000] | cuGraphLaunch_ptsz[10000] =
+        |exec: u64, stream: u64| Call::Launches(exec),
+    cuGraphExecUpdate[10020] = |exec: u64, graph: u64, node: u64, result: u64| updated(exec, graph),
+    cuGraphExecUpdate_v2[12000] = |exec: u64, graph: u64, result: u64| updated(exec, graph),
+    cuGraphExecDestroy[10000] = |exec: u64| destroys(Kind::ExecGraph, exec),
     // What a graph keeps alive for the program: the graph's references go to its clones and executable graphs
     // too, and go with each of them.
-    cuUserObjectCreate 11030 fn(object: Out, pointer: u64, destructor: u64, references: u32, flags: u32) =>
-        Creates { references: references.into(), ..handle(Kind::UserObject, object) };
-    cuUserObjectRetain 11030 fn(object: u64, count: u32) => Call::Tells(Event::Retained { key: call::object(object), count: count.into() });
-    cuUserObjectRelease 11030 fn(object: u64, count: u32) => gives_back(Space::Handle(Kind::UserObject), object, count, None);
-    cuGraphRetainUserObject 11030 fn(graph: u64, object: u64, count: u32, flags: u32) =>
-        Call::Tells(Event::GraphRetained {
-            graph: call::graph(graph), key: call::object(object), count: count.into(), moved: flags & USER_OBJECT_MOVE != 0,
-        });
-    cuGraphReleaseUserObject 11030 fn(graph: u64, object: u64, count: u32) =>
-        gives_back(Space::Handle(Kind::UserObject), object, count, Some(call::graph(graph)));
-
+    cuUserObjectCreate[11030] =
+        |object: Out, pointer: u64, destructor: u64, references: u32, flags: u32| Creates {
+            references: references.into(),
+            ..handle(Kind::UserObject, object)
+        },
+    cuUserObjectRetain[11030] = |object: u64, count: u32| Call::Tells(Event::Retained {
+        key: named(Kind::UserObject, object),
+        count: count.into()
+    }),
+    cuUserObjectRelease[11030] =
+        |object: u64, count: u32| gives_back(Space::Handle(Kind::UserObject), object, count, None),
+    cuGraphRetainUserObject[11030] =
+        |graph: u64, object: u64, count: u32, flags: u32| Call::Tells(Event::GraphRetained {
+            graph: named(Kind::GraphHandle, graph),
+            key: named(Kind::UserObject, object),
+            count: count.into(),
+            moved: flags & USER_OBJECT_MOVE != 0,
+        }),
+    cuGraphReleaseUserObject[11030] = |graph: u64, object: u64, count: u32| gives_back(
+        Space::Handle(Kind::UserObject),
+        object,
+        count,
+        Some(named(Kind::GraphHandle, graph))
+    ),
     // A capture makes a graph, or adds to one that exists.
-    cuStreamBeginCapture 10000, cuStreamBeginCapture_ptsz 10000 fn(stream: u64) => Call::BeginsCapture { stream, into: 0 };
-    cuStreamBeginCapture_v2 10010, cuStreamBeginCapture_v2_ptsz 10010 fn(stream: u64, mode: u32) => Call::BeginsCapture { stream, into: 0 };
-    cuStreamBeginCaptureToGraph 12030, cuStreamBeginCaptureToGraph_ptsz 12030 fn(stream: u64, graph: u64, dependencies: u64, edges: u64, count: usize, mode: u32) => Call::BeginsCapture { stream, into: graph };
-    cuStreamBeginRecaptureToGraph 13030, cuStreamBeginRecaptureToGraph_ptsz 13030 fn(stream: u64, mode: u32, graph: u64, callback: u64, data: u64) => Call::BeginsCapture { stream, into: graph };
-    cuStreamEndCapture 10000, cuStreamEndCapture_ptsz 10000 fn(stream: u64, graph: Out) =>
-        Creates { ends_capture: Some(stream), ..handle(Kind::GraphHandle, graph) };
-}
+    cuStreamBeginCapture[10000] | cuStreamBeginCapture_ptsz[10000] =
+        |stream: u64| Call::BeginsCapture(stream, 0),
+    cuStreamBeginCapture_v2[10010] | cuStreamBeginCapture_v2_ptsz[10010] =
+        |stream: u64, mode: u32| Call::BeginsCapture(stream, 0),
+    cuStreamBeginCaptureToGraph[12030] | cuStreamBeginCaptureToGraph_ptsz[12030] =
+        |stream: u64, graph: u64, dependencies: u64, edges: u64, count: usize, mode: u32| {
+            Call::BeginsCapture(stream, graph)
+        },
+    cuStreamBeginRecaptureToGraph[13030] | cuStreamBeginRecaptureToGraph_ptsz[13030] =
+        |stream: u64, mode: u32, graph: u64, callback: u64, data: u64| Call::BeginsCapture(
+            stream, graph
+        ),
+    cuStreamEndCapture[10000] | cuStreamEndCapture_ptsz[10000] =
+        |stream: u64, graph: Out| captured(stream, graph),
+];
 
 #[cfg(test)]
 mod tests;

@@ -22,12 +22,12 @@
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::call::{At, Bytes, Call, Creates, Releases, Share, graph, key, place_of};
-use super::contexts::{CONTEXTS, Context, Contexts};
-use super::primaries::{self, Turn};
-use super::questions::{OfDriver, Questions};
+use super::call::{At, Bytes, Call, Creates, Releases, Share, key, named, place_of};
+use super::contexts::{CONTEXTS, Context, Contexts, Turn};
+use super::foreign::Value;
 use super::{graphs, numbered, state};
 use crate::capture::{caller, caller_without_stack, freeing_caller, stack};
+use crate::device::driver::{self, Driver};
 use crate::device::exclusion::{CONTEXTS_AND_POOLS, Destruction, Exclusion, STREAMS};
 use crate::device::quiet::{quiet, quiet_if_heard};
 use crate::device::{captures, exit};
@@ -38,6 +38,8 @@ use crate::ledger::{self, Kind, Layer, Ledger, Place};
 
 /// `CUDA_ERROR_OUT_OF_MEMORY`: the driver has read how much it was asked for.
 const OUT_OF_MEMORY: CuResult = 2;
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`
+const AUTO_FREE: u64 = 1;
 /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: the one error of `cuStreamEndCapture` that leaves the
 /// capture going.
 const WRONG_THREAD: CuResult = 908;
@@ -66,10 +68,10 @@ pub(super) fn heard(
         return forward();
     };
     state::prepare();
-    let listener = Listener {
+    let mut listener = Listener {
         ledger: ledger::live(),
         contexts: &CONTEXTS,
-        driver: &OfDriver,
+        driver: driver::get(),
         per_thread,
     };
     // SAFETY: `call` is made of the parameters of a call that is about to be made.
@@ -78,6 +80,8 @@ pub(super) fn heard(
     let error = forward();
     if let Some(begun) = begun {
         let _at_work = quiet();
+        // The process may have begun to exit meanwhile.
+        listener.driver = driver::get();
         // SAFETY: that call has returned `error`.
         unbroken(|| unsafe { listener.ended(call, begun, error) });
     }
@@ -93,11 +97,12 @@ fn unbroken<T>(work: impl FnOnce() -> T) -> Option<T> {
     outcome.ok()
 }
 
-/// Whom a call is told to, and who is asked about it.
+/// Whom a call is told to, and who is asked about it: at most one thing in a call that makes or frees
+/// memory, outside a capture, and never anything that waits for a device.
 pub(super) struct Listener<'a> {
     pub(super) ledger: &'a Ledger,
     pub(super) contexts: &'a Contexts,
-    pub(super) driver: &'a dyn Questions,
+    pub(super) driver: Option<&'a Driver>,
     pub(super) per_thread: bool,
 }
 
@@ -129,12 +134,18 @@ impl Listener<'_> {
             Call::Creates(create) => begun.captured = unsafe { self.captured(create.stream) },
             // SAFETY: the caller's promise.
             Call::Releases(release) => unsafe { self.release_began(release, &mut begun) },
-            Call::RetainsPrimary { device, .. } => begun._turn = primaries::turn(*device),
-            Call::ReleasesPrimary { device, .. } => {
-                begun._turn = primaries::turn(*device);
+            Call::RetainsPrimary(_, device) => begun._turn = Turn::at(*device),
+            Call::ReleasesPrimary(device, _) => {
+                begun._turn = Turn::at(*device);
                 begun._destruction = Some(CONTEXTS_AND_POOLS.destroy());
             }
-            Call::Launches { exec } => begun.ticket = graphs::launch_began(self.ledger, *exec),
+            // Most have nothing to do with memory, and cost one load.
+            Call::Launches(exec) if self.ledger.knows_graph_memory() => {
+                begun.ticket = self.tell(Event::LaunchBegan {
+                    exec: named(Kind::ExecGraph, *exec),
+                    caller: caller_without_stack(),
+                });
+            }
             // The rest is told at its end.
             _ => {}
         }
@@ -153,44 +164,44 @@ impl Listener<'_> {
             // SAFETY: the caller's promise.
             Call::Creates(ref create) => unsafe { self.creation_failed(create, error) },
             Call::Releases(ref release) => self.release_ended(release, &begun, error),
-            Call::Launches { .. } => {
+            Call::Launches(_) => {
                 if let Some(ticket) = begun.ticket {
                     self.tell(Event::LaunchEnded { ticket, error });
                 }
             }
             _ if error != 0 => {}
             Call::Initialises => state::initialised(),
-            Call::RetainsPrimary { device, context } => {
+            Call::RetainsPrimary(answer, device) => {
                 let (place, caller) = (place_of(device), caller_without_stack());
                 // SAFETY: the call has returned success.
-                if let Some(context) = unsafe { context.read() } {
+                if let Some(context) = unsafe { answer.read() } {
                     self.contexts.created(context, place, true);
                 }
                 self.tell(Event::PrimaryRetained { place, caller });
             }
-            Call::ReleasesPrimary { device, cause } => self.primary_released(device, cause),
-            Call::ConvertsGreen { context, green } => {
+            Call::ReleasesPrimary(device, cause) => self.primary_released(device, cause),
+            Call::ConvertsGreen(answer, green) => {
                 // SAFETY: the call has returned success.
-                if let Some(context) = unsafe { context.read() } {
+                if let Some(context) = unsafe { answer.read() } {
                     self.contexts.converted(green, context);
                 }
             }
-            Call::Attaches { context } => {
+            Call::Attaches(answer) => {
                 let space = Space::Handle(Kind::Context);
                 // SAFETY: the call has returned success.
-                if let Some(key) = unsafe { context.read() }.and_then(|it| key(space, it)) {
+                if let Some(key) = unsafe { answer.read() }.and_then(|it| key(space, it)) {
                     self.tell(Event::Retained { key, count: 1 });
                 }
             }
-            Call::RetainsMapped { handle, address } => {
+            Call::RetainsMapped(answer, address) => {
                 // SAFETY: the call has returned success.
-                if let Some(handle) = unsafe { handle.read() } {
+                if let Some(handle) = unsafe { answer.read() } {
                     self.tell(Event::HandleRetained { handle, address });
                 }
             }
             // SAFETY: the call has returned success.
-            Call::AddsNode { graph, node } => unsafe { graphs::node_added(self, graph, node) },
-            Call::BeginsCapture { stream, into } => captures::began(stream, into),
+            Call::AddsNode(graph, node) => unsafe { graphs::node_added(self, graph, node) },
+            Call::BeginsCapture(stream, into) => captures::began(stream, into),
             Call::Tells(event) => {
                 self.tell(event);
             }
@@ -203,8 +214,12 @@ impl Listener<'_> {
 
     /// The context current to this thread; tells the ledger of it when it is new.
     pub(super) fn current(&self) -> Context {
-        let handle = self.driver.current_context();
-        let place = || self.driver.current_device();
+        let handle = self.driver.and_then(|driver| driver.current_context().ok());
+        let handle = handle.unwrap_or(0);
+        let place = || {
+            let device = self.driver.and_then(|driver| driver.current_device().ok());
+            device.map_or(Place::UNKNOWN, place_of)
+        };
         let (context, created) = self.contexts.seen(handle, place);
         if let Some(created) = created {
             self.tell(created);
@@ -220,12 +235,27 @@ impl Listener<'_> {
     /// The stream is a parameter of a call that is about to be made.
     unsafe fn captured(&self, stream: Option<u64>) -> Option<Key> {
         let stream = stream.filter(|_| captures::active())?;
-        // SAFETY: the caller's promise.
-        let into = unsafe { self.driver.captured_into(stream, self.per_thread) };
-        into.map(|into| match into {
-            0 => graphs::captured_stream(stream),
-            _ => graph(into),
+        // SAFETY: the caller's promise: it lives as long as the program's own call needs it.
+        let into = unsafe { self.driver?.captured_into(stream, self.per_thread) };
+        into.ok()?.map(|into| match into {
+            0 => named(Kind::Stream, stream),
+            _ => named(Kind::GraphHandle, into),
         })
+    }
+
+    /// If `create` is a call that ends a capture, that capture has ended, with this graph. Answers with the
+    /// graph that it added to, 0 for one of its own.
+    fn capture_ended(&self, create: &Creates, graph: Option<Key>) -> u64 {
+        let Some(stream) = create.ends_capture else {
+            return 0;
+        };
+        let into = captures::ended(stream);
+        self.tell(Event::CaptureEnded {
+            stream: named(Kind::Stream, stream),
+            graph,
+            is_last: !captures::active(),
+        });
+        into
     }
 
     /// # Safety
@@ -233,7 +263,7 @@ impl Listener<'_> {
     /// The call that `create` is made of has returned `error`.
     unsafe fn creation_failed(&self, create: &Creates, error: CuResult) {
         if error != WRONG_THREAD {
-            graphs::capture_ended(self, create, None);
+            self.capture_ended(create, None);
         }
         self.tell(Event::CreationFailed {
             kind: create.kind,
@@ -252,7 +282,7 @@ impl Listener<'_> {
         // made.
         // SAFETY: the call has returned success.
         let made = unsafe { create.identity.read() }.and_then(|it| key(create.space, it));
-        let added_to = graphs::capture_ended(self, create, made);
+        let added_to = self.capture_ended(create, made);
         // What a capture added to was there before and has its record.
         let Some(key) = made.filter(|key| key.value != added_to) else {
             return;
@@ -291,11 +321,12 @@ impl Listener<'_> {
             self.tell(Event::Retained { key, count });
         }
         if let Some((from, flags)) = create.copies {
+            // SAFETY: the call has returned success.
+            let flags = unsafe { flags.read() }.unwrap_or(0);
             self.tell(Event::GraphCopied {
-                from: graph(from),
+                from: named(Kind::GraphHandle, from),
                 to: key,
-                // SAFETY: the call has returned success.
-                auto_free: unsafe { graphs::frees_at_launch(flags) },
+                auto_free: flags & AUTO_FREE != 0,
             });
         }
     }
@@ -349,7 +380,8 @@ impl Listener<'_> {
         // driver has read them.
         unsafe {
             match create.bytes {
-                Bytes::Given(bytes) => bytes,
+                Bytes::Told(Value::Given(bytes)) => bytes,
+                Bytes::Told(at) if matches!(error, 0 | OUT_OF_MEMORY) => at.read().unwrap_or(0),
                 Bytes::Rows {
                     pitch,
                     width,
@@ -358,9 +390,11 @@ impl Listener<'_> {
                     let pitch = (error == 0).then(|| pitch.read()).flatten();
                     pitch.unwrap_or(width).saturating_mul(height)
                 }
-                Bytes::Asked if error == 0 => self.driver.bytes_at(address),
-                Bytes::Described(at) if matches!(error, 0 | OUT_OF_MEMORY) => at.bytes(),
-                Bytes::Asked | Bytes::Described(_) => 0,
+                Bytes::Asked if error == 0 => {
+                    let bytes = self.driver.map(|driver| driver.bytes_at(address));
+                    bytes.and_then(Result::ok).unwrap_or(0)
+                }
+                Bytes::Asked | Bytes::Told(_) => 0,
             }
         }
     }
@@ -396,7 +430,7 @@ impl Listener<'_> {
         // After the record has left the ledger: a reading that begins later does not find it.
         begun._destruction = exclusion(release.space).map(Exclusion::destroy);
         if let (Space::Handle(Kind::Context), Share::Whole) = (release.space, release.share) {
-            begun.ending = self.contexts.ending(key.value);
+            begun.ending = self.contexts.end(|it| it.handle == key.value);
         }
     }
 
@@ -444,7 +478,7 @@ impl Listener<'_> {
             // The last use of it, if the ledger does not know of another.
             None => key(release.space, release.value)
                 .filter(|key| error == 0 && self.ledger.get(key).is_none())
-                .and_then(|key| self.contexts.ending(key.value)),
+                .and_then(|key| self.contexts.end(|it| it.handle == key.value)),
         };
         self.context_ended(ended.and_then(Context::told), ContextEnd::Destroyed);
     }
@@ -452,7 +486,7 @@ impl Listener<'_> {
     /// A green context was destroyed, and what it was converted to with it; and the primary context of
     /// its device, where nothing else has held that.
     fn green_ended(&self, green: u64) {
-        if let Some(green) = self.contexts.green_ended(green) {
+        if let Some(green) = self.contexts.end(|it| it.green == green) {
             self.context_ended(Some(green.uid), ContextEnd::Destroyed);
             self.primary_ended(green.place, ContextEnd::Destroyed);
         }
@@ -469,9 +503,10 @@ impl Listener<'_> {
 
     /// Tells of the end of the primary context of a place, if it has ended.
     fn primary_ended(&self, place: Place, cause: ContextEnd) {
+        let is_active = || self.driver?.primary_is_active(place.cuda_ordinal()?).ok();
         // A reset ends it, whoever holds it.
-        if cause == ContextEnd::Reset || self.driver.primary_is_active(place) == Some(false) {
-            let ended = self.contexts.primary_ending(place);
+        if cause == ContextEnd::Reset || is_active() == Some(false) {
+            let ended = self.contexts.end(|it| it.place == place && it.is_primary);
             self.context_ended(ended.and_then(Context::told), cause);
         }
     }

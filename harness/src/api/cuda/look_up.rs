@@ -11,18 +11,11 @@ use std::mem;
 
 use gpu_leak_interpose::{Slot, wrapper_by_address};
 
-use super::functions::{KNOWN_UP_TO, VARIANTS, is_per_thread};
+use super::functions::{KNOWN_UP_TO, VARIANTS, Variant, is_per_thread};
 use crate::ledger::event::CuResult;
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
 const PER_THREAD: u64 = 2;
-
-/// Names under which newer programs get a function of another name: from this version on.
-const RENAMED: [(&[u8], i32, &CStr); 1] = [(
-    b"cuGraphInstantiate",
-    12_000,
-    c"cuGraphInstantiateWithFlags",
-)];
 
 pub(super) static FIRST: Slot = Slot::new();
 pub(super) static SECOND: Slot = Slot::new();
@@ -37,13 +30,12 @@ pub(super) unsafe extern "C" fn first(
     version: i32,
     flags: u64,
 ) -> CuResult {
-    // SAFETY: the slot holds the function of this name.
-    let real = unsafe { mem::transmute::<*const (), First>(FIRST.real()) };
-    // SAFETY: the caller's own call, passed on as it is.
-    let error = unsafe { real(name, answer, version, flags) };
-    // SAFETY: that call has returned `error`.
-    unsafe { wrap(name, answer, version, flags, error) };
-    error
+    // SAFETY: the slot holds the function of this name; the caller's own call is passed on as it is.
+    unsafe {
+        let real = mem::transmute::<*const (), First>(FIRST.real());
+        let error = real(name, answer, version, flags);
+        wrap(name, answer, version, flags, error)
+    }
 }
 
 /// The wrapper of `cuGetProcAddress_v2`.
@@ -54,16 +46,15 @@ pub(super) unsafe extern "C" fn second(
     flags: u64,
     status: *mut u32,
 ) -> CuResult {
-    // SAFETY: the slot holds the function of this name.
-    let real = unsafe { mem::transmute::<*const (), Second>(SECOND.real()) };
-    // SAFETY: the caller's own call, passed on as it is.
-    let error = unsafe { real(name, answer, version, flags, status) };
-    // SAFETY: that call has returned `error`.
-    unsafe { wrap(name, answer, version, flags, error) };
-    error
+    // SAFETY: the slot holds the function of this name; the caller's own call is passed on as it is.
+    unsafe {
+        let real = mem::transmute::<*const (), Second>(SECOND.real());
+        let error = real(name, answer, version, flags, status);
+        wrap(name, answer, version, flags, error)
+    }
 }
 
-/// Puts our wrapper where the driver has answered with a function of the table.
+/// Puts our wrapper where the driver has answered with a function of the table. Answers `error`.
 ///
 /// # Safety
 ///
@@ -74,18 +65,18 @@ unsafe fn wrap(
     version: i32,
     flags: u64,
     error: CuResult,
-) {
-    if error != 0 || name.is_null() || answer.is_null() {
-        return;
+) -> CuResult {
+    if error == 0 && !name.is_null() && !answer.is_null() {
+        // SAFETY: the call has read the one and written the other, with its function of that name.
+        unsafe {
+            let (name, real) = (CStr::from_ptr(name), answer.read());
+            if !real.is_null() {
+                let meant = meant(name, version, flags);
+                answer.write(wrapper_by_address(name, real, meant));
+            }
+        }
     }
-    // SAFETY: the call has read the one and written the other.
-    let (name, real) = unsafe { (CStr::from_ptr(name), answer.read()) };
-    if real.is_null() {
-        return;
-    }
-    let meant = meant(name, version, flags);
-    // SAFETY: `real` is the driver's function of that name, and the answer is written once more.
-    unsafe { answer.write(wrapper_by_address(name, real, meant)) };
+    error
 }
 
 /// The variant that a program built for `version` means by `name`, as `cudaTypedefs.h` has it; none for
@@ -95,17 +86,17 @@ fn meant(name: &CStr, version: i32, flags: u64) -> Option<&'static CStr> {
         return None;
     }
     let asked = name.to_bytes();
-    let renamed = |(old, since, _): &&(&[u8], i32, _)| *old == asked && *since <= version;
-    if let Some((_, _, new)) = RENAMED.iter().find(renamed) {
-        return Some(new);
+    // The one name that means another function to newer programs.
+    if asked == b"cuGraphInstantiate" && version >= 12_000 {
+        return Some(c"cuGraphInstantiateWithFlags");
     }
-    let suits = |variant: &&super::functions::Variant| {
+    let suits = |variant: &&Variant| {
         let rest = variant.name.to_bytes().strip_prefix(asked);
         rest.is_some_and(|rest| matches!(rest, [] | [b'_', ..])) && variant.since <= version
     };
     let suiting = || VARIANTS.iter().filter(suits);
     let newest = suiting().map(|variant| variant.since).max()?;
-    let of_thread = |variant: &&super::functions::Variant| {
+    let of_thread = |variant: &&Variant| {
         is_per_thread(variant.name.to_str().unwrap_or_default()) == (flags & PER_THREAD != 0)
     };
     let mut newest = suiting().filter(|variant| variant.since == newest);

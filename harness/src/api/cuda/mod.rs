@@ -2,7 +2,7 @@
 //!
 //! Programs look the driver's functions up by `dlsym` and `cuGetProcAddress`, and are given wrappers of
 //! those that are watched ([`functions`], [`look_up`]). A wrapper makes the program's call and tells of
-//! it ([`heard`]), in the words of [`call`]. What a call does not say, the driver is asked ([`questions`]).
+//! it ([`heard`]), in the words of [`call`]. What a call does not say, the driver is asked.
 
 mod array;
 mod call;
@@ -13,8 +13,6 @@ mod graphs;
 mod heard;
 mod look_up;
 mod numbered;
-mod primaries;
-mod questions;
 mod state;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;

@@ -21,7 +21,7 @@ fn a_child_forked_during_a_snapshot_ends_all_the_same() {
     let attached = attached();
     // As the watcher does, which the child does not have.
     let _taking_one = attached.state();
-    let status = crate::device::exit::in_forked_child(|| {
+    let status = crate::device::exit::tests::in_forked_child(|| {
         attached.snapshot(Cause::Tick);
         attached.finish();
     });

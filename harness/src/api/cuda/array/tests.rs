@@ -1,21 +1,7 @@
-use super::Array;
+use super::bytes;
 
 const UNSIGNED_INT8: u32 = 0x01;
 const FLOAT: u32 = 0x20;
-
-/// Bytes of so many elements, each level computed by hand.
-fn bytes(extents: [u64; 3], format: u32, channels: u32, flags: u32, levels: u32) -> u64 {
-    let [width, height, depth] = extents;
-    let array = Array {
-        width,
-        height,
-        depth,
-        format,
-        channels,
-        flags,
-    };
-    array.bytes(levels)
-}
 
 fn plain(extents: [u64; 3], format: u32, channels: u32) -> u64 {
     bytes(extents, format, channels, 0, 1)

@@ -14,6 +14,10 @@ fn created(context: Context) -> Option<Event> {
     })
 }
 
+fn primary_ending(contexts: &Contexts, place: Place) -> Option<Context> {
+    contexts.end(|it| it.place == place && it.is_primary)
+}
+
 /// Nobody is asked where a context is.
 fn known() -> Place {
     panic!("it is known already")
@@ -51,8 +55,12 @@ fn a_handle_used_again_is_another_context_also_to_a_thread_that_saw_the_first() 
     let contexts = Contexts::new();
     contexts.created(0xc0, Place::cuda(0), false);
     let (first, _) = contexts.seen(0xc0, known);
-    assert_eq!(contexts.ending(0xc0), Some(first));
-    assert_eq!(contexts.ending(0xc0), None, "it is kept once");
+    assert_eq!(contexts.end(|it| it.handle == 0xc0), Some(first));
+    assert_eq!(
+        contexts.end(|it| it.handle == 0xc0),
+        None,
+        "it is kept once"
+    );
     contexts.created(0xc0, Place::cuda(1), false);
     let (second, told) = contexts.seen(0xc0, known);
     assert_ne!(second.uid, first.uid);
@@ -65,7 +73,7 @@ fn a_context_whose_end_failed_is_still_the_same() {
     let contexts = Contexts::new();
     contexts.created(0xc0, Place::cuda(0), false);
     let (first, _) = contexts.seen(0xc0, known);
-    let ending = contexts.ending(0xc0).unwrap();
+    let ending = contexts.end(|it| it.handle == 0xc0).unwrap();
     contexts.has_not_ended(ending);
     assert_eq!(contexts.seen(0xc0, known), (first, None));
 }
@@ -75,13 +83,13 @@ fn the_primary_context_of_a_device_is_none_that_was_made_there() {
     let contexts = Contexts::new();
     let place = Place::cuda(0);
     contexts.created(0xc0, place, false);
-    assert_eq!(contexts.primary_ending(place), None);
+    assert_eq!(primary_ending(&contexts, place), None);
     contexts.created(0xc1, place, true);
     contexts.created(0xc1, place, true);
     let (primary, _) = contexts.seen(0xc1, known);
-    assert_eq!(contexts.primary_ending(Place::cuda(1)), None);
-    assert_eq!(contexts.primary_ending(place), Some(primary));
-    assert_eq!(contexts.primary_ending(place), None);
+    assert_eq!(primary_ending(&contexts, Place::cuda(1)), None);
+    assert_eq!(primary_ending(&contexts, place), Some(primary));
+    assert_eq!(primary_ending(&contexts, place), None);
     contexts.created(0xc1, place, true);
     assert_ne!(contexts.seen(0xc1, known).0.uid, primary.uid);
 }
@@ -90,7 +98,7 @@ fn the_primary_context_of_a_device_is_none_that_was_made_there() {
 fn a_context_that_was_never_current_is_none_of_the_ledger_s() {
     let contexts = Contexts::new();
     contexts.created(0xc1, Place::cuda(0), true);
-    let ended = contexts.primary_ending(Place::cuda(0)).unwrap();
+    let ended = primary_ending(&contexts, Place::cuda(0)).unwrap();
     assert_eq!(ended.told(), None);
 }
 
@@ -109,9 +117,9 @@ fn what_is_made_in_a_green_context_does_not_end_with_it() {
         primary.owner, primary.uid,
         "any other owns what is made in it"
     );
-    assert_eq!(contexts.green_ended(0x6e), Some(green));
-    assert_eq!(contexts.green_ended(0x6e), None);
-    assert_eq!(contexts.primary_ending(place), Some(primary));
+    assert_eq!(contexts.end(|it| it.green == 0x6e), Some(green));
+    assert_eq!(contexts.end(|it| it.green == 0x6e), None);
+    assert_eq!(primary_ending(&contexts, place), Some(primary));
     // The address, used again, is a context like any other.
     let (again, _) = seen(&contexts, 0xc1, place);
     assert_eq!(again.owner, again.uid);
@@ -129,7 +137,7 @@ fn a_stream_ends_with_the_green_context_that_it_was_made_for_or_in() {
     let made_in = contexts.green_of_stream(None, 0xc1);
     assert!(made_in.is_some() && made_in != made_for);
     assert_eq!(contexts.green_of_stream(None, 0), None);
-    let ended = |green| contexts.green_ended(green).map(|ended| ended.uid);
+    let ended = |green| contexts.end(|it| it.green == green).map(|ended| ended.uid);
     assert_eq!(ended(0x6e), made_for);
     assert_eq!(ended(0x6f), made_in);
     assert_eq!(contexts.green_of_stream(None, 0xc1), None);

@@ -2,6 +2,7 @@ use std::collections::HashSet;
 
 use super::{VARIANTS, calls, is_per_thread};
 use crate::api::cuda::call::{At, Bytes, Call};
+use crate::api::cuda::foreign::Value;
 use crate::ledger::Kind;
 use crate::ledger::event::{Event, Space};
 
@@ -32,10 +33,7 @@ fn handles_have_no_bytes_and_memory_has() {
             continue;
         };
         // Of handles nobody asks how large they are.
-        let is_asked = matches!(
-            create.bytes,
-            Bytes::Asked | Bytes::Described(_) | Bytes::Rows { .. }
-        );
+        let is_asked = !matches!(create.bytes, Bytes::Told(Value::Given(_)));
         assert!(!(is_asked && create.kind.is_handle()), "{name}");
         // A multicast object is released as physical memory is.
         if create.kind.is_handle() && create.kind != Kind::Multicast {
@@ -54,7 +52,7 @@ fn a_call_with_a_stream_has_a_form_for_each_meaning_of_stream_0() {
         let has_stream = match call {
             Call::Creates(create) => create.stream.or(create.ends_capture).is_some(),
             Call::Releases(release) => release.stream.is_some(),
-            Call::BeginsCapture { .. } | Call::Launches { .. } => true,
+            Call::BeginsCapture(..) | Call::Launches(_) => true,
             _ => false,
         };
         if has_stream && !is_per_thread(name) {

@@ -1,64 +1,108 @@
 use std::cell::Cell;
+use std::thread::LocalKey;
 
 use super::super::call::{
-    self, AddedNode, At, Bytes, Call, Creates, GraphFlags, Releases, Share, array, context, copied,
-    creates, destroys, device, gives_back, handle, physical, pinned, registered, releases,
+    AddedNode, At, Bytes, Call, Creates, Releases, Share, array, captured, context, copied,
+    creates, destroys, device, gives_back, handle, named, ordered, physical, pinned, pitched,
+    registered, releases, updated,
 };
 use super::super::contexts::{Contexts, forget};
 use super::super::foreign::{ArrayDescriptor3D, In, Node, Out, Properties};
-use super::super::questions::Questions;
 use super::Listener;
 use crate::device::captures;
+use crate::device::driver::Driver;
 use crate::ledger::event::{ContextEnd, Creation, Event, Space};
 use crate::ledger::{Anomaly, Kind, Ledger, Mark, Place};
 
 const PAGE: u64 = 0x20_0000;
 
+thread_local! {
+    /// The context that is current.
+    static CURRENT: Cell<u64> = const { Cell::new(0) };
+    /// What a stream is captured into.
+    static CAPTURED: Cell<Option<u64>> = const { Cell::new(None) };
+    static PRIMARY_IS_ACTIVE: Cell<bool> = const { Cell::new(true) };
+    static ASKED: Cell<u32> = const { Cell::new(0) };
+}
+
 /// A thread with its own ledger, and a driver that answers as the test says.
 struct Scene {
     ledger: Ledger,
     contexts: Contexts,
-    /// The context that is current.
-    current: Cell<u64>,
-    /// What a stream is captured into.
-    captured: Cell<Option<u64>>,
-    primary_is_active: Cell<bool>,
-    asked: Cell<u32>,
+    driver: Driver,
+    current: &'static LocalKey<Cell<u64>>,
+    captured: &'static LocalKey<Cell<Option<u64>>>,
+    primary_is_active: &'static LocalKey<Cell<bool>>,
+    asked: &'static LocalKey<Cell<u32>>,
 }
 
-impl Questions for Scene {
-    fn current_context(&self) -> u64 {
-        self.asked.set(self.asked.get() + 1);
-        self.current.get()
-    }
+unsafe extern "C" fn current_context(context: *mut u64) -> u32 {
+    ASKED.set(ASKED.get() + 1);
+    // SAFETY: the harness gives a place for the answer.
+    unsafe { context.write(CURRENT.get()) };
+    0
+}
 
-    fn current_device(&self) -> Place {
-        Place::cuda(4)
-    }
+unsafe extern "C" fn current_device(device: *mut i32) -> u32 {
+    // SAFETY: as above.
+    unsafe { device.write(4) };
+    0
+}
 
-    fn primary_is_active(&self, _device: Place) -> Option<bool> {
-        Some(self.primary_is_active.get())
-    }
+unsafe extern "C" fn primary_state(_device: i32, _flags: *mut u32, active: *mut i32) -> u32 {
+    // SAFETY: as above.
+    unsafe { active.write(PRIMARY_IS_ACTIVE.get().into()) };
+    0
+}
 
-    unsafe fn captured_into(&self, _stream: u64, _per_thread: bool) -> Option<u64> {
-        self.captured.get()
+unsafe extern "C" fn capture(
+    _stream: u64,
+    status: *mut i32,
+    _id: *mut u64,
+    graph: *mut u64,
+    _nodes: *mut u64,
+    _count: *mut usize,
+) -> u32 {
+    let captured = CAPTURED.get();
+    // SAFETY: as above.
+    unsafe {
+        status.write(captured.is_some().into());
+        graph.write(captured.unwrap_or(0));
     }
+    0
+}
 
-    fn bytes_at(&self, address: u64) -> u64 {
-        address & 0xffff
+unsafe extern "C" fn address_range(base: *mut u64, bytes: *mut usize, address: u64) -> u32 {
+    // SAFETY: as above.
+    unsafe {
+        base.write(address);
+        bytes.write((address & 0xffff) as usize);
     }
+    0
 }
 
 impl Scene {
     fn new() -> Self {
         forget();
+        CURRENT.set(0);
+        CAPTURED.set(None);
+        PRIMARY_IS_ACTIVE.set(true);
+        ASKED.set(0);
         Self {
             ledger: Ledger::new(),
             contexts: Contexts::new(),
-            current: Cell::new(0),
-            captured: Cell::new(None),
-            primary_is_active: Cell::new(true),
-            asked: Cell::new(0),
+            driver: Driver {
+                current_context: Some(current_context),
+                current_device: Some(current_device),
+                primary_state: Some(primary_state),
+                capture: Some(capture),
+                address_range: Some(address_range),
+                ..Driver::default()
+            },
+            current: &CURRENT,
+            captured: &CAPTURED,
+            primary_is_active: &PRIMARY_IS_ACTIVE,
+            asked: &ASKED,
         }
     }
 
@@ -67,7 +111,7 @@ impl Scene {
         let listener = Listener {
             ledger: &self.ledger,
             contexts: &self.contexts,
-            driver: self,
+            driver: Some(&self.driver),
             per_thread: false,
         };
         let call = call.into();
@@ -115,16 +159,12 @@ fn free(pointer: u64) -> Call {
 
 /// `cuMemAllocAsync` on `stream`, which answers `pointer`.
 fn in_order(pointer: &u64, stream: u64) -> Call {
-    let made = device(Kind::StreamOrdered, Out::at(pointer), 64);
-    made.on_stream(stream, 0).into()
+    ordered(Out::at(pointer), 64, stream, 0).into()
 }
 
 fn free_in_order(pointer: u64, stream: u64) -> Call {
-    Releases {
-        stream: Some(stream),
-        ..releases(Space::DevicePointer, pointer)
-    }
-    .into()
+    let free = releases(Space::DevicePointer, pointer);
+    free.on_stream(stream).into()
 }
 
 #[test]
@@ -152,12 +192,8 @@ fn memory_is_where_the_current_context_is_and_belongs_to_it() {
 fn answers_of_32_bits_are_not_read_further_than_they_are() {
     let scene = Scene::new();
     let (answers, pitch) = ([0x1000_u32, u32::MAX], [512_u32, u32::MAX]);
-    let rows = Bytes::Rows {
-        pitch: Out::at(&pitch[0]).into(),
-        width: 100,
-        height: 7,
-    };
-    scene.call(device(Kind::Pitched, Out::at(&answers[0]), 0).sized(rows));
+    let (pointer, pitch) = (Out::at(&answers[0]), Out::at(&pitch[0]));
+    scene.call(pitched(pointer, pitch, 100, 7));
     let made = scene.made()[0];
     assert_eq!((made.key.value, made.bytes), (0x1000, 512 * 7));
 }
@@ -183,18 +219,10 @@ fn a_call_that_failed_is_told_with_what_it_asked_for_and_its_answers_are_not_rea
         channels: 1,
         flags: 0,
     };
-    let pitched = device(Kind::Pitched, garbage, 0).sized(Bytes::Rows {
-        pitch: garbage.into(),
-        width: 100,
-        height: 7,
-    });
-    let deep = array(Kind::Array, garbage, In::at(&descriptor).described(1));
-    let wrong = array(
-        Kind::Array,
-        garbage,
-        In::<ArrayDescriptor3D>::dangling().described(1),
-    );
-    for (call, error, expected) in [(pitched, 2, 700), (deep, 2, 256), (wrong, 1, 0)] {
+    let rows = pitched(garbage, garbage, 100, 7);
+    let deep = array(Kind::Array, garbage, In::at(&descriptor));
+    let wrong = array(Kind::Array, garbage, In::<ArrayDescriptor3D>::dangling());
+    for (call, error, expected) in [(rows, 2, 700), (deep, 2, 256), (wrong, 1, 0)] {
         let scene = Scene::new();
         scene.fails(call, error);
         assert_eq!(scene.kinds(), []);
@@ -248,8 +276,7 @@ fn what_comes_from_a_pool_is_where_the_pool_is() {
         };
         let pool = handle(Kind::Pool, Out::at(&0x900));
         scene.call(pool.at(At::Properties(In::at(&properties))));
-        let memory = device(Kind::StreamOrdered, Out::at(&0x4000_u64), 400);
-        scene.call(memory.on_stream(0, 0x900));
+        scene.call(ordered(Out::at(&0x4000_u64), 400, 0, 0x900));
         let made = scene.made();
         assert_eq!(made[0].place, made[1].place);
         made[1].place
@@ -280,8 +307,10 @@ fn a_pool_that_is_imported_again_is_the_same_pool() {
 #[test]
 fn memory_of_another_process_is_as_large_as_the_driver_says_and_is_closed_as_often_as_opened() {
     let scene = Scene::new();
-    let open = creates(Kind::Imported, Space::IpcPointer, Out::at(&0x7000_1234_u64));
-    let open = open.sized(Bytes::Asked);
+    let open = Creates {
+        bytes: Bytes::Asked,
+        ..creates(Kind::Imported, Space::IpcPointer, Out::at(&0x7000_1234_u64))
+    };
     scene.call(open);
     scene.call(open);
     assert_eq!(scene.made()[0].bytes, 0x1234);
@@ -324,10 +353,7 @@ fn physical_memory_is_followed_through_handles_and_maps() {
     scene.fails(map, 1);
     assert_eq!(holds(), (1, 0), "a map that failed is none");
     scene.call(map);
-    scene.call(Call::RetainsMapped {
-        handle: Out::at(&0x12_u64).into(),
-        address,
-    });
+    scene.call(Call::RetainsMapped(Out::at(&0x12_u64), address));
     assert_eq!(holds(), (2, 1));
     let release = |handle| gives_back(Space::PhysicalHandle, handle, 1, None);
     scene.call(release(0x11));
@@ -374,9 +400,7 @@ fn a_context_ends_with_its_last_use() {
     let scene = Scene::new();
     let made = 0xc5;
     scene.call_with(context(Out::at(&made), 0), 0, || scene.current.set(0xc5));
-    scene.call(Call::Attaches {
-        context: Out::at(&made).into(),
-    });
+    scene.call(Call::Attaches(Out::at(&made)));
     let detach = gives_back(Space::Handle(Kind::Context), 0xc5, 1, None);
     scene.call(detach);
     assert_eq!(scene.ledger.contexts().len(), 1);
@@ -388,11 +412,8 @@ fn a_context_ends_with_its_last_use() {
 fn a_primary_context_ends_with_its_last_release_or_a_reset() {
     for cause in [ContextEnd::LastRelease, ContextEnd::Reset] {
         let scene = Scene::new();
-        let release = Call::ReleasesPrimary { device: 0, cause };
-        scene.call(Call::RetainsPrimary {
-            device: 0,
-            context: Out::at(&0xc0_u64).into(),
-        });
+        let release = Call::ReleasesPrimary(0, cause);
+        scene.call(Call::RetainsPrimary(Out::at(&0xc0_u64), 0));
         scene.current.set(0xc0);
         scene.call(device(Kind::Linear, Out::at(&0x1000_u64), 64));
         assert_eq!(
@@ -417,10 +438,7 @@ fn what_is_made_in_a_green_context_outlives_it_but_for_its_streams() {
     let scene = Scene::new();
     let (green, converted) = (0x96ee, 0xc07e);
     scene.call(handle(Kind::GreenContext, Out::at(&green)).at(At::Device(0)));
-    scene.call(Call::ConvertsGreen {
-        context: Out::at(&converted).into(),
-        green,
-    });
+    scene.call(Call::ConvertsGreen(Out::at(&converted), green));
     scene.current.set(converted);
     scene.call(device(Kind::Linear, Out::at(&0x3000_u64), 64));
     scene.call(handle(Kind::Stream, Out::at(&0x4000)));
@@ -452,25 +470,18 @@ fn two_contexts_may_give_the_same_number_to_two_textures() {
     assert_eq!(scene.ledger.unknown_releases(), 1);
 }
 
-fn capture_ends_on(stream: u64, graph: Out) -> Creates {
-    Creates {
-        ends_capture: Some(stream),
-        ..handle(Kind::GraphHandle, graph)
-    }
-}
-
 /// A capture on a stream of a test's own: the captures in progress are the process's.
 fn begin_capture(scene: &Scene, stream: u64, into: u64) {
-    scene.call(Call::BeginsCapture { stream, into });
+    scene.call(Call::BeginsCapture(stream, into));
 }
 
 fn instantiate(scene: &Scene, graph: u64, exec: u64, flags: u64) {
-    let flags = GraphFlags::Parameters(In::at(&flags));
+    let flags = In::at(&flags);
     scene.call(copied(Kind::ExecGraph, Out::at(&exec), graph, flags));
 }
 
 fn launch(scene: &Scene, exec: u64) {
-    scene.call(Call::Launches { exec });
+    scene.call(Call::Launches(exec));
 }
 
 #[test]
@@ -486,7 +497,7 @@ fn captured_memory_is_the_graph_s_whichever_stream_takes_it() {
         scene.call(in_order(&0x3000, if named { forked } else { stream }));
         scene.call(free_in_order(0x3000, stream));
         scene.captured.set(None);
-        scene.call(capture_ends_on(stream, Out::at(&graph)));
+        scene.call(captured(stream, Out::at(&graph)));
         assert_eq!(scene.kinds(), [Kind::GraphHandle]);
         instantiate(&scene, graph, exec, 0);
         launch(&scene, exec);
@@ -523,7 +534,7 @@ fn a_captured_free_of_plain_memory_frees_nothing() {
     scene.fails(free_in_order(0x2000, stream), 900);
     assert_eq!(scene.kinds(), [Kind::StreamOrdered]);
     assert_eq!(scene.anomalies().len(), 1);
-    scene.call(capture_ends_on(stream, Out::at(&0x51)));
+    scene.call(captured(stream, Out::at(&0x51)));
 }
 
 #[test]
@@ -531,14 +542,14 @@ fn a_capture_into_a_graph_that_is_there_makes_no_second_one() {
     let scene = Scene::new();
     let (stream, graph) = (0xca97_0001, 0x9ab);
     begin_capture(&scene, stream, graph);
-    scene.call(capture_ends_on(stream, Out::at(&graph)));
+    scene.call(captured(stream, Out::at(&graph)));
     assert_eq!(scene.kinds(), []);
     begin_capture(&scene, stream, 0);
-    scene.call(capture_ends_on(stream, Out::at(&graph)));
+    scene.call(captured(stream, Out::at(&graph)));
     assert_eq!(scene.kinds(), [Kind::GraphHandle]);
     // One that came to nothing.
-    scene.fails(capture_ends_on(stream, Out::dangling()), 901);
-    scene.call(capture_ends_on(stream, Out::at(&0)));
+    scene.fails(captured(stream, Out::dangling()), 901);
+    scene.call(captured(stream, Out::at(&0)));
     assert_eq!(scene.kinds(), [Kind::GraphHandle]);
 }
 
@@ -564,7 +575,7 @@ fn nodes_that_allocate_and_free_come_and_go_with_launches() {
         ),
     ] {
         let scene = Scene::new();
-        let adds = |node| scene.call(Call::AddsNode { graph, node });
+        let adds = |node| scene.call(Call::AddsNode(graph, node));
         adds(any(&kernel));
         assert!(!scene.ledger.knows_graph_memory(), "another type of node");
         adds(allocates);
@@ -592,9 +603,9 @@ fn a_failed_launch_leaves_nothing_and_one_that_frees_first_leaves_one() {
     scene.captured.set(Some(graph));
     scene.call(in_order(&0x2000, stream));
     scene.captured.set(None);
-    scene.call(capture_ends_on(stream, Out::at(&graph)));
+    scene.call(captured(stream, Out::at(&graph)));
     instantiate(&scene, graph, exec, 1);
-    scene.fails(Call::Launches { exec }, 1);
+    scene.fails(Call::Launches(exec), 1);
     assert_eq!(scene.graph_memory(), []);
     launch(&scene, exec);
     launch(&scene, exec);
@@ -612,25 +623,27 @@ fn a_user_object_is_kept_by_the_graphs_it_was_given_to() {
         references: 3,
         ..handle(Kind::UserObject, Out::at(&object))
     });
-    let key = call::object(object);
+    let key = named(Kind::UserObject, object);
     scene.call(Call::Tells(Event::Retained { key, count: 1 }));
     scene.call(Call::Tells(Event::GraphRetained {
-        graph: call::graph(graph),
+        graph: named(Kind::GraphHandle, graph),
         key,
         count: 2,
         moved: true,
     }));
-    scene.call(gives_back(space, object, 1, Some(call::graph(graph))));
+    scene.call(gives_back(
+        space,
+        object,
+        1,
+        Some(named(Kind::GraphHandle, graph)),
+    ));
     instantiate(&scene, graph, exec, 0);
     scene.call(release(2));
     let handles = [Kind::GraphHandle, Kind::UserObject, Kind::ExecGraph];
     assert_eq!(scene.kinds(), handles);
     scene.call(destroys(Kind::GraphHandle, graph));
     assert_eq!(scene.kinds(), handles[1..]);
-    let update = Call::Tells(Event::GraphUpdated {
-        exec: call::exec(exec),
-        graph: call::graph(0x99),
-    });
+    let update = updated(exec, 0x99);
     scene.fails(update, 1);
     assert_eq!(scene.kinds(), handles[1..], "an update that failed");
     scene.call(destroys(Kind::ExecGraph, exec));

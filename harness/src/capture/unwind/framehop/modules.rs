@@ -6,13 +6,12 @@
 //! may run something of the program's when it goes. Its tables are copied while the loader holds
 //! still.
 
-use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::device::dl::{Changes, changes, changes_in};
+use crate::device::dl::{self, Changes};
 
 use framehop::{
     ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder, UnwinderNative,
@@ -54,7 +53,7 @@ pub(super) fn refresh() {
         return;
     };
     let old = published().map(|modules| modules.changes);
-    if *lists == MOST_LISTS || old == Some(changes()) {
+    if *lists == MOST_LISTS || old == Some(dl::changes()) {
         return;
     }
     *lists += 1;
@@ -62,51 +61,28 @@ pub(super) fn refresh() {
     CURRENT.store(new, Ordering::Release);
 }
 
-/// What is gathered on the way through the loader's list.
-struct Reading {
-    unwinder: UnwinderNative<Bytes, MustNotAllocateDuringUnwind>,
-    changes: Changes,
-    /// Whether what comes now was there when the program started.
-    from_the_start: bool,
-    /// Where the loader itself lies: the last of what was there.
-    loader: u64,
-}
-
 fn read() -> Modules {
-    unsafe extern "C" fn visit(
-        info: *mut libc::dl_phdr_info,
-        size: usize,
-        reading: *mut c_void,
-    ) -> c_int {
-        // SAFETY: the caller's, which outlives the walk and is not used elsewhere meanwhile.
-        let reading = unsafe { &mut *reading.cast::<Reading>() };
-        // SAFETY: the loader passes a valid entry of this size.
-        reading.changes = unsafe { changes_in(info, size) };
-        // SAFETY: the loader passes a valid entry, and holds its lock during this call, so that
-        // the module stays; one from the start stays for ever.
-        if let Some(module) = unsafe { module(info, reading.from_the_start) } {
-            reading.unwinder.add_module(module);
-        }
-        // The program is the first of the list, and there is no loader where it is static.
-        // SAFETY: the loader passes a valid entry.
-        let base = unsafe { (*info).dlpi_addr };
-        reading.from_the_start &= reading.loader != 0 && base != reading.loader;
-        0
-    }
-    let mut reading = Reading {
+    let mut modules = Modules {
         unwinder: UnwinderNative::new(),
         changes: Changes::default(),
-        from_the_start: true,
-        // SAFETY: looks a number up.
-        loader: unsafe { libc::getauxval(libc::AT_BASE) },
     };
-    // SAFETY: `visit` has the callback's signature and does not unwind (running out of memory
-    // aborts); `reading` outlives the walk.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut reading).cast()) };
-    Modules {
-        unwinder: reading.unwinder,
-        changes: reading.changes,
-    }
+    // Whether what comes now was there when the program started.
+    let mut from_the_start = true;
+    // Where the loader itself lies: the last of what was there.
+    // SAFETY: looks a number up.
+    let loader = unsafe { libc::getauxval(libc::AT_BASE) };
+    dl::visit(|object| {
+        modules.changes = (object.dlpi_adds, object.dlpi_subs);
+        // SAFETY: the loader passes a valid entry, and holds its lock during this call, so that
+        // the module stays; one from the start stays for ever.
+        if let Some(module) = unsafe { module(object, from_the_start) } {
+            modules.unwinder.add_module(module);
+        }
+        // The program is the first of the list, and there is no loader where it is static.
+        from_the_start &= loader != 0 && object.dlpi_addr != loader;
+        true
+    });
+    modules
 }
 
 /// One module with its tables; none if it has none of the usual form.
