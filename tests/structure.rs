@@ -248,13 +248,17 @@ fn every_package_is_named() {
     }
 }
 
+macro_rules! names {
+    ($($group:ident {
+        $($(#[$doc:meta])* $name:ident: $kind:ident = $example:literal,)*
+    })*) => {
+        [$($(stringify!($name)),*),*]
+    };
+}
+
 #[test]
 fn every_option_is_documented() {
-    let table = read("macros/src/args.rs");
-    let options = table.split("name: \"").skip(1);
-    let mut options: Vec<_> = options
-        .filter_map(|after| after.split('"').next())
-        .collect();
+    let mut options = gpu_leak_check_options::options!(names).to_vec();
     options.extend(["allow", "crate"]);
     assert!(options.len() > 10, "{options:?}");
     let (attribute, page) = (read("harness/src/lib.rs"), read("docs/configuration.md"));

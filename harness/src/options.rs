@@ -116,24 +116,3 @@ pub struct UncheckedIf {
     /// Why; told in the run's summary.
     pub reason: &'static str,
 }
-
-#[cfg(test)]
-mod tests {
-    macro_rules! names {
-        ($($group:ident {
-            $($(#[$doc:meta])* $name:ident: $kind:ident = $example:literal,)*
-        })*) => {
-            [$($(stringify!($name)),*),*]
-        };
-    }
-
-    #[test]
-    fn the_attribute_s_page_has_a_row_for_every_option() {
-        let page = include_str!("lib.rs");
-        for name in gpu_leak_check_options::options!(names) {
-            let name = format!("`{name}`");
-            let mut rows = page.lines().filter(|line| line.starts_with("/// | ["));
-            assert!(rows.any(|row| row.contains(&name)), "{name}");
-        }
-    }
-}
