@@ -16,8 +16,7 @@ mod lock {
 
     use spin::mutex::{SpinMutex, SpinMutexGuard};
 
-    /// To give it back is a plain store, where `std`'s pays a second time for an atomic exchange:
-    /// an event takes five of them, and that was a third of its time.
+    /// To give it back is a plain store, where `std`'s pays a second time for an atomic exchange.
     #[derive(Debug, Default)]
     pub(crate) struct Lock<T>(SpinMutex<T>);
 
