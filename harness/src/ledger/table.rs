@@ -28,7 +28,8 @@ const SHARDS: usize = 32;
 pub(super) struct Table {
     /// The number of the next event.
     next: Padded<AtomicU64>,
-    shards: Box<[Padded<Lock<Shard>>; SHARDS]>,
+    /// `SHARDS` of them.
+    shards: Box<[Padded<Lock<Shard>>]>,
     gauges: Mutex<BTreeMap<UsageKey, Arc<Gauge>>>,
     pub(super) meters: Meters,
     /// How many watches there are.
@@ -123,7 +124,8 @@ impl Table {
         };
         Self {
             next: Padded(AtomicU64::new(1)),
-            shards: Box::new(array::from_fn(|_| Padded(Lock::new(shard())))),
+            // Made one by one: all of them at once need more room than a small stack has.
+            shards: (0..SHARDS).map(|_| Padded(Lock::new(shard()))).collect(),
             gauges: Mutex::default(),
             meters: Meters::default(),
             watches: AtomicUsize::new(0),
