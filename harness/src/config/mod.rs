@@ -110,29 +110,29 @@ impl Policy {
         let run = &file.run;
         Self {
             ci: variables.ci,
-            mode: variables.mode.or(run.mode).unwrap_or(Mode::Auto),
+            mode: variables.mode.or(run.mode).unwrap_or(Self::DEFAULT.mode),
             on_leak: variables
                 .on_leak
                 .or(options.on_leak)
                 .or(run.on_leak)
-                .unwrap_or(OnLeak::Fail),
+                .unwrap_or(Self::DEFAULT.on_leak),
             first_use: variables
                 .first_use
                 .or(run.first_use)
-                .unwrap_or(FirstUse::Warn),
+                .unwrap_or(Self::DEFAULT.first_use),
             without_gpu: variables
                 .without_gpu
                 .or(run.without_gpu)
-                .unwrap_or(WithoutGpu::Run),
+                .unwrap_or(Self::DEFAULT.without_gpu),
             settle: variables
                 .settle
                 .or(options.settle)
                 .or(run.settle)
-                .unwrap_or(Duration::from_millis(250)),
+                .unwrap_or(Self::DEFAULT.settle),
             held_by: variables
                 .held_by
                 .or(run.held_by)
-                .unwrap_or(Duration::from_millis(200)),
+                .unwrap_or(Self::DEFAULT.held_by),
             // What is to leak is known: a second run says nothing of it.
             confirm: facts.confirm.unwrap_or(true) && facts.expect.is_none(),
             rounds: match facts.expect {

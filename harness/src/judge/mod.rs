@@ -98,8 +98,8 @@ pub(crate) fn judge(input: &CheckInput) -> CheckResult {
     others.extend(budget::findings(input));
     others.extend(failed_frees);
     notes.extend(suppress(input, found.iter_mut().chain(&mut others)));
-    // Behind the suppressions, for what is allowed uses up no tolerance; and of what stays allocated
-    // alone.
+    // After the suppressions, because what they allow uses up no tolerance. The other findings are not
+    // about bytes that stay allocated.
     notes.extend(tolerance::tolerate(input.facts.tolerance, &mut found));
     found.extend(others);
     let unmet = input.facts.expect.filter(|_| input.untraced.is_none());

@@ -78,7 +78,7 @@ pub(super) struct Creates {
 #[derive(Clone, Copy)]
 pub(super) enum Bytes {
     /// In what the caller tells the driver.
-    Told(Value),
+    Stated(Value),
     /// Rows of a pitch that the driver chose. A call that failed asked for width × height.
     Rows {
         pitch: Value,
@@ -138,7 +138,7 @@ pub(super) fn creates(kind: Kind, space: Space, answer: impl Into<Value>) -> Cre
         kind,
         space,
         identity: answer.into(),
-        bytes: Bytes::Told(Value::Given(0)),
+        bytes: Bytes::Stated(Value::Given(0)),
         place: At::Context,
         stream: None,
         pool: 0,
@@ -274,7 +274,7 @@ pub(super) fn gives_back(space: Space, value: u64, count: u32, graph: Option<Key
 impl Creates {
     /// With a size that the caller tells the driver.
     pub(super) fn sized(self, bytes: impl Into<Value>) -> Self {
-        let bytes = Bytes::Told(bytes.into());
+        let bytes = Bytes::Stated(bytes.into());
         Self { bytes, ..self }
     }
 

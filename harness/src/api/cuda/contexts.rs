@@ -2,7 +2,7 @@
 //!
 //! The driver gives a handle again once its context has ended, so a context's identity is a number:
 //! given when its creation is heard, or when it is first seen current, and taken back at its end. The
-//! ledger is told of it when it is first seen current, which is before anything can be made in it.
+//! ledger hears of it when it is first seen current, which is before anything can be made in it.
 //!
 //! A green context, once converted, is current like any other; but what is made in it belongs to
 //! the primary context of its device, and outlives it, its streams excepted.
@@ -36,7 +36,7 @@ pub(super) struct Context {
     /// It may be the primary one of its device.
     pub(super) is_primary: bool,
     /// The ledger knows it.
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Context {
@@ -47,12 +47,12 @@ impl Context {
         place: Place::UNKNOWN,
         green: 0,
         is_primary: false,
-        is_told: false,
+        is_reported: false,
     };
 
     /// The number by which the ledger knows it; none if it does not.
-    pub(super) fn told(self) -> Option<ContextUid> {
-        self.is_told.then_some(self.uid)
+    pub(super) fn reported(self) -> Option<ContextUid> {
+        self.is_reported.then_some(self.uid)
     }
 }
 
@@ -189,12 +189,12 @@ impl Contexts {
         let mut known = self.lock();
         let context = self.get_or_add(&mut known, is_it, new);
         context.place = place;
-        let created = (!context.is_told).then_some(Event::ContextCreated {
+        let created = (!context.is_reported).then_some(Event::ContextCreated {
             context: context.uid,
             handle,
             place,
         });
-        context.is_told = true;
+        context.is_reported = true;
         (*context, created)
     }
 

@@ -188,7 +188,7 @@ functions![
             ..handle(Kind::Pool, pool)
         },
     cuMemPoolDestroy[11020] = |pool: u64| destroys(Kind::Pool, pool),
-    // An allocation of the pool that another process shares. Its size is not told.
+    // An allocation of the pool that another process shares. Its size is unknown.
     cuMemPoolImportPointer[11020] = |pointer: Out, pool: u64, shared: u64| Creates {
         pool,
         may_answer_again: true,
@@ -202,7 +202,7 @@ functions![
             bytes
         )
         .at(At::Properties(properties)),
-    // Its size is not told.
+    // Its size is unknown.
     cuMemImportFromShareableHandle[10020] =
         |memory: Out, shared: u64, kind: u32| physical(Kind::Imported, memory, 0),
     cuMulticastCreate[12010] = |memory: Out, properties: u64| physical(Kind::Multicast, memory, 0),

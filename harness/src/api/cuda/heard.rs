@@ -1,6 +1,6 @@
 //! A call that is heard: from its two sides to events, in the order that keeps the ledger right.
 //!
-//! Creations are told when the call has returned, with success. Releases are told before it is made,
+//! Creations are reported when the call has returned, with success. Releases are reported before it is made,
 //! because before it returns another thread may have been given the same address; one that fails is
 //! put back. What the second side needs of the first is a value of the wrapper's own frame.
 //!
@@ -97,7 +97,7 @@ fn unbroken<T>(work: impl FnOnce() -> T) -> Option<T> {
     outcome.ok()
 }
 
-/// Whom a call is told to, and who is asked about it: at most one thing in a call that makes or frees
+/// The ledger that hears of a call, and what is asked about it: at most one thing in a call that makes or frees
 /// memory, outside a capture, and never anything that waits for a device.
 pub(super) struct Listener<'a> {
     pub(super) ledger: &'a Ledger,
@@ -109,13 +109,13 @@ pub(super) struct Listener<'a> {
 /// What the end of a call needs of its beginning.
 #[derive(Default)]
 pub(super) struct Begun {
-    /// The release or launch that the ledger has been told of.
+    /// The ticket of a release or launch that has been reported to the ledger.
     ticket: Option<Ticket>,
     /// What the call is captured into.
     captured: Option<Key>,
     /// The context that the call is about to end.
     ending: Option<Context>,
-    // Given back in this order, behind all that is told.
+    // Dropped in this order, after everything has been reported.
     _destruction: Option<Destruction>,
     _turn: Option<Turn>,
 }
@@ -146,7 +146,7 @@ impl Listener<'_> {
                     caller: caller_without_stack(),
                 });
             }
-            // The rest is told at its end.
+            // The rest is reported when the call has returned.
             _ => {}
         }
         begun
@@ -380,8 +380,8 @@ impl Listener<'_> {
         // driver has read them.
         unsafe {
             match create.bytes {
-                Bytes::Told(Value::Given(bytes)) => bytes,
-                Bytes::Told(at) if matches!(error, 0 | OUT_OF_MEMORY) => at.read().unwrap_or(0),
+                Bytes::Stated(Value::Given(bytes)) => bytes,
+                Bytes::Stated(at) if matches!(error, 0 | OUT_OF_MEMORY) => at.read().unwrap_or(0),
                 Bytes::Rows {
                     pitch,
                     width,
@@ -394,7 +394,7 @@ impl Listener<'_> {
                     let bytes = self.driver.map(|driver| driver.bytes_at(address));
                     bytes.and_then(Result::ok).unwrap_or(0)
                 }
-                Bytes::Asked | Bytes::Told(_) => 0,
+                Bytes::Asked | Bytes::Stated(_) => 0,
             }
         }
     }
@@ -480,7 +480,7 @@ impl Listener<'_> {
                 .filter(|key| error == 0 && self.ledger.get(key).is_none())
                 .and_then(|key| self.contexts.end(|it| it.handle == key.value)),
         };
-        self.context_ended(ended.and_then(Context::told), ContextEnd::Destroyed);
+        self.context_ended(ended.and_then(Context::reported), ContextEnd::Destroyed);
     }
 
     /// A green context was destroyed, and what it was converted to with it; and the primary context of
@@ -507,7 +507,7 @@ impl Listener<'_> {
         // A reset ends it, whoever holds it.
         if cause == ContextEnd::Reset || is_active() == Some(false) {
             let ended = self.contexts.end(|it| it.place == place && it.is_primary);
-            self.context_ended(ended.and_then(Context::told), cause);
+            self.context_ended(ended.and_then(Context::reported), cause);
         }
     }
 

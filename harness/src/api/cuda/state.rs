@@ -19,7 +19,7 @@ use gpu_leak_interpose::{
     unheard_calls,
 };
 
-/// Whether calls are told of. One load of it is all that a call costs where they are not.
+/// Whether calls are reported to the ledger. One load of it is all that a call costs where they are not.
 static LISTENING: AtomicBool = AtomicBool::new(true);
 /// Whether the program was heard to initialise the driver.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
@@ -62,13 +62,13 @@ pub(crate) enum Hearing {
     None,
 }
 
-/// Whether calls are told of.
+/// Whether calls are reported.
 #[inline]
 pub(super) fn is_listening() -> bool {
     LISTENING.load(Ordering::Relaxed)
 }
 
-/// Tells of no calls any more.
+/// Reports no calls any more.
 pub(crate) fn stop() {
     LISTENING.store(false, Ordering::Relaxed);
 }

@@ -1,6 +1,6 @@
 use super::{Context, ContextUid, Contexts, Event, Place, forget};
 
-/// What a thread that has seen no context yet is told.
+/// What a thread that has seen no context yet learns.
 fn seen(contexts: &Contexts, handle: u64, asked: Place) -> (Context, Option<Event>) {
     forget();
     contexts.seen(handle, || asked)
@@ -24,12 +24,12 @@ fn known() -> Place {
 }
 
 #[test]
-fn a_context_is_told_once_with_the_place_it_was_created_at() {
+fn a_context_is_reported_once_with_the_place_it_was_created_at() {
     let contexts = Contexts::new();
     contexts.created(0xc0, Place::cuda(1), false);
-    let (first, told) = contexts.seen(0xc0, known);
+    let (first, reported) = contexts.seen(0xc0, known);
     assert_eq!((first.place, first.owner), (Place::cuda(1), first.uid));
-    assert_eq!(told, created(first));
+    assert_eq!(reported, created(first));
     assert_eq!(contexts.seen(0xc0, known), (first, None), "the same thread");
     assert_eq!(seen(&contexts, 0xc0, Place::UNKNOWN), (first, None));
 }
@@ -39,9 +39,9 @@ fn a_context_whose_creation_was_not_heard_is_asked_for_its_place_until_it_has_on
     let contexts = Contexts::new();
     let nowhere = seen(&contexts, 0xc0, Place::UNKNOWN);
     assert_eq!(nowhere, (Context::NONE, None));
-    let (first, told) = contexts.seen(0xc0, || Place::cuda(2));
+    let (first, reported) = contexts.seen(0xc0, || Place::cuda(2));
     assert_eq!(first.place, Place::cuda(2));
-    assert_eq!(told, created(first));
+    assert_eq!(reported, created(first));
     assert_eq!(contexts.seen(0xc0, known), (first, None));
     assert_eq!(
         contexts.seen(0, known),
@@ -62,9 +62,9 @@ fn a_handle_used_again_is_another_context_also_to_a_thread_that_saw_the_first() 
         "it is kept once"
     );
     contexts.created(0xc0, Place::cuda(1), false);
-    let (second, told) = contexts.seen(0xc0, known);
+    let (second, reported) = contexts.seen(0xc0, known);
     assert_ne!(second.uid, first.uid);
-    assert_eq!(told, created(second));
+    assert_eq!(reported, created(second));
     assert_eq!(second.place, Place::cuda(1));
 }
 
@@ -99,7 +99,7 @@ fn a_context_that_was_never_current_is_none_of_the_ledger_s() {
     let contexts = Contexts::new();
     contexts.created(0xc1, Place::cuda(0), true);
     let ended = primary_ending(&contexts, Place::cuda(0)).unwrap();
-    assert_eq!(ended.told(), None);
+    assert_eq!(ended.reported(), None);
 }
 
 #[test]
@@ -108,9 +108,9 @@ fn what_is_made_in_a_green_context_does_not_end_with_it() {
     let place = Place::cuda(1);
     contexts.converted(0x6e, 0xc1);
     contexts.converted(0x6e, 0xc1);
-    let (green, told) = seen(&contexts, 0xc1, place);
+    let (green, reported) = seen(&contexts, 0xc1, place);
     assert_eq!(green.owner, ContextUid(0));
-    assert_eq!(told, created(green));
+    assert_eq!(reported, created(green));
     assert_eq!(contexts.seen(0xc1, known), (green, None));
     let (primary, _) = seen(&contexts, 0xc0, place);
     assert_eq!(

@@ -33,7 +33,7 @@ fn handles_have_no_bytes_and_memory_has() {
             continue;
         };
         // Of handles nobody asks how large they are.
-        let is_asked = !matches!(create.bytes, Bytes::Told(Value::Given(_)));
+        let is_asked = !matches!(create.bytes, Bytes::Stated(Value::Given(_)));
         assert!(!(is_asked && create.kind.is_handle()), "{name}");
         // A multicast object is released as physical memory is.
         if create.kind.is_handle() && create.kind != Kind::Multicast {
