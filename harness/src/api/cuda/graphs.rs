@@ -7,7 +7,7 @@
 
 use super::call::{AddedNode, key, named};
 use super::foreign::{AllocationNode, Properties};
-use super::heard::Listener;
+use super::listener::Listener;
 use crate::capture::caller;
 use crate::ledger::event::{Creation, Event, Key, Space};
 use crate::ledger::{Kind, Layer, Place};

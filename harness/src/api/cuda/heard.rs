@@ -23,18 +23,19 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::call::{At, Bytes, Call, Creates, Releases, Share, key, named, place_of};
-use super::contexts::{CONTEXTS, Context, Contexts, Turn};
+use super::contexts::{CONTEXTS, Context, Turn};
 use super::foreign::Value;
+use super::listener::Listener;
 use super::{graphs, numbered, state};
 use crate::capture::{caller, caller_without_stack, freeing_caller, stack};
-use crate::device::driver::{self, Driver};
+use crate::device::driver;
 use crate::device::exclusion::{CONTEXTS_AND_POOLS, Destruction, Exclusion, STREAMS};
 use crate::device::quiet::{quiet, quiet_if_heard};
 use crate::device::{captures, exit};
 use crate::ledger::event::{
     ContextEnd, ContextUid, Creation, CuResult, Event, Key, Space, StackId, Ticket,
 };
-use crate::ledger::{self, Kind, Layer, Ledger, Place};
+use crate::ledger::{self, Kind, Layer, Place};
 
 /// `CUDA_ERROR_OUT_OF_MEMORY`: the driver has read how much it was asked for.
 const OUT_OF_MEMORY: CuResult = 2;
@@ -95,15 +96,6 @@ fn unbroken<T>(work: impl FnOnce() -> T) -> Option<T> {
         BROKEN.store(true, Ordering::Relaxed);
     }
     outcome.ok()
-}
-
-/// The ledger that hears of a call, and what is asked about it: at most one thing in a call that makes or frees
-/// memory, outside a capture, and never anything that waits for a device.
-pub(super) struct Listener<'a> {
-    pub(super) ledger: &'a Ledger,
-    pub(super) contexts: &'a Contexts,
-    pub(super) driver: Option<&'a Driver>,
-    pub(super) per_thread: bool,
 }
 
 /// What the end of a call needs of its beginning.
@@ -206,25 +198,6 @@ impl Listener<'_> {
                 self.tell(event);
             }
         }
-    }
-
-    pub(super) fn tell(&self, event: Event) -> Option<Ticket> {
-        self.ledger.apply(&event)
-    }
-
-    /// The context current to this thread; tells the ledger of it when it is new.
-    pub(super) fn current(&self) -> Context {
-        let handle = self.driver.and_then(|driver| driver.current_context().ok());
-        let handle = handle.unwrap_or(0);
-        let place = || {
-            let device = self.driver.and_then(|driver| driver.current_device().ok());
-            device.map_or(Place::UNKNOWN, place_of)
-        };
-        let (context, created) = self.contexts.seen(handle, place);
-        if let Some(created) = created {
-            self.tell(created);
-        }
-        context
     }
 
     /// The graph that a call ordered by `stream` is captured into; the stream, of a graph without a
@@ -481,44 +454,6 @@ impl Listener<'_> {
                 .and_then(|key| self.contexts.end(|it| it.handle == key.value)),
         };
         self.context_ended(ended.and_then(Context::reported), ContextEnd::Destroyed);
-    }
-
-    /// A green context was destroyed, and what it was converted to with it; and the primary context of
-    /// its device, where nothing else has held that.
-    fn green_ended(&self, green: u64) {
-        if let Some(green) = self.contexts.end(|it| it.green == green) {
-            self.context_ended(Some(green.uid), ContextEnd::Destroyed);
-            self.primary_ended(green.place, ContextEnd::Destroyed);
-        }
-    }
-
-    /// A primary context was released or reset. A reset leaves its holders what they hold.
-    fn primary_released(&self, device: i32, cause: ContextEnd) {
-        let (place, caller) = (place_of(device), caller_without_stack());
-        self.primary_ended(place, cause);
-        if cause != ContextEnd::Reset {
-            self.tell(Event::PrimaryReleased { place, caller });
-        }
-    }
-
-    /// Tells of the end of the primary context of a place, if it has ended.
-    fn primary_ended(&self, place: Place, cause: ContextEnd) {
-        let is_active = || self.driver?.primary_is_active(place.cuda_ordinal()?).ok();
-        // A reset ends it, whoever holds it.
-        if cause == ContextEnd::Reset || is_active() == Some(false) {
-            let ended = self.contexts.end(|it| it.place == place && it.is_primary);
-            self.context_ended(ended.and_then(Context::reported), cause);
-        }
-    }
-
-    fn context_ended(&self, context: Option<ContextUid>, cause: ContextEnd) {
-        if let Some(context) = context {
-            self.tell(Event::ContextDestroyed {
-                context,
-                cause,
-                caller: caller(),
-            });
-        }
     }
 }
 

@@ -11,6 +11,7 @@ mod foreign;
 mod functions;
 mod graphs;
 mod heard;
+mod listener;
 mod look_up;
 mod numbered;
 mod state;

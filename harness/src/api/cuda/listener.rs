@@ -1,0 +1,78 @@
+//! Where calls are reported: the ledger, with what is known of the process's contexts.
+
+use super::call::place_of;
+use super::contexts::{Context, Contexts};
+use crate::capture::{caller, caller_without_stack};
+use crate::device::driver::Driver;
+use crate::ledger::event::{ContextEnd, ContextUid, Event, Ticket};
+use crate::ledger::{Ledger, Place};
+
+/// The ledger that hears of a call, and what can be asked about the call. Outside a capture a call that makes or
+/// frees memory asks the driver at most one thing, and no call asks for anything that waits for a device.
+pub(super) struct Listener<'a> {
+    pub(super) ledger: &'a Ledger,
+    pub(super) contexts: &'a Contexts,
+    pub(super) driver: Option<&'a Driver>,
+    pub(super) per_thread: bool,
+}
+
+impl Listener<'_> {
+    /// Enters an event into the ledger.
+    pub(super) fn tell(&self, event: Event) -> Option<Ticket> {
+        self.ledger.apply(&event)
+    }
+
+    /// The context current to this thread; reports it when it is new.
+    pub(super) fn current(&self) -> Context {
+        let handle = self.driver.and_then(|driver| driver.current_context().ok());
+        let handle = handle.unwrap_or(0);
+        let place = || {
+            let device = self.driver.and_then(|driver| driver.current_device().ok());
+            device.map_or(Place::UNKNOWN, place_of)
+        };
+        let (context, created) = self.contexts.seen(handle, place);
+        if let Some(created) = created {
+            self.tell(created);
+        }
+        context
+    }
+
+    /// A green context was destroyed, and what it was converted to with it; and the primary context of
+    /// its device, where nothing else has held that.
+    pub(super) fn green_ended(&self, green: u64) {
+        if let Some(green) = self.contexts.end(|it| it.green == green) {
+            self.context_ended(Some(green.uid), ContextEnd::Destroyed);
+            self.primary_ended(green.place, ContextEnd::Destroyed);
+        }
+    }
+
+    /// A primary context was released or reset. A reset leaves its holders what they hold.
+    pub(super) fn primary_released(&self, device: i32, cause: ContextEnd) {
+        let (place, caller) = (place_of(device), caller_without_stack());
+        self.primary_ended(place, cause);
+        if cause != ContextEnd::Reset {
+            self.tell(Event::PrimaryReleased { place, caller });
+        }
+    }
+
+    /// Reports the end of the primary context of a place, if it has ended.
+    fn primary_ended(&self, place: Place, cause: ContextEnd) {
+        let is_active = || self.driver?.primary_is_active(place.cuda_ordinal()?).ok();
+        // A reset ends it, whoever holds it.
+        if cause == ContextEnd::Reset || is_active() == Some(false) {
+            let ended = self.contexts.end(|it| it.place == place && it.is_primary);
+            self.context_ended(ended.and_then(Context::reported), cause);
+        }
+    }
+
+    /// Reports the end of a context that has been reported itself.
+    pub(super) fn context_ended(&self, context: Option<ContextUid>, cause: ContextEnd) {
+        if let Some(context) = context {
+            self.tell(Event::ContextDestroyed {
+                context,
+                cause,
+                caller: caller(),
+            });
+        }
+    }
+}
