@@ -18,9 +18,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 /// and few tokens live at once.
 static COUNTS: Mutex<Vec<(u64, usize)>> = Mutex::new(Vec::new());
 
-/// How many threads without a token were ever started. Nothing more is done about them: who starts
-/// one may be an allocator, which must not be called then.
-static WITHOUT_TOKEN: AtomicU64 = AtomicU64::new(0);
+/// How many calls began to start a thread without a token, and how many of them have returned. Nothing
+/// more is done about such threads: who starts one may be an allocator, which must not be called then.
+static BEGUN: AtomicU64 = AtomicU64::new(0);
+static RETURNED: AtomicU64 = AtomicU64::new(0);
 
 /// The process that counts; 0 before its first count.
 static COUNTING: AtomicU32 = AtomicU32::new(0);
@@ -55,14 +56,24 @@ pub(crate) fn all() -> usize {
     counts.map(|(_, count)| count).sum()
 }
 
-/// A thread without a token is about to be started.
-pub(crate) fn started_without_token() {
-    WITHOUT_TOKEN.fetch_add(1, Ordering::Relaxed);
+/// Starts a thread without a token by `create`.
+pub(crate) fn start_without_token<T>(create: impl FnOnce() -> T) -> T {
+    BEGUN.fetch_add(1, Ordering::SeqCst);
+    let result = create();
+    RETURNED.fetch_add(1, Ordering::SeqCst);
+    result
 }
 
-/// How many there were.
+/// How many were started, those included that are being started.
 pub(crate) fn without_token() -> u64 {
-    WITHOUT_TOKEN.load(Ordering::Relaxed)
+    BEGUN.load(Ordering::SeqCst)
+}
+
+/// Whether one is being started: the kernel may know it, or not yet.
+pub(crate) fn is_starting_without_token() -> bool {
+    // In this order: what returned by then has begun before.
+    let returned = RETURNED.load(Ordering::SeqCst);
+    returned != without_token()
 }
 
 /// One thread more is about to inherit `token`.

@@ -71,11 +71,22 @@ pub fn all_live() -> usize {
     0
 }
 
-/// How many threads were ever started by threads whose token was 0. 0 without [`inherits`].
+/// How many threads were ever started by threads whose token was 0, those included that are being
+/// started. 0 without [`inherits`].
 #[must_use]
 pub fn started_without_token() -> u64 {
     #[cfg(interpose)]
     return live::without_token();
     #[cfg(not(interpose))]
     0
+}
+
+/// Whether a thread whose token is 0 is starting another one: whether that one exists yet is not known.
+/// Never without [`inherits`].
+#[must_use]
+pub fn is_starting_without_token() -> bool {
+    #[cfg(interpose)]
+    return live::is_starting_without_token();
+    #[cfg(not(interpose))]
+    false
 }

@@ -47,9 +47,9 @@ unsafe extern "C" fn pthread_create(
     run_first();
     let token = TOKEN.get();
     if token == 0 {
-        live::started_without_token();
         // SAFETY: the caller keeps the contract, and every argument is handed on as it came.
-        return unsafe { create(thread, attributes, routine, argument) };
+        let create = || unsafe { create(thread, attributes, routine, argument) };
+        return live::start_without_token(create);
     }
     live::add(token);
     let start = Box::into_raw(Box::new(Start {

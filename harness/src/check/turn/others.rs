@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use gpu_leak_interpose as threads;
 
@@ -46,6 +48,10 @@ impl Drop for Runner {
     }
 }
 
+/// How often the threads are counted while others are being started: 5 ms, and far longer than that
+/// takes.
+const MOST_LOOKS: u32 = 100;
+
 /// What was known when a run began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AtBegin {
@@ -59,12 +65,26 @@ pub(crate) struct AtBegin {
 impl AtBegin {
     /// Looks around before a body runs.
     pub(crate) fn now(company: Company<'_>) -> Self {
-        let waiting = company.waiting();
-        Self {
-            is_alone: is_alone(waiting),
-            waiting,
-            started: threads::started_without_token(),
-            unowned: ledger::live().unowned(),
+        let unowned = ledger::live().unowned();
+        let mut looks = 0;
+        loop {
+            let counts = || (threads::started_without_token(), company.waiting());
+            let (started, waiting) = counts();
+            // Those of `started` exist by now, if none is.
+            let is_starting = threads::is_starting_without_token();
+            let is_alone = is_alone(waiting);
+            // A thread that comes while the others are counted may be missing in every count.
+            let is_known = !is_starting && counts() == (started, waiting);
+            if is_known || looks == MOST_LOOKS {
+                return Self {
+                    is_alone: is_alone && is_known,
+                    waiting,
+                    started,
+                    unowned,
+                };
+            }
+            looks += 1;
+            thread::sleep(Duration::from_micros(50));
         }
     }
 
@@ -89,8 +109,9 @@ impl AtBegin {
 
     /// Whether every thread that was started meanwhile waits at the gate.
     fn nobody_came(&self, company: Company<'_>) -> bool {
-        let started = threads::started_without_token() - self.started;
+        // In this order: one that waits by then was started before.
         let came = company.waiting().saturating_sub(self.waiting);
+        let started = threads::started_without_token() - self.started;
         let is_own = concurrency() == Concurrency::OneTest || started <= came;
         !company.met_a_check() && is_own
     }
