@@ -91,5 +91,7 @@ fn main() {
             break;
         }
     }
-    checks.join().expect("no check fails for what a stranger did");
+    checks
+        .join()
+        .expect("no check fails for what a stranger did");
 }
