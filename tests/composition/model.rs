@@ -212,6 +212,13 @@ fn is_of(finding: &Finding, (allocator, place): Class) -> bool {
     finding.layer.to_string() == allocator.layer() && finding.place == allocator.place(place)
 }
 
+/// Whether it is about what a probe alone tells of this allocator.
+fn is_of_sum(finding: &Finding, sum: Sum) -> bool {
+    let (layer, place) = layer_of_sum(sum);
+    let is_there = finding.layer.to_string() == layer && finding.place.to_string() == place;
+    is_there && site_of(finding).is_none()
+}
+
 fn is_of_three_runs(finding: &Finding) -> bool {
     finding
         .confirmed
@@ -392,7 +399,12 @@ impl<'a> View<'a> {
             let moves = moves.filter(|it| it.sum == sum && self.is_in(run, it.at));
             u64::try_from(moves.map(|it| it.bytes).sum::<i64>()).unwrap_or(0)
         };
-        (0..self.judged.len()).map(rise).collect()
+        let mut rises: Vec<u64> = (0..self.judged.len()).map(rise).collect();
+        // What a check inside the first run failed for is not told again.
+        let settled = self.settled().into_iter().filter(|it| is_of_sum(it, sum));
+        let told: u64 = settled.map(|finding| finding.bytes).sum();
+        rises[0] = rises[0].saturating_sub(told);
+        rises
     }
 
     fn unexplained(&self) -> Vec<u64> {

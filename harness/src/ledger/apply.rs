@@ -5,7 +5,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::anomaly::{Anomalies, Anomaly};
 use super::awaited::Awaited;
-use super::contexts::{ContextEntry, ContextTable};
+use super::contexts::{ContextEntry, ContextTable, dies_with_context};
 use super::event::{
     Caller, Creation, CuResult, Event, Key, Record, ScopeId, Space, StackId, Ticket,
 };
@@ -160,22 +160,27 @@ impl Ledger {
     }
 
     fn created(&self, made: &Creation) {
-        let place = match made.place {
-            Place::UNKNOWN => self.resolve_place(made),
-            place => place,
-        };
-        let made = Creation { place, ..*made };
-        if made.key.space.is_shared() {
-            return self.shared_created(made);
+        let mut resolved = *made;
+        if resolved.place == Place::UNKNOWN {
+            resolved.place = self.resolve_place(made);
         }
-        let (record, old) = self.table.create(made);
-        if let Some(record_before) = old {
+        if made.key.space.is_shared() {
+            return self.shared_created(resolved);
+        }
+        let (sequence, old) = &self.table.create(&resolved);
+        let record = || Record {
+            sequence: *sequence,
+            made: resolved,
+        };
+        if let Some(old) = old {
             self.anomalies.push(Anomaly::Overwritten {
-                record: record_before,
-                by: Some(record),
+                record: *old,
+                by: Some(record()),
             });
         }
-        self.end_if_too_late(&record);
+        if dies_with_context(&resolved) {
+            self.end_if_too_late(&record());
+        }
     }
 
     /// A pool knows its device; everything else lives on that of its context.
@@ -203,15 +208,16 @@ impl Ledger {
     }
 
     fn free_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
-        let Some(ended) = self.table.end_free(ticket, succeeded(error)) else {
+        let ended = &self.table.end_free(ticket, succeeded(error));
+        let Some(ended) = ended else {
             return self.shared_free_ended(ticket, error, stack);
         };
         if ended.key.space.is_graph() {
             self.graph_end_ended(ticket, error);
         }
         let caller = ended.caller;
-        match ended.record {
-            Some(record) if succeeded(error) => self.freed(&record, caller),
+        match &ended.record {
+            Some(record) if succeeded(error) => self.freed(record, caller),
             None if succeeded(error) => self.count_unknown_free(),
             record => self.anomalies.push(Anomaly::FailedRelease {
                 key: ended.key,

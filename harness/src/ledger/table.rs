@@ -6,13 +6,12 @@
 use std::array;
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Lock, LockGuard, Mutex, MutexGuard, PoisonError};
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxHashMap;
 
 use super::event::{Caller, Creation, Key, Record, ScopeId, StackId, Ticket};
 use super::kind::Kind;
@@ -54,37 +53,30 @@ struct Shard {
     unowned: u64,
     /// By stack: the latest scope that allocated there, and how often.
     allocations: FxHashMap<StackId, (ScopeId, u32)>,
-    usage: FxHashMap<UsageKey, ShardUsage>,
+    /// A list, for a program has a handful of them.
+    usage: Vec<ShardUsage>,
 }
 
 /// What a shard has of one figure.
 #[derive(Debug)]
 struct ShardUsage {
+    key: UsageKey,
     gauge: Arc<Gauge>,
     log: SampleLog,
 }
 
-/// A free between its beginning and its end.
+/// A free between its beginning and its end, and as it has ended.
 #[derive(Clone, Copy, Debug)]
-struct InFlightFree {
+pub(super) struct InFlightFree {
     ticket: Ticket,
-    key: Key,
-    /// What it took out of the table; none for an address that was not known.
-    record: Option<Record>,
-    caller: Caller,
+    pub(super) key: Key,
+    pub(super) caller: Caller,
+    /// What it took out of the table; none for an address that was not known. Once it has ended: what
+    /// it freed, if it succeeded; else what is still there, and none if another call has freed it.
+    pub(super) record: Option<Record>,
     /// When the last of those frees of the same address began that knew no record, and succeeded
     /// while this one was in flight: what was made before was freed by them.
     freed_by: u64,
-}
-
-/// A free that has ended.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct EndedFree {
-    pub(super) key: Key,
-    pub(super) caller: Caller,
-    /// What it freed, if it succeeded; else what is still there. None for what was not known, or
-    /// was freed by another call.
-    pub(super) record: Option<Record>,
 }
 
 /// Why a record is entered.
@@ -120,7 +112,7 @@ impl Table {
             scopes: FxHashMap::default(),
             unowned: 0,
             allocations: FxHashMap::default(),
-            usage: FxHashMap::default(),
+            usage: Vec::new(),
         };
         Self {
             next: Padded(AtomicU64::new(1)),
@@ -132,10 +124,11 @@ impl Table {
         }
     }
 
-    /// The map inside uses the hash's lowest bits and the seven highest. Those in the middle do not
-    /// depend on an address' upper bits, and its lower ones are alike in all that are aligned.
+    /// The highest bits of a product depend on all bits of a factor, however addresses are aligned.
     fn shard_of(key: &Key) -> usize {
-        (FxBuildHasher.hash_one(key) >> 16) as usize % SHARDS
+        /// 2⁶⁴ over the golden ratio: Knuth, The Art of Computer Programming, volume 3, 6.4.
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+        (key.value.wrapping_mul(FACTOR) >> (u64::BITS - SHARDS.ilog2())) as usize
     }
 
     fn lock(&self, key: &Key) -> LockGuard<'_, Shard> {
@@ -164,18 +157,21 @@ impl Table {
         Ticket(self.number() * SHARDS as u64)
     }
 
-    /// Enters what was made. Answers with its record, and the one that stood under its key.
-    pub(super) fn create(&self, made: Creation) -> (Record, Option<Record>) {
+    /// Enters what was made. Answers with its number, and the record that stood under its key.
+    pub(super) fn create(&self, made: &Creation) -> (u64, Option<Record>) {
         let mut shard = self.lock(&made.key);
         let sequence = self.number();
-        let record = Record { sequence, made };
+        let record = Record {
+            sequence,
+            made: *made,
+        };
         let old = shard.records.insert(made.key, record);
         if let Some(old) = &old {
             shard.lose(self, old, sequence);
         }
         shard.allocated(made.caller);
         shard.gain(self, &record, sequence, Entering::New);
-        (record, old)
+        (sequence, old)
     }
 
     /// Enters a record unless another one stands under its key; whether it did.
@@ -227,7 +223,7 @@ impl Table {
         let mut shard = self.shards[number].0.lock();
         let sequence = self.number();
         let ticket = Ticket(sequence * SHARDS as u64 + number as u64);
-        let record = shard.records.remove(&key);
+        let record = &shard.records.remove(&key);
         shard.begin_free(self, ticket, key, caller, record);
         ticket
     }
@@ -245,12 +241,12 @@ impl Table {
             && wanted(entry.get())
         {
             let record = entry.remove();
-            shard.begin_free(self, ticket, key, caller, Some(record));
+            shard.begin_free(self, ticket, key, caller, &Some(record));
         }
     }
 
     /// The call with this ticket has ended; none where none of its frees is in flight here.
-    pub(super) fn end_free(&self, ticket: Ticket, succeeded: bool) -> Option<EndedFree> {
+    pub(super) fn end_free(&self, ticket: Ticket, succeeded: bool) -> Option<InFlightFree> {
         let mut shard = self.shards[ticket.0 as usize % SHARDS].0.lock();
         shard.end_free(self, succeeded, |free| free.ticket == ticket)
     }
@@ -261,7 +257,7 @@ impl Table {
         ticket: Ticket,
         key: &Key,
         succeeded: bool,
-    ) -> Option<EndedFree> {
+    ) -> Option<InFlightFree> {
         let mut shard = self.lock(key);
         shard.end_free(self, succeeded, |free| {
             free.ticket == ticket && free.key == *key
@@ -358,7 +354,7 @@ impl Table {
     pub(super) fn watch(&self) -> Watch<'_> {
         let mut all = self.lock_all();
         if self.watches.fetch_add(1, Ordering::Relaxed) == 0 {
-            let usage = all.iter_mut().flat_map(|shard| shard.usage.values_mut());
+            let usage = all.iter_mut().flat_map(|shard| &mut shard.usage);
             usage.for_each(|usage| usage.log.clear());
         }
         Watch(self)
@@ -369,8 +365,9 @@ impl Table {
         let all = self.lock_all();
         let gauges = self.gauges();
         let curve_of = |(key, gauge): (&UsageKey, &Arc<Gauge>)| {
-            let logs = all.iter().filter_map(|shard| shard.usage.get(key));
-            let logs: Vec<_> = logs.map(|usage| usage.log.clone()).collect();
+            let usage = all.iter().flat_map(|shard| &shard.usage);
+            let of_key = usage.filter(|usage| usage.key == *key);
+            let logs: Vec<_> = of_key.map(|usage| usage.log.clone()).collect();
             curve(*key, &logs, since, gauge.read().live)
         };
         gauges.iter().filter_map(curve_of).collect()
@@ -418,10 +415,16 @@ impl Shard {
     }
 
     fn usage(&mut self, table: &Table, key: UsageKey) -> &mut ShardUsage {
-        self.usage.entry(key).or_insert_with(|| ShardUsage {
-            gauge: Arc::clone(table.gauges().entry(key).or_default()),
-            log: SampleLog::default(),
-        })
+        let at = self.usage.iter().position(|usage| usage.key == key);
+        let at = at.unwrap_or_else(|| {
+            self.usage.push(ShardUsage {
+                key,
+                gauge: Arc::clone(table.gauges().entry(key).or_default()),
+                log: SampleLog::default(),
+            });
+            self.usage.len() - 1
+        });
+        &mut self.usage[at]
     }
 
     /// Counts an allocation where `caller` stands.
@@ -458,16 +461,16 @@ impl Shard {
         ticket: Ticket,
         key: Key,
         caller: Caller,
-        record: Option<Record>,
+        record: &Option<Record>,
     ) {
-        if let Some(record) = &record {
+        if let Some(record) = record {
             self.lose(table, record, began(ticket));
         }
         self.in_flight.push(InFlightFree {
             ticket,
             key,
-            record,
             caller,
+            record: *record,
             freed_by: 0,
         });
     }
@@ -477,23 +480,22 @@ impl Shard {
         table: &Table,
         succeeded: bool,
         is_it: impl Fn(&InFlightFree) -> bool,
-    ) -> Option<EndedFree> {
+    ) -> Option<InFlightFree> {
         let index = self.in_flight.iter().position(is_it)?;
-        let free = self.in_flight.swap_remove(index);
-        let mut record = free.record;
-        if !succeeded {
-            // The driver still owns it, so nobody else can have got its address, unless another
-            // free of it succeeded meanwhile.
-            record = record.filter(|it| it.sequence >= free.freed_by);
-            record = record.filter(|it| self.enter(table, it, Entering::Again));
-        } else if record.is_none() {
-            self.freed_unknown(table, &free);
+        let mut free = self.in_flight.swap_remove(index);
+        match &free.record {
+            Some(record) if !succeeded => {
+                // The driver still owns it, so nobody else can have got its address, unless another
+                // free of it succeeded meanwhile.
+                let is_there = record.sequence >= free.freed_by;
+                if !is_there || !self.enter(table, record, Entering::Again) {
+                    free.record = None;
+                }
+            }
+            None if succeeded => self.freed_unknown(table, &free),
+            _ => {}
         }
-        Some(EndedFree {
-            key: free.key,
-            caller: free.caller,
-            record,
-        })
+        Some(free)
     }
 
     /// A free of an address that was not known when it began has succeeded. Two threads may free an

@@ -29,7 +29,7 @@ use crate::samples::Samples;
 use crate::worker::Worker;
 
 /// Counted blocks of each variant.
-const BLOCKS: usize = 40;
+const BLOCKS: usize = 30;
 /// Blocks before the first one that counts.
 const WARM_UP: usize = 4;
 /// Pairs of calls in a block: some milliseconds.
