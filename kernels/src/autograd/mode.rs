@@ -38,14 +38,14 @@ pub(crate) fn is_inference() -> bool {
 }
 
 fn within<T>(mode: Mode, body: impl FnOnce() -> T) -> T {
-    let _restore = Restore(MODE.replace(mode));
+    let _restore = RestoreMode(MODE.replace(mode));
     body()
 }
 
 /// Also on the way out of a panic.
-struct Restore(Mode);
+struct RestoreMode(Mode);
 
-impl Drop for Restore {
+impl Drop for RestoreMode {
     fn drop(&mut self) {
         MODE.set(self.0);
     }

@@ -7,12 +7,12 @@ use cudarc::curand::{result, sys};
 use cudarc::driver::CudaStream;
 
 use crate::error::{Error, Result};
-use crate::tensor::Distribution;
+use crate::random::Distribution;
 
 /// A Philox generator on a device's stream. cuRAND takes its state from the driver at the first
 /// draw, outside the caching allocator.
 #[derive(Debug)]
-pub(super) struct Generator {
+pub(crate) struct Generator {
     handle: sys::curandGenerator_t,
     stream: Arc<CudaStream>,
 }
@@ -49,7 +49,7 @@ impl Generator {
     /// # Safety
     ///
     /// `address` lies on this device and has room for `count` numbers until the stream is past it.
-    pub(super) unsafe fn draw(
+    pub(crate) unsafe fn draw(
         &self,
         distribution: Distribution,
         seed: u64,

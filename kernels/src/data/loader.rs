@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::tensor::permutation;
+use crate::random::permutation;
 
 use super::dataset::Dataset;
 use super::epoch::Epoch;

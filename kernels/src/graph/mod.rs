@@ -4,7 +4,7 @@
 //! A step of a small network is over before its kernels are launched: launching is what takes the
 //! time. [`Graph::capture`] runs a closure whose work is recorded instead of done,
 //! [`Graph::instantiate`] makes the record ready, and each [`ExecGraph::replay`] does all of it
-//! with one launch. [`TrainingStep`] is that for a step of training.
+//! with one launch. [`TrainingStep`](crate::TrainingStep) is that for a step of training.
 //!
 //! ```
 //! use gpu_leak_kernels::{Device, Graph, Tensor};
@@ -40,10 +40,9 @@
 
 mod capture;
 mod exec;
+mod held;
+mod operation;
 mod record;
-mod training;
 
-pub(crate) use capture::{forbid, is_capturing, note, pool_for};
 pub use exec::{ExecGraph, Graph};
 pub(crate) use record::Recorder;
-pub use training::TrainingStep;

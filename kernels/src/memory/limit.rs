@@ -1,5 +1,6 @@
 //! How much an allocator may reserve.
 
+use super::figures::device_memory;
 use crate::device::Device;
 use crate::error::{Error, Result};
 
@@ -23,7 +24,7 @@ pub fn set_memory_fraction(device: &Device, fraction: f64) -> Result<()> {
             detail: format!("{fraction} is no fraction; give one from 0 to 1"),
         });
     }
-    let total = super::device_memory(device)?.total;
+    let total = device_memory(device)?.total;
     set_memory_limit(device, Some((total as f64 * fraction) as u64));
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::block::BlockState;
-use super::bytes::Bytes;
-use super::snapshot::SegmentInfo;
+use super::figures::{empty_cache, snapshot, stats};
+use crate::allocator::{BlockState, SegmentInfo};
+use crate::bytes::Bytes;
 use crate::device::Device;
 use crate::error::Result;
 
@@ -33,7 +33,7 @@ impl Held {
     /// The figures now.
     #[must_use]
     pub fn now(device: &Device) -> Self {
-        let stats = super::stats(device);
+        let stats = stats(device);
         Self {
             allocated: stats.allocated_bytes.all.current,
             reserved: stats.reserved_bytes.all.current,
@@ -65,11 +65,11 @@ pub fn release<T>(device: &Device, values: T) -> Result<Released> {
     let before = Held::now(device);
     drop(values);
     device.synchronize()?;
-    super::empty_cache(device)?;
+    empty_cache(device)?;
     Ok(Released {
         before,
         after: Held::now(device),
-        pinned: super::snapshot(device).segments,
+        pinned: snapshot(device).segments,
     })
 }
 

@@ -1,9 +1,10 @@
 //! Adam.
 
-use crate::error::Result;
-use crate::tensor::{AdamParameter, AdamStep, Tensor};
-
 use super::{Optimizer, checked, state_like, with_gradients};
+use crate::array::Array;
+use crate::compute::{AdamParameter, AdamStep};
+use crate::error::Result;
+use crate::tensor::Tensor;
 
 /// Adam (Kingma and Ba, <https://arxiv.org/abs/1412.6980>), in PyTorch's formulation
 /// (<https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html>).
@@ -21,8 +22,8 @@ pub struct Adam {
 
 #[derive(Debug)]
 struct Moments {
-    mean: Tensor,
-    square: Tensor,
+    mean: Array,
+    square: Array,
     steps: i32,
 }
 

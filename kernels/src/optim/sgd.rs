@@ -1,9 +1,10 @@
 //! Stochastic gradient descent.
 
-use crate::error::Result;
-use crate::tensor::{SgdParameter, SgdStep, Tensor};
-
 use super::{Optimizer, checked, state_like, with_gradients};
+use crate::array::Array;
+use crate::compute::{SgdParameter, SgdStep};
+use crate::error::Result;
+use crate::tensor::Tensor;
 
 /// Gradient descent with momentum and weight decay, in PyTorch's formulation
 /// (<https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html>).
@@ -15,7 +16,7 @@ pub struct Sgd {
     learning_rate: f32,
     momentum: f32,
     weight_decay: f32,
-    buffers: Vec<Option<Tensor>>,
+    buffers: Vec<Option<Array>>,
 }
 
 impl Sgd {
@@ -76,7 +77,7 @@ impl Optimizer for Sgd {
             .map(|((place, parameter, gradient), first)| SgdParameter {
                 value: parameter.operand(),
                 gradient: gradient.operand(),
-                momentum: self.buffers[*place].as_ref().map(Tensor::operand),
+                momentum: self.buffers[*place].as_ref().map(Array::operand),
                 first,
             })
             .collect();

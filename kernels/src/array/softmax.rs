@@ -1,0 +1,46 @@
+//! Softmax along one dimension, and its gradient.
+
+use super::Array;
+use crate::compute::{DType, Layout, SoftmaxKind};
+use crate::error::Result;
+
+impl Array {
+    /// Softmax or its logarithm.
+    pub(crate) fn softmax(
+        &self,
+        operation: &'static str,
+        kind: SoftmaxKind,
+        dim: usize,
+    ) -> Result<Self> {
+        self.expect_dtype(operation, DType::F32)?;
+        self.expect_dim(operation, dim)?;
+        let dense = self.packed()?;
+        let layout = Layout::dense(self.layout().shape);
+        let out = Self::empty(self.device(), layout, DType::F32)?;
+        let around = out.layout().around(dim);
+        self.device()
+            .kernels()
+            .softmax(kind, dense.operand(), around, out.operand())?;
+        Ok(out)
+    }
+
+    /// The gradient of the input, from that of the result and the result itself, which is this.
+    pub(crate) fn softmax_backward(
+        &self,
+        kind: SoftmaxKind,
+        dim: usize,
+        gradient: &Self,
+    ) -> Result<Self> {
+        let dense = gradient.packed()?;
+        let out = Self::empty(self.device(), *self.layout(), DType::F32)?;
+        let around = self.layout().around(dim);
+        self.device().kernels().softmax_backward(
+            kind,
+            dense.operand(),
+            self.operand(),
+            around,
+            out.operand(),
+        )?;
+        Ok(out)
+    }
+}
