@@ -1,4 +1,4 @@
-//! A small deep-learning library in PyTorch's terms, whose every byte is PyTorch's too.
+//! A small deep-learning library in PyTorch's terms, which allocates the same bytes as PyTorch.
 //!
 //! It is the workload that leak checks are shown on. Its caching allocator follows PyTorch's
 //! documented sizes and its operations keep what PyTorch's eager ones keep, so that the same program

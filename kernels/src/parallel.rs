@@ -1,8 +1,8 @@
-//! One operation's elements shared out among threads.
+//! Divides the elements of one operation among threads.
 
 use std::thread;
 
-/// Below this many elements for each, threads cost more than they bring.
+/// With fewer elements than this per thread, threads cost more time than they save.
 const SHARE: usize = 1 << 18;
 
 /// Calls `work` with pieces of `out` and the index each begins at, a multiple of `unit`.

@@ -77,7 +77,7 @@ impl Probe for Allocators {
 
     fn empty_cache(&self, place: Place) {
         for allocator in self.at(place) {
-            // What a failed free leaves shows as reserved.
+            // What a failed free leaves is still counted as reserved.
             let _ = allocator.lock().empty();
         }
     }

@@ -28,10 +28,10 @@ use crate::tensor::Tensor;
 /// # Ok::<(), gpu_leak_kernels::Error>(())
 /// ```
 ///
-/// The numbers are those of the same steps one by one, bit for bit on the same device; only where
+/// The numbers are those of the same steps one by one, bit for bit on the same device. Only where
 /// cuBLAS was lent a [workspace](crate::BlasWorkspace), large products may differ in their
-/// rounding, for a graph's do without it. The gradients that a step leaves in its parameters are
-/// memory of its pool, until [`zero_grad`](Optimizer::zero_grad) lets them go.
+/// rounding, because a graph's products do not use it. The gradients that a step leaves in its
+/// parameters are memory of its pool, until [`zero_grad`](Optimizer::zero_grad) drops them.
 #[derive(Debug)]
 pub struct TrainingStep {
     graph: ExecGraph,
@@ -41,7 +41,7 @@ pub struct TrainingStep {
 }
 
 impl TrainingStep {
-    /// Takes one step as usual, which loads what steps need and gives the optimiser its state, and
+    /// Takes one step as usual, which loads the kernels and allocates the optimiser's state, and
     /// captures the next.
     ///
     /// `loss` makes a scalar of the two tensors, whose shapes stay as they are; [`Self::step`]

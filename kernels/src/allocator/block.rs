@@ -1,4 +1,4 @@
-//! Pieces of segments, side by side, in a table that never shrinks.
+//! Blocks, the pieces of segments, in a table that never shrinks.
 
 use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
@@ -30,7 +30,7 @@ impl BlockId {
 pub enum BlockState {
     /// Handed out.
     Allocated,
-    /// Got back, but another stream still uses it.
+    /// Freed, but another stream still uses it.
     AwaitingFree,
     /// Cached.
     Inactive,
@@ -51,8 +51,8 @@ pub(crate) struct Block {
     /// The neighbours in the segment.
     pub(crate) previous: Option<BlockId>,
     pub(crate) next: Option<BlockId>,
-    /// Other streams that use it while it is handed out. Few blocks have any: the others stay
-    /// within a line of the processor's cache.
+    /// Other streams that use it while it is handed out. In a box, because few blocks have any: so
+    /// a block fits into one cache line.
     pub(crate) users: Option<Box<Users>>,
     /// The events in those streams that it waits for.
     pub(crate) events: u32,
@@ -94,8 +94,8 @@ impl Block {
     }
 }
 
-/// All blocks of an allocator. The places of blocks that are gone are used again, so that a
-/// steady state takes no memory from the host.
+/// All blocks of an allocator. The slots of removed blocks are used again, so that a steady state
+/// allocates no host memory.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     slots: Vec<Option<Block>>,

@@ -1,4 +1,4 @@
-//! The caching allocator: which block serves a request, and what becomes of freed ones.
+//! The caching allocator: which block serves a request, and what happens to freed blocks.
 //!
 //! It follows PyTorch's
 //! [`CUDACachingAllocator`](https://github.com/pytorch/pytorch/blob/v2.11.0/c10/cuda/CUDACachingAllocator.cpp)
@@ -24,7 +24,7 @@ pub(crate) struct Caching {
     pending: PendingFrees,
     tallies: Tallies,
     limit: Option<usize>,
-    /// An error of a free, which has nobody to return it to.
+    /// The first error of a free, which itself cannot return one.
     parked: Option<Error>,
 }
 
@@ -62,8 +62,8 @@ impl Caching {
         self.allocate_from(None, bytes, stream)
     }
 
-    /// As [`Self::allocate`], from a private pool, while work for its graph is captured. Until that
-    /// ends the driver may be asked neither how far other streams are nor to take a segment back.
+    /// As [`Self::allocate`], from a private pool, while work for its graph is captured. During a
+    /// capture the driver can neither query events nor take a segment back.
     pub(crate) fn allocate_captured(
         &mut self,
         pool: PoolId,
@@ -237,7 +237,7 @@ impl Caching {
         }
     }
 
-    /// A block that nobody uses any more joins its inactive neighbours and goes to its pool.
+    /// Merges a block that nobody uses any more with its inactive neighbours, and caches it.
     fn retire(&mut self, mut id: BlockId) {
         let block = &mut self.blocks[id];
         block.state = BlockState::Inactive;
@@ -318,7 +318,7 @@ impl Caching {
         self.pools.open()
     }
 
-    /// The graph is gone: its memory is the cache's, except for what is still handed out of it.
+    /// Returns the memory of a dropped graph to the cache, except for what is still handed out.
     pub(crate) fn close_pool(&mut self, id: PoolId) {
         self.pools.close(id);
     }
@@ -354,14 +354,14 @@ impl Caching {
 }
 
 impl Drop for Caching {
-    /// Every segment goes back: whoever drops the allocator has no blocks of it left.
+    /// Returns every segment: nobody holds a block when the allocator is dropped.
     fn drop(&mut self) {
         let _ = self.source.synchronize();
         let segments = self.blocks.iter().filter(|(_, b)| b.previous.is_none());
         let heads: Vec<_> = segments.map(|(id, _)| id).collect();
         for head in heads {
             let bytes = self.blocks.chain(head).map(|block| block.size).sum();
-            // A destructor has nobody to tell. The driver frees the rest with its context.
+            // A destructor cannot return an error. The driver frees the rest with its context.
             let _ = self.source.free(self.blocks[head].address, bytes);
         }
     }

@@ -3,11 +3,11 @@
 use super::block::{Block, BlockId};
 use crate::stream::StreamId;
 
-/// Cached blocks, each findable by the smallest request it is the best fit for: the smallest block
-/// that is large enough, the lowest address among equals. That choice is PyTorch's.
+/// Cached blocks, from which a request takes the best fit: the smallest block that is large enough,
+/// with the lowest address among equals. PyTorch chooses the same.
 ///
-/// A tree would do. Bins of sorted entries take half its time at the few dozen entries that a
-/// training loop keeps, and take no memory from the host once they have grown.
+/// With the few dozen entries that a training loop keeps, bins of sorted entries take half the time
+/// of a tree, and allocate no host memory once they have grown.
 #[derive(Debug, Default)]
 pub(crate) struct Pool(Vec<(StreamId, Bins)>);
 

@@ -36,8 +36,9 @@ impl BySize {
 /// Blocks that only one capture may be handed, because its graph reads and writes them at every
 /// replay, whether they are handed out at that moment or not.
 ///
-/// While the graph lives, its segments stay. Then they are the cache's, and go with it: what
-/// PyTorch calls a freeable pool. One whose tensors outlive the graph stays until they go.
+/// While the graph lives, its segments stay. After that `empty_cache` returns them too: PyTorch
+/// calls it a freeable pool then. A pool whose tensors outlive the graph stays until they are
+/// freed.
 #[derive(Debug)]
 struct PrivatePool {
     id: PoolId,
@@ -60,7 +61,7 @@ impl Pools {
         id
     }
 
-    /// Nothing will replay what uses this pool.
+    /// To be called when no work that uses this pool will be replayed any more.
     pub(crate) fn close(&mut self, id: PoolId) {
         self.private_pool(id).in_use = false;
         self.forget_empty(id);

@@ -1,4 +1,4 @@
-//! A device's allocator as several threads share it.
+//! A device's allocator, shared by several threads.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,12 +10,12 @@ use crate::error::{Error, OutOfMemory, Result};
 use crate::stream::{Stream, StreamId};
 use crate::watch::Reporter;
 
-/// The allocator of one device: one lock, and reports outside it.
+/// The allocator of one device: its state behind a lock, and its reports to the harness.
 #[derive(Debug)]
 pub(crate) struct Allocator {
     device: String,
     policy: Policy,
-    /// None without a cache: the layer below then tells everything.
+    /// None without a cache: the layer below then reports every allocation.
     reporter: Option<Reporter>,
     caching: Mutex<Caching>,
 }
@@ -76,8 +76,8 @@ impl Allocator {
         Ok(allocation)
     }
 
-    /// With the lock held, as every report: whoever reads the allocator's sum finds each block both
-    /// counted and reported, or neither.
+    /// Called with the lock held, like every report: whoever reads the allocator's sum finds each
+    /// block either counted and reported, or neither.
     fn report(&self, allocation: &Allocation) {
         if let Some(reporter) = &self.reporter {
             reporter.allocated(allocation.address, allocation.size);

@@ -41,7 +41,7 @@ impl PoolKind {
 
     /// Whether a block is cut when `rest` bytes of it are not needed.
     ///
-    /// A large block keeps up to 1 MiB too much: the rest would be of no use to its pool.
+    /// A large block keeps up to 1 MiB more than requested: its pool could not use the rest.
     pub(crate) fn splits_off(self, rest: usize) -> bool {
         match self {
             Self::Small => rest >= GRANULE,
@@ -50,7 +50,7 @@ impl PoolKind {
     }
 }
 
-/// Whether an allocator keeps what it is given back.
+/// Whether an allocator caches freed memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// Requests share segments, and freed memory waits for the next request.

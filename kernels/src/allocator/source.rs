@@ -19,14 +19,14 @@ pub(crate) trait SegmentSource: fmt::Debug + Send + Sync {
     /// Waits for all work on the device.
     fn synchronize(&self) -> Result<()>;
 
-    /// What the device has and has left.
+    /// The device's memory, total and free.
     fn memory(&self) -> Result<DeviceMemory>;
 }
 
 /// Why there is no segment.
 #[derive(Debug)]
 pub(crate) enum SegmentError {
-    /// No room: less in the cache may help.
+    /// No room: emptying the cache may help.
     OutOfMemory,
     /// Anything else.
     Other(Error),

@@ -4,7 +4,7 @@
 /// One figure over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// Now.
+    /// The value now.
     pub current: u64,
     /// The most there has been since the device was made or [`reset_peak`](crate::memory::reset_peak).
     pub peak: u64,
@@ -48,7 +48,7 @@ pub struct Stats {
     pub requested_bytes: StatByPool,
     /// How often the cache was emptied to serve a request.
     pub num_alloc_retries: u64,
-    /// How many requests failed for want of memory.
+    /// How many requests failed because there was no memory.
     pub num_ooms: u64,
     /// How many segments were taken from the layer below.
     pub num_device_alloc: u64,

@@ -1,10 +1,10 @@
-//! How an allocator counts: what a request must write, and no more. What follows from that is
-//! worked out when somebody asks.
+//! How an allocator counts: a request updates only what cannot be derived; the rest is computed
+//! when the statistics are read.
 
 use super::size::PoolKind;
 use super::stats::{Stat, StatByPool, Stats};
 
-/// One figure of each pool. Of both together only the peak does not follow.
+/// One figure of each pool. For both together only the peak cannot be derived from them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     small: Part,

@@ -1,6 +1,6 @@
 //! Changes to an array's own storage.
 //!
-//! They count up the storage's version, so that a graph that saved the old content notices.
+//! They increase the storage's version, so that a graph detects that what it saved has changed.
 
 use super::Array;
 use crate::compute::{DType, Operand};
@@ -17,7 +17,7 @@ impl Array {
         let layout = other
             .layout()
             .broadcast_to(operation, self.layout().shape)?;
-        // A device reads one storage while it writes another.
+        // A kernel's output shares its storage with no input.
         let copy = if self.shares_storage(other) {
             Some(other.view(layout).copied()?)
         } else {
@@ -35,7 +35,7 @@ impl Array {
         Ok(())
     }
 
-    /// Every element becomes that of another array of the same shape and type, which may be a view.
+    /// Copies the elements of another array of the same shape and type, which may be a view.
     pub(crate) fn copy_from(&self, other: &Self) -> Result<()> {
         let operation = "copy_";
         self.expect_dtype(operation, other.dtype())?;
@@ -50,7 +50,7 @@ impl Array {
                 ),
             });
         }
-        // A device reads one storage while it writes another.
+        // A kernel's output shares its storage with no input.
         let copy = self.shares_storage(other).then(|| other.copied());
         let source = copy.transpose()?;
         self.device().kernels().copy(
@@ -62,7 +62,7 @@ impl Array {
         Ok(())
     }
 
-    /// Every element becomes 0.
+    /// Sets every element to 0.
     pub(crate) fn set_to_zero(&self) -> Result<()> {
         if self.numel() * self.dtype().bytes() != self.storage().bytes() {
             return Err(Error::Argument {

@@ -17,8 +17,8 @@ pub(crate) struct CrossEntropy {
 impl Array {
     /// The mean squared difference to a target of the same shape, a scalar.
     ///
-    /// As in PyTorch, the scalar stands in a storage of its input's size: the squared differences
-    /// were there first. So a kept loss keeps that much memory.
+    /// As in PyTorch, the scalar is in a storage of its input's size, which held the squared
+    /// differences first. So a kept loss keeps that much memory.
     pub(crate) fn mse_loss(&self, target: &Self) -> Result<Self> {
         let operation = "mse_loss";
         for operand in [self, target] {
@@ -44,7 +44,7 @@ impl Array {
         Ok(Self::over(storage, Layout::scalar(), DType::F32))
     }
 
-    /// The gradient of this side of a mean squared error; both sides are contiguous.
+    /// The gradient of one side of a mean squared error, `self`. Both sides are contiguous.
     pub(crate) fn mse_backward(&self, other: &Self, gradient: &Self) -> Result<Self> {
         let layout = Layout::dense(self.layout().shape);
         let out = Self::empty(self.device(), layout, DType::F32)?;
@@ -57,7 +57,8 @@ impl Array {
         Ok(out)
     }
 
-    /// The mean negative log-likelihood of one class a row under the softmax of the row, a scalar.
+    /// The mean negative log-likelihood of one class per row under the softmax of the row, a
+    /// scalar.
     pub(crate) fn cross_entropy(&self, classes: &Self) -> Result<CrossEntropy> {
         let operation = "cross_entropy";
         self.expect_dtype(operation, DType::F32)?;
@@ -90,7 +91,7 @@ impl Array {
         })
     }
 
-    /// The gradient of the scores of a cross entropy, from its log-probabilities, which are this.
+    /// The gradient of the scores of a cross entropy. `self` is its log-probabilities.
     pub(crate) fn cross_entropy_backward(
         &self,
         classes: &Self,

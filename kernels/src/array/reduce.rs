@@ -21,7 +21,7 @@ impl Array {
         Ok(out)
     }
 
-    /// The sums along one dimension, which goes.
+    /// The sums along one dimension, which is removed.
     pub(crate) fn sum_dim(&self, operation: &'static str, dim: usize) -> Result<Self> {
         self.expect_dtype(operation, DType::F32)?;
         self.expect_dim(operation, dim)?;

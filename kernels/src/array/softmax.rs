@@ -24,7 +24,7 @@ impl Array {
         Ok(out)
     }
 
-    /// The gradient of the input, from that of the result and the result itself, which is this.
+    /// The gradient of the input, from the gradient of the result. `self` is the result.
     pub(crate) fn softmax_backward(
         &self,
         kind: SoftmaxKind,

@@ -13,7 +13,7 @@ impl Array {
         Self::over(Arc::clone(self.storage()), layout, self.dtype())
     }
 
-    /// Two dimensions, which exist, swapped; a view.
+    /// Two dimensions swapped; a view. The caller has checked that they exist.
     pub(crate) fn transposed(&self, first: usize, second: usize) -> Self {
         self.view(self.layout().transposed(first, second))
     }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// The most operands a differentiable operation has.
 pub(crate) const MAX_OPERANDS: usize = 3;
 
-/// One gradient an operand, in their order; none where none is needed.
+/// One gradient per operand, in their order; none where none is needed.
 pub(crate) type OperandGradients = [Option<Array>; MAX_OPERANDS];
 
 /// The gradient of the only operand.
@@ -24,7 +24,7 @@ pub(crate) trait Rule: Duplicate + Send + Sync {
     /// The operation, as messages name it.
     fn name(&self) -> &'static str;
 
-    /// Runs the rule and lets go of what it saved, at the latest when it returns.
+    /// Runs the rule and drops what it saved, at the latest when it returns.
     fn apply(
         self: Box<Self>,
         gradient: Array,
@@ -32,9 +32,9 @@ pub(crate) trait Rule: Duplicate + Send + Sync {
     ) -> Result<OperandGradients>;
 }
 
-/// Every rule that can be cloned, as an object too.
+/// Clones a rule behind a `Box`.
 pub(crate) trait Duplicate {
-    /// A second one for a graph that is to be kept.
+    /// A copy, so that the graph can keep the rule itself.
     fn duplicate(&self) -> Box<dyn Rule>;
 }
 
@@ -92,7 +92,7 @@ impl Node {
         };
         found.ok_or_else(|| Error::Gradient {
             detail: format!(
-                "`{}` has already been passed through and let its saved tensors go; call \
+                "`{}` has already been passed through and has dropped its saved tensors; call \
                  backward_retaining the first time to pass twice",
                 self.name
             ),
@@ -100,13 +100,13 @@ impl Node {
     }
 }
 
-/// Takes a graph apart without recursion: it may be deeper than the stack.
+/// Drops a graph without recursion: it may be deeper than the stack allows.
 impl Drop for Node {
     fn drop(&mut self) {
         let mut pending = Vec::new();
         take_nodes(&mut self.edges, &mut pending);
         while let Some(node) = pending.pop() {
-            // Whoever lets go last goes on; others still need what lies below.
+            // Only the last holder of a node drops what lies below it.
             if let Some(mut node) = Arc::into_inner(node) {
                 take_nodes(&mut node.edges, &mut pending);
             }

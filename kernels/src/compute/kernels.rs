@@ -1,8 +1,8 @@
-//! The port between the operations of a tensor and the device that carries them out.
+//! The operations that every device implements.
 //!
-//! Operations check shapes, types and devices and make the outputs; a device only computes. So an
-//! implementation may rely on: every operand is on this device, shapes are as each method says, and
-//! an output shares its storage with no input.
+//! The callers check shapes, types and devices and allocate the outputs; an implementation only
+//! computes. It may rely on this: every operand is on its device, shapes are as each method says,
+//! and an output shares its storage with no input.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(crate) enum Binary {
 /// What happens to each element of a product before it is stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Epilogue<'a> {
-    /// Added to each row; contiguous, as long as a row.
+    /// Added to each row; contiguous, with as many elements as a row.
     pub(crate) bias: Option<Operand<'a>>,
     /// Negative results become 0.
     pub(crate) relu: bool,
@@ -66,7 +66,7 @@ pub(crate) struct SgdParameter<'a> {
     pub(crate) gradient: Operand<'a>,
     /// None without momentum.
     pub(crate) momentum: Option<Operand<'a>>,
-    /// The momentum holds nothing yet and becomes the gradient.
+    /// The momentum has no content yet and becomes the gradient.
     pub(crate) first: bool,
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct AdamParameter<'a> {
     pub(crate) step_size: f32,
     /// `√(1 − beta2^step)`.
     pub(crate) square_correction: f32,
-    /// The moments hold nothing yet and count as 0.
+    /// The moments have no content yet and count as 0.
     pub(crate) first: bool,
 }
 
@@ -104,22 +104,22 @@ pub(crate) struct AdamStep {
 
 /// What a device computes.
 pub(crate) trait Kernels {
-    /// Host bytes to the start of a storage; they may be reused at once.
+    /// Copies host bytes to the start of a storage. When it returns, they may be overwritten.
     fn upload(&self, bytes: &[u8], to: &Storage) -> Result<()>;
 
-    /// Bytes of a storage, from `offset` on, to the host; ends when they have arrived.
+    /// Copies bytes of a storage, from `offset` on, to the host, and waits until they are there.
     fn download(&self, from: &Storage, offset: usize, into: &mut [u8]) -> Result<()>;
 
-    /// All bytes become 0.
+    /// Sets all bytes to 0.
     fn zero(&self, storage: &Arc<Storage>) -> Result<()>;
 
-    /// Every element of a contiguous `f32` output.
+    /// Sets every element of a contiguous `f32` output.
     fn fill(&self, value: f32, out: Operand<'_>) -> Result<()>;
 
-    /// Draws for every element of a contiguous `f32` output.
+    /// Draws every element of a contiguous `f32` output.
     fn random(&self, distribution: Distribution, seed: u64, out: Operand<'_>) -> Result<()>;
 
-    /// Between any two layouts of one shape.
+    /// Copies between any two layouts of one shape.
     fn copy(&self, dtype: DType, from: Operand<'_>, to: Operand<'_>) -> Result<()>;
 
     /// Any layout to a contiguous output of its shape.
@@ -181,8 +181,8 @@ pub(crate) trait Kernels {
         out: Operand<'_>,
     ) -> Result<()>;
 
-    /// The mean negative log-likelihood of one class a row, and the number of rows as a float.
-    /// A class outside the row gives NaN.
+    /// The mean negative log-likelihood of one class per row, and the number of rows as a float.
+    /// A class that does not exist gives NaN.
     fn nll(
         &self,
         log_probabilities: Operand<'_>,

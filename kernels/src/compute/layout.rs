@@ -1,13 +1,13 @@
 //! Shapes, and how a shape lies in a storage.
 
-use std::fmt;
+use std::{fmt, iter};
 
 use crate::error::{Error, Result};
 
 /// The most dimensions a tensor can have. Kernels take shapes by value, so they are bounded.
 pub const MAX_RANK: usize = 6;
 
-/// Up to [`MAX_RANK`] numbers, one a dimension.
+/// Up to [`MAX_RANK`] numbers, one per dimension.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Dims {
     rank: u8,
@@ -15,7 +15,7 @@ pub(crate) struct Dims {
 }
 
 impl Dims {
-    /// Takes the numbers over.
+    /// Copies the numbers.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl Layout {
 
     /// `length` indices of one dimension, from `start`; the caller has checked the range.
     pub(crate) fn narrowed(mut self, dim: usize, start: usize, length: usize) -> Self {
-        // Nothing lies nowhere: an offset behind the storage's end would be none.
+        // An empty range keeps its offset, which could otherwise lie behind the storage's end.
         if length != 0 {
             self.offset += start * self.strides[dim];
         }
@@ -187,25 +187,36 @@ impl Layout {
         })
     }
 
-    /// The offsets of the elements in row-major order of the shape, from the `start`th on.
-    pub(crate) fn offsets(&self, start: usize) -> Offsets {
-        let mut index = Dims::filled(self.shape.len(), 0);
+    /// The offsets of the elements in row-major order of the shape, from the `start`th on. It never
+    /// ends by itself: take as many as the shape has elements.
+    pub(crate) fn offsets(&self, start: usize) -> impl Iterator<Item = usize> + use<> {
+        let Self { shape, strides, .. } = *self;
+        let mut index = Dims::filled(shape.len(), 0);
         let mut offset = self.offset;
         let mut rest = start;
-        for dim in (0..self.shape.len()).rev() {
-            let size = self.shape[dim].max(1);
+        for dim in (0..shape.len()).rev() {
+            let size = shape[dim].max(1);
             index[dim] = rest % size;
             rest /= size;
-            offset += index[dim] * self.strides[dim];
+            offset += index[dim] * strides[dim];
         }
-        Offsets {
-            layout: *self,
-            index,
-            offset,
-        }
+        iter::from_fn(move || {
+            let current = offset;
+            for dim in (0..shape.len()).rev() {
+                index[dim] += 1;
+                offset += strides[dim];
+                if index[dim] < shape[dim] {
+                    break;
+                }
+                offset -= index[dim] * strides[dim];
+                index[dim] = 0;
+            }
+            Some(current)
+        })
     }
 
-    /// The shape as seen from one dimension: how many lines before it, its size, how many after.
+    /// The shape around one dimension: the product of the sizes before it, its own size, and the
+    /// product of the sizes after it.
     pub(crate) fn around(&self, dim: usize) -> Around {
         Around {
             outer: self.shape[..dim].iter().product(),
@@ -245,7 +256,7 @@ pub(crate) fn broadcast(operation: &'static str, lhs: &Layout, rhs: &Layout) -> 
                 return Err(Error::Shape {
                     operation,
                     detail: format!(
-                        "shapes {:?} and {:?} do not broadcast to one",
+                        "shapes {:?} and {:?} do not broadcast to one shape",
                         lhs.shape, rhs.shape
                     ),
                 });
@@ -253,30 +264,4 @@ pub(crate) fn broadcast(operation: &'static str, lhs: &Layout, rhs: &Layout) -> 
         };
     }
     Ok(shape)
-}
-
-/// See [`Layout::offsets`]. It never ends by itself: take as many as the shape has elements.
-#[derive(Debug)]
-pub(crate) struct Offsets {
-    layout: Layout,
-    index: Dims,
-    offset: usize,
-}
-
-impl Iterator for Offsets {
-    type Item = usize;
-
-    fn next(&mut self) -> Option<usize> {
-        let current = self.offset;
-        for dim in (0..self.index.len()).rev() {
-            self.index[dim] += 1;
-            self.offset += self.layout.strides[dim];
-            if self.index[dim] < self.layout.shape[dim] {
-                break;
-            }
-            self.offset -= self.index[dim] * self.layout.strides[dim];
-            self.index[dim] = 0;
-        }
-        Some(current)
-    }
 }

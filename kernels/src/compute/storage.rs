@@ -10,7 +10,7 @@ use crate::memory::{Buffer, PoolId};
 
 /// One buffer, shared by every view of it.
 ///
-/// The lock guards the host's sight of the bytes: operations of an embedded device read and write
+/// The lock guards the host's view of the bytes: operations of an embedded device read and write
 /// through it. A CUDA device orders its work by its stream and needs only the address.
 #[derive(Debug)]
 pub(crate) struct Storage {
@@ -44,7 +44,7 @@ impl Storage {
     ///
     /// As [`Buffer::alias`].
     pub(crate) unsafe fn alias(&self) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees what `Buffer::alias` requires.
         Self::over(unsafe { self.read().alias() })
     }
 
@@ -74,7 +74,7 @@ impl Storage {
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A panic in an operation leaves numbers half written, never memory in disorder.
+    /// A panic in an operation leaves numbers half written, but never breaks an invariant.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Buffer> {
         self.buffer.read().unwrap_or_else(PoisonError::into_inner)
     }

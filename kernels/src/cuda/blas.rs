@@ -21,8 +21,8 @@ pub(crate) struct Blas {
     workspace: Workspace,
 }
 
-// SAFETY: cuBLAS lets any thread use a handle as long as only one does at a time; the slot that it
-// stands in is a mutex.
+// SAFETY: cuBLAS lets any thread use a handle as long as only one does at a time; its slot is a
+// mutex.
 unsafe impl Send for Blas {}
 
 /// Device memory that is lent to a handle.
@@ -33,7 +33,7 @@ pub(crate) struct Workspace {
     pub(crate) bytes: usize,
 }
 
-/// A matrix as cuBLAS sees it: by columns, with the distance between them.
+/// A matrix as cuBLAS sees it: column-major, with the distance between columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlasMatrix {
     pub(crate) address: u64,
@@ -67,7 +67,7 @@ impl Blas {
         Ok(blas)
     }
 
-    /// Lets all work from now on go to a stream. This takes the workspace away.
+    /// Directs all work from now on to a stream. cuBLAS then forgets its workspace.
     ///
     /// <https://docs.nvidia.com/cuda/cublas/index.html#cublassetstream>
     fn work_on(&mut self, stream: CUstream) -> Result<()> {
@@ -77,8 +77,8 @@ impl Blas {
         Ok(unsafe { result::set_stream(self.handle, stream.cast()) }?)
     }
 
-    /// Lets the work that `act` asks for go into a capture. Without the workspace, which may be
-    /// taken back before a replay.
+    /// Directs the work of `act` into a capture, without the workspace, which may be taken back
+    /// before a replay.
     pub(super) fn captured<R>(
         &mut self,
         stream: CUstream,
@@ -93,14 +93,14 @@ impl Blas {
         outcome.and_then(|made| restored.map(|()| made))
     }
 
-    /// Lends the handle a workspace instead of the one it has.
+    /// Replaces the handle's workspace.
     ///
     /// <https://docs.nvidia.com/cuda/cublas/index.html#cublassetworkspace>
     pub(crate) fn lend(&mut self, workspace: Workspace) -> Result<()> {
         self.stream.context().bind_to_thread()?;
-        // SAFETY: the handle is alive. A workspace of 0 bytes is never touched; of any other the
-        // lender takes it back before its memory goes, and work under way
-        // with it is ahead in the stream of whatever gets that memory next.
+        // SAFETY: the handle is alive. A workspace of 0 bytes is never touched. The lender of any
+        // other takes it back before the memory is freed, and the stream finishes work that uses
+        // it before later work that gets the same memory.
         unsafe {
             let start = pointer(workspace.address).cast();
             sys::cublasSetWorkspace_v2(self.handle, start, workspace.bytes)
@@ -141,7 +141,7 @@ impl Blas {
             }
         };
         // SAFETY: the handle is alive, the scalars live through the call (they are host memory in
-        // the handle's default pointer mode); the caller answers for the matrices.
+        // the handle's default pointer mode); the caller guarantees the matrices.
         let made = unsafe {
             result::sgemm(
                 self.handle,
@@ -168,8 +168,8 @@ impl Drop for Blas {
     fn drop(&mut self) {
         let context = self.stream.context();
         context.record_err(context.bind_to_thread());
-        // SAFETY: made in `new` and destroyed only here. What fails here fails again, and is told,
-        // at the next call of the context.
+        // SAFETY: made in `new` and destroyed only here. An error here occurs again, and is
+        // reported, at the next call of the context.
         let _ = unsafe { result::destroy_handle(self.handle) };
     }
 }

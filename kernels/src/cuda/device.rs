@@ -20,14 +20,14 @@ use crate::stream::StreamId;
 pub struct CudaConfig {
     /// Its number, as the driver counts: the `0` of `cuda:0`.
     pub ordinal: usize,
-    /// Whether its allocator keeps what it is given back.
+    /// Whether its allocator caches freed memory.
     pub policy: Policy,
 }
 
 /// A CUDA device by its primary context, with the one stream that all its work is ordered on.
 #[derive(Debug)]
 pub struct Cuda {
-    // Dropped in this order: what stands on the context goes before it.
+    // Fields are dropped in this order: the context last, because the others use it.
     engines: Engines,
     stream: Arc<CudaStream>,
     context: Arc<CudaContext>,
@@ -58,8 +58,8 @@ impl Cuda {
         &self.context
     }
 
-    /// The stream of all work: the legacy default stream, as PyTorch's. Captured work, which is not
-    /// done, goes to one of the capture.
+    /// The stream of all work: the legacy default stream, like PyTorch's. Captured work goes to a
+    /// stream of the capture.
     #[must_use]
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
@@ -70,8 +70,8 @@ impl Cuda {
         Box::new(DriverMemory::new(Arc::clone(&self.context)))
     }
 
-    /// The stream that this thread's work goes to: the device's own, or that of a capture, for the
-    /// own one cannot capture.
+    /// The stream that this thread's work goes to: the device's own, or the capture's, because the
+    /// device's own cannot capture.
     pub(crate) fn queue(&self) -> CUstream {
         graph::redirected().unwrap_or_else(|| self.stream.cu_stream())
     }

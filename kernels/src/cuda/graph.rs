@@ -27,7 +27,7 @@ pub(super) fn redirected() -> Option<sys::CUstream> {
     (!queue.is_null()).then_some(queue)
 }
 
-/// What is made at its first use cannot be made in a capture.
+/// Refuses, in a capture, to make what is made at its first use.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ pub(super) fn expect_warm(what: &str) -> Result<()> {
     })
 }
 
-/// A capture under way, on a stream that is made for it and goes with the last handle.
+/// A capture in progress, on a stream of its own, which is destroyed with the last handle.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamCapture(Arc<CaptureStream>);
 
@@ -53,9 +53,9 @@ impl StreamCapture {
         Ok(Self(Arc::new(stream)))
     }
 
-    /// Lets the work that `act` asks for go into the graph.
+    /// Redirects the work that `act` launches into the graph.
     pub(crate) fn redirect<T>(&self, act: impl FnOnce() -> T) -> T {
-        /// Also on the way out of a panic.
+        /// Restores the queue, also when a panic passes through.
         struct RestoreQueue(sys::CUstream);
 
         impl Drop for RestoreQueue {
@@ -76,7 +76,7 @@ impl StreamCapture {
         let handle = unsafe { result::stream::end_capture(self.0.handle) };
         let handle = handle.map_err(|error| match error.0 {
             CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED => Error::Capture {
-                detail: "the driver gave it up: something in it called the driver itself, or \
+                detail: "the driver ended it: something in it called the driver itself, or \
                          another thread waited for the whole context"
                     .into(),
             },
@@ -89,10 +89,10 @@ impl StreamCapture {
     }
 }
 
-/// A stream that the default stream's work does not wait for, nor its own for that.
+/// A stream that does not synchronise with the default stream.
 ///
-/// Not cudarc's, which waits for the context before the first stream of several: in the middle of
-/// another thread's capture that would end the capture.
+/// Not cudarc's stream, which waits for the context when it makes the second stream: that would
+/// break a capture of another thread.
 #[derive(Debug)]
 struct CaptureStream {
     handle: sys::CUstream,
@@ -186,8 +186,7 @@ impl ExecutableGraph {
 impl Drop for ExecutableGraph {
     fn drop(&mut self) {
         self.context.record_err(self.context.bind_to_thread());
-        // SAFETY: destroyed only here. A launch under way ends all the same: then the driver
-        // destroys it.
+        // SAFETY: destroyed only here. The driver lets a launch in progress finish first.
         let destroyed = unsafe { result::graph::exec_destroy(self.handle) };
         self.context.record_err(destroyed);
     }
@@ -206,7 +205,7 @@ impl RelaxedMode {
 
 impl Drop for RelaxedMode {
     fn drop(&mut self) {
-        // It took the mode before; it takes this one.
+        // The driver accepted the first exchange, so it accepts this one.
         let _ = exchange(self.0);
     }
 }

@@ -40,7 +40,7 @@ impl SegmentSource for DriverMemory {
         })
     }
 
-    /// Waits for the device's work, which may still use the segment: the driver does.
+    /// The driver waits for the device's work, which may still use the segment.
     fn free(&self, address: u64, _bytes: usize) -> Result<()> {
         self.context.bind_to_thread()?;
         // SAFETY: the address came from `allocate`, and the allocator gives a segment back once,
@@ -69,8 +69,8 @@ impl SegmentSource for DriverMemory {
     }
 }
 
-/// In a capture, what is asked for the allocator's own sake is no part of the graph. If the mode
-/// cannot be changed, the call that follows fails, and says so.
+/// In a capture, the allocator's own calls are not part of the graph. If the mode cannot be
+/// changed, the call that follows fails with an error of its own.
 fn relaxed() -> Option<Result<RelaxedMode, DriverError>> {
     is_capturing().then(RelaxedMode::enter)
 }

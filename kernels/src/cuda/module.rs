@@ -1,6 +1,6 @@
 //! The kernels' sources, compiled at first use.
 //!
-//! A family of kernels is compiled once a process and architecture, by NVRTC and straight to
+//! A family of kernels is compiled once per process and architecture, by NVRTC and straight to
 //! machine code, so that the driver need not compile again. Each device loads the code once; it is
 //! unloaded when the device goes.
 #![expect(unsafe_code, reason = "NVRTC's machine code has no safe wrapper")]
@@ -127,7 +127,7 @@ impl Modules {
     }
 }
 
-/// Compiled once a process, for all its devices.
+/// The machine code of a file, compiled once per process and architecture.
 fn machine_code(file: &'static str, capability: (i32, i32)) -> Result<Arc<[u8]>> {
     type Compiled = HashMap<(&'static str, (i32, i32)), Arc<[u8]>>;
     static COMPILED: Mutex<Option<Compiled>> = Mutex::new(None);
@@ -207,8 +207,8 @@ impl NvrtcProgram {
 
 impl Drop for NvrtcProgram {
     fn drop(&mut self) {
-        // SAFETY: made in `new`, and nobody uses it after this. An error here has no remedy: the
-        // program is host memory of a few kilobytes.
+        // SAFETY: made in `new`, and nobody uses it after this. An error here is ignored: it
+        // leaks a few kilobytes of host memory.
         let _ = unsafe { result::destroy_program(self.0) };
     }
 }

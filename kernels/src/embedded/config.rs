@@ -9,9 +9,9 @@ pub struct EmbeddedConfig {
     pub ordinal: usize,
     /// Its memory in bytes.
     pub capacity: usize,
-    /// What its context holds of that for as long as it lives.
+    /// How much of that its context holds for as long as it lives.
     pub context_bytes: usize,
-    /// Whether its allocator keeps what it is given back.
+    /// Whether its allocator caches freed memory.
     pub policy: Policy,
 }
 

@@ -19,7 +19,7 @@ pub struct Embedded {
     memory: Arc<EmbeddedMemory>,
     /// The number of the last stream. 0 is the default stream.
     streams: AtomicU64,
-    /// Held by the operation that runs: they take turns, as on a stream.
+    /// Locked by the operation that runs: operations run one at a time, as on a stream.
     order: Mutex<()>,
 }
 
@@ -61,7 +61,7 @@ impl Embedded {
         stream.device() == self.id
     }
 
-    /// Lets the `nth` request for a segment from now on, 1 being the next, fail for want of
+    /// Makes the `nth` request for a segment from now on, 1 being the next, fail with out of
     /// memory.
     ///
     /// # Panics
@@ -71,8 +71,8 @@ impl Embedded {
         self.memory.lock().faults.allocation.arm(nth);
     }
 
-    /// Lets the `nth` return of a segment from now on, 1 being the next, fail. The segment
-    /// stays held, and can be returned later.
+    /// Makes the `nth` return of a segment from now on, 1 being the next, fail. The segment stays
+    /// held, and can be returned later.
     ///
     /// # Panics
     ///

@@ -64,7 +64,7 @@ impl EmbeddedMemory {
 }
 
 impl Drop for EmbeddedMemory {
-    /// As when a context is destroyed: what it still holds goes with it.
+    /// As when a context is destroyed: the memory that it still holds is freed with it.
     fn drop(&mut self) {
         for address in self.lock().mappings.keys() {
             self.reporter.freed(*address);
@@ -86,7 +86,7 @@ impl SegmentSource for Arc<EmbeddedMemory> {
         let Some(size) = pages(bytes).filter(|size| *size <= room) else {
             return Err(SegmentError::OutOfMemory);
         };
-        // Without a reservation the host promises nothing before a page is touched.
+        // Without a reservation the host commits no page before it is touched.
         let mapped = MmapOptions::new().len(bytes).no_reserve_swap().map_anon();
         let Ok(mut mapping) = mapped else {
             return Err(SegmentError::OutOfMemory);

@@ -1,4 +1,4 @@
-//! The capture of a thread, from its begin to its end.
+//! The capture of a thread, from beginning to end.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -29,7 +29,7 @@ pub(super) enum Recording {
     Embedded(Vec<Operation>),
 }
 
-/// What a capture has made. Dropped in this order: nothing that is left uses what goes.
+/// The result of a capture. Its fields are dropped in this order: each may use those after it.
 #[derive(Debug)]
 pub(super) struct Captured {
     pub(super) work: CapturedWork,
@@ -52,7 +52,7 @@ impl fmt::Debug for CapturedWork {
     }
 }
 
-/// The capture of this thread. Dropped, it ends: also on the way out of a panic.
+/// The capture of this thread, which ends when this is dropped, also by a panic.
 #[derive(Debug)]
 pub(super) struct CaptureSession(());
 
@@ -82,7 +82,11 @@ impl CaptureSession {
         Ok(Self(()))
     }
 
-    /// Ends it. The first failure inside is the answer, if there was one.
+    /// Ends the capture.
+    ///
+    /// # Errors
+    ///
+    /// The first failure inside, if there was one.
     pub(super) fn end(self) -> Result<Captured> {
         let (capture, failure) = take();
         let capture = capture.expect("a session has one until it ends");
@@ -108,7 +112,7 @@ impl Drop for CaptureSession {
         if let (Some(capture), _) = take()
             && let Recording::Cuda(stream) = capture.recording
         {
-            // What it recorded goes at once; the panic that led here is reported.
+            // The recorded work is dropped; the panic that led here is reported anyway.
             drop(stream.end());
         }
     }
@@ -119,7 +123,7 @@ fn take() -> (Option<Capture>, Option<Error>) {
     (CAPTURE.take(), failure)
 }
 
-/// Notes what an operation uses, and calls `act` with what records it.
+/// Notes which storages an operation uses, and calls `act` to record it.
 pub(super) fn with_recording<T>(
     reads: &[Operand<'_>],
     writes: &[Operand<'_>],

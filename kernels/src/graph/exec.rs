@@ -10,15 +10,15 @@ use crate::cuda::ExecutableGraph;
 use crate::device::{Backend, Device};
 use crate::error::Result;
 
-/// Recorded work; see the [module](crate::graph). Dropped, it leaves only cached memory.
+/// Recorded work; see the [module](crate::graph). When it is dropped, only cached memory is left.
 #[derive(Debug)]
 pub struct Graph(Captured);
 
-/// A graph that can be replayed. Dropped, it leaves only cached memory; a replay under way ends
-/// all the same.
+/// A graph that can be replayed. When it is dropped, only cached memory is left; a replay in
+/// progress still finishes.
 #[derive(Debug)]
 pub struct ExecGraph {
-    // Dropped in this order: nothing that is left uses what goes.
+    // Fields are dropped in this order: each may use those after it.
     work: ExecutableWork,
     storages: UsedStorages,
     pool: PoolUse,
@@ -81,7 +81,7 @@ impl Graph {
 }
 
 impl ExecGraph {
-    /// Does the recorded work once more, behind all that was asked of the device before.
+    /// Does the recorded work once more, after all work that the device was given before.
     ///
     /// # Errors
     ///

@@ -30,12 +30,12 @@ impl UsedStorages {
         }
     }
 
-    /// Forgets what the captured closure has dropped: nobody sees it any more.
+    /// Forgets the storages that the captured closure has dropped: nobody can read them any more.
     pub(super) fn forget_dropped(&mut self) {
         self.written.retain(|storage| storage.strong_count() > 0);
     }
 
-    /// After a replay: graphs of gradients that saved the old content notice.
+    /// To be called after a replay: it makes gradients that saved the old content report an error.
     pub(super) fn bump_versions(&self) {
         for storage in self.written.iter().filter_map(Weak::upgrade) {
             storage.bump_version();
@@ -60,7 +60,7 @@ fn add<T: Clone>(list: &mut Vec<T>, item: &T, same: impl Fn(&T, &T) -> bool) {
     }
 }
 
-/// A private pool, for as long as something may replay what uses it.
+/// A private pool, kept open for as long as work that uses it may be replayed.
 #[derive(Debug)]
 pub(super) struct PoolUse {
     device: Device,

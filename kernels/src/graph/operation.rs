@@ -11,7 +11,7 @@ use crate::compute::{Kernels, Layout, Operand, Storage};
 use crate::embedded::Embedded;
 use crate::error::Result;
 
-/// What an operation does, given the operands that it reads and those that it writes.
+/// Carries out an operation on the operands that it reads and those that it writes.
 pub(super) type Compute =
     dyn Fn(&dyn Kernels, &[Operand<'_>], &[Operand<'_>]) -> Result<()> + Send + Sync;
 
@@ -29,7 +29,7 @@ struct KeptOperand {
 }
 
 impl KeptOperand {
-    /// Memory of the graph's own pool is kept by the pool, so that a tensor of it can be dropped.
+    /// The graph's own pool keeps its memory itself, so that tensors in it can be dropped.
     fn of(operand: &Operand<'_>, pool: PoolId) -> Self {
         let storage = if operand.storage.pool() == Some(pool) {
             // SAFETY: the operation that it becomes part of is dropped before the graph's pool

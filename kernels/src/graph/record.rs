@@ -1,4 +1,4 @@
-//! Operations on their way into a graph.
+//! Records operations into a graph instead of carrying them out.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use crate::device::Backend;
 use crate::error::Result;
 use crate::random::Distribution;
 
-/// The device of a thread in a capture: what it is asked to compute becomes part of the graph.
+/// Takes the device's place while a thread is in a capture: operations become part of the graph.
 #[derive(Debug)]
 pub(crate) struct Recorder;
 
-/// Puts an operation into the graph: a CUDA device by doing it in the capturing stream.
+/// Puts an operation into the graph: for a CUDA device, by launching it in the capturing stream.
 fn record(
     reads: &[Operand<'_>],
     writes: &[Operand<'_>],
@@ -31,7 +31,7 @@ fn record(
             None
         }
     });
-    // With the record free again: an operation may need memory for itself.
+    // After the recording is free again: an operation may allocate memory of its own.
     note(
         outcome.and_then(|(device, asked)| match (asked, device.backend()) {
             (Some((stream, compute)), Backend::Cuda(cuda)) => {
@@ -216,7 +216,7 @@ impl Kernels for Recorder {
     }
 
     fn sgd(&self, step: SgdStep, parameters: &[SgdParameter<'_>]) -> Result<()> {
-        // The values, and behind all of them the momenta, which every parameter has or none.
+        // The values, followed by the momenta: either every parameter has one, or none has.
         let count = parameters.len();
         let gradients: Vec<_> = parameters.iter().map(|it| it.gradient).collect();
         let mut writes: Vec<_> = parameters.iter().map(|it| it.value).collect();

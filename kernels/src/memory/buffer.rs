@@ -31,7 +31,7 @@ enum Backing {
     /// No bytes.
     None,
     Owned(Allocation),
-    /// Somebody else's: at this address, in this pool.
+    /// Owned by another buffer: at this address, in this pool.
     Alias(u64, Option<PoolId>),
 }
 
@@ -74,12 +74,12 @@ impl Buffer {
         })
     }
 
-    /// The same bytes, which stay whose they are.
+    /// A buffer over the same bytes that does not own them.
     ///
     /// # Safety
     ///
-    /// They must stay where they are for as long as the alias lives, and nobody may look at them
-    /// through the one while somebody writes through the other.
+    /// The bytes must stay allocated for as long as the alias lives, and nobody may read them
+    /// through one buffer while somebody writes through the other.
     pub(crate) unsafe fn alias(&self) -> Self {
         Self {
             memory: match self.bytes {
@@ -190,7 +190,7 @@ fn require_same_device(operation: &'static str, device: &Device, stream: &Stream
     }
     Err(Error::Argument {
         operation,
-        detail: format!("the stream is none of {device}'s"),
+        detail: format!("the stream belongs to another device than {device}"),
     })
 }
 

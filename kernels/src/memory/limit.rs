@@ -21,7 +21,7 @@ pub fn set_memory_fraction(device: &Device, fraction: f64) -> Result<()> {
     if !(0.0..=1.0).contains(&fraction) {
         return Err(Error::Argument {
             operation: "set_memory_fraction",
-            detail: format!("{fraction} is no fraction; give one from 0 to 1"),
+            detail: format!("{fraction} is not a fraction from 0 to 1"),
         });
     }
     let total = device_memory(device)?.total;

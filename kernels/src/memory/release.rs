@@ -43,9 +43,8 @@ impl Held {
 
 /// Drops `values` and gives everything cached back to the driver.
 ///
-/// Taking the values is the point: what the caller has moved away it cannot still hold. A value
-/// that shares its memory with another, living one frees nothing; the answer then says which
-/// segments that keeps.
+/// It takes the values, so that the caller cannot still hold them. A value that shares its memory
+/// with another one that lives on frees nothing; the result then lists the segments that stay.
 ///
 /// ```
 /// use gpu_leak_kernels::memory::{self, Buffer};

@@ -9,7 +9,7 @@ use crate::tensor::Tensor;
 /// Adam (Kingma and Ba, <https://arxiv.org/abs/1412.6980>), in PyTorch's formulation
 /// (<https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html>).
 ///
-/// It keeps two tensors a parameter, taken at the first step; the count of steps is on the host.
+/// It keeps two arrays per parameter, allocated at the first step; the host counts the steps.
 #[derive(Debug)]
 pub struct Adam {
     parameters: Vec<Tensor>,
@@ -45,14 +45,14 @@ impl Adam {
         })
     }
 
-    /// How slowly the mean of the gradients and of their squares change.
+    /// The decay rates of the running means of the gradients and of their squares.
     #[must_use]
     pub fn betas(mut self, mean: f32, square: f32) -> Self {
         self.betas = (mean, square);
         self
     }
 
-    /// What keeps the division from 0.
+    /// Added to the denominator, so that it is never 0.
     #[must_use]
     pub fn epsilon(mut self, epsilon: f32) -> Self {
         self.epsilon = epsilon;

@@ -44,7 +44,7 @@ pub trait Optimizer {
     }
 }
 
-/// The parameters that take part in a step, with their gradients and their places in the list.
+/// The parameters that have a gradient, with that gradient and their index in the list.
 fn with_gradients<'a>(
     operation: &'static str,
     parameters: &'a [Tensor],
@@ -56,7 +56,7 @@ fn with_gradients<'a>(
             parameters[0]
                 .array()
                 .expect_same_device(operation, parameter)?;
-            // A device reads gradients in order, and never what it writes.
+            // Kernels need contiguous gradients in another storage than the one they write.
             let gradient = if gradient.shares_storage(parameter) {
                 gradient.copied()?
             } else {
@@ -68,7 +68,7 @@ fn with_gradients<'a>(
     Ok(found)
 }
 
-/// Storage for what an optimiser remembers of a parameter; the first step writes it.
+/// Memory for an optimiser's state of one parameter; the first step writes it.
 fn state_like(parameter: &Array) -> Result<Array> {
     Array::empty(parameter.device(), *parameter.layout(), parameter.dtype())
 }
@@ -80,7 +80,7 @@ fn checked(operation: &'static str, parameters: Vec<Tensor>) -> Result<Vec<Tenso
             return Err(Error::Argument {
                 operation,
                 detail: format!(
-                    "{parameter:?} is no parameter: it must be a contiguous leaf that requires \
+                    "{parameter:?} is not a parameter: it must be a contiguous leaf that requires \
                      gradients"
                 ),
             });

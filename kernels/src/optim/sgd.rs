@@ -9,7 +9,7 @@ use crate::tensor::Tensor;
 /// Gradient descent with momentum and weight decay, in PyTorch's formulation
 /// (<https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html>).
 ///
-/// With momentum it keeps one tensor a parameter, taken at the first step.
+/// With momentum it keeps one array per parameter, allocated at the first step.
 #[derive(Debug)]
 pub struct Sgd {
     parameters: Vec<Tensor>,
@@ -36,7 +36,7 @@ impl Sgd {
         })
     }
 
-    /// How much of the last change goes into the next.
+    /// The share of the previous change that is added to the next one.
     #[must_use]
     pub fn momentum(mut self, momentum: f32) -> Self {
         self.momentum = momentum;

@@ -1,14 +1,12 @@
-//! A tensor's part in differentiation.
+//! What a tensor knows about gradients.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::Tensor;
 use crate::array::Array;
-use crate::autograd::{Edge, Leaf, Node, backward};
-use crate::compute::DType;
+use crate::autograd::{Edge, Leaf, Node};
 use crate::error::{Error, Result};
 
-/// What a tensor knows about gradients.
+/// A tensor's place in a graph of gradients, and its own gradient.
 #[derive(Default)]
 pub(super) struct Gradients(Mutex<GradientState>);
 
@@ -45,9 +43,62 @@ impl Gradients {
         }
     }
 
-    /// The place of the gradient, if there is one yet.
-    fn leaf(&self) -> Option<Arc<Leaf>> {
-        self.state().leaf.clone()
+    pub(super) fn is_required(&self) -> bool {
+        let state = self.state();
+        state.wanted || state.node.is_some()
+    }
+
+    pub(super) fn is_recorded(&self) -> bool {
+        self.state().node.is_some()
+    }
+
+    /// Says whether the user wants a gradient of `content`, the tensor's.
+    ///
+    /// # Errors
+    ///
+    /// When a recorded operation made the tensor.
+    pub(super) fn set_wanted(&self, wanted: bool, content: &Array) -> Result<()> {
+        let mut state = self.state();
+        if state.node.is_some() {
+            return Err(Error::Gradient {
+                detail: "requires_grad_ is for leaves, but a recorded operation made this \
+                         tensor; detach it first"
+                    .into(),
+            });
+        }
+        state.wanted = wanted;
+        if wanted {
+            state.leaf_of(content);
+        }
+        Ok(())
+    }
+
+    /// Leaves the graph. The gradient stays.
+    pub(super) fn detach(&self) {
+        // The node is dropped, with all that it alone holds, after the lock is free again.
+        let _node = {
+            let mut state = self.state();
+            state.wanted = false;
+            state.node.take()
+        };
+    }
+
+    pub(super) fn gradient(&self) -> Option<Array> {
+        let leaf = self.state().leaf.clone();
+        leaf?.gradient()
+    }
+
+    /// Replaces the gradient of `content`, the tensor's.
+    pub(super) fn set_gradient(&self, gradient: Array, content: &Array) {
+        let leaf = Arc::clone(self.state().leaf_of(content));
+        leaf.replace_gradient(Some(gradient));
+    }
+
+    pub(super) fn clear_gradient(&self) {
+        let leaf = self.state().leaf.clone();
+        if let Some(leaf) = leaf {
+            leaf.replace_gradient(None);
+        }
     }
 }
 
@@ -55,146 +106,5 @@ impl GradientState {
     fn leaf_of(&mut self, content: &Array) -> &Arc<Leaf> {
         let make = || Arc::new(Leaf::new(content.clone()));
         self.leaf.get_or_insert_with(make)
-    }
-}
-
-impl Tensor {
-    /// Whether gradients flow to or through it.
-    #[must_use]
-    pub fn requires_grad(&self) -> bool {
-        let state = self.gradients().state();
-        state.wanted || state.node.is_some()
-    }
-
-    /// Whether no recorded operation made it.
-    #[must_use]
-    pub fn is_leaf(&self) -> bool {
-        self.gradients().state().node.is_none()
-    }
-
-    /// Says whether [`Self::backward`] shall leave a gradient here.
-    ///
-    /// # Errors
-    ///
-    /// When it is not of `f32`, was made by a recorded operation or inside inference mode.
-    pub fn requires_grad_(self, wanted: bool) -> Result<Self> {
-        self.array().expect_dtype("requires_grad_", DType::F32)?;
-        if wanted && self.is_inference() {
-            return Err(Error::Gradient {
-                detail: "a tensor made inside inference_mode cannot require gradients; \
-                         make it outside"
-                    .into(),
-            });
-        }
-        {
-            let mut state = self.gradients().state();
-            if state.node.is_some() {
-                return Err(Error::Gradient {
-                    detail: "requires_grad_ is for leaves, but a recorded operation made this \
-                             tensor; detach it first"
-                        .into(),
-                });
-            }
-            state.wanted = wanted;
-            if wanted {
-                state.leaf_of(self.array());
-            }
-        }
-        Ok(self)
-    }
-
-    /// Adds the gradient of this scalar to every leaf that it was computed from.
-    ///
-    /// Each recorded operation lets its saved tensors go once it has been passed.
-    ///
-    /// # Errors
-    ///
-    /// When it is no scalar, needs no gradient, was passed before, or a saved tensor was changed.
-    pub fn backward(&self) -> Result<()> {
-        self.backward_with(false)
-    }
-
-    /// As [`Self::backward`], and keeps the graph with everything it saved for another pass.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::backward`].
-    pub fn backward_retaining(&self) -> Result<()> {
-        self.backward_with(true)
-    }
-
-    fn backward_with(&self, keep: bool) -> Result<()> {
-        if self.numel() != 1 {
-            return Err(Error::Gradient {
-                detail: format!(
-                    "begins at a tensor with one element, not at shape {:?}; reduce it with sum or \
-                     mean",
-                    self.shape()
-                ),
-            });
-        }
-        if !self.requires_grad() {
-            return Err(Error::Gradient {
-                detail: "the tensor does not depend on any that requires gradients".into(),
-            });
-        }
-        let start = Array::full(self.shape(), 1.0, self.device())?;
-        backward(&self.gradients().edge(), start, keep)
-    }
-
-    /// The gradient that backward passes have left here.
-    #[must_use]
-    pub fn grad(&self) -> Option<Self> {
-        self.gradient_array().map(Self::new)
-    }
-
-    pub(crate) fn gradient_array(&self) -> Option<Array> {
-        self.gradients().leaf()?.gradient()
-    }
-
-    /// Replaces the gradient.
-    ///
-    /// # Errors
-    ///
-    /// When its shape, type or device is not this tensor's.
-    pub fn set_grad(&self, gradient: Self) -> Result<()> {
-        let gradient = gradient.array().clone();
-        gradient.expect_dtype("set_grad", DType::F32)?;
-        self.array().expect_same_device("set_grad", &gradient)?;
-        if gradient.shape() != self.shape() {
-            return Err(Error::Shape {
-                operation: "set_grad",
-                detail: format!(
-                    "a gradient of shape {:?} is none of a tensor of shape {:?}",
-                    gradient.shape(),
-                    self.shape()
-                ),
-            });
-        }
-        let leaf = Arc::clone(self.gradients().state().leaf_of(self.array()));
-        leaf.replace_gradient(Some(gradient));
-        Ok(())
-    }
-
-    /// Drops the gradient, so that its memory is free until the next backward pass.
-    pub fn clear_grad(&self) {
-        if let Some(leaf) = self.gradients().leaf() {
-            leaf.replace_gradient(None);
-        }
-    }
-
-    /// The same storage as a tensor of its own, outside the graph.
-    #[must_use]
-    pub fn detach(&self) -> Self {
-        Self::new(self.array().clone())
-    }
-
-    /// Leaves the graph in place: the tensor becomes a leaf that requires no gradient.
-    pub fn detach_(&self) {
-        let _node = {
-            let mut state = self.gradients().state();
-            state.wanted = false;
-            state.node.take()
-        };
     }
 }

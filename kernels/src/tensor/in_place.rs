@@ -15,7 +15,7 @@ impl Tensor {
         self.array().add_assign(other.array())
     }
 
-    /// Every element becomes that of another tensor of the same shape and type, which may be a view.
+    /// Copies the elements of another tensor of the same shape and type, which may be a view.
     ///
     /// # Errors
     ///
@@ -25,7 +25,7 @@ impl Tensor {
         self.array().copy_from(other.array())
     }
 
-    /// Every element becomes 0.
+    /// Sets every element to 0.
     ///
     /// # Errors
     ///

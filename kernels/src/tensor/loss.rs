@@ -9,8 +9,8 @@ use crate::error::Result;
 impl Tensor {
     /// The mean squared difference to a target of the same shape, a scalar.
     ///
-    /// As in PyTorch, the scalar stands in a storage of its input's size: the squared differences
-    /// were there first. So a kept loss keeps that much memory.
+    /// As in PyTorch, the scalar is in a storage of its input's size, which held the squared
+    /// differences first. So a kept loss keeps that much memory.
     ///
     /// # Errors
     ///
@@ -25,10 +25,11 @@ impl Tensor {
         })
     }
 
-    /// The mean negative log-likelihood of one class a row under the softmax of the row, a scalar.
+    /// The mean negative log-likelihood of one class per row under the softmax of the row, a
+    /// scalar.
     ///
-    /// `self` holds scores of shape `[rows, classes]`, `classes` one `i64` a row. A class that does
-    /// not exist makes the loss NaN, because checking it would have to wait for the device.
+    /// `self` holds scores of shape `[rows, classes]`, `classes` one `i64` per row. A class that
+    /// does not exist makes the loss NaN, because checking it would have to wait for the device.
     ///
     /// # Errors
     ///

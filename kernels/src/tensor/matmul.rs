@@ -23,7 +23,7 @@ impl Tensor {
 
     /// `self · weightᵀ + bias`: `[rows, in]` and a weight of `[out, in]` give `[rows, out]`.
     ///
-    /// One storage, the result's: the bias is added on the way out.
+    /// It allocates only the result: the bias is added before the product is stored.
     ///
     /// # Errors
     ///

@@ -3,6 +3,7 @@
 //! A [`Tensor`] is a handle. Clones and views share the storage; the bytes go back to the device's
 //! allocator when the last of them is dropped, as PyTorch's do.
 
+mod backward;
 mod create;
 mod gradients;
 mod host_tensor;
@@ -110,7 +111,7 @@ impl Tensor {
     }
 }
 
-/// Its facts, not its content: that may still be in the making.
+/// Without the content, which may not be computed yet.
 impl fmt::Debug for Tensor {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -120,7 +121,7 @@ impl fmt::Debug for Tensor {
             self.dtype(),
             self.device()
         )?;
-        if self.requires_grad() {
+        if self.gradients().is_required() {
             out.write_str(", requires_grad")?;
         }
         out.write_str(")")

@@ -1,4 +1,4 @@
-//! Operations on their way into a graph of gradients.
+//! Adds operations to the graph of gradients.
 
 use super::Tensor;
 use super::gradients::Gradients;

@@ -37,7 +37,7 @@ impl Tensor {
         })
     }
 
-    /// The sums along one dimension, which goes.
+    /// The sums along one dimension, which is removed.
     ///
     /// # Errors
     ///

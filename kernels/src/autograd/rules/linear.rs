@@ -74,7 +74,8 @@ impl Rule for LinearBackward {
     }
 }
 
-/// Lets go of both before anything else is made: they are the largest things held here.
+/// Takes both by value, to free them before anything else is allocated: they are the largest
+/// arrays.
 fn through_relu(gradient: Array, result: Saved) -> Result<Array> {
     gradient.binary("linear", Binary::ReluBackward, &result.unpack()?)
 }

@@ -1,4 +1,4 @@
-//! Rules of views: the gradient takes the way back.
+//! Rules of views: the gradient is viewed the other way round.
 
 use std::ops::Range;
 

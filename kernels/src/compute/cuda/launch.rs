@@ -26,17 +26,17 @@ pub(super) struct Grid {
     pub(super) threads: (u32, u32),
 }
 
-/// Kernels stride over what their grid does not cover, so that more blocks would only cost.
+/// Kernels loop over what their grid does not cover, so more blocks would bring nothing.
 const MOST_BLOCKS: u64 = 1 << 16;
 
 impl Grid {
-    /// One thread an element, up to a bound.
+    /// One thread per element, up to a bound.
     pub(super) fn over(count: u64) -> Self {
         const THREADS: u32 = 256;
         Self::lines(count.div_ceil(u64::from(THREADS)), THREADS)
     }
 
-    /// One block a line, up to a bound.
+    /// One block per line, up to a bound.
     pub(super) fn lines(lines: u64, threads: u32) -> Self {
         let blocks = u32::try_from(lines.min(MOST_BLOCKS)).expect("the bound is small");
         Self {
@@ -47,13 +47,13 @@ impl Grid {
 }
 
 impl Cuda {
-    /// Launches a kernel on the device's stream. A grid without blocks is no launch.
+    /// Launches a kernel on the device's stream. With a grid of no blocks it does nothing.
     ///
     /// The arguments are as many as the kernel has parameters, each of the parameter's size, in
     /// their order; addresses lie on this device and reach as far as the counts beside them say.
     /// Each caller is a method that takes operands, whose layouts have been checked against their
-    /// storages. Storages may be dropped at once after the call: their blocks are used again only
-    /// by work behind this in the same stream.
+    /// storages. Storages may be dropped right after the call: their blocks are used again only by
+    /// later work in the same stream.
     pub(super) fn launch<const ARGUMENTS: usize>(
         &self,
         kernel: Kernel,

@@ -10,10 +10,10 @@ use super::address::{count, floats, start};
 use super::launch::Grid;
 use super::reduce::threads;
 
-/// Up to this many elements are one block's work.
+/// One block computes the loss of up to this many elements.
 const ONE_BLOCK: u64 = 1 << 14;
 
-/// The parts of a larger loss, one a block; fewer than it has elements.
+/// The number of partial sums of a larger loss, one per block.
 const PARTS: u32 = 1024;
 
 impl Cuda {

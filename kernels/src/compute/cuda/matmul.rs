@@ -16,11 +16,11 @@ use crate::error::{Error, Result};
 use super::address::{count, floats};
 use super::launch::Grid;
 
-/// Up to this many multiplications the own kernel is at least as fast, and cuBLAS with its 64 MiB
-/// need not be woken.
+/// Up to this many multiplications our own kernel is at least as fast as cuBLAS, whose handle takes
+/// 64 MiB.
 const SMALL: u64 = 1 << 22;
 
-/// Along a longer shared dimension the own kernel's few blocks would be busy for too long.
+/// With a longer shared dimension the few blocks of our own kernel would be slower than cuBLAS.
 const SHALLOW: usize = 1 << 12;
 
 /// `Matrix` of `matmul.cu`.
@@ -65,7 +65,7 @@ impl Cuda {
             .iter()
             .fold(1_u64, |product, &size| product.saturating_mul(size as u64));
         if sizes[2] == 0 {
-            // Sums of nothing, which neither kernel needs to be asked for.
+            // Every element is an empty sum.
             self.set_words(0, out)?;
         } else if multiplications <= SMALL && sizes[2] <= SHALLOW {
             return self.launch_small(sizes, lhs, rhs, epilogue, out);
@@ -124,8 +124,8 @@ impl Cuda {
         )
     }
 
-    /// cuBLAS counts by columns, so it sees every matrix transposed: it is asked for the transposed
-    /// result, `rhsᵀ · lhsᵀ`, which by rows is the result itself.
+    /// cuBLAS matrices are column-major, so it sees every matrix transposed. It computes the
+    /// transposed result, `rhsᵀ · lhsᵀ`, which is the result itself in row-major order.
     fn large_product(
         &self,
         sizes: [usize; 3],
@@ -145,12 +145,12 @@ impl Cuda {
         self.with_blas(|blas| {
             // SAFETY: the operands' layouts lie in their storages, and `for_blas` has turned them
             // into the same elements by columns; a copy that it made is dropped after this call,
-            // and its memory is used again only by work behind this in the stream.
+            // and its memory is used again only by later work in the stream.
             unsafe { blas.product([columns, rows, depth], right, left, floats(out)) }
         })
     }
 
-    /// The matrix as it lies, if one of its strides is 1; else a copy, which `room` keeps.
+    /// The matrix where it is, if one of its strides is 1; else a copy, which `room` owns.
     fn for_blas(
         &self,
         operand: Operand<'_>,

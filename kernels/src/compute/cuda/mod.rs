@@ -1,6 +1,6 @@
 //! The operations of a CUDA device: typed launches, in files with the stems of `kernels/cuda`.
 //!
-//! Everything is asked of one stream and nothing waits but [`Kernels::download`]. All arithmetic
+//! All work goes to one stream, and only [`Kernels::download`] waits for it. All arithmetic
 //! is in `f32` with fused multiply-add, sines and exponentials are CUDA's accurate ones, and
 //! products use no TF32.
 

@@ -140,12 +140,12 @@ fn table_size(parameters: usize) -> u32 {
     u32::try_from(parameters).expect("a table is small")
 }
 
-/// GPU memory ends long before 2^32 chunks of 4 KiB.
+/// No GPU has memory for 2^32 chunks of 4 KiB.
 fn chunks_of(count: u64) -> u32 {
     u32::try_from(count.div_ceil(CHUNK)).expect("fewer chunks than 2^32")
 }
 
-/// Exactly one block a chunk: blocks find their parameter by their number.
+/// Exactly one block per chunk: a block finds its parameter by its index.
 fn grid(chunks: u32) -> Grid {
     Grid {
         blocks: chunks,

@@ -29,7 +29,7 @@ impl Cuda {
                 )
             }
             Distribution::Normal => {
-                // Normal numbers come in pairs; half a pair is drawn aside.
+                // cuRAND draws normal numbers in pairs; the last of an odd count is drawn apart.
                 let paired = out.layout.count() / 2 * 2;
                 self.draw(distribution, seed, address, paired)?;
                 if paired == out.layout.count() {
@@ -56,7 +56,7 @@ impl Cuda {
         }
         self.with_generator(|generator| {
             // SAFETY: both callers above take address and count from one storage; its memory is
-            // used again only by work behind this in the stream.
+            // used again only by later work in the stream.
             unsafe { generator.draw(distribution, seed, address, count) }
         })
     }

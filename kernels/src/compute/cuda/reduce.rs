@@ -10,10 +10,10 @@ use crate::error::Result;
 use super::address::{count, floats};
 use super::launch::Grid;
 
-/// A line up to this long is one block's work.
+/// One block sums a line of up to this many elements.
 const LINE: u64 = 1 << 16;
 
-/// More parts than this would not fill the GPU better.
+/// More parts than this would not use the GPU better.
 const MOST_PARTS: u64 = 1024;
 
 impl Cuda {
@@ -74,8 +74,8 @@ impl Cuda {
         )
     }
 
-    /// Sums of equal shares of a long line. Its storage may be dropped once it has been read from:
-    /// the stream keeps the order.
+    /// Sums of equal parts of a long line. Their storage may be dropped as soon as the kernel that
+    /// reads it has been launched: the stream keeps the order.
     fn launch_parts(&self, input: Operand<'_>) -> Result<(Storage, u64)> {
         let (from, count) = (floats(input), count(input));
         let blocks = count.div_ceil(LINE).clamp(1, MOST_PARTS);

@@ -18,8 +18,8 @@ pub(super) struct Strided {
 unsafe impl DeviceRepr for Strided {}
 
 impl Strided {
-    /// Two layouts of one shape, with as few dimensions as describe both: each costs a division an
-    /// element.
+    /// Two layouts of one shape, merged into as few dimensions as possible: each dimension costs a
+    /// division per element.
     pub(super) fn of(first: &Layout, second: &Layout) -> Self {
         let mut own = Self {
             sizes: [1; MAX_RANK],

@@ -7,7 +7,7 @@ use crate::memory::Buffer;
 /// The numbers of a buffer in host memory.
 pub(super) fn numbers<T: Element>(buffer: &Buffer) -> &[T] {
     match buffer.host_bytes().expect("an embedded device's memory") {
-        // No bytes have no address, so no alignment either.
+        // An empty buffer has no address, so its alignment cannot be checked.
         [] => &[],
         bytes => bytemuck::cast_slice(bytes),
     }

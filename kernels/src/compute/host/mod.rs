@@ -26,8 +26,8 @@ use crate::error::Result;
 use crate::random::{self, Distribution};
 
 impl Embedded {
-    /// One operation at a time, as on a stream. So an operation can lock its storages in any order,
-    /// and one storage twice for reading.
+    /// Runs one operation at a time, as a stream does. So an operation can lock its storages in any
+    /// order, and lock one storage twice for reading.
     fn turn(&self) -> MutexGuard<'_, ()> {
         self.order().lock().unwrap_or_else(PoisonError::into_inner)
     }
