@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 /// The most operands a differentiable operation has.
 pub(crate) const MAX_OPERANDS: usize = 3;
 
+/// Which operands need a gradient, in their order.
+pub(crate) type Needs = [bool; MAX_OPERANDS];
+
 /// One gradient per operand, in their order; none where none is needed.
 pub(crate) type OperandGradients = [Option<Array>; MAX_OPERANDS];
 
@@ -25,11 +28,7 @@ pub(crate) trait Rule: Duplicate + Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Runs the rule and drops what it saved, at the latest when it returns.
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients>;
+    fn apply(self: Box<Self>, gradient: Array, needs: Needs) -> Result<OperandGradients>;
 }
 
 /// Clones a rule behind a `Box`.

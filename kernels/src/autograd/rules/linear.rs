@@ -1,7 +1,7 @@
 //! Rules of matrix products.
 
 use crate::array::Array;
-use crate::autograd::node::{MAX_OPERANDS, OperandGradients, Rule};
+use crate::autograd::node::{Needs, OperandGradients, Rule};
 use crate::autograd::saved::Saved;
 use crate::compute::Binary;
 use crate::error::Result;
@@ -18,11 +18,7 @@ impl Rule for MatmulBackward {
         "matmul"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         let Self { lhs, rhs } = *self;
         let first = rhs
             .map(|rhs| gradient.matmul(&rhs.unpack()?.transposed(0, 1)))
@@ -47,11 +43,7 @@ impl Rule for LinearBackward {
         "linear"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, needs: Needs) -> Result<OperandGradients> {
         let Self {
             input,
             weight,

@@ -1,7 +1,7 @@
 //! Rules of losses.
 
 use crate::array::Array;
-use crate::autograd::node::{MAX_OPERANDS, OperandGradients, Rule, only};
+use crate::autograd::node::{Needs, OperandGradients, Rule, only};
 use crate::autograd::saved::Saved;
 use crate::error::Result;
 
@@ -17,11 +17,7 @@ impl Rule for MseBackward {
         "mse_loss"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, needs: Needs) -> Result<OperandGradients> {
         let input = self.input.unpack()?.packed()?;
         let target = self.target.unpack()?.packed()?;
         let towards = |near: &Array, far: &Array| near.mse_backward(far, &gradient);
@@ -46,11 +42,7 @@ impl Rule for CrossEntropyBackward {
         "cross_entropy"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         let log_probabilities = self.log_probabilities.unpack()?;
         let classes = self.classes.unpack()?;
         let weight = self.weight.unpack()?;

@@ -1,7 +1,7 @@
 //! Rules of operations on each element.
 
 use crate::array::Array;
-use crate::autograd::node::{MAX_OPERANDS, OperandGradients, Rule, only};
+use crate::autograd::node::{Needs, OperandGradients, Rule, only};
 use crate::autograd::saved::Saved;
 use crate::compute::{Binary, Dims, Unary};
 use crate::error::Result;
@@ -18,11 +18,7 @@ impl Rule for AddBackward {
         if self.negate_second { "sub" } else { "add" }
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, needs: Needs) -> Result<OperandGradients> {
         let [first, second] = self.shapes;
         Ok([
             needs[0]
@@ -56,11 +52,7 @@ impl Rule for MulBackward {
         "mul"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         let towards = |other: Option<Saved>, shape: Dims| {
             other
                 .map(|other| {
@@ -89,11 +81,7 @@ impl Rule for ScaleBackward {
         "mul_scalar"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         if self.factor == 1.0 {
             return Ok(only(gradient));
         }
@@ -114,11 +102,7 @@ impl Rule for SinBackward {
         "sin"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         let input = self.input.unpack()?;
         gradient
             .binary("sin", Binary::SinBackward, &input)
@@ -137,11 +121,7 @@ impl Rule for ReluBackward {
         "relu"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         let result = self.result.unpack()?;
         gradient
             .binary("relu", Binary::ReluBackward, &result)

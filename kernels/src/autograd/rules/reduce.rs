@@ -1,7 +1,7 @@
 //! Rules of sums.
 
 use crate::array::Array;
-use crate::autograd::node::{MAX_OPERANDS, OperandGradients, Rule, only};
+use crate::autograd::node::{Needs, OperandGradients, Rule, only};
 use crate::compute::{Dims, Unary};
 use crate::error::Result;
 
@@ -17,11 +17,7 @@ impl Rule for SumBackward {
         "sum"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         let spread = gradient.broadcast_to("broadcast_to", self.shape)?;
         if self.factor == 1.0 {
             return Ok(only(spread));
@@ -44,11 +40,7 @@ impl Rule for SumDimBackward {
         "sum_dim"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         let mut kept = self.shape;
         kept[self.dim] = 1;
         let lines = gradient.reshaped(kept)?;

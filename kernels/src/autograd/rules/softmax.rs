@@ -1,7 +1,7 @@
 //! The rule of softmax and its logarithm.
 
 use crate::array::Array;
-use crate::autograd::node::{MAX_OPERANDS, OperandGradients, Rule, only};
+use crate::autograd::node::{Needs, OperandGradients, Rule, only};
 use crate::autograd::saved::Saved;
 use crate::compute::SoftmaxKind;
 use crate::error::Result;
@@ -22,11 +22,7 @@ impl Rule for SoftmaxBackward {
         }
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         let result = self.result.unpack()?;
         result
             .softmax_backward(self.kind, self.dim, &gradient)

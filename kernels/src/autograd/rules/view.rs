@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::array::Array;
-use crate::autograd::node::{MAX_OPERANDS, OperandGradients, Rule, only};
+use crate::autograd::node::{Needs, OperandGradients, Rule, only};
 use crate::compute::Dims;
 use crate::error::Result;
 
@@ -19,11 +19,7 @@ impl Rule for TransposeBackward {
         "transpose"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         Ok(only(gradient.transposed(self.first, self.second)))
     }
 }
@@ -41,11 +37,7 @@ impl Rule for NarrowBackward {
         "narrow"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         gradient.padded(self.shape, self.dim, self.range).map(only)
     }
 }
@@ -61,11 +53,7 @@ impl Rule for ReshapeBackward {
         "reshape"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         gradient.reshaped(self.shape).map(only)
     }
 }
@@ -81,11 +69,7 @@ impl Rule for BroadcastBackward {
         "broadcast_to"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Array,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         gradient.sum_to(self.shape).map(only)
     }
 }
