@@ -5,15 +5,13 @@ use crate::compute::Kernels;
 use crate::device::{Backend, Device};
 use crate::graph::Recorder;
 
-impl Device {
-    /// What carries out this thread's operations on the device: in a capture, what records them.
-    pub(crate) fn kernels(&self) -> &dyn Kernels {
-        if is_capturing() {
-            return &Recorder;
-        }
-        match self.backend() {
-            Backend::Embedded(embedded) => embedded,
-            Backend::Cuda(cuda) => cuda,
-        }
+/// What carries out this thread's operations on a device: in a capture, what records them.
+pub(crate) fn kernels_of(device: &Device) -> &dyn Kernels {
+    if is_capturing() {
+        return &Recorder;
+    }
+    match device.backend() {
+        Backend::Embedded(embedded) => embedded,
+        Backend::Cuda(cuda) => cuda,
     }
 }

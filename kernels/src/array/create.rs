@@ -3,6 +3,7 @@
 use super::Array;
 use crate::compute::{DType, Dims, Element, Layout};
 use crate::device::Device;
+use crate::dispatch::kernels_of;
 use crate::error::{Error, Result};
 use crate::random::{Distribution, next_seed};
 
@@ -11,7 +12,7 @@ impl Array {
     pub(crate) fn zeros(dtype: DType, shape: &[usize], device: &Device) -> Result<Self> {
         let layout = Layout::contiguous("zeros", shape)?;
         let out = Self::empty(device, layout, dtype)?;
-        device.kernels().zero(out.storage())?;
+        kernels_of(device).zero(out.storage())?;
         Ok(out)
     }
 
@@ -19,7 +20,7 @@ impl Array {
     pub(crate) fn full(shape: &[usize], value: f32, device: &Device) -> Result<Self> {
         let layout = Layout::contiguous("full", shape)?;
         let out = Self::empty(device, layout, DType::F32)?;
-        device.kernels().fill(value, out.operand())?;
+        kernels_of(device).fill(value, out.operand())?;
         Ok(out)
     }
 
@@ -37,9 +38,7 @@ impl Array {
             });
         }
         let out = Self::empty(device, layout, T::DTYPE)?;
-        device
-            .kernels()
-            .upload(bytemuck::cast_slice(values), out.storage())?;
+        kernels_of(device).upload(bytemuck::cast_slice(values), out.storage())?;
         Ok(out)
     }
 
@@ -52,9 +51,7 @@ impl Array {
     ) -> Result<Self> {
         let layout = Layout::contiguous(operation, shape)?;
         let out = Self::empty(device, layout, DType::F32)?;
-        device
-            .kernels()
-            .random(distribution, next_seed(), out.operand())?;
+        kernels_of(device).random(distribution, next_seed(), out.operand())?;
         Ok(out)
     }
 }

@@ -4,6 +4,7 @@
 
 use super::Array;
 use crate::compute::{DType, Operand};
+use crate::dispatch::kernels_of;
 use crate::error::{Error, Result};
 
 impl Array {
@@ -30,7 +31,7 @@ impl Array {
             },
             Self::operand,
         );
-        self.device().kernels().add_assign(self.operand(), addend)?;
+        kernels_of(self.device()).add_assign(self.operand(), addend)?;
         self.storage().bump_version();
         Ok(())
     }
@@ -53,7 +54,7 @@ impl Array {
         // A kernel's output shares its storage with no input.
         let copy = self.shares_storage(other).then(|| other.copied());
         let source = copy.transpose()?;
-        self.device().kernels().copy(
+        kernels_of(self.device()).copy(
             self.dtype(),
             source.as_ref().unwrap_or(other).operand(),
             self.operand(),
@@ -73,7 +74,7 @@ impl Array {
                 ),
             });
         }
-        self.device().kernels().zero(self.storage())?;
+        kernels_of(self.device()).zero(self.storage())?;
         self.storage().bump_version();
         Ok(())
     }

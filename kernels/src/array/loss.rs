@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::Array;
 use crate::compute::{DType, Layout, SoftmaxKind, Storage};
+use crate::dispatch::kernels_of;
 use crate::error::{Error, Result};
 
 /// A cross entropy, and what its gradient needs besides the classes.
@@ -38,9 +39,7 @@ impl Array {
         let (input, wanted) = (self.packed()?, target.packed()?);
         let bytes = self.numel().max(1) * DType::F32.bytes();
         let storage = Arc::new(Storage::new(self.device(), bytes)?);
-        self.device()
-            .kernels()
-            .mse(input.operand(), wanted.operand(), &storage)?;
+        kernels_of(self.device()).mse(input.operand(), wanted.operand(), &storage)?;
         Ok(Self::over(storage, Layout::scalar(), DType::F32))
     }
 
@@ -48,7 +47,7 @@ impl Array {
     pub(crate) fn mse_backward(&self, other: &Self, gradient: &Self) -> Result<Self> {
         let layout = Layout::dense(self.layout().shape);
         let out = Self::empty(self.device(), layout, DType::F32)?;
-        out.device().kernels().mse_backward(
+        kernels_of(out.device()).mse_backward(
             gradient.operand(),
             self.operand(),
             other.operand(),
@@ -78,7 +77,7 @@ impl Array {
         let chosen = classes.packed()?;
         let loss = Self::empty(self.device(), Layout::scalar(), DType::F32)?;
         let weight = Self::empty(self.device(), Layout::scalar(), DType::F32)?;
-        self.device().kernels().nll(
+        kernels_of(self.device()).nll(
             log_probabilities.operand(),
             chosen.operand(),
             loss.operand(),
@@ -100,7 +99,7 @@ impl Array {
     ) -> Result<Self> {
         let classes = classes.packed()?;
         let out = Self::empty(self.device(), *self.layout(), DType::F32)?;
-        out.device().kernels().cross_entropy_backward(
+        kernels_of(out.device()).cross_entropy_backward(
             gradient.operand(),
             self.operand(),
             classes.operand(),

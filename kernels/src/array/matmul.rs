@@ -2,6 +2,7 @@
 
 use super::Array;
 use crate::compute::{DType, Epilogue, Layout};
+use crate::dispatch::kernels_of;
 use crate::error::{Error, Result};
 
 impl Array {
@@ -50,9 +51,12 @@ impl Array {
         }
         let layout = Layout::contiguous(operation, &[rows, columns])?;
         let out = Self::empty(self.device(), layout, DType::F32)?;
-        out.device()
-            .kernels()
-            .matmul(self.operand(), other.operand(), epilogue, out.operand())?;
+        kernels_of(out.device()).matmul(
+            self.operand(),
+            other.operand(),
+            epilogue,
+            out.operand(),
+        )?;
         Ok(out)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Array;
 use crate::compute::{Binary, DType, Layout, Operand, Unary, broadcast};
+use crate::dispatch::kernels_of;
 use crate::error::Result;
 
 impl Array {
@@ -10,9 +11,7 @@ impl Array {
         self.expect_dtype(operation, DType::F32)?;
         let layout = Layout::dense(self.layout().shape);
         let out = Self::empty(self.device(), layout, DType::F32)?;
-        out.device()
-            .kernels()
-            .unary(op, self.operand(), out.operand())?;
+        kernels_of(out.device()).unary(op, self.operand(), out.operand())?;
         Ok(out)
     }
 
@@ -25,7 +24,7 @@ impl Array {
         let shape = broadcast(operation, self.layout(), other.layout())?;
         let layout = Layout::contiguous(operation, &shape)?;
         let out = Self::empty(self.device(), layout, DType::F32)?;
-        out.device().kernels().binary(
+        kernels_of(out.device()).binary(
             op,
             Operand {
                 storage: self.storage(),

@@ -2,6 +2,7 @@
 
 use super::Array;
 use crate::compute::{Around, DType, Dims, Layout};
+use crate::dispatch::kernels_of;
 use crate::error::Result;
 
 impl Array {
@@ -15,9 +16,7 @@ impl Array {
             size: self.numel(),
             inner: 1,
         };
-        self.device()
-            .kernels()
-            .sum(dense.operand(), around, factor, out.operand())?;
+        kernels_of(self.device()).sum(dense.operand(), around, factor, out.operand())?;
         Ok(out)
     }
 
@@ -29,9 +28,7 @@ impl Array {
         let layout = Layout::dense(self.layout().shape_without(dim));
         let out = Self::empty(self.device(), layout, DType::F32)?;
         let around = dense.layout().around(dim);
-        self.device()
-            .kernels()
-            .sum(dense.operand(), around, 1.0, out.operand())?;
+        kernels_of(self.device()).sum(dense.operand(), around, 1.0, out.operand())?;
         Ok(out)
     }
 

@@ -2,6 +2,7 @@
 
 use super::Array;
 use crate::compute::{DType, Layout, SoftmaxKind};
+use crate::dispatch::kernels_of;
 use crate::error::Result;
 
 impl Array {
@@ -18,9 +19,7 @@ impl Array {
         let layout = Layout::dense(self.layout().shape);
         let out = Self::empty(self.device(), layout, DType::F32)?;
         let around = out.layout().around(dim);
-        self.device()
-            .kernels()
-            .softmax(kind, dense.operand(), around, out.operand())?;
+        kernels_of(self.device()).softmax(kind, dense.operand(), around, out.operand())?;
         Ok(out)
     }
 
@@ -34,7 +33,7 @@ impl Array {
         let dense = gradient.packed()?;
         let out = Self::empty(self.device(), *self.layout(), DType::F32)?;
         let around = self.layout().around(dim);
-        self.device().kernels().softmax_backward(
+        kernels_of(self.device()).softmax_backward(
             kind,
             dense.operand(),
             self.operand(),

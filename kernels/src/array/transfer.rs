@@ -2,6 +2,7 @@
 
 use super::Array;
 use crate::compute::{DType, Element};
+use crate::dispatch::kernels_of;
 use crate::error::{Error, Result};
 
 impl Array {
@@ -10,7 +11,7 @@ impl Array {
         self.expect_dtype("to_vec", T::DTYPE)?;
         let dense = self.packed()?;
         let mut values = vec![T::zeroed(); dense.numel()];
-        self.device().kernels().download(
+        kernels_of(self.device()).download(
             dense.storage(),
             dense.layout().offset * T::DTYPE.bytes(),
             bytemuck::cast_slice_mut(&mut values),
@@ -28,7 +29,7 @@ impl Array {
             });
         }
         let mut value = 0.0_f32;
-        self.device().kernels().download(
+        kernels_of(self.device()).download(
             self.storage(),
             self.layout().offset * DType::F32.bytes(),
             bytemuck::bytes_of_mut(&mut value),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Array;
 use crate::compute::{Dims, Layout};
+use crate::dispatch::kernels_of;
 use crate::error::Result;
 
 impl Array {
@@ -42,9 +43,7 @@ impl Array {
     pub(crate) fn copied(&self) -> Result<Self> {
         let layout = Layout::dense(self.layout().shape);
         let out = Self::empty(self.device(), layout, self.dtype())?;
-        self.device()
-            .kernels()
-            .copy(self.dtype(), self.operand(), out.operand())?;
+        kernels_of(self.device()).copy(self.dtype(), self.operand(), out.operand())?;
         Ok(out)
     }
 
@@ -52,9 +51,7 @@ impl Array {
     pub(crate) fn padded(&self, shape: Dims, dim: usize, range: Range<usize>) -> Result<Self> {
         let out = Self::zeros(self.dtype(), &shape, self.device())?;
         let place = out.view(out.layout().narrowed(dim, range.start, range.len()));
-        self.device()
-            .kernels()
-            .copy(self.dtype(), self.operand(), place.operand())?;
+        kernels_of(self.device()).copy(self.dtype(), self.operand(), place.operand())?;
         Ok(out)
     }
 }

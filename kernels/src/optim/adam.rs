@@ -3,6 +3,7 @@
 use super::{Optimizer, checked, state_like, with_gradients};
 use crate::array::Array;
 use crate::compute::{AdamParameter, AdamStep};
+use crate::dispatch::kernels_of;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
@@ -109,7 +110,7 @@ impl Optimizer for Adam {
             epsilon: self.epsilon,
             weight_decay: self.weight_decay,
         };
-        lead.device().kernels().adam(step, &parameters)?;
+        kernels_of(lead.device()).adam(step, &parameters)?;
         for (place, parameter, _) in &found {
             parameter.storage().bump_version();
             if let Some(moments) = &mut self.moments[*place] {

@@ -3,6 +3,7 @@
 use super::{Optimizer, checked, state_like, with_gradients};
 use crate::array::Array;
 use crate::compute::{SgdParameter, SgdStep};
+use crate::dispatch::kernels_of;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
@@ -86,7 +87,7 @@ impl Optimizer for Sgd {
             momentum: self.momentum,
             weight_decay: self.weight_decay,
         };
-        lead.device().kernels().sgd(step, &parameters)?;
+        kernels_of(lead.device()).sgd(step, &parameters)?;
         for (_, parameter, _) in &found {
             parameter.storage().bump_version();
         }
