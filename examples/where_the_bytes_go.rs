@@ -8,7 +8,7 @@
 use std::error::Error;
 
 use gpu_leak_examples::{device_named, option};
-use gpu_leak_kernels::cuda::BlasWorkspace;
+use gpu_leak_kernels::BlasWorkspace;
 use gpu_leak_kernels::nn::Module;
 use gpu_leak_kernels::{Device, HostTensor, Result, Tensor, TinyModel, inference_mode, memory};
 

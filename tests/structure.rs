@@ -1,5 +1,5 @@
-//! ARCHITECTURE.md is true: every floor of the harness, of a check and of the command stands in its
-//! table and imports only from below, every package is named, and every path leads somewhere.
+//! ARCHITECTURE.md is true: every floor of the harness, of a check, of the command and of the kernels
+//! stands in its table and imports only from below, every package is named, and every path leads somewhere.
 //! And every file is a part of some program, for a test in one that is not would never run; and
 //! every option of the attribute is told where users look for it.
 
@@ -41,6 +41,12 @@ const CHECK: House = House {
 const COMMAND: House = House {
     chapter: "## Inside the command",
     folder: "cli/src",
+    prefixes: ["crate::", "crate::"],
+};
+
+const KERNELS: House = House {
+    chapter: "## Inside the kernels",
+    folder: "kernels/src",
     prefixes: ["crate::", "crate::"],
 };
 
@@ -195,8 +201,14 @@ fn each_floor_of_the_command_imports_only_from_below() {
 }
 
 #[test]
+fn each_floor_of_the_kernels_imports_only_from_below() {
+    let wrong = wrong(&KERNELS);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn every_floor_is_there() {
-    for house in [HARNESS, CHECK, COMMAND] {
+    for house in [HARNESS, CHECK, COMMAND, KERNELS] {
         let sources = root().join(house.folder);
         for name in floors(&house).keys() {
             let module = sources.join(name);

@@ -3,27 +3,30 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::cuda::{Cuda, CudaConfig, DriverMemory};
+use crate::allocator::{Allocator, Policy, SegmentSource};
+use crate::capturing;
+use crate::cuda::{Cuda, CudaConfig};
+use crate::device_id::DeviceId;
 use crate::embedded::{Embedded, EmbeddedConfig};
 use crate::error::Result;
-use crate::graph;
-use crate::memory::{Allocator, Policy, Storage, StreamId};
-use crate::watch;
+use crate::probe;
+use crate::stream::StreamId;
 
 /// A GPU, or the embedded device that stands in for one. Clones are the same device.
 ///
 /// Each call of [`Device::cuda`] or [`Device::embedded`] makes a device with an allocator of its
 /// own. Tensors keep theirs alive; when the last holder goes, everything returns to the driver.
 #[derive(Clone)]
-pub struct Device(Arc<Inner>);
+pub struct Device(Arc<DeviceState>);
 
-struct Inner {
+struct DeviceState {
+    id: DeviceId,
     // Dropped in this order: segments go back before their context goes.
     allocator: Arc<Allocator>,
-    backend: Owned,
+    backend: OwnedBackend,
 }
 
-enum Owned {
+enum OwnedBackend {
     Embedded(Embedded),
     Cuda(Box<Cuda>),
 }
@@ -53,9 +56,11 @@ impl Device {
     ///
     /// When its context does not fit its capacity.
     pub fn embedded_with(config: EmbeddedConfig) -> Result<Self> {
-        let embedded = Embedded::new(&config)?;
-        let storage = Box::new(Arc::clone(embedded.memory()));
-        Ok(Self::new(Owned::Embedded(embedded), storage, config.policy))
+        let id = DeviceId::unique();
+        let embedded = Embedded::new(&config, id)?;
+        let source = embedded.segment_source();
+        let backend = OwnedBackend::Embedded(embedded);
+        Ok(Self::new(id, backend, source, config.policy))
     }
 
     /// The CUDA device with this ordinal, by its primary context.
@@ -77,19 +82,34 @@ impl Device {
     /// As [`Self::cuda`].
     pub fn cuda_with(config: CudaConfig) -> Result<Self> {
         let cuda = Cuda::new(config.ordinal)?;
-        let storage = Box::new(DriverMemory::new(Arc::clone(cuda.context())));
+        let source = cuda.segment_source();
+        let backend = OwnedBackend::Cuda(Box::new(cuda));
         Ok(Self::new(
-            Owned::Cuda(Box::new(cuda)),
-            storage,
+            DeviceId::unique(),
+            backend,
+            source,
             config.policy,
         ))
     }
 
-    fn new(backend: Owned, storage: Box<dyn Storage>, policy: Policy) -> Self {
+    fn new(
+        id: DeviceId,
+        backend: OwnedBackend,
+        source: Box<dyn SegmentSource>,
+        policy: Policy,
+    ) -> Self {
         let name = backend.to_string();
-        let allocator = Arc::new(Allocator::new(name, storage, policy));
-        watch::register(&allocator);
-        Self(Arc::new(Inner { allocator, backend }))
+        let allocator = Arc::new(Allocator::new(name, source, policy));
+        probe::register(&allocator);
+        Self(Arc::new(DeviceState {
+            id,
+            allocator,
+            backend,
+        }))
+    }
+
+    pub(crate) fn id(&self) -> DeviceId {
+        self.0.id
     }
 
     pub(crate) fn allocator(&self) -> &Allocator {
@@ -108,8 +128,8 @@ impl Device {
     #[must_use]
     pub fn backend(&self) -> Backend<'_> {
         match &self.0.backend {
-            Owned::Embedded(embedded) => Backend::Embedded(embedded),
-            Owned::Cuda(cuda) => Backend::Cuda(cuda),
+            OwnedBackend::Embedded(embedded) => Backend::Embedded(embedded),
+            OwnedBackend::Cuda(cuda) => Backend::Cuda(cuda),
         }
     }
 
@@ -138,8 +158,8 @@ impl Device {
     /// What the work itself ended with; else the first error of a free since the last call, which
     /// had nobody to return it to. In a capture of the device, which cannot wait.
     pub fn synchronize(&self) -> Result<()> {
-        graph::forbid(
-            self,
+        capturing::forbid(
+            self.id(),
             "waiting for the device",
             "nothing has been asked of it yet; wait after a replay",
         )?;
@@ -153,7 +173,7 @@ impl Device {
 /// Whether both are clones of one device.
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        self.id() == other.id()
     }
 }
 
@@ -166,7 +186,7 @@ impl fmt::Display for Device {
     }
 }
 
-impl fmt::Display for Owned {
+impl fmt::Display for OwnedBackend {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Embedded(embedded) => write!(out, "embedded:{}", embedded.ordinal()),

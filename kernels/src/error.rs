@@ -6,7 +6,7 @@ use cudarc::cublas::result::CublasError;
 use cudarc::curand::result::CurandError;
 use cudarc::driver::DriverError;
 
-use crate::memory::Bytes;
+use crate::bytes::Bytes;
 
 /// What every fallible function of the library returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,4 +1,4 @@
-//! A small deep-learning library in PyTorch's terms, whose every byte is PyTorch's too.
+//! A small deep-learning library in PyTorch's terms, which allocates the same bytes as PyTorch.
 //!
 //! It is the workload that leak checks are shown on. Its caching allocator follows PyTorch's
 //! documented sizes and its operations keep what PyTorch's eager ones keep, so that the same program
@@ -32,25 +32,39 @@
 //! the mean of a cross entropy checks its classes by becoming NaN instead of aborting; gradients
 //! of gradients are not offered.
 
+mod allocator;
+mod array;
 pub mod autograd;
+mod bytes;
+mod capturing;
+mod compute;
 pub mod cuda;
 pub mod data;
 pub mod device;
+mod device_id;
+mod dispatch;
 pub mod embedded;
 pub mod error;
 pub mod graph;
 pub mod memory;
 pub mod nn;
 pub mod optim;
+mod parallel;
 pub mod planted;
+mod probe;
 pub mod programs;
+mod random;
+mod stream;
 pub mod tensor;
+mod training;
 mod watch;
 
 pub use autograd::{inference_mode, no_grad};
+pub use compute::BlasWorkspace;
 pub use device::{Backend, Device};
 pub use embedded::EmbeddedConfig;
 pub use error::{Error, Result};
-pub use graph::{ExecGraph, Graph, TrainingStep};
+pub use graph::{ExecGraph, Graph};
 pub use nn::TinyModel;
 pub use tensor::{DType, HostTensor, Tensor, manual_seed};
+pub use training::TrainingStep;

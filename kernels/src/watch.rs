@@ -1,31 +1,38 @@
-//! Tells the harness of this library: the one file that knows both.
+//! Reports to the harness what this library hands out and gets back.
 //!
 //! The caching allocator is the layer `allocator:gpu-leak-kernels`. Its blocks are reported one
-//! by one; a probe claims the segments they come from. The memory of embedded devices is the
-//! layer `allocator:embedded`, below it, as the CUDA driver is on a GPU.
-
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+//! by one; the [probe](crate::probe) claims the segments they come from. The memory of embedded
+//! devices is the layer `allocator:embedded`, below it, as the CUDA driver is on a GPU.
 
 use gpu_leak_check::Place;
 use gpu_leak_check::observe::Source;
-use gpu_leak_check::probe::{Probe, Segment};
 
-use crate::memory::{Allocator, Policy};
+/// What the harness calls the caching allocator.
+pub(crate) const NAME: &str = "gpu-leak-kernels";
 
-const NAME: &str = "gpu-leak-kernels";
-
-/// Without `programs` and `planted`: those are users of the library.
+/// The library's own frames, which are not where a user took memory. Without `programs` and
+/// `planted`: those are users of the library.
 const OWN_SOURCES: &[&str] = &[
+    "kernels/src/allocator/",
+    "kernels/src/array/",
     "kernels/src/autograd/",
+    "kernels/src/capturing.rs",
+    "kernels/src/compute/",
     "kernels/src/cuda/",
     "kernels/src/data/",
     "kernels/src/device.rs",
+    "kernels/src/dispatch.rs",
     "kernels/src/embedded/",
     "kernels/src/graph/",
     "kernels/src/memory/",
     "kernels/src/nn/",
     "kernels/src/optim/",
+    "kernels/src/parallel.rs",
+    "kernels/src/probe.rs",
+    "kernels/src/random.rs",
+    "kernels/src/stream/",
     "kernels/src/tensor/",
+    "kernels/src/training.rs",
     "kernels/src/watch.rs",
 ];
 
@@ -67,85 +74,10 @@ impl Reporter {
     }
 }
 
-/// `cuda:0`, `embedded:0`.
-fn place(device: &str) -> Place {
+/// The harness's place for a device's name: `cuda:0`, `embedded:0`.
+pub(crate) fn place(device: &str) -> Place {
     match device.strip_prefix("cuda:").map(str::parse) {
         Some(Ok(ordinal)) => Place::cuda(ordinal),
         _ => Place::named(device),
-    }
-}
-
-/// The caching allocators of all devices that are alive.
-static LIVE: Mutex<Vec<(Place, Weak<Allocator>)>> = Mutex::new(Vec::new());
-
-/// Lets the probe read an allocator for as long as it lives.
-pub(crate) fn register(allocator: &Arc<Allocator>) {
-    if allocator.policy() == Policy::Caching {
-        let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
-        live.retain(|(_, weak)| weak.strong_count() > 0);
-        live.push((place(allocator.device()), Arc::downgrade(allocator)));
-    }
-}
-
-struct Allocators;
-
-static PROBE: Allocators = Allocators;
-gpu_leak_check::probe!(&PROBE);
-
-impl Allocators {
-    fn live(&self) -> Vec<(Place, Arc<Allocator>)> {
-        let live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
-        let living = live.iter().map(|(place, weak)| (*place, weak.upgrade()));
-        living
-            .filter_map(|(place, allocator)| Some((place, allocator?)))
-            .collect()
-    }
-
-    fn at(&self, place: Place) -> impl Iterator<Item = Arc<Allocator>> {
-        let live = self.live().into_iter();
-        live.filter_map(move |(at, allocator)| (at == place).then_some(allocator))
-    }
-}
-
-impl Probe for Allocators {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn places(&self) -> Vec<Place> {
-        let mut places: Vec<_> = self.live().into_iter().map(|(place, _)| place).collect();
-        places.sort_unstable();
-        places.dedup();
-        places
-    }
-
-    fn allocated(&self, place: Place) -> u64 {
-        let all = self.at(place);
-        all.map(|it| it.lock().tallies().allocated_bytes.current())
-            .sum()
-    }
-
-    fn reserved(&self, place: Place) -> u64 {
-        let all = self.at(place);
-        all.map(|it| it.lock().tallies().reserved_bytes.current())
-            .sum()
-    }
-
-    fn segments(&self, place: Place) -> Vec<Segment> {
-        let snapshots = self.at(place).map(|it| it.lock().blocks().snapshot());
-        let segments = snapshots.flat_map(|snapshot| snapshot.segments);
-        segments
-            .map(|segment| Segment {
-                address: segment.address,
-                bytes: segment.total_size,
-            })
-            .collect()
-    }
-
-    fn empty_cache(&self, place: Place) {
-        for allocator in self.at(place) {
-            // What a failed free leaves shows as reserved.
-            let _ = allocator.lock().empty();
-        }
     }
 }

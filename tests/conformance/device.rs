@@ -173,6 +173,6 @@ fn a_fraction_limits_what_is_reserved() {
     let error = set_memory_fraction(&device, 1.5).expect_err("no fraction");
     assert_eq!(
         error.to_string(),
-        "set_memory_fraction: 1.5 is no fraction; give one from 0 to 1"
+        "set_memory_fraction: 1.5 is not a fraction from 0 to 1"
     );
 }

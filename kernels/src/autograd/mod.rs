@@ -1,20 +1,21 @@
 //! Gradients by reverse-mode differentiation.
 //!
 //! An operation on tensors that require gradients adds a node to its result. The node
-//! holds what the operation's rule needs and edges to the nodes of its operands, never a way back
-//! to the result: so a graph has no cycles and goes when the last result of it does.
-//! [`Tensor::backward`](crate::Tensor::backward) walks it once and lets go of each node's saved
-//! tensors as soon as the node has run.
+//! holds what the operation's rule needs and edges to the nodes of its operands, but none to the
+//! result: so a graph has no cycles and is dropped with its last result.
+//! [`Tensor::backward`](crate::Tensor::backward) walks it once and drops each node's saved arrays
+//! as soon as the node has run.
 
 mod backward;
-mod gradients;
+mod leaf;
 mod mode;
 mod node;
 pub(crate) mod rules;
 mod saved;
 
-pub(crate) use gradients::Gradients;
+pub(crate) use backward::backward;
+pub(crate) use leaf::Leaf;
 pub use mode::{inference_mode, no_grad};
 pub(crate) use mode::{is_inference, is_recording};
-pub(crate) use node::record;
+pub(crate) use node::{Edge, MAX_OPERANDS, Node, Rule};
 pub(crate) use saved::Saved;

@@ -15,7 +15,7 @@ thread_local! {
 
 /// Runs a closure in which this thread's operations record no graph.
 pub fn no_grad<T>(body: impl FnOnce() -> T) -> T {
-    // What is made inside inference mode stays outside every graph, whatever is nested in it.
+    // Inside inference mode, `no_grad` does not end it.
     let mode = if is_inference() {
         Mode::Inference
     } else {
@@ -38,14 +38,14 @@ pub(crate) fn is_inference() -> bool {
 }
 
 fn within<T>(mode: Mode, body: impl FnOnce() -> T) -> T {
-    let _restore = Restore(MODE.replace(mode));
+    let _restore = RestoreMode(MODE.replace(mode));
     body()
 }
 
-/// Also on the way out of a panic.
-struct Restore(Mode);
+/// Restores the mode, also when a panic passes through.
+struct RestoreMode(Mode);
 
-impl Drop for Restore {
+impl Drop for RestoreMode {
     fn drop(&mut self) {
         MODE.set(self.0);
     }

@@ -4,33 +4,36 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::leaf::Leaf;
+use crate::array::Array;
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
-
-use super::mode::is_recording;
 
 /// The most operands a differentiable operation has.
 pub(crate) const MAX_OPERANDS: usize = 3;
 
-/// One gradient an operand, in their order; none where none is needed.
-pub(crate) type OperandGradients = [Option<Tensor>; MAX_OPERANDS];
+/// Which operands need a gradient, in their order.
+pub(crate) type Needs = [bool; MAX_OPERANDS];
+
+/// One gradient per operand, in their order; none where none is needed.
+pub(crate) type OperandGradients = [Option<Array>; MAX_OPERANDS];
+
+/// The gradient of the only operand.
+pub(crate) fn only(gradient: Array) -> OperandGradients {
+    [Some(gradient), None, None]
+}
 
 /// How an operation turns the gradient of its result into those of its operands.
 pub(crate) trait Rule: Duplicate + Send + Sync {
     /// The operation, as messages name it.
     fn name(&self) -> &'static str;
 
-    /// Runs the rule and lets go of what it saved, at the latest when it returns.
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients>;
+    /// Runs the rule and drops what it saved, at the latest when it returns.
+    fn apply(self: Box<Self>, gradient: Array, needs: Needs) -> Result<OperandGradients>;
 }
 
-/// Every rule that can be cloned, as an object too.
+/// Clones a rule behind a `Box`.
 pub(crate) trait Duplicate {
-    /// A second one for a graph that is to be kept.
+    /// A copy, so that the graph can keep the rule itself.
     fn duplicate(&self) -> Box<dyn Rule>;
 }
 
@@ -47,7 +50,7 @@ pub(crate) enum Edge {
     /// On through the operation that made it.
     Node(Arc<Node>),
     /// Into the gradient of a leaf.
-    Leaf(Tensor),
+    Leaf(Arc<Leaf>),
 }
 
 /// One recorded operation.
@@ -60,6 +63,16 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    pub(crate) fn new(rule: impl Rule + 'static, edges: [Edge; MAX_OPERANDS]) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            name: rule.name(),
+            sequence: NEXT.fetch_add(1, Ordering::Relaxed),
+            rule: Mutex::new(Some(Box::new(rule))),
+            edges,
+        }
+    }
+
     pub(super) fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -78,7 +91,7 @@ impl Node {
         };
         found.ok_or_else(|| Error::Gradient {
             detail: format!(
-                "`{}` has already been passed through and let its saved tensors go; call \
+                "`{}` has already been passed through and has dropped its saved tensors; call \
                  backward_retaining the first time to pass twice",
                 self.name
             ),
@@ -86,13 +99,13 @@ impl Node {
     }
 }
 
-/// Takes a graph apart without recursion: it may be deeper than the stack.
+/// Drops a graph without recursion: it may be deeper than the stack allows.
 impl Drop for Node {
     fn drop(&mut self) {
         let mut pending = Vec::new();
         take_nodes(&mut self.edges, &mut pending);
         while let Some(node) = pending.pop() {
-            // Whoever lets go last goes on; others still need what lies below.
+            // Only the last holder of a node drops what lies below it.
             if let Some(mut node) = Arc::into_inner(node) {
                 take_nodes(&mut node.edges, &mut pending);
             }
@@ -112,39 +125,4 @@ impl fmt::Debug for Node {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Node({} #{})", self.name, self.sequence)
     }
-}
-
-/// Adds an operation to the graph, if this thread records and an operand requires gradients.
-///
-/// `rule` gets the result and which operands need a gradient, so that it saves no more than that
-/// takes.
-pub(crate) fn record<const OPERANDS: usize, R: Rule + 'static>(
-    result: Tensor,
-    operands: [&Tensor; OPERANDS],
-    rule: impl FnOnce(&Tensor, [bool; OPERANDS]) -> Result<R>,
-) -> Result<Tensor> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    const { assert!(OPERANDS <= MAX_OPERANDS) };
-
-    if !is_recording() {
-        return Ok(result);
-    }
-    let mut edges = [const { Edge::Nowhere }; MAX_OPERANDS];
-    for (edge, operand) in edges.iter_mut().zip(operands) {
-        *edge = operand.gradients().edge(operand);
-    }
-    let mut needs = [false; OPERANDS];
-    for (need, edge) in needs.iter_mut().zip(&edges) {
-        *need = !matches!(edge, Edge::Nowhere);
-    }
-    if needs.contains(&true) {
-        let rule: Box<dyn Rule> = Box::new(rule(&result, needs)?);
-        result.gradients().set_node(Node {
-            name: rule.name(),
-            sequence: NEXT.fetch_add(1, Ordering::Relaxed),
-            rule: Mutex::new(Some(rule)),
-            edges,
-        });
-    }
-    Ok(result)
 }

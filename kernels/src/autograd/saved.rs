@@ -1,38 +1,22 @@
 //! What a node keeps of a tensor until it runs.
 
+use crate::array::Array;
 use crate::error::{Error, Result};
-use crate::tensor::Tensor;
 
-/// A tensor's content as it was when it was saved.
-///
-/// It shares the storage but not the tensor's place in the graph: so an operation can save its own
-/// result without a cycle.
+/// An array's content as it was when it was saved.
 #[derive(Clone, Debug)]
 pub(crate) struct Saved {
-    content: Tensor,
+    content: Array,
     version: u64,
 }
 
 impl Saved {
-    /// Keeps a tensor's storage.
-    ///
-    /// # Errors
-    ///
-    /// When it was made inside inference mode.
-    pub(crate) fn of(tensor: &Tensor) -> Result<Self> {
-        if tensor.is_inference() {
-            return Err(Error::Gradient {
-                detail: format!(
-                    "a tensor of shape {:?} made inside inference_mode cannot be saved for a \
-                     gradient; make it outside, or use no_grad",
-                    tensor.shape()
-                ),
-            });
+    /// Keeps an array's storage.
+    pub(crate) fn of(content: &Array) -> Self {
+        Self {
+            content: content.clone(),
+            version: content.storage().version(),
         }
-        Ok(Self {
-            content: tensor.detach(),
-            version: tensor.storage().version(),
-        })
     }
 
     /// Gives the content back.
@@ -40,7 +24,7 @@ impl Saved {
     /// # Errors
     ///
     /// When it has been changed in place since.
-    pub(crate) fn unpack(self) -> Result<Tensor> {
+    pub(crate) fn unpack(self) -> Result<Array> {
         let now = self.content.storage().version();
         if now == self.version {
             return Ok(self.content);

@@ -8,42 +8,37 @@ use cudarc::cublas::{result, sys};
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUstream;
 
-use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::graph;
-use crate::memory::Buffer;
-
-use super::Cuda;
 
 /// A cuBLAS handle on a device's stream.
 ///
 /// Making it takes 64 MiB and more from the driver, outside the caching allocator: cuBLAS's own
-/// pool, given back with the handle. The workspace comes on top: see [`BlasWorkspace`].
+/// pool, given back with the handle. A workspace comes on top, for as long as one is lent to it.
 #[derive(Debug)]
-pub(super) struct Blas {
+pub(crate) struct Blas {
     handle: sys::cublasHandle_t,
     stream: Arc<CudaStream>,
     workspace: Workspace,
 }
 
-// SAFETY: cuBLAS lets any thread use a handle as long as only one does at a time; the slot that it
-// stands in is a mutex.
+// SAFETY: cuBLAS lets any thread use a handle as long as only one does at a time; its slot is a
+// mutex.
 unsafe impl Send for Blas {}
 
 /// Device memory that is lent to a handle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Workspace {
+pub(crate) struct Workspace {
     /// 0 for none.
-    address: u64,
-    bytes: usize,
+    pub(crate) address: u64,
+    pub(crate) bytes: usize,
 }
 
-/// A matrix as cuBLAS sees it: by columns, with the distance between them.
+/// A matrix as cuBLAS sees it: column-major, with the distance between columns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Matrix {
-    pub(super) address: u64,
-    pub(super) transposed: bool,
-    pub(super) leading: c_int,
+pub(crate) struct BlasMatrix {
+    pub(crate) address: u64,
+    pub(crate) transposed: bool,
+    pub(crate) leading: c_int,
 }
 
 impl Blas {
@@ -72,7 +67,7 @@ impl Blas {
         Ok(blas)
     }
 
-    /// Lets all work from now on go to a stream. This takes the workspace away.
+    /// Directs all work from now on to a stream. cuBLAS then forgets its workspace.
     ///
     /// <https://docs.nvidia.com/cuda/cublas/index.html#cublassetstream>
     fn work_on(&mut self, stream: CUstream) -> Result<()> {
@@ -82,9 +77,9 @@ impl Blas {
         Ok(unsafe { result::set_stream(self.handle, stream.cast()) }?)
     }
 
-    /// Lets the work that `act` asks for go into a capture. Without the workspace, which may be
-    /// taken back before a replay.
-    fn captured<R>(
+    /// Directs the work of `act` into a capture, without the workspace, which may be taken back
+    /// before a replay.
+    pub(super) fn captured<R>(
         &mut self,
         stream: CUstream,
         act: impl FnOnce(&mut Self) -> Result<R>,
@@ -98,14 +93,14 @@ impl Blas {
         outcome.and_then(|made| restored.map(|()| made))
     }
 
-    /// Lends the handle a workspace instead of the one it has.
+    /// Replaces the handle's workspace.
     ///
     /// <https://docs.nvidia.com/cuda/cublas/index.html#cublassetworkspace>
-    fn lend(&mut self, workspace: Workspace) -> Result<()> {
+    pub(crate) fn lend(&mut self, workspace: Workspace) -> Result<()> {
         self.stream.context().bind_to_thread()?;
-        // SAFETY: the handle is alive. A workspace of 0 bytes is never touched; any other belongs
-        // to a `BlasWorkspace`, which takes it back before its memory goes, and work under way
-        // with it is ahead in the stream of whatever gets that memory next.
+        // SAFETY: the handle is alive. A workspace of 0 bytes is never touched. The lender of any
+        // other takes it back before the memory is freed, and the stream finishes work that uses
+        // it before later work that gets the same memory.
         unsafe {
             let start = pointer(workspace.address).cast();
             sys::cublasSetWorkspace_v2(self.handle, start, workspace.bytes)
@@ -115,22 +110,30 @@ impl Blas {
         Ok(())
     }
 
+    /// Takes a workspace back, if it is the one that the handle has.
+    pub(crate) fn take_back(&mut self, address: u64) -> Result<()> {
+        if self.workspace.address == address {
+            self.lend(Workspace::default())?;
+        }
+        Ok(())
+    }
+
     /// `out = a · b` by columns: `rows × depth` times `depth × columns`.
     ///
     /// # Safety
     ///
     /// The addresses lie on this device; the matrices reach as far as sizes and leading dimensions
     /// say, until the stream is past the product.
-    pub(super) unsafe fn product(
+    pub(crate) unsafe fn product(
         &self,
         [rows, columns, depth]: [c_int; 3],
-        a: Matrix,
-        b: Matrix,
+        a: BlasMatrix,
+        b: BlasMatrix,
         out: u64,
     ) -> Result<()> {
         self.stream.context().bind_to_thread()?;
         let (one, zero) = (1.0_f32, 0.0_f32);
-        let operation = |matrix: Matrix| {
+        let operation = |matrix: BlasMatrix| {
             if matrix.transposed {
                 sys::cublasOperation_t::CUBLAS_OP_T
             } else {
@@ -138,7 +141,7 @@ impl Blas {
             }
         };
         // SAFETY: the handle is alive, the scalars live through the call (they are host memory in
-        // the handle's default pointer mode); the caller answers for the matrices.
+        // the handle's default pointer mode); the caller guarantees the matrices.
         let made = unsafe {
             result::sgemm(
                 self.handle,
@@ -165,8 +168,8 @@ impl Drop for Blas {
     fn drop(&mut self) {
         let context = self.stream.context();
         context.record_err(context.bind_to_thread());
-        // SAFETY: made in `new` and destroyed only here. What fails here fails again, and is told,
-        // at the next call of the context.
+        // SAFETY: made in `new` and destroyed only here. An error here occurs again, and is
+        // reported, at the next call of the context.
         let _ = unsafe { result::destroy_handle(self.handle) };
     }
 }
@@ -175,73 +178,4 @@ fn pointer(address: u64) -> *mut f32 {
     std::ptr::with_exposed_provenance_mut(
         usize::try_from(address).expect("device addresses have the host's width"),
     )
-}
-
-/// Memory lent to a device's cuBLAS as its workspace, until it is dropped.
-///
-/// Without one cuBLAS works with 0 bytes: it then picks algorithms that need none, and the
-/// allocator's figures are those of the tensors alone. The bytes come from the device's caching
-/// allocator and are counted there. PyTorch lends 32 MiB on a large GPU.
-#[derive(Debug)]
-pub struct BlasWorkspace {
-    buffer: Buffer,
-}
-
-impl BlasWorkspace {
-    /// Takes `bytes` from the device's allocator and lends them to its cuBLAS. The last one lent
-    /// is the one used.
-    ///
-    /// # Errors
-    ///
-    /// When the device is no CUDA device, has no room, cuBLAS cannot be used, or this thread is in
-    /// a capture of the device.
-    pub fn new(device: &Device, bytes: usize) -> Result<Self> {
-        let cuda = device.as_cuda().ok_or_else(|| Error::Unavailable {
-            device: device.to_string(),
-            detail: "it has no cuBLAS; a workspace is for CUDA devices".into(),
-        })?;
-        graph::forbid(device, "lending a workspace", "captured products use none")?;
-        let buffer = Buffer::new(device, bytes)?;
-        let address = buffer.address();
-        cuda.with_blas(|blas| blas.lend(Workspace { address, bytes }))?;
-        Ok(Self { buffer })
-    }
-
-    /// Its size.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.buffer.bytes()
-    }
-}
-
-impl Drop for BlasWorkspace {
-    fn drop(&mut self) {
-        if let Some(cuda) = self.buffer.device().as_cuda() {
-            let taken_back = cuda.with_blas(|blas| {
-                if blas.workspace.address == self.buffer.address() {
-                    blas.lend(Workspace::default())?;
-                }
-                Ok(())
-            });
-            if let Err(Error::Cuda(error)) = taken_back {
-                cuda.context().record_err(Err::<(), _>(error));
-            }
-        }
-    }
-}
-
-impl Cuda {
-    pub(super) fn with_blas<R>(&self, act: impl FnOnce(&mut Blas) -> Result<R>) -> Result<R> {
-        let make = || {
-            self.expect_warm("a cuBLAS handle, made at the first large product,")?;
-            Blas::new(self.stream())
-        };
-        self.engines().blas.with(make, |blas| {
-            if self.is_redirected() {
-                blas.captured(self.queue(), act)
-            } else {
-                act(blas)
-            }
-        })
-    }
 }

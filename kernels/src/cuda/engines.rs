@@ -1,4 +1,4 @@
-//! What a CUDA device keeps to compute with: loaded code, the cuBLAS handle, the generator.
+//! What a CUDA device computes with: loaded code, the cuBLAS handle, the cuRAND generator.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -27,7 +27,7 @@ impl<T> Default for Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// Calls `act` with what is there, made first if need be.
+    /// Calls `act` with the value, which is made first if there is none.
     pub(super) fn with<R>(
         &self,
         make: impl FnOnce() -> Result<T>,

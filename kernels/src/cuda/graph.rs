@@ -7,11 +7,9 @@ use std::sync::Arc;
 
 use cudarc::driver::result::stream::StreamKind;
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
-use cudarc::driver::{CudaContext, DriverError, result};
+use cudarc::driver::{CudaContext, CudaStream, DriverError, result};
 
 use crate::error::{Error, Result};
-
-use super::Cuda;
 
 /// A thread's potentially unsafe calls fail in a capture of its own, and only there: another
 /// thread's request for memory does no harm
@@ -23,62 +21,50 @@ thread_local! {
     static QUEUE: Cell<sys::CUstream> = const { Cell::new(ptr::null_mut()) };
 }
 
-impl Cuda {
-    /// The stream that this thread's work goes to: the device's own, or that of a capture, for the
-    /// own one cannot capture.
-    pub(super) fn queue(&self) -> sys::CUstream {
-        let redirected = QUEUE.get();
-        if redirected.is_null() {
-            self.stream().cu_stream()
-        } else {
-            redirected
-        }
-    }
-
-    /// Whether this thread's work is captured and not done.
-    pub(super) fn is_redirected(&self) -> bool {
-        !QUEUE.get().is_null()
-    }
-
-    /// What is made at its first use cannot be made in a capture.
-    ///
-    /// # Errors
-    ///
-    /// In a capture.
-    pub(super) fn expect_warm(&self, what: &str) -> Result<()> {
-        if !self.is_redirected() {
-            return Ok(());
-        }
-        Err(Error::Capture {
-            detail: format!("{what} cannot be captured; do the same work once before the capture"),
-        })
-    }
+/// The stream of the capture that this thread's work goes to, if it is redirected to one.
+pub(super) fn redirected() -> Option<sys::CUstream> {
+    let queue = QUEUE.get();
+    (!queue.is_null()).then_some(queue)
 }
 
-/// A capture under way, on a stream that is made for it and goes with the last handle.
+/// Refuses, in a capture, to make what is made at its first use.
+///
+/// # Errors
+///
+/// In a capture.
+pub(super) fn expect_warm(what: &str) -> Result<()> {
+    if redirected().is_none() {
+        return Ok(());
+    }
+    Err(Error::Capture {
+        detail: format!("{what} cannot be captured; do the same work once before the capture"),
+    })
+}
+
+/// A capture in progress, on a stream of its own, which is destroyed with the last handle.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamCapture(Arc<CaptureStream>);
 
 impl StreamCapture {
-    pub(crate) fn begin(cuda: &Cuda) -> Result<Self> {
-        let stream = CaptureStream::new(cuda.context())?;
+    pub(crate) fn begin(context: &Arc<CudaContext>) -> Result<Self> {
+        let stream = CaptureStream::new(context)?;
         // SAFETY: the stream is alive.
         unsafe { result::stream::begin_capture(stream.handle, MODE) }?;
         Ok(Self(Arc::new(stream)))
     }
 
-    /// Lets the work that `act` asks for go into the graph.
+    /// Redirects the work that `act` launches into the graph.
     pub(crate) fn redirect<T>(&self, act: impl FnOnce() -> T) -> T {
-        /// Also on the way out of a panic.
-        struct Restore(sys::CUstream);
+        /// Restores the queue, also when a panic passes through.
+        struct RestoreQueue(sys::CUstream);
 
-        impl Drop for Restore {
+        impl Drop for RestoreQueue {
             fn drop(&mut self) {
                 QUEUE.set(self.0);
             }
         }
 
-        let _restore = Restore(QUEUE.replace(self.0.handle));
+        let _restore = RestoreQueue(QUEUE.replace(self.0.handle));
         act()
     }
 
@@ -90,7 +76,7 @@ impl StreamCapture {
         let handle = unsafe { result::stream::end_capture(self.0.handle) };
         let handle = handle.map_err(|error| match error.0 {
             CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED => Error::Capture {
-                detail: "the driver gave it up: something in it called the driver itself, or \
+                detail: "the driver ended it: something in it called the driver itself, or \
                          another thread waited for the whole context"
                     .into(),
             },
@@ -103,10 +89,10 @@ impl StreamCapture {
     }
 }
 
-/// A stream that the default stream's work does not wait for, nor its own for that.
+/// A stream that does not synchronise with the default stream.
 ///
-/// Not cudarc's, which waits for the context before the first stream of several: in the middle of
-/// another thread's capture that would end the capture.
+/// Not cudarc's stream, which waits for the context when it makes the second stream: that would
+/// break a capture of another thread.
 #[derive(Debug)]
 struct CaptureStream {
     handle: sys::CUstream,
@@ -189,19 +175,18 @@ unsafe impl Sync for ExecutableGraph {}
 
 impl ExecutableGraph {
     /// Runs it on the device's own stream.
-    pub(crate) fn launch(&mut self, cuda: &Cuda) -> Result<()> {
+    pub(crate) fn launch(&mut self, stream: &CudaStream) -> Result<()> {
         self.context.bind_to_thread()?;
         // SAFETY: graph and stream are alive, and whoever owns this keeps the memory that the graph
         // uses in place and its kernels loaded.
-        Ok(unsafe { result::graph::launch(self.handle, cuda.stream().cu_stream()) }?)
+        Ok(unsafe { result::graph::launch(self.handle, stream.cu_stream()) }?)
     }
 }
 
 impl Drop for ExecutableGraph {
     fn drop(&mut self) {
         self.context.record_err(self.context.bind_to_thread());
-        // SAFETY: destroyed only here. A launch under way ends all the same: then the driver
-        // destroys it.
+        // SAFETY: destroyed only here. The driver lets a launch in progress finish first.
         let destroyed = unsafe { result::graph::exec_destroy(self.handle) };
         self.context.record_err(destroyed);
     }
@@ -220,7 +205,7 @@ impl RelaxedMode {
 
 impl Drop for RelaxedMode {
     fn drop(&mut self) {
-        // It took the mode before; it takes this one.
+        // The driver accepted the first exchange, so it accepts this one.
         let _ = exchange(self.0);
     }
 }

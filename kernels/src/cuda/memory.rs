@@ -6,9 +6,10 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUresult;
 use cudarc::driver::{CudaContext, CudaEvent, DriverError, result};
 
+use crate::allocator::{DeviceMemory, SegmentError, SegmentSource};
+use crate::capturing::is_capturing;
 use crate::error::{Error, Result};
-use crate::graph::is_capturing;
-use crate::memory::{DeviceMemory, Event, Storage, StorageError, Stream};
+use crate::stream::{Event, Stream};
 
 use super::graph::RelaxedMode;
 
@@ -24,8 +25,8 @@ impl DriverMemory {
     }
 }
 
-impl Storage for DriverMemory {
-    fn allocate(&self, bytes: usize) -> Result<u64, StorageError> {
+impl SegmentSource for DriverMemory {
+    fn allocate(&self, bytes: usize) -> Result<u64, SegmentError> {
         let _relaxed = relaxed();
         let taken = self
             .context
@@ -34,12 +35,12 @@ impl Storage for DriverMemory {
             // kernels and copies read it, and any bytes are values of the element types.
             .and_then(|()| unsafe { result::malloc_sync(bytes) });
         taken.map_err(|error| match error {
-            DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => StorageError::OutOfMemory,
-            other => StorageError::Other(other.into()),
+            DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => SegmentError::OutOfMemory,
+            other => SegmentError::Other(other.into()),
         })
     }
 
-    /// Waits for the device's work, which may still use the segment: the driver does.
+    /// The driver waits for the device's work, which may still use the segment.
     fn free(&self, address: u64, _bytes: usize) -> Result<()> {
         self.context.bind_to_thread()?;
         // SAFETY: the address came from `allocate`, and the allocator gives a segment back once,
@@ -68,8 +69,8 @@ impl Storage for DriverMemory {
     }
 }
 
-/// In a capture, what is asked for the allocator's own sake is no part of the graph. If the mode
-/// cannot be changed, the call that follows fails, and says so.
+/// In a capture, the allocator's own calls are not part of the graph. If the mode cannot be
+/// changed, the call that follows fails with an error of its own.
 fn relaxed() -> Option<Result<RelaxedMode, DriverError>> {
     is_capturing().then(RelaxedMode::enter)
 }

@@ -1,6 +1,6 @@
 //! The kernels' sources, compiled at first use.
 //!
-//! A family of kernels is compiled once a process and architecture, by NVRTC and straight to
+//! A family of kernels is compiled once per process and architecture, by NVRTC and straight to
 //! machine code, so that the driver need not compile again. Each device loads the code once; it is
 //! unloaded when the device goes.
 #![expect(unsafe_code, reason = "NVRTC's machine code has no safe wrapper")]
@@ -14,7 +14,7 @@ use cudarc::nvrtc::{Ptx, result, sys};
 
 use crate::error::{Error, Result};
 
-use super::Cuda;
+use super::graph::expect_warm;
 
 /// A source file in `kernels/cuda`.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ macro_rules! families {
 
         /// Every kernel.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(super) enum Kernel {
+        pub(crate) enum Kernel {
             $($($kernel),+),+
         }
 
@@ -97,23 +97,24 @@ impl Default for Modules {
     }
 }
 
-impl Cuda {
-    /// The kernel, loaded if this is its first use.
-    pub(super) fn function(&self, kernel: Kernel) -> Result<&CudaFunction> {
-        let modules = &self.engines().modules;
-        let place = &modules.functions[kernel as usize];
+impl Modules {
+    /// The kernel in a device's context, loaded if this is its first use.
+    pub(super) fn function(
+        &self,
+        kernel: Kernel,
+        context: &Arc<CudaContext>,
+    ) -> Result<&CudaFunction> {
+        let place = &self.functions[kernel as usize];
         if let Some(function) = place.get() {
             return Ok(function);
         }
         let (file, name) = KERNELS[kernel as usize];
-        self.expect_warm("a kernel, loaded at its first launch,")?;
-        let module = modules.module(self.context(), file)?;
+        expect_warm("a kernel, loaded at its first launch,")?;
+        let module = self.module(context, file)?;
         let function = module.load_function(name)?;
         Ok(place.get_or_init(|| function))
     }
-}
 
-impl Modules {
     fn module(&self, context: &Arc<CudaContext>, file: &'static str) -> Result<Arc<CudaModule>> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(module) = modules.get(file) {
@@ -126,7 +127,7 @@ impl Modules {
     }
 }
 
-/// Compiled once a process, for all its devices.
+/// The machine code of a file, compiled once per process and architecture.
 fn machine_code(file: &'static str, capability: (i32, i32)) -> Result<Arc<[u8]>> {
     type Compiled = HashMap<(&'static str, (i32, i32)), Arc<[u8]>>;
     static COMPILED: Mutex<Option<Compiled>> = Mutex::new(None);
@@ -157,7 +158,7 @@ fn compile(family: &Family, (major, minor): (i32, i32)) -> Result<Vec<u8>> {
     }
     let source = CString::new(family.source).expect("no source holds a zero byte");
     let name = CString::new(family.file).expect("no file's name holds a zero byte");
-    let program = Program::new(&source, &name).map_err(|error| failed(error.to_string()))?;
+    let program = NvrtcProgram::new(&source, &name).map_err(|error| failed(error.to_string()))?;
     let options = [
         format!("--gpu-architecture=sm_{major}{minor}"),
         "--std=c++17".to_owned(),
@@ -172,9 +173,9 @@ fn compile(family: &Family, (major, minor): (i32, i32)) -> Result<Vec<u8>> {
 }
 
 /// An NVRTC program, destroyed when dropped.
-struct Program(sys::nvrtcProgram);
+struct NvrtcProgram(sys::nvrtcProgram);
 
-impl Program {
+impl NvrtcProgram {
     fn new(source: &CStr, name: &CStr) -> Result<Self, result::NvrtcError> {
         result::create_program(source, Some(name)).map(Self)
     }
@@ -204,10 +205,10 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for NvrtcProgram {
     fn drop(&mut self) {
-        // SAFETY: made in `new`, and nobody uses it after this. An error here has no remedy: the
-        // program is host memory of a few kilobytes.
+        // SAFETY: made in `new`, and nobody uses it after this. An error here is ignored: it
+        // leaks a few kilobytes of host memory.
         let _ = unsafe { result::destroy_program(self.0) };
     }
 }

@@ -7,18 +7,18 @@ use cudarc::curand::{result, sys};
 use cudarc::driver::CudaStream;
 
 use crate::error::{Error, Result};
-use crate::tensor::Distribution;
+use crate::random::Distribution;
 
 /// A Philox generator on a device's stream. cuRAND takes its state from the driver at the first
 /// draw, outside the caching allocator.
 #[derive(Debug)]
-pub(super) struct Generator {
+pub(crate) struct Generator {
     handle: sys::curandGenerator_t,
     stream: Arc<CudaStream>,
 }
 
-// SAFETY: cuRAND lets any thread use a generator as long as only one does at a time; the slot that
-// it stands in is a mutex.
+// SAFETY: cuRAND lets any thread use a generator as long as only one does at a time; its slot is
+// a mutex.
 unsafe impl Send for Generator {}
 
 impl Generator {
@@ -49,7 +49,7 @@ impl Generator {
     /// # Safety
     ///
     /// `address` lies on this device and has room for `count` numbers until the stream is past it.
-    pub(super) unsafe fn draw(
+    pub(crate) unsafe fn draw(
         &self,
         distribution: Distribution,
         seed: u64,
@@ -60,7 +60,7 @@ impl Generator {
         let out = std::ptr::with_exposed_provenance_mut(
             usize::try_from(address).expect("device addresses have the host's width"),
         );
-        // SAFETY: the generator is alive; the caller answers for the address.
+        // SAFETY: the generator is alive; the caller guarantees the address.
         unsafe {
             result::set_seed(self.handle, seed)?;
             result::set_offset(self.handle, 0)?;
@@ -79,8 +79,8 @@ impl Drop for Generator {
     fn drop(&mut self) {
         let context = self.stream.context();
         context.record_err(context.bind_to_thread());
-        // SAFETY: made in `new` and destroyed only here. What fails here fails again, and is told,
-        // at the next call of the context.
+        // SAFETY: made in `new` and destroyed only here. An error here occurs again, and is
+        // reported, at the next call of the context.
         let _ = unsafe { result::destroy_generator(self.handle) };
     }
 }

@@ -5,7 +5,7 @@ use crate::tensor::HostTensor;
 
 /// Samples by number.
 pub trait Dataset {
-    /// Some samples as one.
+    /// Several samples together.
     type Batch;
 
     /// How many samples there are.

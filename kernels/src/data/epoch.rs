@@ -13,7 +13,7 @@ use super::dataset::Dataset;
 
 /// The batches of one epoch, one after the other.
 ///
-/// It owes nothing: dropped early, it stops its thread and waits for it.
+/// When it is dropped early, it stops its thread and waits for it.
 pub struct Epoch<D: Dataset> {
     left: usize,
     source: Source<D>,
@@ -25,7 +25,7 @@ enum Source<D: Dataset> {
         batches: IntoIter<Vec<usize>>,
     },
     Ahead {
-        /// Taken away to tell the thread that nobody waits any more.
+        /// Dropped first, to tell the thread that nobody waits any more.
         batches: Option<Receiver<Result<D::Batch>>>,
         worker: Option<JoinHandle<()>>,
     },
@@ -44,7 +44,7 @@ where
                 batches: batches.into_iter(),
             }
         } else {
-            // One more is in the thread's hands while it waits for room.
+            // The thread holds one more batch while it waits for room.
             let (sender, receiver) = sync_channel(prefetch - 1);
             let worker = thread::spawn(move || {
                 for indices in batches {
@@ -96,7 +96,7 @@ impl<D: Dataset> Drop for Epoch<D> {
         if let Source::Ahead { batches, worker } = &mut self.source {
             drop(batches.take());
             if let Some(worker) = worker.take() {
-                // A panic in a batch that nobody asked for is nobody's business.
+                // The batch was never requested, so a panic while making it is ignored.
                 let _ = worker.join();
             }
         }

@@ -1,14 +1,14 @@
-//! Which samples make a batch.
+//! Divides a data set into batches.
 
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::tensor::permutation;
+use crate::random::permutation;
 
 use super::dataset::Dataset;
 use super::epoch::Epoch;
 
-/// Cuts a data set into batches, epoch by epoch.
+/// Divides a data set into batches, for each epoch anew.
 ///
 /// ```
 /// use gpu_leak_kernels::HostTensor;
@@ -33,7 +33,7 @@ pub struct DataLoader<D> {
 }
 
 impl<D: Dataset> DataLoader<D> {
-    /// In order, with the last batch as small as it comes, made when asked for.
+    /// In order, with a smaller last batch if need be, and each batch made when it is requested.
     ///
     /// # Errors
     ///
@@ -54,7 +54,7 @@ impl<D: Dataset> DataLoader<D> {
         })
     }
 
-    /// In an order that the seed and the epoch's number decide.
+    /// In a random order, which depends on the seed and the epoch's number.
     #[must_use]
     pub fn shuffle(mut self, seed: u64) -> Self {
         self.shuffle = Some(seed);
@@ -68,7 +68,7 @@ impl<D: Dataset> DataLoader<D> {
         self
     }
 
-    /// A thread of each epoch's own makes up to so many batches ahead.
+    /// Makes up to so many batches ahead, on a thread of each epoch's own.
     #[must_use]
     pub fn prefetch(mut self, batches: usize) -> Self {
         self.prefetch = batches;

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memmap2::{MmapMut, MmapOptions};
 
-use super::EmbeddedConfig;
+use super::config::EmbeddedConfig;
 use super::fault::Faults;
+use crate::allocator::{DeviceMemory, SegmentError, SegmentSource};
+use crate::bytes::Bytes;
 use crate::error::{Error, Result};
-use crate::memory::{Bytes, DeviceMemory, Event, Storage, StorageError, Stream};
+use crate::stream::{Event, Stream};
 use crate::watch::Reporter;
 
 /// Device memory is counted in pages of this size, as a GPU's is.
@@ -17,21 +19,21 @@ const PAGE: usize = 2 << 20;
 /// Memory that the host commits page by page as it is touched, so that a tensor of 4 GiB costs
 /// only what is written to it.
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct EmbeddedMemory {
     capacity: usize,
     reporter: Reporter,
-    state: Mutex<State>,
+    state: Mutex<MappedMemory>,
 }
 
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct MappedMemory {
     mappings: HashMap<u64, MmapMut>,
     /// Whole pages, the context's included.
     used: usize,
     pub(crate) faults: Faults,
 }
 
-impl Memory {
+impl EmbeddedMemory {
     pub(crate) fn new(config: &EmbeddedConfig) -> Result<Self> {
         let device = format!("embedded:{}", config.ordinal);
         let context = pages(config.context_bytes);
@@ -48,7 +50,7 @@ impl Memory {
         Ok(Self {
             capacity: config.capacity,
             reporter: Reporter::segments(&device),
-            state: Mutex::new(State {
+            state: Mutex::new(MappedMemory {
                 mappings: HashMap::new(),
                 used: context.unwrap_or(0),
                 faults: Faults::default(),
@@ -56,13 +58,13 @@ impl Memory {
         })
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, MappedMemory> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Memory {
-    /// As when a context is destroyed: what it still holds goes with it.
+impl Drop for EmbeddedMemory {
+    /// As when a context is destroyed: the memory that it still holds is freed with it.
     fn drop(&mut self) {
         for address in self.lock().mappings.keys() {
             self.reporter.freed(*address);
@@ -74,20 +76,20 @@ fn pages(bytes: usize) -> Option<usize> {
     bytes.checked_next_multiple_of(PAGE)
 }
 
-impl Storage for Arc<Memory> {
-    fn allocate(&self, bytes: usize) -> Result<u64, StorageError> {
+impl SegmentSource for Arc<EmbeddedMemory> {
+    fn allocate(&self, bytes: usize) -> Result<u64, SegmentError> {
         let mut state = self.lock();
         if state.faults.allocation.strikes() {
-            return Err(StorageError::OutOfMemory);
+            return Err(SegmentError::OutOfMemory);
         }
         let room = self.capacity - state.used;
         let Some(size) = pages(bytes).filter(|size| *size <= room) else {
-            return Err(StorageError::OutOfMemory);
+            return Err(SegmentError::OutOfMemory);
         };
-        // Without a reservation the host promises nothing before a page is touched.
+        // Without a reservation the host commits no page before it is touched.
         let mapped = MmapOptions::new().len(bytes).no_reserve_swap().map_anon();
         let Ok(mut mapping) = mapped else {
-            return Err(StorageError::OutOfMemory);
+            return Err(SegmentError::OutOfMemory);
         };
         let address = mapping.as_mut_ptr().expose_provenance() as u64;
         state.mappings.insert(address, mapping);
@@ -112,7 +114,7 @@ impl Storage for Arc<Memory> {
 
     fn record(&self, stream: &Stream) -> Result<Box<dyn Event>> {
         match stream {
-            Stream::Embedded(stream) => Ok(Box::new(stream.mark())),
+            Stream::Embedded(stream) => Ok(Box::new(stream.record())),
             Stream::Cuda(_) => Err(Error::Argument {
                 operation: "record",
                 detail: "a CUDA stream does no work on an embedded device".into(),

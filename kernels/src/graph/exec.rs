@@ -2,36 +2,29 @@
 
 use std::fmt;
 
-use crate::cuda::{CapturedGraph, ExecutableGraph};
+use super::capture::{CaptureSession, Captured, CapturedWork};
+use super::held::{PoolUse, UsedStorages};
+use super::operation::Operation;
+use crate::capturing::forbid;
+use crate::cuda::ExecutableGraph;
 use crate::device::{Backend, Device};
 use crate::error::Result;
 
-use super::capture::{PoolUse, Session, Tensors, forbid};
-use super::record::Operation;
-
-/// Recorded work; see the [module](crate::graph). Dropped, it leaves only cached memory.
+/// Recorded work; see the [module](crate::graph). When it is dropped, only cached memory is left.
 #[derive(Debug)]
-pub struct Graph(Contents<Work>);
+pub struct Graph(Captured);
 
-/// A graph that can be replayed. Dropped, it leaves only cached memory; a replay under way ends
-/// all the same.
+/// A graph that can be replayed. When it is dropped, only cached memory is left; a replay in
+/// progress still finishes.
 #[derive(Debug)]
-pub struct ExecGraph(Contents<Exec>);
-
-/// Dropped in this order: nothing that is left uses what goes.
-#[derive(Debug)]
-struct Contents<W> {
-    work: W,
-    tensors: Tensors,
+pub struct ExecGraph {
+    // Fields are dropped in this order: each may use those after it.
+    work: ExecutableWork,
+    storages: UsedStorages,
     pool: PoolUse,
 }
 
-pub(super) enum Work {
-    Cuda(CapturedGraph),
-    Embedded(Vec<Operation>),
-}
-
-enum Exec {
+enum ExecutableWork {
     Cuda(ExecutableGraph),
     Embedded(Vec<Operation>),
 }
@@ -51,20 +44,12 @@ impl Graph {
     /// and what had been taken is cached memory. If another thread waits for the whole context in
     /// the meantime, both fail.
     pub fn capture<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Result<(Self, T)> {
-        let session = Session::begin(device)?;
+        let session = CaptureSession::begin(device)?;
         let made = work();
         match (session.end(), made) {
-            (Ok(graph), Ok(made)) => Ok((graph, made)),
+            (Ok(captured), Ok(made)) => Ok((Self(captured), made)),
             (Ok(_), Err(error)) | (Err(error), _) => Err(error),
         }
-    }
-
-    pub(super) fn new(work: Work, tensors: Tensors, pool: PoolUse) -> Self {
-        Self(Contents {
-            work,
-            tensors,
-            pool,
-        })
     }
 
     /// Makes it ready to be replayed.
@@ -73,65 +58,52 @@ impl Graph {
     ///
     /// When the driver cannot, or this thread is in a capture of the device.
     pub fn instantiate(self) -> Result<ExecGraph> {
-        let Contents {
+        let Captured {
             work,
-            tensors,
+            storages,
             pool,
         } = self.0;
         forbid(
-            pool.device(),
+            pool.device().id(),
             "instantiating a graph",
             "do it after the capture",
         )?;
         let work = match work {
-            Work::Cuda(graph) => Exec::Cuda(graph.instantiate()?),
-            Work::Embedded(operations) => Exec::Embedded(operations),
+            CapturedWork::Cuda(graph) => ExecutableWork::Cuda(graph.instantiate()?),
+            CapturedWork::Embedded(operations) => ExecutableWork::Embedded(operations),
         };
-        Ok(ExecGraph(Contents {
+        Ok(ExecGraph {
             work,
-            tensors,
+            storages,
             pool,
-        }))
+        })
     }
 }
 
 impl ExecGraph {
-    /// Does the recorded work once more, behind all that was asked of the device before.
+    /// Does the recorded work once more, after all work that the device was given before.
     ///
     /// # Errors
     ///
     /// When the device fails, or this thread is in a capture of it.
     pub fn replay(&mut self) -> Result<()> {
-        let Contents {
-            work,
-            tensors,
-            pool,
-        } = &mut self.0;
-        forbid(pool.device(), "a replay", "capture the work itself")?;
-        match (work, pool.device().backend()) {
-            (Exec::Cuda(graph), Backend::Cuda(cuda)) => graph.launch(cuda)?,
-            (Exec::Embedded(operations), Backend::Embedded(embedded)) => {
+        let device = self.pool.device();
+        forbid(device.id(), "a replay", "capture the work itself")?;
+        match (&mut self.work, device.backend()) {
+            (ExecutableWork::Cuda(graph), Backend::Cuda(cuda)) => graph.launch(cuda.stream())?,
+            (ExecutableWork::Embedded(operations), Backend::Embedded(embedded)) => {
                 for operation in operations {
                     operation.run(embedded)?;
                 }
             }
             _ => unreachable!("a graph is of the device that it was captured on"),
         }
-        tensors.bump_versions();
+        self.storages.bump_versions();
         Ok(())
     }
 }
 
-impl fmt::Debug for Work {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cuda(graph) => graph.fmt(out),
-            Self::Embedded(operations) => write!(out, "{} operations", operations.len()),
-        }
-    }
-}
-
-impl fmt::Debug for Exec {
+impl fmt::Debug for ExecutableWork {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cuda(graph) => graph.fmt(out),

@@ -1,10 +1,10 @@
 //! Work recorded once and replayed with a single call, as with
 //! [`torch.cuda.graph`](https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs).
 //!
-//! A step of a small network is over before its kernels are launched: launching is what takes the
+//! A small network's kernels run faster than the host can launch them: launching takes most of the
 //! time. [`Graph::capture`] runs a closure whose work is recorded instead of done,
 //! [`Graph::instantiate`] makes the record ready, and each [`ExecGraph::replay`] does all of it
-//! with one launch. [`TrainingStep`] is that for a step of training.
+//! with one launch. [`TrainingStep`](crate::TrainingStep) is that for a step of training.
 //!
 //! ```
 //! use gpu_leak_kernels::{Device, Graph, Tensor};
@@ -29,8 +29,8 @@
 //! parameters.
 //!
 //! **Figures** are PyTorch's: `reserved` counts a private pool from its first segment on,
-//! `allocated` only what is handed out of it at the moment. What the closure has dropped is free
-//! for its later requests, and after the capture for nobody's.
+//! `allocated` only what is handed out of it at the moment. What the closure has dropped can serve
+//! its later requests; after the capture it serves no request.
 //!
 //! **What cannot be recorded** is refused, and the capture with it, with an error that names it:
 //! anything that waits for the device, copies from or to the host, random numbers (they would be
@@ -40,10 +40,9 @@
 
 mod capture;
 mod exec;
+mod held;
+mod operation;
 mod record;
-mod training;
 
-pub(crate) use capture::{forbid, is_capturing, note, pool_for};
 pub use exec::{ExecGraph, Graph};
 pub(crate) use record::Recorder;
-pub use training::TrainingStep;

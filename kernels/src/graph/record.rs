@@ -1,98 +1,41 @@
-//! Operations on their way into a graph.
-#![expect(
-    unsafe_code,
-    reason = "a graph uses memory of its pool that no tensor holds any more"
-)]
+//! Records operations into a graph instead of carrying them out.
 
 use std::sync::Arc;
 
-use crate::device::Backend;
-use crate::embedded::Embedded;
-use crate::error::Result;
-use crate::memory::PoolId;
-use crate::tensor::{
-    AdamParameter, AdamStep, Around, Binary, DType, Distribution, Epilogue, Kernels, Layout,
-    Operand, SgdParameter, SgdStep, SoftmaxKind, Storage, Unary,
+use super::capture::{Recording, with_recording};
+use super::operation::{Compute, Operation};
+use crate::capturing::{note, refuse};
+use crate::compute::{
+    AdamParameter, AdamStep, Around, Binary, DType, Epilogue, Kernels, Layout, Operand,
+    SgdParameter, SgdStep, SoftmaxKind, Storage, Unary,
 };
+use crate::device::Backend;
+use crate::error::Result;
+use crate::random::Distribution;
 
-use super::capture::{Recording, note, refuse, with_recording};
-
-/// The device of a thread in a capture: what it is asked to compute becomes part of the graph.
+/// Takes the device's place while a thread is in a capture: operations become part of the graph.
 #[derive(Debug)]
 pub(crate) struct Recorder;
 
-/// What one operation does, given the operands that it reads and those that it writes.
-type Run = dyn Fn(&dyn Kernels, &[Operand<'_>], &[Operand<'_>]) -> Result<()> + Send + Sync;
-
-/// An operation of an embedded device's graph.
-pub(super) struct Operation {
-    run: Box<Run>,
-    reads: Vec<Kept>,
-    writes: Vec<Kept>,
-}
-
-/// An operand whose memory stays in place as long as the graph.
-struct Kept {
-    storage: Arc<Storage>,
-    layout: Layout,
-}
-
-impl Kept {
-    /// Memory of the graph's own pool is kept by the pool, so that a tensor of it can be dropped.
-    fn of(operand: &Operand<'_>, pool: PoolId) -> Self {
-        let storage = if operand.storage.pool() == Some(pool) {
-            // SAFETY: the operation that it becomes part of is dropped before the graph's pool
-            // closes, and operations are all that reach its bytes: on an embedded device they take
-            // turns.
-            Arc::new(unsafe { operand.storage.alias() })
-        } else {
-            Arc::clone(operand.storage)
-        };
-        Self {
-            storage,
-            layout: operand.layout,
-        }
-    }
-
-    fn operand(&self) -> Operand<'_> {
-        Operand {
-            storage: &self.storage,
-            layout: self.layout,
-        }
-    }
-}
-
-impl Operation {
-    pub(super) fn run(&self, device: &Embedded) -> Result<()> {
-        let reads: Vec<_> = self.reads.iter().map(Kept::operand).collect();
-        let writes: Vec<_> = self.writes.iter().map(Kept::operand).collect();
-        (self.run)(device, &reads, &writes)
-    }
-}
-
-/// Puts an operation into the graph: a CUDA device by doing it in the capturing stream.
+/// Puts an operation into the graph: for a CUDA device, by launching it in the capturing stream.
 fn record(
     reads: &[Operand<'_>],
     writes: &[Operand<'_>],
-    run: impl Fn(&dyn Kernels, &[Operand<'_>], &[Operand<'_>]) -> Result<()> + Send + Sync + 'static,
+    compute: impl Fn(&dyn Kernels, &[Operand<'_>], &[Operand<'_>]) -> Result<()> + Send + Sync + 'static,
 ) -> Result<()> {
-    let run = Box::new(run);
+    let compute: Box<Compute> = Box::new(compute);
     let outcome = with_recording(reads, writes, |pool, recording| match recording {
-        Recording::Cuda(stream) => Some((stream.clone(), run)),
+        Recording::Cuda(stream) => Some((stream.clone(), compute)),
         Recording::Embedded(operations) => {
-            operations.push(Operation {
-                run,
-                reads: reads.iter().map(|it| Kept::of(it, pool)).collect(),
-                writes: writes.iter().map(|it| Kept::of(it, pool)).collect(),
-            });
+            operations.push(Operation::new(compute, reads, writes, pool));
             None
         }
     });
-    // With the record free again: an operation may need memory for itself.
+    // After the recording is free again: an operation may allocate memory of its own.
     note(
         outcome.and_then(|(device, asked)| match (asked, device.backend()) {
-            (Some((stream, run)), Backend::Cuda(cuda)) => {
-                stream.redirect(|| run(cuda, reads, writes))
+            (Some((stream, compute)), Backend::Cuda(cuda)) => {
+                stream.redirect(|| compute(cuda, reads, writes))
             }
             _ => Ok(()),
         }),
@@ -273,7 +216,7 @@ impl Kernels for Recorder {
     }
 
     fn sgd(&self, step: SgdStep, parameters: &[SgdParameter<'_>]) -> Result<()> {
-        // The values, and behind all of them the momenta, which every parameter has or none.
+        // The values, followed by the momenta: either every parameter has one, or none has.
         let count = parameters.len();
         let gradients: Vec<_> = parameters.iter().map(|it| it.gradient).collect();
         let mut writes: Vec<_> = parameters.iter().map(|it| it.value).collect();

@@ -6,14 +6,13 @@
 
 use std::ptr;
 
-use super::caching::Allocation;
-use super::pools::PoolId;
-use super::stream::{Stream, StreamId};
+use crate::allocator::{Allocation, PoolId};
+use crate::capturing;
 use crate::device::{Backend, Device};
 use crate::error::{Error, Result};
-use crate::graph;
+use crate::stream::{Stream, StreamId};
 
-/// Why a capture takes no part in the streams' affairs.
+/// Why a capture refuses other streams.
 const ONE_STREAM: &str = "a graph is replayed on the device's own stream alone";
 
 /// Bytes on a device, given back to its allocator when dropped.
@@ -21,18 +20,18 @@ const ONE_STREAM: &str = "a graph is replayed on the device's own stream alone";
 /// Their first content is whatever the memory held before. It keeps its device alive.
 #[derive(Debug)]
 pub struct Buffer {
-    memory: Memory,
+    memory: Backing,
     bytes: usize,
     device: Device,
 }
 
-/// What is behind a buffer.
+/// Where a buffer's bytes are.
 #[derive(Debug)]
-enum Memory {
+enum Backing {
     /// No bytes.
     None,
     Owned(Allocation),
-    /// Somebody else's: at this address, in this pool.
+    /// Owned by another buffer: at this address, in this pool.
     Alias(u64, Option<PoolId>),
 }
 
@@ -55,17 +54,17 @@ impl Buffer {
     /// a capture of the device.
     pub fn new_on(device: &Device, bytes: usize, stream: &Stream) -> Result<Self> {
         require_same_device("Buffer::new_on", device, stream)?;
-        graph::forbid(device, "memory for another stream", ONE_STREAM)?;
+        capturing::forbid(device.id(), "memory for another stream", ONE_STREAM)?;
         Self::on(device, bytes, stream.id())
     }
 
     fn on(device: &Device, bytes: usize, stream: StreamId) -> Result<Self> {
-        let memory = match (bytes, graph::pool_for(device)) {
-            (0, _) => Memory::None,
-            (_, None) => Memory::Owned(device.allocator().allocate(bytes, stream)?),
+        let memory = match (bytes, capturing::pool_for(device.id())) {
+            (0, _) => Backing::None,
+            (_, None) => Backing::Owned(device.allocator().allocate(bytes, stream)?),
             (_, Some(pool)) => {
                 let taken = device.allocator().allocate_captured(pool, bytes);
-                Memory::Owned(graph::note(taken)?)
+                Backing::Owned(capturing::note(taken)?)
             }
         };
         Ok(Self {
@@ -75,17 +74,17 @@ impl Buffer {
         })
     }
 
-    /// The same bytes, which stay whose they are.
+    /// A buffer over the same bytes that does not own them.
     ///
     /// # Safety
     ///
-    /// They must stay where they are for as long as the alias lives, and nobody may look at them
-    /// through the one while somebody writes through the other.
+    /// The bytes must stay allocated for as long as the alias lives, and nobody may read them
+    /// through one buffer while somebody writes through the other.
     pub(crate) unsafe fn alias(&self) -> Self {
         Self {
             memory: match self.bytes {
-                0 => Memory::None,
-                _ => Memory::Alias(self.address(), self.pool()),
+                0 => Backing::None,
+                _ => Backing::Alias(self.address(), self.pool()),
             },
             bytes: self.bytes,
             device: self.device.clone(),
@@ -95,9 +94,9 @@ impl Buffer {
     /// The private pool that they come from, if a capture took them.
     pub(crate) fn pool(&self) -> Option<PoolId> {
         match &self.memory {
-            Memory::None => None,
-            Memory::Owned(allocation) => allocation.private,
-            Memory::Alias(_, pool) => *pool,
+            Backing::None => None,
+            Backing::Owned(allocation) => allocation.private,
+            Backing::Alias(_, pool) => *pool,
         }
     }
 
@@ -109,8 +108,8 @@ impl Buffer {
     /// When the stream is another device's, or this thread is in a capture of the device.
     pub fn record_stream(&self, stream: &Stream) -> Result<()> {
         require_same_device("Buffer::record_stream", &self.device, stream)?;
-        graph::forbid(&self.device, "a use by another stream", ONE_STREAM)?;
-        if let Memory::Owned(allocation) = &self.memory {
+        capturing::forbid(self.device.id(), "a use by another stream", ONE_STREAM)?;
+        if let Backing::Owned(allocation) = &self.memory {
             self.device.allocator().record_stream(allocation, stream);
         }
         Ok(())
@@ -120,9 +119,9 @@ impl Buffer {
     #[must_use]
     pub fn address(&self) -> u64 {
         match &self.memory {
-            Memory::None => 0,
-            Memory::Owned(allocation) => allocation.address,
-            Memory::Alias(address, _) => *address,
+            Backing::None => 0,
+            Backing::Owned(allocation) => allocation.address,
+            Backing::Alias(address, _) => *address,
         }
     }
 
@@ -191,13 +190,13 @@ fn require_same_device(operation: &'static str, device: &Device, stream: &Stream
     }
     Err(Error::Argument {
         operation,
-        detail: format!("the stream is none of {device}'s"),
+        detail: format!("the stream belongs to another device than {device}"),
     })
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Memory::Owned(allocation) = std::mem::replace(&mut self.memory, Memory::None) {
+        if let Backing::Owned(allocation) = std::mem::replace(&mut self.memory, Backing::None) {
             self.device.allocator().free(allocation);
         }
     }

@@ -1,5 +1,6 @@
 //! How much an allocator may reserve.
 
+use super::figures::device_memory;
 use crate::device::Device;
 use crate::error::{Error, Result};
 
@@ -20,10 +21,10 @@ pub fn set_memory_fraction(device: &Device, fraction: f64) -> Result<()> {
     if !(0.0..=1.0).contains(&fraction) {
         return Err(Error::Argument {
             operation: "set_memory_fraction",
-            detail: format!("{fraction} is no fraction; give one from 0 to 1"),
+            detail: format!("{fraction} is not a fraction from 0 to 1"),
         });
     }
-    let total = super::device_memory(device)?.total;
+    let total = device_memory(device)?.total;
     set_memory_limit(device, Some((total as f64 * fraction) as u64));
     Ok(())
 }

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::block::BlockState;
-use super::bytes::Bytes;
-use super::snapshot::SegmentInfo;
+use super::figures::{empty_cache, snapshot, stats};
+use crate::allocator::{BlockState, SegmentInfo};
+use crate::bytes::Bytes;
 use crate::device::Device;
 use crate::error::Result;
 
@@ -33,7 +33,7 @@ impl Held {
     /// The figures now.
     #[must_use]
     pub fn now(device: &Device) -> Self {
-        let stats = super::stats(device);
+        let stats = stats(device);
         Self {
             allocated: stats.allocated_bytes.all.current,
             reserved: stats.reserved_bytes.all.current,
@@ -43,9 +43,8 @@ impl Held {
 
 /// Drops `values` and gives everything cached back to the driver.
 ///
-/// Taking the values is the point: what the caller has moved away it cannot still hold. A value
-/// that shares its memory with another, living one frees nothing; the answer then says which
-/// segments that keeps.
+/// It takes the values, so that the caller cannot still hold them. A value that shares its memory
+/// with another one that lives on frees nothing; the result then lists the segments that stay.
 ///
 /// ```
 /// use gpu_leak_kernels::memory::{self, Buffer};
@@ -65,11 +64,11 @@ pub fn release<T>(device: &Device, values: T) -> Result<Released> {
     let before = Held::now(device);
     drop(values);
     device.synchronize()?;
-    super::empty_cache(device)?;
+    empty_cache(device)?;
     Ok(Released {
         before,
         after: Held::now(device),
-        pinned: super::snapshot(device).segments,
+        pinned: snapshot(device).segments,
     })
 }
 

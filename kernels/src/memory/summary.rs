@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::bytes::Bytes;
-use super::stats::{Stat, StatByPool, Stats};
+use crate::allocator::{Stat, StatByPool, Stats};
+use crate::bytes::Bytes;
 
 /// Shows as a table in the manner of PyTorch's
 /// [`memory_summary`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.memory_summary.html).
@@ -16,9 +16,9 @@ pub struct Summary {
 }
 
 /// The rows: label, figure, whether it counts bytes.
-type Row = (&'static str, fn(&Stats) -> &StatByPool, bool);
+type SummaryRow = (&'static str, fn(&Stats) -> &StatByPool, bool);
 
-const ROWS: [Row; 9] = [
+const ROWS: [SummaryRow; 9] = [
     ("allocated memory", |s| &s.allocated_bytes, true),
     ("active memory", |s| &s.active_bytes, true),
     ("requested memory", |s| &s.requested_bytes, true),

@@ -1,4 +1,4 @@
-//! Parts that learn nothing.
+//! Parts without parameters.
 
 use crate::error::Result;
 use crate::tensor::Tensor;

@@ -1,10 +1,10 @@
-//! What parameters begin with.
+//! The initial values of parameters.
 
 use crate::device::Device;
 use crate::error::Result;
 use crate::tensor::{HostTensor, Tensor};
 
-/// Evenly from `−bound..bound`, drawn on the host: so the same seed gives the same on every device.
+/// Uniform in `−bound..bound`, drawn on the host: a seed gives the same values on every device.
 pub(super) fn uniform(shape: &[usize], bound: f32, device: &Device) -> Result<Tensor> {
     HostTensor::rand(shape)?
         .map(|drawn| (2.0 * drawn - 1.0) * bound)

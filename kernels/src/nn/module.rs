@@ -5,13 +5,13 @@ use crate::tensor::Tensor;
 
 /// A part of a network.
 pub trait Module {
-    /// What it makes of an input.
+    /// Its output for an input.
     ///
     /// # Errors
     ///
     /// When the input's shape, type or device does not fit, or the device has no room.
     fn forward(&self, input: &Tensor) -> Result<Tensor>;
 
-    /// Handles of what it learns, in the order of its parts.
+    /// Handles of the parameters that it learns, in the order of its parts.
     fn parameters(&self) -> Vec<Tensor>;
 }

@@ -1,4 +1,4 @@
-//! The small network that stands in for every larger one.
+//! A small network, as an example of any larger one.
 
 use crate::device::Device;
 use crate::error::Result;
@@ -21,9 +21,9 @@ pub struct TinyModel {
 }
 
 impl TinyModel {
-    /// Inputs a row.
+    /// Inputs per row.
     pub const INPUTS: usize = 100;
-    /// Outputs a row.
+    /// Outputs per row.
     pub const OUTPUTS: usize = 10;
 
     /// Draws the parameters from the thread's seed; see [`crate::manual_seed`].

@@ -1,14 +1,16 @@
 //! Adam.
 
-use crate::error::Result;
-use crate::tensor::{AdamParameter, AdamStep, Tensor};
-
 use super::{Optimizer, checked, state_like, with_gradients};
+use crate::array::Array;
+use crate::compute::{AdamParameter, AdamStep};
+use crate::dispatch::kernels_of;
+use crate::error::Result;
+use crate::tensor::Tensor;
 
 /// Adam (Kingma and Ba, <https://arxiv.org/abs/1412.6980>), in PyTorch's formulation
 /// (<https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html>).
 ///
-/// It keeps two tensors a parameter, taken at the first step; the count of steps is on the host.
+/// It keeps two arrays per parameter, allocated at the first step; the host counts the steps.
 #[derive(Debug)]
 pub struct Adam {
     parameters: Vec<Tensor>,
@@ -21,8 +23,8 @@ pub struct Adam {
 
 #[derive(Debug)]
 struct Moments {
-    mean: Tensor,
-    square: Tensor,
+    mean: Array,
+    square: Array,
     steps: i32,
 }
 
@@ -44,14 +46,14 @@ impl Adam {
         })
     }
 
-    /// How slowly the mean of the gradients and of their squares change.
+    /// The decay rates of the running means of the gradients and of their squares.
     #[must_use]
     pub fn betas(mut self, mean: f32, square: f32) -> Self {
         self.betas = (mean, square);
         self
     }
 
-    /// What keeps the division from 0.
+    /// Added to the denominator, so that it is never 0.
     #[must_use]
     pub fn epsilon(mut self, epsilon: f32) -> Self {
         self.epsilon = epsilon;
@@ -108,7 +110,7 @@ impl Optimizer for Adam {
             epsilon: self.epsilon,
             weight_decay: self.weight_decay,
         };
-        lead.device().kernels().adam(step, &parameters)?;
+        kernels_of(lead.device()).adam(step, &parameters)?;
         for (place, parameter, _) in &found {
             parameter.storage().bump_version();
             if let Some(moments) = &mut self.moments[*place] {

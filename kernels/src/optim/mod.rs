@@ -6,7 +6,8 @@ mod sgd;
 pub use adam::Adam;
 pub use sgd::Sgd;
 
-use crate::error::Result;
+use crate::array::Array;
+use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
 /// What every optimiser can do.
@@ -35,24 +36,27 @@ pub trait Optimizer {
     /// When the device fails.
     fn zero_grad_in_place(&self) -> Result<()> {
         for parameter in self.parameters() {
-            if let Some(gradient) = parameter.grad() {
-                gradient.zero_()?;
+            if let Some(gradient) = parameter.gradient_array() {
+                gradient.set_to_zero()?;
             }
         }
         Ok(())
     }
 }
 
-/// The parameters that take part in a step, with their gradients and their places in the list.
+/// The parameters that have a gradient, with that gradient and their index in the list.
 fn with_gradients<'a>(
     operation: &'static str,
     parameters: &'a [Tensor],
-) -> Result<Vec<(usize, &'a Tensor, Tensor)>> {
+) -> Result<Vec<(usize, &'a Array, Array)>> {
     let mut found = Vec::with_capacity(parameters.len());
     for (place, parameter) in parameters.iter().enumerate() {
-        if let Some(gradient) = parameter.grad() {
-            parameters[0].expect_same_device(operation, parameter)?;
-            // A device reads gradients in order, and never what it writes.
+        if let Some(gradient) = parameter.gradient_array() {
+            let parameter = parameter.array();
+            parameters[0]
+                .array()
+                .expect_same_device(operation, parameter)?;
+            // Kernels need contiguous gradients in another storage than the one they write.
             let gradient = if gradient.shares_storage(parameter) {
                 gradient.copied()?
             } else {
@@ -64,19 +68,19 @@ fn with_gradients<'a>(
     Ok(found)
 }
 
-/// Storage for what an optimiser remembers of a parameter; the first step writes it.
-fn state_like(parameter: &Tensor) -> Result<Tensor> {
-    Tensor::empty(parameter.device(), parameter.layout(), parameter.dtype())
+/// Memory for an optimiser's state of one parameter; the first step writes it.
+fn state_like(parameter: &Array) -> Result<Array> {
+    Array::empty(parameter.device(), *parameter.layout(), parameter.dtype())
 }
 
 /// Parameters must be contiguous: a step goes over their storage in order.
 fn checked(operation: &'static str, parameters: Vec<Tensor>) -> Result<Vec<Tensor>> {
     for parameter in &parameters {
         if !parameter.is_leaf() || !parameter.requires_grad() || !parameter.is_contiguous() {
-            return Err(crate::error::Error::Argument {
+            return Err(Error::Argument {
                 operation,
                 detail: format!(
-                    "{parameter:?} is no parameter: it must be a contiguous leaf that requires \
+                    "{parameter:?} is not a parameter: it must be a contiguous leaf that requires \
                      gradients"
                 ),
             });

@@ -1,21 +1,23 @@
 //! Stochastic gradient descent.
 
-use crate::error::Result;
-use crate::tensor::{SgdParameter, SgdStep, Tensor};
-
 use super::{Optimizer, checked, state_like, with_gradients};
+use crate::array::Array;
+use crate::compute::{SgdParameter, SgdStep};
+use crate::dispatch::kernels_of;
+use crate::error::Result;
+use crate::tensor::Tensor;
 
 /// Gradient descent with momentum and weight decay, in PyTorch's formulation
 /// (<https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html>).
 ///
-/// With momentum it keeps one tensor a parameter, taken at the first step.
+/// With momentum it keeps one array per parameter, allocated at the first step.
 #[derive(Debug)]
 pub struct Sgd {
     parameters: Vec<Tensor>,
     learning_rate: f32,
     momentum: f32,
     weight_decay: f32,
-    buffers: Vec<Option<Tensor>>,
+    buffers: Vec<Option<Array>>,
 }
 
 impl Sgd {
@@ -35,7 +37,7 @@ impl Sgd {
         })
     }
 
-    /// How much of the last change goes into the next.
+    /// The share of the previous change that is added to the next one.
     #[must_use]
     pub fn momentum(mut self, momentum: f32) -> Self {
         self.momentum = momentum;
@@ -76,7 +78,7 @@ impl Optimizer for Sgd {
             .map(|((place, parameter, gradient), first)| SgdParameter {
                 value: parameter.operand(),
                 gradient: gradient.operand(),
-                momentum: self.buffers[*place].as_ref().map(Tensor::operand),
+                momentum: self.buffers[*place].as_ref().map(Array::operand),
                 first,
             })
             .collect();
@@ -85,7 +87,7 @@ impl Optimizer for Sgd {
             momentum: self.momentum,
             weight_decay: self.weight_decay,
         };
-        lead.device().kernels().sgd(step, &parameters)?;
+        kernels_of(lead.device()).sgd(step, &parameters)?;
         for (_, parameter, _) in &found {
             parameter.storage().bump_version();
         }

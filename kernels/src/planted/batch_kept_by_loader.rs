@@ -7,9 +7,9 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::tensor::{HostTensor, Tensor};
 
-super::planted! {
+super::leak::planted! {
     "batch_kept_by_loader", "a loader that lives as long as the program holds the last batch of every epoch",
-    Caching, "block", ["samples": 1 of 12_800, "labels": 1 of 512], super::SMALL_SEGMENT
+    Caching, "block", ["samples": 1 of 12_800, "labels": 1 of 512], super::leak::SMALL_SEGMENT
 }
 
 /// Where each epoch ended; kept to begin there again after a failed step.

@@ -7,21 +7,21 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-super::planted! {
+super::leak::planted! {
     "closure_cycle", "a closure holds the value that owns it",
-    Caching, "block", ["cycle": 1 of 80_384], super::SMALL_SEGMENT
+    Caching, "block", ["cycle": 1 of 80_384], super::leak::SMALL_SEGMENT
 }
 
 type Hook = Box<dyn Fn() -> Vec<usize>>;
 
-struct Layer {
+struct HookedLayer {
     weight: Tensor,
     after_forward: RefCell<Option<Hook>>,
 }
 
 fn run(device: &Device) -> Result<()> {
     let weight = Tensor::zeros([200, 100], device)?; // leak: cycle
-    let layer = Rc::new(Layer {
+    let layer = Rc::new(HookedLayer {
         weight,
         after_forward: RefCell::new(None),
     });

@@ -6,9 +6,9 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-super::planted! {
+super::leak::planted! {
     "early_return", "an error leaves the function before the tensor is given back",
-    Caching, "block", ["skipped": 1 of 40_448], super::SMALL_SEGMENT
+    Caching, "block", ["skipped": 1 of 40_448], super::leak::SMALL_SEGMENT
 }
 
 fn run(device: &Device) -> Result<()> {

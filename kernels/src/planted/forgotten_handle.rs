@@ -4,9 +4,9 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-super::planted! {
+super::leak::planted! {
     "forgotten_handle", "a tensor is forgotten instead of dropped",
-    Caching, "block", ["forgotten": 1 of 262_144], super::SMALL_SEGMENT
+    Caching, "block", ["forgotten": 1 of 262_144], super::leak::SMALL_SEGMENT
 }
 
 fn run(device: &Device) -> Result<()> {

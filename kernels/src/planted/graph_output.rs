@@ -7,10 +7,10 @@ use crate::error::Result;
 use crate::graph::Graph;
 use crate::tensor::Tensor;
 
-super::planted! {
+super::leak::planted! {
     "graph_output",
     "a graph's output is kept when the graph is gone, and with it a segment of its private pool",
-    Caching, "block", ["output": 1 of 4096], super::SMALL_SEGMENT
+    Caching, "block", ["output": 1 of 4096], super::leak::SMALL_SEGMENT
 }
 
 static RESULTS: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());

@@ -6,9 +6,9 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-super::planted! {
+super::leak::planted! {
     "growing_static", "a static cache gets an entry at each call and loses none",
-    Caching, "block", ["entry": 1 of 4096], super::SMALL_SEGMENT
+    Caching, "block", ["entry": 1 of 4096], super::leak::SMALL_SEGMENT
 }
 
 static MASKS: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());

@@ -6,9 +6,9 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-super::planted! {
+super::leak::planted! {
     "kept_gradient", "each step's gradient is kept as a tensor",
-    Caching, "block", ["gradient": 1 of 4096], super::SMALL_SEGMENT
+    Caching, "block", ["gradient": 1 of 4096], super::leak::SMALL_SEGMENT
 }
 
 static GRADIENTS: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());

@@ -7,9 +7,9 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-super::planted! {
+super::leak::planted! {
     "loss_history", "each step's loss is kept as a tensor, with the storage behind its scalar",
-    Caching, "block", ["loss": 4 of 2560], super::SMALL_SEGMENT
+    Caching, "block", ["loss": 4 of 2560], super::leak::SMALL_SEGMENT
 }
 
 static HISTORY: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());

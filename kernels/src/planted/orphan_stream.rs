@@ -3,7 +3,7 @@
 use crate::device::Device;
 use crate::error::{Error, Result};
 
-super::planted! {
+super::leak::planted! {
     "orphan_stream", "a stream is forgotten instead of dropped",
     Driver, "stream", ["stream": 1 of 0], 0
 }

@@ -6,7 +6,7 @@ use cudarc::driver::result;
 use crate::device::Device;
 use crate::error::{Error, Result};
 
-super::planted! {
+super::leak::planted! {
     "pinned_host_buffer", "page-locked host memory is not given back",
     Driver, "pinned", ["pinned": 1 of 1_048_576], 0
 }

@@ -6,10 +6,10 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-super::planted! {
+super::leak::planted! {
     "pinned_segment",
     "a tensor that may stay is taken beside large ones and keeps their whole segment",
-    Caching, "block", ["pin": 1 of 2_097_152], super::LARGE_SEGMENT
+    Caching, "block", ["pin": 1 of 2_097_152], super::leak::LARGE_SEGMENT
 }
 
 static STATISTICS: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());

@@ -6,11 +6,11 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-super::planted! {
+super::leak::planted! {
     "retained_graph", "a loss is kept whose graph was told to keep what it saved",
     Caching, "block",
     ["weight": 1 of 4096, "hidden": 1 of 4096, "loss": 1 of 512, "gradient": 1 of 4096],
-    super::SMALL_SEGMENT
+    super::leak::SMALL_SEGMENT
 }
 
 static LOSSES: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());

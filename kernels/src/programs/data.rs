@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::memory;
 use crate::tensor::HostTensor;
 
-use super::Steps;
+use super::program::Steps;
 
 pub(super) fn data_loader_loop(steps: &mut Steps<'_>) -> Result<()> {
     let device = steps.device();

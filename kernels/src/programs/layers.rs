@@ -7,7 +7,7 @@ use crate::nn::{Linear, Module};
 use crate::optim::{Adam, Optimizer, Sgd};
 use crate::tensor::{HostTensor, Tensor};
 
-use super::Steps;
+use super::program::Steps;
 
 pub(super) fn linear_no_grad(steps: &mut Steps<'_>) -> Result<()> {
     let device = steps.device();

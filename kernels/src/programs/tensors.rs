@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::memory;
 use crate::tensor::Tensor;
 
-use super::Steps;
+use super::program::Steps;
 
 pub(super) fn sin_1024_cubed(steps: &mut Steps<'_>) -> Result<()> {
     let device = steps.device();

@@ -8,7 +8,7 @@ use crate::nn::{Module, TinyModel};
 use crate::optim::{Adam, Optimizer, Sgd};
 use crate::tensor::{HostTensor, Tensor};
 
-use super::Steps;
+use super::program::Steps;
 
 pub(super) fn inference(steps: &mut Steps<'_>) -> Result<()> {
     let device = steps.device();

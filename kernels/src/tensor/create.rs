@@ -1,13 +1,11 @@
 //! New tensors.
 
-use crate::device::Device;
-use crate::error::{Error, Result};
-
 use super::Tensor;
-use super::dtype::{DType, Element};
-use super::kernels::Distribution;
-use super::layout::{Dims, Layout};
-use super::random::next_seed;
+use crate::array::Array;
+use crate::compute::{DType, Dims, Element};
+use crate::device::Device;
+use crate::error::Result;
+use crate::random::Distribution;
 
 impl Tensor {
     /// All zeros, of `f32`.
@@ -25,10 +23,7 @@ impl Tensor {
     ///
     /// When the device has no room, or the shape is too large.
     pub fn zeros_of(dtype: DType, shape: impl AsRef<[usize]>, device: &Device) -> Result<Self> {
-        let layout = Layout::contiguous("zeros", shape.as_ref())?;
-        let out = Self::empty(device, layout, dtype)?;
-        device.kernels().zero(out.storage())?;
-        Ok(out)
+        Array::zeros(dtype, shape.as_ref(), device).map(Self::new)
     }
 
     /// One number everywhere.
@@ -37,10 +32,7 @@ impl Tensor {
     ///
     /// When the device has no room, or the shape is too large.
     pub fn full(shape: impl AsRef<[usize]>, value: f32, device: &Device) -> Result<Self> {
-        let layout = Layout::contiguous("full", shape.as_ref())?;
-        let out = Self::empty(device, layout, DType::F32)?;
-        device.kernels().fill(value, out.operand())?;
-        Ok(out)
+        Array::full(shape.as_ref(), value, device).map(Self::new)
     }
 
     /// A copy of numbers on the host, in row-major order.
@@ -54,26 +46,7 @@ impl Tensor {
         device: &Device,
     ) -> Result<Self> {
         let shape = Dims::new("from_vec", shape.as_ref())?;
-        Self::from_slice(&values, shape, device)
-    }
-
-    pub(crate) fn from_slice<T: Element>(
-        values: &[T],
-        shape: Dims,
-        device: &Device,
-    ) -> Result<Self> {
-        let layout = Layout::contiguous("from_vec", &shape)?;
-        if layout.count() != values.len() {
-            return Err(Error::Shape {
-                operation: "from_vec",
-                detail: format!("{} values do not fill the shape {shape:?}", values.len()),
-            });
-        }
-        let out = Self::empty(device, layout, T::DTYPE)?;
-        device
-            .kernels()
-            .upload(bytemuck::cast_slice(values), out.storage())?;
-        Ok(out)
+        Array::from_slice(&values, shape, device).map(Self::new)
     }
 
     /// Draws evenly from [0, 1).
@@ -100,7 +73,7 @@ impl Tensor {
     ///
     /// When the device has no room.
     pub fn randn_like(&self) -> Result<Self> {
-        self.expect_dtype("randn_like", DType::F32)?;
+        self.array().expect_dtype("randn_like", DType::F32)?;
         Self::draw(
             "randn_like",
             Distribution::Normal,
@@ -115,11 +88,6 @@ impl Tensor {
         shape: &[usize],
         device: &Device,
     ) -> Result<Self> {
-        let layout = Layout::contiguous(operation, shape)?;
-        let out = Self::empty(device, layout, DType::F32)?;
-        device
-            .kernels()
-            .random(distribution, next_seed(), out.operand())?;
-        Ok(out)
+        Array::draw(operation, distribution, shape, device).map(Self::new)
     }
 }

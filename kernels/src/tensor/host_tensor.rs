@@ -1,14 +1,11 @@
 //! Numbers in ordinary host memory, outside every device.
 
+use super::Tensor;
+use crate::array::Array;
+use crate::compute::{DType, Dims, Element, Layout};
 use crate::device::Device;
 use crate::error::{Error, Result};
-
-use super::Tensor;
-use super::dtype::{DType, Element};
-use super::kernels::Distribution;
-use super::layout::Dims;
-use super::layout::Layout;
-use super::random;
+use crate::random::{self, Distribution};
 
 /// Numbers on the host: what a data set is made of and what a new layer draws.
 ///
@@ -151,10 +148,11 @@ impl HostTensor {
     ///
     /// When the device has no room for it or the transfer fails.
     pub fn to(&self, device: &Device) -> Result<Tensor> {
-        match &self.values {
-            Values::F32(values) => Tensor::from_slice(values, self.shape, device),
-            Values::I64(values) => Tensor::from_slice(values, self.shape, device),
-        }
+        let copy = match &self.values {
+            Values::F32(values) => Array::from_slice(values, self.shape, device),
+            Values::I64(values) => Array::from_slice(values, self.shape, device),
+        };
+        copy.map(Tensor::new)
     }
 
     /// The chosen entries of the first dimension, in the order asked for.

@@ -1,10 +1,10 @@
 //! From the device to the host and to other devices.
 
+use super::Tensor;
+use crate::array::Array;
+use crate::compute::{DType, Element};
 use crate::device::Device;
-use crate::error::{Error, Result};
-
-use super::dtype::Element;
-use super::{DType, Tensor};
+use crate::error::Result;
 
 impl Tensor {
     /// The same numbers on a device: this very tensor if it is there already, else a copy.
@@ -18,10 +18,12 @@ impl Tensor {
         if self.device() == device {
             return Ok(self.clone());
         }
-        match self.dtype() {
-            DType::F32 => Self::from_slice(&self.to_vec::<f32>()?, self.layout().shape, device),
-            DType::I64 => Self::from_slice(&self.to_vec::<i64>()?, self.layout().shape, device),
-        }
+        let (array, shape) = (self.array(), self.array().layout().shape);
+        let copy = match self.dtype() {
+            DType::F32 => Array::from_slice(&array.to_vec::<f32>()?, shape, device),
+            DType::I64 => Array::from_slice(&array.to_vec::<i64>()?, shape, device),
+        };
+        copy.map(Self::new)
     }
 
     /// The numbers in row-major order. Waits for the device.
@@ -30,15 +32,7 @@ impl Tensor {
     ///
     /// When `T` is not the element type or the transfer fails.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        self.expect_dtype("to_vec", T::DTYPE)?;
-        let dense = self.packed()?;
-        let mut values = vec![T::zeroed(); dense.numel()];
-        self.device().kernels().download(
-            dense.storage(),
-            dense.layout().offset * T::DTYPE.bytes(),
-            bytemuck::cast_slice_mut(&mut values),
-        )?;
-        Ok(values)
+        self.array().to_vec()
     }
 
     /// The one number of a tensor with one element. Waits for the device.
@@ -47,19 +41,6 @@ impl Tensor {
     ///
     /// When it has more elements or none, is not of `f32`, or the transfer fails.
     pub fn item(&self) -> Result<f32> {
-        self.expect_dtype("item", DType::F32)?;
-        if self.numel() != 1 {
-            return Err(Error::Shape {
-                operation: "item",
-                detail: format!("shape {:?} does not have exactly one element", self.shape()),
-            });
-        }
-        let mut value = 0.0_f32;
-        self.device().kernels().download(
-            self.storage(),
-            self.layout().offset * DType::F32.bytes(),
-            bytemuck::bytes_of_mut(&mut value),
-        )?;
-        Ok(value)
+        self.array().item()
     }
 }

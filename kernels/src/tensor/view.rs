@@ -1,30 +1,26 @@
 //! Other views of the same storage, and the copy that makes a view contiguous.
 
 use std::ops::Range;
-use std::sync::Arc;
-
-use crate::autograd::{record, rules};
-use crate::error::{Error, Result};
 
 use super::Tensor;
-use super::layout::{Dims, Layout};
+use super::record::record;
+use crate::autograd::rules;
+use crate::compute::Layout;
+use crate::error::{Error, Result};
 
 impl Tensor {
-    /// A tensor over the same storage, outside every graph.
-    pub(crate) fn view(&self, layout: Layout) -> Self {
-        Self::over(Arc::clone(self.storage()), layout, self.dtype())
-    }
-
     /// Two dimensions swapped; a view.
     ///
     /// # Errors
     ///
     /// When a dimension does not exist.
     pub fn transpose(&self, first: usize, second: usize) -> Result<Self> {
-        self.expect_dim("transpose", first)?;
-        self.expect_dim("transpose", second)?;
-        let out = self.view(self.layout().transposed(first, second));
-        record(out, [self], |_, _| Ok(rules::Transpose { first, second }))
+        self.array().expect_dim("transpose", first)?;
+        self.array().expect_dim("transpose", second)?;
+        let out = self.array().transposed(first, second);
+        record(out, [self], |_, _| {
+            Ok(rules::TransposeBackward { first, second })
+        })
     }
 
     /// A range of one dimension; a view.
@@ -33,7 +29,7 @@ impl Tensor {
     ///
     /// When the dimension does not exist or the range passes its end.
     pub fn narrow(&self, dim: usize, range: Range<usize>) -> Result<Self> {
-        self.expect_dim("narrow", dim)?;
+        self.array().expect_dim("narrow", dim)?;
         if range.start > range.end || range.end > self.shape()[dim] {
             return Err(Error::Argument {
                 operation: "narrow",
@@ -43,10 +39,13 @@ impl Tensor {
                 ),
             });
         }
-        let out = self.view(self.layout().narrowed(dim, range.start, range.len()));
+        let layout = self.array().layout();
+        let out = self
+            .array()
+            .view(layout.narrowed(dim, range.start, range.len()));
         record(out, [self], |_, _| {
-            Ok(rules::Narrow {
-                shape: self.layout().shape,
+            Ok(rules::NarrowBackward {
+                shape: self.array().layout().shape,
                 dim,
                 range,
             })
@@ -78,11 +77,10 @@ impl Tensor {
                 ),
             });
         }
-        let dense = self.packed()?;
-        let out = dense.view(dense.layout().reshaped(shape));
+        let out = self.array().reshaped(shape)?;
         record(out, [self], |_, _| {
-            Ok(rules::Reshape {
-                shape: self.layout().shape,
+            Ok(rules::ReshapeBackward {
+                shape: self.array().layout().shape,
             })
         })
     }
@@ -94,10 +92,10 @@ impl Tensor {
     /// When another dimension would have to change.
     pub fn broadcast_to(&self, shape: impl AsRef<[usize]>) -> Result<Self> {
         let shape = Layout::contiguous("broadcast_to", shape.as_ref())?.shape;
-        let out = self.view(self.layout().broadcast_to("broadcast_to", shape)?);
+        let out = self.array().broadcast_to("broadcast_to", shape)?;
         record(out, [self], |_, _| {
-            Ok(rules::Broadcast {
-                shape: self.layout().shape,
+            Ok(rules::BroadcastBackward {
+                shape: self.array().layout().shape,
             })
         })
     }
@@ -111,41 +109,10 @@ impl Tensor {
         if self.is_contiguous() {
             return Ok(self.clone());
         }
-        record(self.packed()?, [self], |_, _| {
-            Ok(rules::Reshape {
-                shape: self.layout().shape,
+        record(self.array().packed()?, [self], |_, _| {
+            Ok(rules::ReshapeBackward {
+                shape: self.array().layout().shape,
             })
         })
-    }
-
-    /// As [`Self::contiguous`], outside every graph.
-    pub(crate) fn packed(&self) -> Result<Self> {
-        if self.is_contiguous() {
-            return Ok(self.view(self.layout()));
-        }
-        self.copied()
-    }
-
-    /// A contiguous copy, outside every graph.
-    pub(crate) fn copied(&self) -> Result<Self> {
-        let out = Self::empty(
-            self.device(),
-            Layout::dense(self.layout().shape),
-            self.dtype(),
-        )?;
-        self.device()
-            .kernels()
-            .copy(self.dtype(), self.operand(), out.operand())?;
-        Ok(out)
-    }
-
-    /// A tensor of a shape that is 0 but for one range of a dimension, which is this one.
-    pub(crate) fn padded(&self, shape: Dims, dim: usize, range: Range<usize>) -> Result<Self> {
-        let out = Self::zeros(&*shape, self.device())?;
-        let place = out.view(out.layout().narrowed(dim, range.start, range.len()));
-        self.device()
-            .kernels()
-            .copy(self.dtype(), self.operand(), place.operand())?;
-        Ok(out)
     }
 }

@@ -1,34 +1,30 @@
 //! Rules of matrix products.
 
-use crate::autograd::Saved;
+use crate::array::Array;
+use crate::autograd::node::{Needs, OperandGradients, Rule};
+use crate::autograd::saved::Saved;
+use crate::compute::Binary;
 use crate::error::Result;
-use crate::tensor::{Binary, Tensor, binary};
-
-use super::{MAX_OPERANDS, OperandGradients, Rule};
 
 /// Of `a · b`: `g · bᵀ` and `aᵀ · g`.
 #[derive(Clone)]
-pub(crate) struct Matmul {
+pub(crate) struct MatmulBackward {
     pub(crate) lhs: Option<Saved>,
     pub(crate) rhs: Option<Saved>,
 }
 
-impl Rule for Matmul {
+impl Rule for MatmulBackward {
     fn name(&self) -> &'static str {
         "matmul"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         let Self { lhs, rhs } = *self;
         let first = rhs
-            .map(|rhs| gradient.matmul(&rhs.unpack()?.transpose(0, 1)?))
+            .map(|rhs| gradient.matmul(&rhs.unpack()?.transposed(0, 1)))
             .transpose()?;
         let second = lhs
-            .map(|lhs| lhs.unpack()?.transpose(0, 1)?.matmul(&gradient))
+            .map(|lhs| lhs.unpack()?.transposed(0, 1).matmul(&gradient))
             .transpose()?;
         Ok([first, second, None])
     }
@@ -36,22 +32,18 @@ impl Rule for Matmul {
 
 /// Of `x · wᵀ + b`, with or without a rectifier after it.
 #[derive(Clone)]
-pub(crate) struct Linear {
+pub(crate) struct LinearBackward {
     pub(crate) input: Option<Saved>,
     pub(crate) weight: Option<Saved>,
     pub(crate) activated: Option<Saved>,
 }
 
-impl Rule for Linear {
+impl Rule for LinearBackward {
     fn name(&self) -> &'static str {
         "linear"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, needs: Needs) -> Result<OperandGradients> {
         let Self {
             input,
             weight,
@@ -65,14 +57,17 @@ impl Rule for Linear {
             .map(|weight| gradient.matmul(&weight.unpack()?))
             .transpose()?;
         let towards_weight = input
-            .map(|input| gradient.transpose(0, 1)?.matmul(&input.unpack()?))
+            .map(|input| gradient.transposed(0, 1).matmul(&input.unpack()?))
             .transpose()?;
-        let towards_bias = needs[2].then(|| gradient.sum_dim(0)).transpose()?;
+        let towards_bias = needs[2]
+            .then(|| gradient.sum_dim("sum_dim", 0))
+            .transpose()?;
         Ok([towards_input, towards_weight, towards_bias])
     }
 }
 
-/// Lets go of both before anything else is made: they are the largest things held here.
-fn through_relu(gradient: Tensor, result: Saved) -> Result<Tensor> {
-    binary("linear", Binary::ReluBackward, &gradient, &result.unpack()?)
+/// Takes both by value, to free them before anything else is allocated: they are the largest
+/// arrays.
+fn through_relu(gradient: Array, result: Saved) -> Result<Array> {
+    gradient.binary("linear", Binary::ReluBackward, &result.unpack()?)
 }

@@ -1,41 +1,26 @@
 //! Rules of losses.
 
-use crate::autograd::Saved;
+use crate::array::Array;
+use crate::autograd::node::{Needs, OperandGradients, Rule, only};
+use crate::autograd::saved::Saved;
 use crate::error::Result;
-use crate::tensor::{DType, Layout, Tensor};
-
-use super::{MAX_OPERANDS, OperandGradients, Rule, only};
 
 /// Of the mean squared error, symmetric but for the sign.
 #[derive(Clone)]
-pub(crate) struct Mse {
+pub(crate) struct MseBackward {
     pub(crate) input: Saved,
     pub(crate) target: Saved,
 }
 
-impl Rule for Mse {
+impl Rule for MseBackward {
     fn name(&self) -> &'static str {
         "mse_loss"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, needs: Needs) -> Result<OperandGradients> {
         let input = self.input.unpack()?.packed()?;
         let target = self.target.unpack()?.packed()?;
-        let towards = |near: &Tensor, far: &Tensor| -> Result<Tensor> {
-            let layout = Layout::dense(near.layout().shape);
-            let out = Tensor::empty(near.device(), layout, DType::F32)?;
-            out.device().kernels().mse_backward(
-                gradient.operand(),
-                near.operand(),
-                far.operand(),
-                out.operand(),
-            )?;
-            Ok(out)
-        };
+        let towards = |near: &Array, far: &Array| near.mse_backward(far, &gradient);
         Ok([
             needs[0].then(|| towards(&input, &target)).transpose()?,
             needs[1].then(|| towards(&target, &input)).transpose()?,
@@ -46,34 +31,23 @@ impl Rule for Mse {
 
 /// Of the cross entropy.
 #[derive(Clone)]
-pub(crate) struct CrossEntropy {
+pub(crate) struct CrossEntropyBackward {
     pub(crate) log_probabilities: Saved,
     pub(crate) classes: Saved,
     pub(crate) weight: Saved,
 }
 
-impl Rule for CrossEntropy {
+impl Rule for CrossEntropyBackward {
     fn name(&self) -> &'static str {
         "cross_entropy"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         let log_probabilities = self.log_probabilities.unpack()?;
-        let classes = self.classes.unpack()?.packed()?;
+        let classes = self.classes.unpack()?;
         let weight = self.weight.unpack()?;
-        let layout = log_probabilities.layout();
-        let out = Tensor::empty(log_probabilities.device(), layout, DType::F32)?;
-        out.device().kernels().cross_entropy_backward(
-            gradient.operand(),
-            log_probabilities.operand(),
-            classes.operand(),
-            weight.operand(),
-            out.operand(),
-        )?;
-        Ok(only(out))
+        log_probabilities
+            .cross_entropy_backward(&classes, &weight, &gradient)
+            .map(only)
     }
 }

@@ -7,18 +7,9 @@ mod reduce;
 mod softmax;
 mod view;
 
-pub(crate) use linear::{Linear, Matmul};
-pub(crate) use loss::{CrossEntropy, Mse};
-pub(crate) use pointwise::{Product, Relu, Scale, Sin, Sum};
-pub(crate) use reduce::{Total, TotalOf};
-pub(crate) use softmax::Softmax;
-pub(crate) use view::{Broadcast, Narrow, Reshape, Transpose};
-
-use crate::tensor::Tensor;
-
-use super::node::{MAX_OPERANDS, OperandGradients, Rule};
-
-/// The gradient of the only operand.
-fn only(gradient: Tensor) -> OperandGradients {
-    [Some(gradient), None, None]
-}
+pub(crate) use linear::{LinearBackward, MatmulBackward};
+pub(crate) use loss::{CrossEntropyBackward, MseBackward};
+pub(crate) use pointwise::{AddBackward, MulBackward, ReluBackward, ScaleBackward, SinBackward};
+pub(crate) use reduce::{SumBackward, SumDimBackward};
+pub(crate) use softmax::SoftmaxBackward;
+pub(crate) use view::{BroadcastBackward, NarrowBackward, ReshapeBackward, TransposeBackward};

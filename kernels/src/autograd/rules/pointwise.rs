@@ -1,41 +1,37 @@
 //! Rules of operations on each element.
 
-use crate::autograd::Saved;
+use crate::array::Array;
+use crate::autograd::node::{Needs, OperandGradients, Rule, only};
+use crate::autograd::saved::Saved;
+use crate::compute::{Binary, Dims, Unary};
 use crate::error::Result;
-use crate::tensor::{Binary, Dims, Tensor, binary, sum_to};
-
-use super::{MAX_OPERANDS, OperandGradients, Rule, only};
 
 /// Of `a + b` and `a − b`.
 #[derive(Clone)]
-pub(crate) struct Sum {
+pub(crate) struct AddBackward {
     pub(crate) shapes: [Dims; 2],
     pub(crate) negate_second: bool,
 }
 
-impl Rule for Sum {
+impl Rule for AddBackward {
     fn name(&self) -> &'static str {
         if self.negate_second { "sub" } else { "add" }
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, needs: Needs) -> Result<OperandGradients> {
         let [first, second] = self.shapes;
         Ok([
             needs[0]
-                .then(|| sum_to(gradient.clone(), first))
+                .then(|| gradient.clone().sum_to(first))
                 .transpose()?,
             needs[1]
                 .then(|| {
                     let spread = if self.negate_second {
-                        gradient.mul_scalar(-1.0)?
+                        gradient.unary("mul_scalar", Unary::MulScalar(-1.0))?
                     } else {
                         gradient
                     };
-                    sum_to(spread, second)
+                    spread.sum_to(second)
                 })
                 .transpose()?,
             None,
@@ -45,27 +41,23 @@ impl Rule for Sum {
 
 /// Of `a · b`, element by element. Each operand's gradient needs the other operand.
 #[derive(Clone)]
-pub(crate) struct Product {
+pub(crate) struct MulBackward {
     pub(crate) shapes: [Dims; 2],
     pub(crate) first: Option<Saved>,
     pub(crate) second: Option<Saved>,
 }
 
-impl Rule for Product {
+impl Rule for MulBackward {
     fn name(&self) -> &'static str {
         "mul"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         let towards = |other: Option<Saved>, shape: Dims| {
             other
                 .map(|other| {
-                    let scaled = binary("mul", Binary::Mul, &gradient, &other.unpack()?)?;
-                    sum_to(scaled, shape)
+                    let scaled = gradient.binary("mul", Binary::Mul, &other.unpack()?)?;
+                    scaled.sum_to(shape)
                 })
                 .transpose()
         };
@@ -80,65 +72,59 @@ impl Rule for Product {
 
 /// Of `a · factor + constant`.
 #[derive(Clone)]
-pub(crate) struct Scale {
+pub(crate) struct ScaleBackward {
     pub(crate) factor: f32,
 }
 
-impl Rule for Scale {
+impl Rule for ScaleBackward {
     fn name(&self) -> &'static str {
         "mul_scalar"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         if self.factor == 1.0 {
             return Ok(only(gradient));
         }
-        gradient.mul_scalar(self.factor).map(only)
+        gradient
+            .unary("mul_scalar", Unary::MulScalar(self.factor))
+            .map(only)
     }
 }
 
 /// Of the sine: the cosine of the input.
 #[derive(Clone)]
-pub(crate) struct Sin {
+pub(crate) struct SinBackward {
     pub(crate) input: Saved,
 }
 
-impl Rule for Sin {
+impl Rule for SinBackward {
     fn name(&self) -> &'static str {
         "sin"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         let input = self.input.unpack()?;
-        binary("sin", Binary::SinBackward, &gradient, &input).map(only)
+        gradient
+            .binary("sin", Binary::SinBackward, &input)
+            .map(only)
     }
 }
 
 /// Of the rectifier: nothing where the result is 0.
 #[derive(Clone)]
-pub(crate) struct Relu {
+pub(crate) struct ReluBackward {
     pub(crate) result: Saved,
 }
 
-impl Rule for Relu {
+impl Rule for ReluBackward {
     fn name(&self) -> &'static str {
         "relu"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         let result = self.result.unpack()?;
-        binary("relu", Binary::ReluBackward, &gradient, &result).map(only)
+        gradient
+            .binary("relu", Binary::ReluBackward, &result)
+            .map(only)
     }
 }

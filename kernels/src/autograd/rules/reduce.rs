@@ -1,56 +1,49 @@
 //! Rules of sums.
 
+use crate::array::Array;
+use crate::autograd::node::{Needs, OperandGradients, Rule, only};
+use crate::compute::{Dims, Unary};
 use crate::error::Result;
-use crate::tensor::{Dims, Layout, Tensor};
-
-use super::{MAX_OPERANDS, OperandGradients, Rule, only};
 
 /// Of the sum over everything, times a factor: every element gets the same.
 #[derive(Clone)]
-pub(crate) struct Total {
+pub(crate) struct SumBackward {
     pub(crate) shape: Dims,
     pub(crate) factor: f32,
 }
 
-impl Rule for Total {
+impl Rule for SumBackward {
     fn name(&self) -> &'static str {
         "sum"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
-        let spread = gradient.broadcast_to(&*self.shape)?;
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
+        let spread = gradient.broadcast_to("broadcast_to", self.shape)?;
         if self.factor == 1.0 {
             return Ok(only(spread));
         }
-        spread.mul_scalar(self.factor).map(only)
+        spread
+            .unary("mul_scalar", Unary::MulScalar(self.factor))
+            .map(only)
     }
 }
 
 /// Of the sums along one dimension.
 #[derive(Clone)]
-pub(crate) struct TotalOf {
+pub(crate) struct SumDimBackward {
     pub(crate) shape: Dims,
     pub(crate) dim: usize,
 }
 
-impl Rule for TotalOf {
+impl Rule for SumDimBackward {
     fn name(&self) -> &'static str {
         "sum_dim"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         let mut kept = self.shape;
         kept[self.dim] = 1;
-        let dense = gradient.packed()?;
-        let spread = Layout::broadcast_to(&dense.layout().reshaped(kept), "sum_dim", self.shape)?;
-        Ok(only(dense.view(spread)))
+        let lines = gradient.reshaped(kept)?;
+        lines.broadcast_to("sum_dim", self.shape).map(only)
     }
 }

@@ -1,20 +1,20 @@
 //! The rule of softmax and its logarithm.
 
-use crate::autograd::Saved;
+use crate::array::Array;
+use crate::autograd::node::{Needs, OperandGradients, Rule, only};
+use crate::autograd::saved::Saved;
+use crate::compute::SoftmaxKind;
 use crate::error::Result;
-use crate::tensor::{DType, SoftmaxKind, Tensor};
-
-use super::{MAX_OPERANDS, OperandGradients, Rule, only};
 
 /// Of either function, from its own result.
 #[derive(Clone)]
-pub(crate) struct Softmax {
+pub(crate) struct SoftmaxBackward {
     pub(crate) kind: SoftmaxKind,
     pub(crate) dim: usize,
     pub(crate) result: Saved,
 }
 
-impl Rule for Softmax {
+impl Rule for SoftmaxBackward {
     fn name(&self) -> &'static str {
         match self.kind {
             SoftmaxKind::Softmax => "softmax",
@@ -22,22 +22,10 @@ impl Rule for Softmax {
         }
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         let result = self.result.unpack()?;
-        let dense = gradient.packed()?;
-        let out = Tensor::empty(result.device(), result.layout(), DType::F32)?;
-        let around = result.layout().around(self.dim);
-        out.device().kernels().softmax_backward(
-            self.kind,
-            dense.operand(),
-            result.operand(),
-            around,
-            out.operand(),
-        )?;
-        Ok(only(out))
+        result
+            .softmax_backward(self.kind, self.dim, &gradient)
+            .map(only)
     }
 }

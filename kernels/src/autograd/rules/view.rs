@@ -1,92 +1,75 @@
-//! Rules of views: the gradient takes the way back.
+//! Rules of views: the gradient is viewed the other way round.
 
 use std::ops::Range;
 
+use crate::array::Array;
+use crate::autograd::node::{Needs, OperandGradients, Rule, only};
+use crate::compute::Dims;
 use crate::error::Result;
-use crate::tensor::{Dims, Tensor, sum_to};
-
-use super::{MAX_OPERANDS, OperandGradients, Rule, only};
 
 /// Of two swapped dimensions.
 #[derive(Clone)]
-pub(crate) struct Transpose {
+pub(crate) struct TransposeBackward {
     pub(crate) first: usize,
     pub(crate) second: usize,
 }
 
-impl Rule for Transpose {
+impl Rule for TransposeBackward {
     fn name(&self) -> &'static str {
         "transpose"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
-        gradient.transpose(self.first, self.second).map(only)
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
+        Ok(only(gradient.transposed(self.first, self.second)))
     }
 }
 
 /// Of a range of one dimension: 0 outside it.
 #[derive(Clone)]
-pub(crate) struct Narrow {
+pub(crate) struct NarrowBackward {
     pub(crate) shape: Dims,
     pub(crate) dim: usize,
     pub(crate) range: Range<usize>,
 }
 
-impl Rule for Narrow {
+impl Rule for NarrowBackward {
     fn name(&self) -> &'static str {
         "narrow"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
         gradient.padded(self.shape, self.dim, self.range).map(only)
     }
 }
 
 /// Of the same elements in another shape.
 #[derive(Clone)]
-pub(crate) struct Reshape {
+pub(crate) struct ReshapeBackward {
     pub(crate) shape: Dims,
 }
 
-impl Rule for Reshape {
+impl Rule for ReshapeBackward {
     fn name(&self) -> &'static str {
         "reshape"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
-        let dense = gradient.packed()?;
-        Ok(only(dense.view(dense.layout().reshaped(self.shape))))
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
+        gradient.reshaped(self.shape).map(only)
     }
 }
 
 /// Of repeated dimensions: their sums.
 #[derive(Clone)]
-pub(crate) struct Broadcast {
+pub(crate) struct BroadcastBackward {
     pub(crate) shape: Dims,
 }
 
-impl Rule for Broadcast {
+impl Rule for BroadcastBackward {
     fn name(&self) -> &'static str {
         "broadcast_to"
     }
 
-    fn apply(
-        self: Box<Self>,
-        gradient: Tensor,
-        _needs: [bool; MAX_OPERANDS],
-    ) -> Result<OperandGradients> {
-        sum_to(gradient, self.shape).map(only)
+    fn apply(self: Box<Self>, gradient: Array, _needs: Needs) -> Result<OperandGradients> {
+        gradient.sum_to(self.shape).map(only)
     }
 }

@@ -1,0 +1,82 @@
+//! The sizes of the caching allocator: PyTorch's, so that its figures are PyTorch's to the byte.
+//!
+//! Source: the constants documented at the head of PyTorch's
+//! [`CUDACachingAllocator`](https://github.com/pytorch/pytorch/blob/v2.11.0/c10/cuda/CUDACachingAllocator.cpp).
+
+/// Every block is a multiple of this.
+const GRANULE: usize = 512;
+/// The largest block of the small pool.
+const SMALL_LIMIT: usize = 1 << 20;
+/// The segments of the small pool.
+const SMALL_SEGMENT: usize = 2 << 20;
+/// Blocks of this size and more get a segment of their own.
+const OWN_SEGMENT_FROM: usize = 10 << 20;
+/// The segments that the other blocks of the large pool share.
+const LARGE_SEGMENT: usize = 20 << 20;
+/// Segments of a single block are multiples of this.
+const OWN_SEGMENT_GRANULE: usize = 2 << 20;
+
+/// The largest request that the arithmetic here is made for. No device has as much.
+pub(crate) const REQUEST_LIMIT: usize = isize::MAX as usize;
+
+/// Blocks of up to 1 MiB and larger ones are kept apart, so that small ones do not break up the
+/// room of the large.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PoolKind {
+    /// Up to 1 MiB, from segments of 2 MiB.
+    Small,
+    /// Above 1 MiB.
+    Large,
+}
+
+impl PoolKind {
+    /// The pool that serves blocks of `size` bytes.
+    pub(crate) fn of(size: usize) -> Self {
+        if size <= SMALL_LIMIT {
+            Self::Small
+        } else {
+            Self::Large
+        }
+    }
+
+    /// Whether a block is cut when `rest` bytes of it are not needed.
+    ///
+    /// A large block keeps up to 1 MiB more than requested: its pool could not use the rest.
+    pub(crate) fn splits_off(self, rest: usize) -> bool {
+        match self {
+            Self::Small => rest >= GRANULE,
+            Self::Large => rest > SMALL_LIMIT,
+        }
+    }
+}
+
+/// Whether an allocator caches freed memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// Requests share segments, and freed memory waits for the next request.
+    #[default]
+    Caching,
+    /// Each request is one of the layer below, given back when it is freed: slow, and every
+    /// tensor shows below. PyTorch's `PYTORCH_NO_CUDA_MEMORY_CACHING=1`.
+    Direct,
+}
+
+impl Policy {
+    /// The size of the block for a request of `bytes`, from 1 to [`REQUEST_LIMIT`].
+    pub(crate) fn block(self, bytes: usize) -> usize {
+        match self {
+            Self::Caching => bytes.next_multiple_of(GRANULE),
+            Self::Direct => bytes,
+        }
+    }
+
+    /// The size of the segment to take from the layer below for a block of `size` bytes.
+    pub(crate) fn segment(self, size: usize) -> usize {
+        match self {
+            Self::Direct => size,
+            Self::Caching if size <= SMALL_LIMIT => SMALL_SEGMENT,
+            Self::Caching if size < OWN_SEGMENT_FROM => LARGE_SEGMENT,
+            Self::Caching => size.next_multiple_of(OWN_SEGMENT_GRANULE),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! An allocator's segments and the blocks in them, at one instant.
+
+use super::block::{Block, BlockId, BlockState, Blocks};
+use super::pool_id::PoolId;
+use super::size::PoolKind;
+use crate::stream::StreamId;
+
+/// All segments, by address. The form is that of PyTorch's
+/// [memory snapshot](https://docs.pytorch.org/docs/stable/torch_cuda_memory.html).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The segments.
+    pub segments: Vec<SegmentInfo>,
+}
+
+/// A segment: what one request to the layer below returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Its first byte.
+    pub address: u64,
+    /// All its bytes.
+    pub total_size: u64,
+    /// The stream that its blocks serve.
+    pub stream: StreamId,
+    /// The pool that its blocks serve.
+    pub pool: PoolKind,
+    /// The private pool that it belongs to, if it is a graph's.
+    pub private_pool: Option<PoolId>,
+    /// Bytes of blocks handed out.
+    pub allocated_size: u64,
+    /// The same, and those that another stream still uses.
+    pub active_size: u64,
+    /// Bytes that were asked for, of the active blocks.
+    pub requested_size: u64,
+    /// Its blocks by address; they lie side by side and fill it.
+    pub blocks: Vec<BlockInfo>,
+}
+
+/// A block in a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockInfo {
+    /// Its first byte.
+    pub address: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// What was asked for; 0 when inactive.
+    pub requested_size: u64,
+    /// What it is doing.
+    pub state: BlockState,
+}
+
+impl Blocks {
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let heads = self.iter().filter(|(_, block)| block.previous.is_none());
+        let mut segments: Vec<_> = heads
+            .map(|(head, block)| self.segment_info(head, block))
+            .collect();
+        segments.sort_unstable_by_key(|segment| segment.address);
+        Snapshot { segments }
+    }
+
+    /// The blocks of a segment from its first one on.
+    pub(crate) fn chain(&self, head: BlockId) -> impl Iterator<Item = &Block> {
+        std::iter::successors(Some(&self[head]), |block| Some(&self[block.next?]))
+    }
+
+    fn segment_info(&self, head: BlockId, first: &Block) -> SegmentInfo {
+        let blocks: Vec<_> = self.chain(head).map(Block::info).collect();
+        let sum = |of: fn(&BlockInfo) -> u64| blocks.iter().map(of).sum();
+        SegmentInfo {
+            address: first.address,
+            total_size: sum(|block| block.size),
+            stream: first.stream,
+            pool: first.pool,
+            private_pool: first.private,
+            allocated_size: sum(|block| match block.state {
+                BlockState::Allocated => block.size,
+                BlockState::AwaitingFree | BlockState::Inactive => 0,
+            }),
+            active_size: sum(|block| match block.state {
+                BlockState::Allocated | BlockState::AwaitingFree => block.size,
+                BlockState::Inactive => 0,
+            }),
+            requested_size: sum(|block| block.requested_size),
+            blocks,
+        }
+    }
+}
+
+impl Block {
+    fn info(&self) -> BlockInfo {
+        BlockInfo {
+            address: self.address,
+            size: self.size as u64,
+            requested_size: self.requested as u64,
+            state: self.state,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What an allocator has done and holds, in the families of PyTorch's
+//! [`memory_stats`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.memory_stats.html).
+
+/// One figure over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// The value now.
+    pub current: u64,
+    /// The most there has been since the device was made or [`reset_peak`](crate::memory::reset_peak).
+    pub peak: u64,
+    /// All that was ever added.
+    pub allocated: u64,
+    /// All that was ever taken away.
+    pub freed: u64,
+}
+
+/// One figure of each pool and of both together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StatByPool {
+    /// Both pools.
+    pub all: Stat,
+    /// Blocks of up to 1 MiB.
+    pub small: Stat,
+    /// Larger blocks.
+    pub large: Stat,
+}
+
+/// Everything an allocator counts. Byte figures count whole blocks, except `requested_bytes`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Blocks handed out and not got back.
+    pub allocation: StatByPool,
+    /// Segments held from the layer below.
+    pub segment: StatByPool,
+    /// Blocks handed out, or got back while another stream still uses them.
+    pub active: StatByPool,
+    /// Cached pieces of segments: what `empty_cache` cannot give back.
+    pub inactive_split: StatByPool,
+    /// Bytes of `allocation`.
+    pub allocated_bytes: StatByPool,
+    /// Bytes of `segment`.
+    pub reserved_bytes: StatByPool,
+    /// Bytes of `active`.
+    pub active_bytes: StatByPool,
+    /// Bytes of `inactive_split`.
+    pub inactive_split_bytes: StatByPool,
+    /// Bytes that were asked for, of the blocks of `active`.
+    pub requested_bytes: StatByPool,
+    /// How often the cache was emptied to serve a request.
+    pub num_alloc_retries: u64,
+    /// How many requests failed because there was no memory.
+    pub num_ooms: u64,
+    /// How many segments were taken from the layer below.
+    pub num_device_alloc: u64,
+    /// How many were given back.
+    pub num_device_free: u64,
+}
+
+impl Stats {
+    /// The byte and count figures with PyTorch's names, in the order of its tables.
+    #[must_use]
+    pub fn families(&self) -> [(&'static str, &StatByPool); 9] {
+        [
+            ("allocated_bytes", &self.allocated_bytes),
+            ("active_bytes", &self.active_bytes),
+            ("requested_bytes", &self.requested_bytes),
+            ("reserved_bytes", &self.reserved_bytes),
+            ("inactive_split_bytes", &self.inactive_split_bytes),
+            ("allocation", &self.allocation),
+            ("active", &self.active),
+            ("segment", &self.segment),
+            ("inactive_split", &self.inactive_split),
+        ]
+    }
+}

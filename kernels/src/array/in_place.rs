@@ -1,0 +1,81 @@
+//! Changes to an array's own storage.
+//!
+//! They increase the storage's version, so that a graph detects that what it saved has changed.
+
+use super::Array;
+use crate::compute::{DType, Operand};
+use crate::dispatch::kernels_of;
+use crate::error::{Error, Result};
+
+impl Array {
+    /// Adds another array, which broadcasts to this one's shape.
+    pub(crate) fn add_assign(&self, other: &Self) -> Result<()> {
+        let operation = "add_";
+        for operand in [self, other] {
+            operand.expect_dtype(operation, DType::F32)?;
+        }
+        self.expect_same_device(operation, other)?;
+        let layout = other
+            .layout()
+            .broadcast_to(operation, self.layout().shape)?;
+        // A kernel's output shares its storage with no input.
+        let copy = if self.shares_storage(other) {
+            Some(other.view(layout).copied()?)
+        } else {
+            None
+        };
+        let addend = copy.as_ref().map_or(
+            Operand {
+                storage: other.storage(),
+                layout,
+            },
+            Self::operand,
+        );
+        kernels_of(self.device()).add_assign(self.operand(), addend)?;
+        self.storage().bump_version();
+        Ok(())
+    }
+
+    /// Copies the elements of another array of the same shape and type, which may be a view.
+    pub(crate) fn copy_from(&self, other: &Self) -> Result<()> {
+        let operation = "copy_";
+        self.expect_dtype(operation, other.dtype())?;
+        self.expect_same_device(operation, other)?;
+        if self.shape() != other.shape() {
+            return Err(Error::Shape {
+                operation,
+                detail: format!(
+                    "a tensor of shape {:?} does not take the elements of one of shape {:?}",
+                    self.shape(),
+                    other.shape()
+                ),
+            });
+        }
+        // A kernel's output shares its storage with no input.
+        let copy = self.shares_storage(other).then(|| other.copied());
+        let source = copy.transpose()?;
+        kernels_of(self.device()).copy(
+            self.dtype(),
+            source.as_ref().unwrap_or(other).operand(),
+            self.operand(),
+        )?;
+        self.storage().bump_version();
+        Ok(())
+    }
+
+    /// Sets every element to 0.
+    pub(crate) fn set_to_zero(&self) -> Result<()> {
+        if self.numel() * self.dtype().bytes() != self.storage().bytes() {
+            return Err(Error::Argument {
+                operation: "zero_",
+                detail: format!(
+                    "the tensor of shape {:?} is a part of a larger storage",
+                    self.shape()
+                ),
+            });
+        }
+        kernels_of(self.device()).zero(self.storage())?;
+        self.storage().bump_version();
+        Ok(())
+    }
+}

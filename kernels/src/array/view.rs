@@ -1,0 +1,57 @@
+//! Other views of the same storage, and the copy that makes a view contiguous.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Array;
+use crate::compute::{Dims, Layout};
+use crate::dispatch::kernels_of;
+use crate::error::Result;
+
+impl Array {
+    /// An array over the same storage.
+    pub(crate) fn view(&self, layout: Layout) -> Self {
+        Self::over(Arc::clone(self.storage()), layout, self.dtype())
+    }
+
+    /// Two dimensions swapped; a view. The caller has checked that they exist.
+    pub(crate) fn transposed(&self, first: usize, second: usize) -> Self {
+        self.view(self.layout().transposed(first, second))
+    }
+
+    /// Dimensions of size 1, and new leading ones, repeated without a copy; a view.
+    pub(crate) fn broadcast_to(&self, operation: &'static str, shape: Dims) -> Result<Self> {
+        Ok(self.view(self.layout().broadcast_to(operation, shape)?))
+    }
+
+    /// The same elements in another shape of equal count: a view of a contiguous array, else a
+    /// copy.
+    pub(crate) fn reshaped(&self, shape: Dims) -> Result<Self> {
+        let dense = self.packed()?;
+        Ok(dense.view(dense.layout().reshaped(shape)))
+    }
+
+    /// This array if it is contiguous, else a copy that is.
+    pub(crate) fn packed(&self) -> Result<Self> {
+        if self.is_contiguous() {
+            return Ok(self.clone());
+        }
+        self.copied()
+    }
+
+    /// A contiguous copy.
+    pub(crate) fn copied(&self) -> Result<Self> {
+        let layout = Layout::dense(self.layout().shape);
+        let out = Self::empty(self.device(), layout, self.dtype())?;
+        kernels_of(self.device()).copy(self.dtype(), self.operand(), out.operand())?;
+        Ok(out)
+    }
+
+    /// An array of a shape that is 0 except for one range of a dimension, which is this one.
+    pub(crate) fn padded(&self, shape: Dims, dim: usize, range: Range<usize>) -> Result<Self> {
+        let out = Self::zeros(self.dtype(), &shape, self.device())?;
+        let place = out.view(out.layout().narrowed(dim, range.start, range.len()));
+        kernels_of(self.device()).copy(self.dtype(), self.operand(), place.operand())?;
+        Ok(out)
+    }
+}

@@ -1,0 +1,53 @@
+//! Where backward passes leave gradients.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::array::Array;
+use crate::error::Result;
+
+/// A leaf of graphs, as PyTorch's `AccumulateGrad`: the content of a tensor, which lives as long
+/// as a graph leads to it, and the gradient that backward passes have left for it.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    content: Array,
+    gradient: Mutex<Option<Array>>,
+}
+
+impl Leaf {
+    pub(crate) fn new(content: Array) -> Self {
+        Self {
+            content,
+            gradient: Mutex::new(None),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Array>> {
+        self.gradient.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn gradient(&self) -> Option<Array> {
+        self.lock().clone()
+    }
+
+    pub(crate) fn replace_gradient(&self, gradient: Option<Array>) {
+        // The old one is dropped after the lock is free again.
+        let _old = std::mem::replace(&mut *self.lock(), gradient);
+    }
+
+    /// The first gradient becomes the leaf's own when nobody else holds it; later ones are added
+    /// to it. Under the lock, so that passes on several threads add up.
+    pub(super) fn accumulate(&self, gradient: Array) -> Result<()> {
+        debug_assert_eq!(gradient.shape(), self.content.shape());
+        let mut sum = self.lock();
+        if let Some(sum) = &*sum {
+            return sum.add_assign(&gradient);
+        }
+        let own = if gradient.is_sole_owner() && gradient.is_contiguous() {
+            gradient
+        } else {
+            gradient.copied()?
+        };
+        *sum = Some(own);
+        Ok(())
+    }
+}

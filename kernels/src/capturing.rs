@@ -1,0 +1,84 @@
+//! Whether this thread captures a graph, as everything below the graphs has to know: memory then
+//! comes from the graph's own pool, and what cannot be recorded is refused.
+
+use std::cell::{Cell, RefCell};
+
+use crate::allocator::PoolId;
+use crate::device_id::DeviceId;
+use crate::error::{Error, Result};
+
+thread_local! {
+    /// The capture of this thread: all that a thread without one pays to find that out.
+    static CAPTURE: Cell<Option<ThreadCapture>> = const { Cell::new(None) };
+    /// The first error in it, whatever the captured closure made of it.
+    static FAILURE: RefCell<Option<Error>> = const { RefCell::new(None) };
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ThreadCapture {
+    device: DeviceId,
+    pool: PoolId,
+}
+
+/// From now on this thread captures work of a device, with memory from a pool.
+pub(crate) fn begin(device: DeviceId, pool: PoolId) {
+    FAILURE.set(None);
+    CAPTURE.set(Some(ThreadCapture { device, pool }));
+}
+
+/// Ends the capture of this thread. The answer is the first error in it.
+pub(crate) fn end() -> Option<Error> {
+    CAPTURE.set(None);
+    FAILURE.take()
+}
+
+/// Whether this thread is in a capture.
+pub(crate) fn is_capturing() -> bool {
+    CAPTURE.get().is_some()
+}
+
+/// The pool that serves this thread's requests at a device; none for the shared one.
+pub(crate) fn pool_for(device: DeviceId) -> Option<PoolId> {
+    let capture = CAPTURE.get()?;
+    (capture.device == device).then_some(capture.pool)
+}
+
+/// Refuses what a capture of the device cannot record; outside one, everything is allowed.
+///
+/// # Errors
+///
+/// In a capture of the device, which fails with it.
+pub(crate) fn forbid(device: DeviceId, what: &str, why: &str) -> Result<()> {
+    match pool_for(device) {
+        None => Ok(()),
+        Some(_) => refuse(what, why),
+    }
+}
+
+/// Refuses what no capture can record.
+///
+/// # Errors
+///
+/// Always, and this thread's capture fails with it.
+pub(crate) fn refuse<T>(what: &str, why: &str) -> Result<T> {
+    note(Err(refusal(what, why)))
+}
+
+/// The error of something that cannot be captured.
+pub(crate) fn refusal(what: &str, why: &str) -> Error {
+    Error::Capture {
+        detail: format!("{what} cannot be captured: {why}"),
+    }
+}
+
+/// Lets the capture of this thread fail with an error, even if the captured closure ignores it.
+pub(crate) fn note<T>(outcome: Result<T>) -> Result<T> {
+    if let Err(error) = &outcome
+        && is_capturing()
+    {
+        FAILURE.with_borrow_mut(|failure| {
+            failure.get_or_insert_with(|| error.clone());
+        });
+    }
+    outcome
+}

@@ -1,0 +1,19 @@
+//! Operands as kernels see them: an address and a count.
+
+use crate::compute::dtype::DType;
+use crate::compute::kernels::Operand;
+
+/// Where an operand's first element lies on the device.
+pub(super) fn start(operand: Operand<'_>, dtype: DType) -> u64 {
+    operand.storage.address() + (operand.layout.offset * dtype.bytes()) as u64
+}
+
+/// Where an `f32` operand's first element lies on the device.
+pub(super) fn floats(operand: Operand<'_>) -> u64 {
+    start(operand, DType::F32)
+}
+
+/// How many elements an operand has.
+pub(super) fn count(operand: Operand<'_>) -> u64 {
+    operand.layout.count() as u64
+}

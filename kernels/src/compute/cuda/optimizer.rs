@@ -1,0 +1,154 @@
+//! Launches of `optimizer.cu`.
+#![expect(unsafe_code, reason = "promises that a struct has C's layout")]
+
+use cudarc::driver::DeviceRepr;
+
+use crate::compute::kernels::{AdamParameter, AdamStep, SgdParameter, SgdStep};
+use crate::cuda::{Cuda, Kernel};
+use crate::error::Result;
+
+use super::address::{count, floats};
+use super::launch::Grid;
+
+/// How many parameters one launch takes; `MAX_PARAMETERS` of `optimizer.cu`.
+const TABLE: usize = 48;
+
+/// How many elements one block takes; `CHUNK` of `optimizer.cu`.
+const CHUNK: u64 = 1024;
+
+const THREADS: u32 = 256;
+
+/// `SgdTable` of `optimizer.cu`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct SgdTable {
+    values: [u64; TABLE],
+    gradients: [u64; TABLE],
+    momenta: [u64; TABLE],
+    counts: [u64; TABLE],
+    chunks_before: [u32; TABLE],
+    first: [u32; TABLE],
+    parameters: u32,
+}
+
+/// `AdamTable` of `optimizer.cu`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct AdamTable {
+    values: [u64; TABLE],
+    gradients: [u64; TABLE],
+    means: [u64; TABLE],
+    squares: [u64; TABLE],
+    counts: [u64; TABLE],
+    step_sizes: [f32; TABLE],
+    square_corrections: [f32; TABLE],
+    chunks_before: [u32; TABLE],
+    first: [u32; TABLE],
+    parameters: u32,
+}
+
+// SAFETY: `repr(C)`, of integers only, field by field the struct in `optimizer.cu`.
+unsafe impl DeviceRepr for SgdTable {}
+
+// SAFETY: `repr(C)`, of integers and floats only, field by field the struct in `optimizer.cu`.
+unsafe impl DeviceRepr for AdamTable {}
+
+impl Cuda {
+    pub(super) fn launch_sgd(&self, step: SgdStep, parameters: &[SgdParameter<'_>]) -> Result<()> {
+        for parameters in parameters.chunks(TABLE) {
+            let mut table = SgdTable {
+                values: [0; TABLE],
+                gradients: [0; TABLE],
+                momenta: [0; TABLE],
+                counts: [0; TABLE],
+                chunks_before: [0; TABLE],
+                first: [0; TABLE],
+                parameters: table_size(parameters.len()),
+            };
+            let mut chunks = 0;
+            for (place, parameter) in parameters.iter().enumerate() {
+                table.values[place] = floats(parameter.value);
+                table.gradients[place] = floats(parameter.gradient);
+                table.momenta[place] = parameter.momentum.map_or(0, floats);
+                table.counts[place] = count(parameter.value);
+                table.chunks_before[place] = chunks;
+                table.first[place] = parameter.first.into();
+                chunks += chunks_of(table.counts[place]);
+            }
+            self.launch(
+                Kernel::Sgd,
+                grid(chunks),
+                [
+                    (&table).into(),
+                    (&step.learning_rate).into(),
+                    (&step.momentum).into(),
+                    (&step.weight_decay).into(),
+                ],
+            )?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn launch_adam(
+        &self,
+        step: AdamStep,
+        parameters: &[AdamParameter<'_>],
+    ) -> Result<()> {
+        for parameters in parameters.chunks(TABLE) {
+            let mut table = AdamTable {
+                values: [0; TABLE],
+                gradients: [0; TABLE],
+                means: [0; TABLE],
+                squares: [0; TABLE],
+                counts: [0; TABLE],
+                step_sizes: [0.0; TABLE],
+                square_corrections: [0.0; TABLE],
+                chunks_before: [0; TABLE],
+                first: [0; TABLE],
+                parameters: table_size(parameters.len()),
+            };
+            let mut chunks = 0;
+            for (place, parameter) in parameters.iter().enumerate() {
+                table.values[place] = floats(parameter.value);
+                table.gradients[place] = floats(parameter.gradient);
+                table.means[place] = floats(parameter.mean);
+                table.squares[place] = floats(parameter.square);
+                table.counts[place] = count(parameter.value);
+                table.step_sizes[place] = parameter.step_size;
+                table.square_corrections[place] = parameter.square_correction;
+                table.chunks_before[place] = chunks;
+                table.first[place] = parameter.first.into();
+                chunks += chunks_of(table.counts[place]);
+            }
+            self.launch(
+                Kernel::Adam,
+                grid(chunks),
+                [
+                    (&table).into(),
+                    (&step.beta1).into(),
+                    (&step.beta2).into(),
+                    (&step.epsilon).into(),
+                    (&step.weight_decay).into(),
+                ],
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn table_size(parameters: usize) -> u32 {
+    u32::try_from(parameters).expect("a table is small")
+}
+
+/// No GPU has memory for 2^32 chunks of 4 KiB.
+fn chunks_of(count: u64) -> u32 {
+    u32::try_from(count.div_ceil(CHUNK)).expect("fewer chunks than 2^32")
+}
+
+/// Exactly one block per chunk: a block finds its parameter by its index.
+fn grid(chunks: u32) -> Grid {
+    Grid {
+        blocks: chunks,
+        threads: (THREADS, 1),
+    }
+}

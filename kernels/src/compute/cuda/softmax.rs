@@ -1,0 +1,72 @@
+//! Launches of `softmax.cu`.
+
+use crate::compute::kernels::{Operand, SoftmaxKind};
+use crate::compute::layout::Around;
+use crate::cuda::{Cuda, Kernel};
+use crate::error::Result;
+
+use super::address::floats;
+use super::launch::Grid;
+use super::reduce::threads;
+
+fn code(kind: SoftmaxKind) -> u32 {
+    match kind {
+        SoftmaxKind::Softmax => 0,
+        SoftmaxKind::LogSoftmax => 1,
+    }
+}
+
+/// Lines, their length, and how far apart a line's elements lie.
+fn sizes(around: Around) -> [u64; 3] {
+    [around.outer * around.inner, around.size, around.inner].map(|n| n as u64)
+}
+
+impl Cuda {
+    pub(super) fn launch_softmax(
+        &self,
+        kind: SoftmaxKind,
+        input: Operand<'_>,
+        around: Around,
+        out: Operand<'_>,
+    ) -> Result<()> {
+        let (kind, [lines, size, inner]) = (code(kind), sizes(around));
+        let (from, to) = (floats(input), floats(out));
+        self.launch(
+            Kernel::Softmax,
+            Grid::lines(lines, threads(size)),
+            [
+                (&kind).into(),
+                (&from).into(),
+                (&lines).into(),
+                (&size).into(),
+                (&inner).into(),
+                (&to).into(),
+            ],
+        )
+    }
+
+    pub(super) fn launch_softmax_backward(
+        &self,
+        kind: SoftmaxKind,
+        gradient: Operand<'_>,
+        result: Operand<'_>,
+        around: Around,
+        out: Operand<'_>,
+    ) -> Result<()> {
+        let (kind, [lines, size, inner]) = (code(kind), sizes(around));
+        let (gradient, result, to) = (floats(gradient), floats(result), floats(out));
+        self.launch(
+            Kernel::SoftmaxBackward,
+            Grid::lines(lines, threads(size)),
+            [
+                (&kind).into(),
+                (&gradient).into(),
+                (&result).into(),
+                (&lines).into(),
+                (&size).into(),
+                (&inner).into(),
+                (&to).into(),
+            ],
+        )
+    }
+}

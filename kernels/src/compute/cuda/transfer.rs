@@ -1,0 +1,84 @@
+//! Between host and device, and plain fills.
+#![expect(unsafe_code, reason = "copies to and from addresses")]
+
+use cudarc::driver::{result, sys};
+
+use crate::compute::kernels::Operand;
+use crate::compute::storage::Storage;
+use crate::cuda::Cuda;
+use crate::error::Result;
+
+use super::address::{count, floats};
+
+impl Cuda {
+    pub(super) fn copy_to_device(&self, bytes: &[u8], to: &Storage) -> Result<()> {
+        assert!(bytes.len() <= to.bytes(), "more bytes than the storage has");
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        self.context().bind_to_thread()?;
+        // SAFETY: the storage has room for the bytes. The host's pages are not locked, so the
+        // driver has taken the bytes over when the call returns
+        // (<https://docs.nvidia.com/cuda/cuda-driver-api/api-sync-behavior.html>).
+        let copied =
+            unsafe { result::memcpy_htod_async(to.address(), bytes, self.stream().cu_stream()) };
+        Ok(copied?)
+    }
+
+    pub(super) fn copy_to_host(
+        &self,
+        from: &Storage,
+        offset: usize,
+        into: &mut [u8],
+    ) -> Result<()> {
+        assert!(
+            offset + into.len() <= from.bytes(),
+            "more bytes than the storage has"
+        );
+        if into.is_empty() {
+            return Ok(());
+        }
+        self.context().bind_to_thread()?;
+        let address = from.address() + offset as u64;
+        // SAFETY: the range lies in the storage, and `into` is borrowed until the stream has been
+        // waited for below.
+        let copied = unsafe { result::memcpy_dtoh_async(into, address, self.stream().cu_stream()) };
+        // Waited for even if the copy was refused: nothing may write to `into` later.
+        let done = self.stream().synchronize();
+        copied?;
+        Ok(done?)
+    }
+
+    pub(super) fn set_bytes_to_zero(&self, storage: &Storage) -> Result<()> {
+        if storage.bytes() == 0 {
+            return Ok(());
+        }
+        self.context().bind_to_thread()?;
+        // SAFETY: the range is the storage.
+        let set =
+            unsafe { result::memset_d8_async(storage.address(), 0, storage.bytes(), self.queue()) };
+        Ok(set?)
+    }
+
+    pub(super) fn set_words(&self, word: u32, out: Operand<'_>) -> Result<()> {
+        if count(out) == 0 {
+            return Ok(());
+        }
+        self.context().bind_to_thread()?;
+        // SAFETY: the range is the operand, which is contiguous and of four-byte elements.
+        let set =
+            unsafe { sys::cuMemsetD32Async(floats(out), word, out.layout.count(), self.queue()) };
+        Ok(set.result()?)
+    }
+
+    pub(super) fn copy_on_device(&self, from: u64, to: u64, bytes: usize) -> Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        self.context().bind_to_thread()?;
+        // SAFETY: both ranges are operands of that many bytes in different storages, or parts of
+        // one that do not overlap, as the one caller in each of `copy` and `random` has them.
+        let copied = unsafe { result::memcpy_dtod_async(to, from, bytes, self.queue()) };
+        Ok(copied?)
+    }
+}

@@ -1,0 +1,59 @@
+//! Memory lent to cuBLAS.
+
+use crate::capturing;
+use crate::cuda::Workspace;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::memory::Buffer;
+
+/// Memory lent to a device's cuBLAS as its workspace, until it is dropped.
+///
+/// Without one cuBLAS works with 0 bytes: it then picks algorithms that need none, and the
+/// allocator's figures are those of the tensors alone. The bytes come from the device's caching
+/// allocator and are counted there. PyTorch lends 32 MiB on a large GPU.
+#[derive(Debug)]
+pub struct BlasWorkspace {
+    buffer: Buffer,
+}
+
+impl BlasWorkspace {
+    /// Takes `bytes` from the device's allocator and lends them to its cuBLAS. The last one lent
+    /// is the one used.
+    ///
+    /// # Errors
+    ///
+    /// When the device is no CUDA device, has no room, cuBLAS cannot be used, or this thread is in
+    /// a capture of the device.
+    pub fn new(device: &Device, bytes: usize) -> Result<Self> {
+        let cuda = device.as_cuda().ok_or_else(|| Error::Unavailable {
+            device: device.to_string(),
+            detail: "it has no cuBLAS; a workspace is for CUDA devices".into(),
+        })?;
+        capturing::forbid(
+            device.id(),
+            "lending a workspace",
+            "captured products use none",
+        )?;
+        let buffer = Buffer::new(device, bytes)?;
+        let address = buffer.address();
+        cuda.with_blas(|blas| blas.lend(Workspace { address, bytes }))?;
+        Ok(Self { buffer })
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.buffer.bytes()
+    }
+}
+
+impl Drop for BlasWorkspace {
+    fn drop(&mut self) {
+        if let Some(cuda) = self.buffer.device().as_cuda() {
+            let taken_back = cuda.with_blas(|blas| blas.take_back(self.buffer.address()));
+            if let Err(Error::Cuda(error)) = taken_back {
+                cuda.context().record_err(Err::<(), _>(error));
+            }
+        }
+    }
+}

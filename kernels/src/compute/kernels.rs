@@ -1,0 +1,210 @@
+//! The operations that every device implements.
+//!
+//! The callers check shapes, types and devices and allocate the outputs; an implementation only
+//! computes. It may rely on this: every operand is on its device, shapes are as each method says,
+//! and an output shares its storage with no input.
+
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::random::Distribution;
+
+use super::dtype::DType;
+use super::layout::{Around, Layout};
+use super::storage::Storage;
+
+/// Elements somewhere in a storage.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operand<'a> {
+    pub(crate) storage: &'a Arc<Storage>,
+    pub(crate) layout: Layout,
+}
+
+/// `f(x)` for each element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Unary {
+    Sin,
+    Relu,
+    /// `x + value`.
+    AddScalar(f32),
+    /// `x · value`.
+    MulScalar(f32),
+}
+
+/// `f(a, b)` for each pair of elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Binary {
+    Add,
+    Sub,
+    Mul,
+    /// The gradient `a` where the result `b` of a relu is positive, else 0.
+    ReluBackward,
+    /// The gradient `a` times the cosine of the input `b`.
+    SinBackward,
+}
+
+/// What happens to each element of a product before it is stored.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Epilogue<'a> {
+    /// Added to each row; contiguous, with as many elements as a row.
+    pub(crate) bias: Option<Operand<'a>>,
+    /// Negative results become 0.
+    pub(crate) relu: bool,
+}
+
+/// Which function of one dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SoftmaxKind {
+    Softmax,
+    LogSoftmax,
+}
+
+/// One parameter of an optimiser step: all contiguous, of one length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SgdParameter<'a> {
+    pub(crate) value: Operand<'a>,
+    pub(crate) gradient: Operand<'a>,
+    /// None without momentum.
+    pub(crate) momentum: Option<Operand<'a>>,
+    /// The momentum has no content yet and becomes the gradient.
+    pub(crate) first: bool,
+}
+
+/// The constants of a step of stochastic gradient descent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SgdStep {
+    pub(crate) learning_rate: f32,
+    pub(crate) momentum: f32,
+    pub(crate) weight_decay: f32,
+}
+
+/// One parameter of an Adam step: all contiguous, of one length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AdamParameter<'a> {
+    pub(crate) value: Operand<'a>,
+    pub(crate) gradient: Operand<'a>,
+    pub(crate) mean: Operand<'a>,
+    pub(crate) square: Operand<'a>,
+    /// The learning rate over `1 − beta1^step`.
+    pub(crate) step_size: f32,
+    /// `√(1 − beta2^step)`.
+    pub(crate) square_correction: f32,
+    /// The moments have no content yet and count as 0.
+    pub(crate) first: bool,
+}
+
+/// The constants of an Adam step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AdamStep {
+    pub(crate) beta1: f32,
+    pub(crate) beta2: f32,
+    pub(crate) epsilon: f32,
+    pub(crate) weight_decay: f32,
+}
+
+/// What a device computes.
+pub(crate) trait Kernels {
+    /// Copies host bytes to the start of a storage. When it returns, they may be overwritten.
+    fn upload(&self, bytes: &[u8], to: &Storage) -> Result<()>;
+
+    /// Copies bytes of a storage, from `offset` on, to the host, and waits until they are there.
+    fn download(&self, from: &Storage, offset: usize, into: &mut [u8]) -> Result<()>;
+
+    /// Sets all bytes to 0.
+    fn zero(&self, storage: &Arc<Storage>) -> Result<()>;
+
+    /// Sets every element of a contiguous `f32` output.
+    fn fill(&self, value: f32, out: Operand<'_>) -> Result<()>;
+
+    /// Draws every element of a contiguous `f32` output.
+    fn random(&self, distribution: Distribution, seed: u64, out: Operand<'_>) -> Result<()>;
+
+    /// Copies between any two layouts of one shape.
+    fn copy(&self, dtype: DType, from: Operand<'_>, to: Operand<'_>) -> Result<()>;
+
+    /// Any layout to a contiguous output of its shape.
+    fn unary(&self, op: Unary, input: Operand<'_>, out: Operand<'_>) -> Result<()>;
+
+    /// Two layouts of the output's shape; the output is contiguous.
+    fn binary(
+        &self,
+        op: Binary,
+        lhs: Operand<'_>,
+        rhs: Operand<'_>,
+        out: Operand<'_>,
+    ) -> Result<()>;
+
+    /// `target += other`, two layouts of one shape in different storages.
+    fn add_assign(&self, target: Operand<'_>, other: Operand<'_>) -> Result<()>;
+
+    /// `(m × k) · (k × n)` of any two-dimensional layouts to a contiguous output.
+    fn matmul(
+        &self,
+        lhs: Operand<'_>,
+        rhs: Operand<'_>,
+        epilogue: Epilogue<'_>,
+        out: Operand<'_>,
+    ) -> Result<()>;
+
+    /// Sums over the middle of `outer × size × inner` times a factor; input and output contiguous.
+    fn sum(&self, input: Operand<'_>, around: Around, scale: f32, out: Operand<'_>) -> Result<()>;
+
+    /// Over the middle of `outer × size × inner`; input and output contiguous.
+    fn softmax(
+        &self,
+        kind: SoftmaxKind,
+        input: Operand<'_>,
+        around: Around,
+        out: Operand<'_>,
+    ) -> Result<()>;
+
+    /// From the gradient of the result and the result itself; all contiguous.
+    fn softmax_backward(
+        &self,
+        kind: SoftmaxKind,
+        gradient: Operand<'_>,
+        result: Operand<'_>,
+        around: Around,
+        out: Operand<'_>,
+    ) -> Result<()>;
+
+    /// The mean of the squared differences of two contiguous inputs to the first element of a
+    /// storage of their size, whose rest may be used as scratch space.
+    fn mse(&self, input: Operand<'_>, target: Operand<'_>, out: &Arc<Storage>) -> Result<()>;
+
+    /// `gradient · 2 (input − target) / count`, with a gradient of one element.
+    fn mse_backward(
+        &self,
+        gradient: Operand<'_>,
+        input: Operand<'_>,
+        target: Operand<'_>,
+        out: Operand<'_>,
+    ) -> Result<()>;
+
+    /// The mean negative log-likelihood of one class per row, and the number of rows as a float.
+    /// A class that does not exist gives NaN.
+    fn nll(
+        &self,
+        log_probabilities: Operand<'_>,
+        classes: Operand<'_>,
+        out: Operand<'_>,
+        weight: Operand<'_>,
+    ) -> Result<()>;
+
+    /// The gradient of a mean negative log-likelihood through the log-softmax before it:
+    /// `gradient · (exp(log p) − one-hot) / weight`.
+    fn cross_entropy_backward(
+        &self,
+        gradient: Operand<'_>,
+        log_probabilities: Operand<'_>,
+        classes: Operand<'_>,
+        weight: Operand<'_>,
+        out: Operand<'_>,
+    ) -> Result<()>;
+
+    /// One step for all parameters.
+    fn sgd(&self, step: SgdStep, parameters: &[SgdParameter<'_>]) -> Result<()>;
+
+    /// One step for all parameters.
+    fn adam(&self, step: AdamStep, parameters: &[AdamParameter<'_>]) -> Result<()>;
+}

@@ -1,0 +1,125 @@
+//! The CUDA device itself.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUstream;
+use cudarc::driver::{CudaContext, CudaFunction, CudaStream};
+
+use super::blas::Blas;
+use super::engines::Engines;
+use super::graph;
+use super::memory::DriverMemory;
+use super::module::Kernel;
+use super::rand::Generator;
+use crate::allocator::{Policy, SegmentSource};
+use crate::error::{Error, Result};
+use crate::stream::StreamId;
+
+/// Which CUDA device, and how its memory is managed.
+#[derive(Clone, Debug, Default)]
+pub struct CudaConfig {
+    /// Its number, as the driver counts: the `0` of `cuda:0`.
+    pub ordinal: usize,
+    /// Whether its allocator caches freed memory.
+    pub policy: Policy,
+}
+
+/// A CUDA device by its primary context, with the one stream that all its work is ordered on.
+#[derive(Debug)]
+pub struct Cuda {
+    // Fields are dropped in this order: the context last, because the others use it.
+    engines: Engines,
+    stream: Arc<CudaStream>,
+    context: Arc<CudaContext>,
+}
+
+impl Cuda {
+    pub(crate) fn new(ordinal: usize) -> Result<Self> {
+        let unavailable = |detail: String| Error::Unavailable {
+            device: format!("cuda:{ordinal}"),
+            detail,
+        };
+        if !driver_is_present() {
+            return Err(unavailable(
+                "no CUDA driver on this machine; use the embedded device".into(),
+            ));
+        }
+        let context = CudaContext::new(ordinal).map_err(|error| unavailable(error.to_string()))?;
+        Ok(Self {
+            engines: Engines::default(),
+            stream: context.default_stream(),
+            context,
+        })
+    }
+
+    /// The context.
+    #[must_use]
+    pub fn context(&self) -> &Arc<CudaContext> {
+        &self.context
+    }
+
+    /// The stream of all work: the legacy default stream, like PyTorch's. Captured work goes to a
+    /// stream of the capture.
+    #[must_use]
+    pub fn stream(&self) -> &Arc<CudaStream> {
+        &self.stream
+    }
+
+    /// Where its allocator takes segments from.
+    pub(crate) fn segment_source(&self) -> Box<dyn SegmentSource> {
+        Box::new(DriverMemory::new(Arc::clone(&self.context)))
+    }
+
+    /// The stream that this thread's work goes to: the device's own, or the capture's, because the
+    /// device's own cannot capture.
+    pub(crate) fn queue(&self) -> CUstream {
+        graph::redirected().unwrap_or_else(|| self.stream.cu_stream())
+    }
+
+    /// The kernel, loaded if this is its first use.
+    pub(crate) fn function(&self, kernel: Kernel) -> Result<&CudaFunction> {
+        self.engines.modules.function(kernel, &self.context)
+    }
+
+    /// Calls cuBLAS, for work on [`Self::queue`].
+    pub(crate) fn with_blas<R>(&self, act: impl FnOnce(&mut Blas) -> Result<R>) -> Result<R> {
+        let make = || {
+            graph::expect_warm("a cuBLAS handle, made at the first large product,")?;
+            Blas::new(&self.stream)
+        };
+        let blas = &self.engines.blas;
+        blas.with(make, |blas| match graph::redirected() {
+            Some(capture) => blas.captured(capture, act),
+            None => act(blas),
+        })
+    }
+
+    /// Calls cuRAND, for numbers drawn on the device's own stream.
+    pub(crate) fn with_generator<R>(
+        &self,
+        act: impl FnOnce(&mut Generator) -> Result<R>,
+    ) -> Result<R> {
+        let generator = &self.engines.generator;
+        generator.with(|| Generator::new(&self.stream), act)
+    }
+
+    pub(crate) fn stream_id(&self) -> StreamId {
+        StreamId(self.stream.cu_stream().addr() as u64)
+    }
+
+    /// The device's number.
+    #[must_use]
+    pub fn ordinal(&self) -> usize {
+        self.context.ordinal()
+    }
+
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        Ok(self.context.synchronize()?)
+    }
+}
+
+#[expect(unsafe_code, reason = "cudarc marks the look for the library unsafe")]
+fn driver_is_present() -> bool {
+    // SAFETY: it only tries to open libcuda, whose initialisers are safe to run at any time.
+    unsafe { cudarc::driver::sys::is_culib_present() }
+}

@@ -1,0 +1,88 @@
+//! What a device's allocator says of itself, and emptying its cache.
+
+use super::summary::Summary;
+use crate::allocator::{DeviceMemory, Snapshot, Stats};
+use crate::capturing;
+use crate::device::Device;
+use crate::error::Result;
+
+/// Bytes handed out and not got back, in whole blocks.
+#[must_use]
+pub fn allocated(device: &Device) -> u64 {
+    device
+        .allocator()
+        .lock()
+        .tallies()
+        .allocated_bytes
+        .current()
+}
+
+/// Bytes held from the driver, handed out or cached.
+#[must_use]
+pub fn reserved(device: &Device) -> u64 {
+    device.allocator().lock().tallies().reserved_bytes.current()
+}
+
+/// The most bytes handed out at a time since the device was made or [`reset_peak`].
+#[must_use]
+pub fn max_allocated(device: &Device) -> u64 {
+    stats(device).allocated_bytes.all.peak
+}
+
+/// The most bytes held from the driver at a time since the device was made or [`reset_peak`].
+#[must_use]
+pub fn max_reserved(device: &Device) -> u64 {
+    stats(device).reserved_bytes.all.peak
+}
+
+/// Every figure of the device's allocator.
+#[must_use]
+pub fn stats(device: &Device) -> Stats {
+    device.allocator().lock().tallies().stats()
+}
+
+/// Every figure, as a table to print.
+#[must_use]
+pub fn summary(device: &Device) -> Summary {
+    Summary {
+        device: device.to_string(),
+        stats: stats(device),
+    }
+}
+
+/// The segments that the allocator holds and the blocks in them.
+#[must_use]
+pub fn snapshot(device: &Device) -> Snapshot {
+    device.allocator().lock().blocks().snapshot()
+}
+
+/// Gives every cached segment back to the driver. Segments with a block in use stay, and those that
+/// a [graph](crate::graph) may still write to. Waits for blocks that were freed while another stream used them.
+///
+/// # Errors
+///
+/// When the driver did not take a segment back, now or at an earlier free; the others have been
+/// given back all the same. In a capture of the device, where nothing is given back.
+pub fn empty_cache(device: &Device) -> Result<()> {
+    capturing::forbid(device.id(), "emptying the cache", "do it before or after")?;
+    device.allocator().lock().empty()
+}
+
+/// Lets every peak begin anew at what there is now.
+pub fn reset_peak(device: &Device) {
+    device.allocator().lock().tallies_mut().reset_peak();
+}
+
+/// Lets every total, and the counts of retries and failures, begin anew at 0.
+pub fn reset_accumulated(device: &Device) {
+    device.allocator().lock().tallies_mut().reset_accumulated();
+}
+
+/// The memory of the whole device, whoever holds it: the context and other processes too.
+///
+/// # Errors
+///
+/// When the driver cannot tell.
+pub fn device_memory(device: &Device) -> Result<DeviceMemory> {
+    device.allocator().lock().source().memory()
+}

@@ -1,0 +1,112 @@
+//! Simulated streams: nothing runs on them, but they can be busy.
+
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::event::{Event, StreamId};
+use crate::device_id::DeviceId;
+use crate::error::Result;
+
+/// A stream whose work is done at once, unless it is held up. Clones are the same stream.
+#[derive(Clone)]
+pub struct EmbeddedStream {
+    id: StreamId,
+    device: DeviceId,
+    queue: Arc<SimulatedQueue>,
+}
+
+#[derive(Default)]
+struct SimulatedQueue {
+    progress: Mutex<Progress>,
+    resumed: Condvar,
+}
+
+#[derive(Default)]
+struct Progress {
+    held_up: bool,
+    /// How often it was resumed: what was submitted before is done.
+    resumptions: u64,
+}
+
+impl SimulatedQueue {
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EmbeddedStream {
+    pub(crate) fn new(id: StreamId, device: DeviceId) -> Self {
+        Self {
+            id,
+            device,
+            queue: Arc::default(),
+        }
+    }
+
+    /// Its identity.
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// The device that it belongs to.
+    pub(crate) fn device(&self) -> DeviceId {
+        self.device
+    }
+
+    /// From now on no work on it is finished.
+    pub fn hold_up(&self) {
+        self.queue.lock().held_up = true;
+    }
+
+    /// Finishes everything that was submitted to it, and lets work go on.
+    pub fn resume(&self) {
+        let mut progress = self.queue.lock();
+        progress.held_up = false;
+        progress.resumptions += 1;
+        self.queue.resumed.notify_all();
+    }
+
+    /// Marks the end of the work that it has been given so far.
+    pub(crate) fn record(&self) -> EmbeddedEvent {
+        let progress = self.queue.lock();
+        EmbeddedEvent {
+            queue: Arc::clone(&self.queue),
+            done_at: progress.resumptions + u64::from(progress.held_up),
+        }
+    }
+}
+
+impl fmt::Debug for EmbeddedStream {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "EmbeddedStream({})", self.id.0)
+    }
+}
+
+/// An event in a simulated stream.
+pub(crate) struct EmbeddedEvent {
+    queue: Arc<SimulatedQueue>,
+    /// How often the stream must have been resumed.
+    done_at: u64,
+}
+
+impl Event for EmbeddedEvent {
+    fn is_done(&self) -> Result<bool> {
+        Ok(self.queue.lock().resumptions >= self.done_at)
+    }
+
+    fn wait(&self) -> Result<()> {
+        let mut progress = self.queue.lock();
+        while progress.resumptions < self.done_at {
+            let woken = self.queue.resumed.wait(progress);
+            progress = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for EmbeddedEvent {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "EmbeddedEvent(done at {})", self.done_at)
+    }
+}

@@ -1,0 +1,18 @@
+//! What the caching allocator asks of a stream: its identity, and events recorded in it.
+
+use std::fmt;
+
+use crate::error::Result;
+
+/// Which stream a block belongs to. 0 is the device's default stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamId(pub u64);
+
+/// An event in a stream: the end of all work that the stream had been given before.
+pub(crate) trait Event: fmt::Debug + Send {
+    /// Whether the work before it is done.
+    fn is_done(&self) -> Result<bool>;
+
+    /// Waits for the work before it.
+    fn wait(&self) -> Result<()>;
+}

@@ -1,0 +1,36 @@
+//! A queue of a device's work, as far as memory is concerned.
+
+mod embedded;
+mod event;
+
+use std::sync::Arc;
+
+use cudarc::driver::CudaStream;
+
+pub use embedded::EmbeddedStream;
+pub(crate) use event::Event;
+pub use event::StreamId;
+
+/// A queue of work on a device. What is freed on a stream is at once free for the next request on
+/// the same stream, whose work runs later; another stream has to wait.
+///
+/// Drop the last holder of a stream after its work is done: a new stream may get its handle, and
+/// with it its cached memory.
+#[derive(Clone, Debug)]
+pub enum Stream {
+    /// A stream of the CUDA driver.
+    Cuda(Arc<CudaStream>),
+    /// A simulated stream.
+    Embedded(EmbeddedStream),
+}
+
+impl Stream {
+    /// Its identity: the driver's handle, or the number of a simulated stream.
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        match self {
+            Self::Cuda(stream) => StreamId(stream.cu_stream().addr() as u64),
+            Self::Embedded(stream) => stream.id(),
+        }
+    }
+}

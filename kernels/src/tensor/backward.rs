@@ -1,0 +1,127 @@
+//! A tensor's part in differentiation.
+
+use super::Tensor;
+use crate::array::Array;
+use crate::autograd::backward;
+use crate::compute::DType;
+use crate::error::{Error, Result};
+
+impl Tensor {
+    /// Whether gradients flow to or through it.
+    #[must_use]
+    pub fn requires_grad(&self) -> bool {
+        self.gradients().is_required()
+    }
+
+    /// Whether no recorded operation made it.
+    #[must_use]
+    pub fn is_leaf(&self) -> bool {
+        !self.gradients().is_recorded()
+    }
+
+    /// Sets whether [`Self::backward`] leaves a gradient here.
+    ///
+    /// # Errors
+    ///
+    /// When it is not of `f32`, was made by a recorded operation or inside inference mode.
+    pub fn requires_grad_(self, wanted: bool) -> Result<Self> {
+        self.array().expect_dtype("requires_grad_", DType::F32)?;
+        if wanted && self.is_inference() {
+            return Err(Error::Gradient {
+                detail: "a tensor made inside inference_mode cannot require gradients; \
+                         make it outside"
+                    .into(),
+            });
+        }
+        self.gradients().set_wanted(wanted, self.array())?;
+        Ok(self)
+    }
+
+    /// Adds the gradient of this scalar to every leaf that it was computed from.
+    ///
+    /// Each recorded operation drops its saved tensors once the pass has reached it.
+    ///
+    /// # Errors
+    ///
+    /// When it is no scalar, needs no gradient, was passed before, or a saved tensor was changed.
+    pub fn backward(&self) -> Result<()> {
+        self.backward_with(false)
+    }
+
+    /// As [`Self::backward`], and keeps the graph with everything it saved for another pass.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::backward`].
+    pub fn backward_retaining(&self) -> Result<()> {
+        self.backward_with(true)
+    }
+
+    fn backward_with(&self, keep: bool) -> Result<()> {
+        if self.numel() != 1 {
+            return Err(Error::Gradient {
+                detail: format!(
+                    "begins at a tensor with one element, not at shape {:?}; reduce it with sum or \
+                     mean",
+                    self.shape()
+                ),
+            });
+        }
+        if !self.requires_grad() {
+            return Err(Error::Gradient {
+                detail: "the tensor does not depend on any that requires gradients".into(),
+            });
+        }
+        let start = Array::full(self.shape(), 1.0, self.device())?;
+        backward(&self.gradients().edge(), start, keep)
+    }
+
+    /// The gradient that backward passes have left here.
+    #[must_use]
+    pub fn grad(&self) -> Option<Self> {
+        self.gradient_array().map(Self::new)
+    }
+
+    pub(crate) fn gradient_array(&self) -> Option<Array> {
+        self.gradients().gradient()
+    }
+
+    /// Replaces the gradient.
+    ///
+    /// # Errors
+    ///
+    /// When its shape, type or device is not this tensor's.
+    pub fn set_grad(&self, gradient: Self) -> Result<()> {
+        let gradient = gradient.array().clone();
+        gradient.expect_dtype("set_grad", DType::F32)?;
+        self.array().expect_same_device("set_grad", &gradient)?;
+        if gradient.shape() != self.shape() {
+            return Err(Error::Shape {
+                operation: "set_grad",
+                detail: format!(
+                    "a gradient of shape {:?} does not fit a tensor of shape {:?}",
+                    gradient.shape(),
+                    self.shape()
+                ),
+            });
+        }
+        self.gradients().set_gradient(gradient, self.array());
+        Ok(())
+    }
+
+    /// Drops the gradient, so that its memory is free until the next backward pass.
+    pub fn clear_grad(&self) {
+        self.gradients().clear_gradient();
+    }
+
+    /// The same storage as a tensor of its own, outside the graph.
+    #[must_use]
+    pub fn detach(&self) -> Self {
+        Self::new(self.array().clone())
+    }
+
+    /// Removes the tensor itself from the graph: it becomes a leaf that requires no gradient.
+    pub fn detach_(&self) {
+        self.gradients().detach();
+    }
+}

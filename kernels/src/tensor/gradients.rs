@@ -1,0 +1,110 @@
+//! What a tensor knows about gradients.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::array::Array;
+use crate::autograd::{Edge, Leaf, Node};
+use crate::error::{Error, Result};
+
+/// A tensor's place in a graph of gradients, and its own gradient.
+#[derive(Default)]
+pub(super) struct Gradients(Mutex<GradientState>);
+
+#[derive(Default)]
+struct GradientState {
+    /// Whether the user wants a gradient; only for tensors that no recorded operation made.
+    wanted: bool,
+    /// The operation that made it.
+    node: Option<Arc<Node>>,
+    /// Where its gradient is; made when it is first wanted or set.
+    leaf: Option<Arc<Leaf>>,
+}
+
+impl Gradients {
+    /// Of the result of a recorded operation.
+    pub(super) fn recorded(node: Node) -> Self {
+        Self(Mutex::new(GradientState {
+            node: Some(Arc::new(node)),
+            ..GradientState::default()
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, GradientState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where a gradient of the tensor goes.
+    pub(super) fn edge(&self) -> Edge {
+        let state = self.state();
+        match (&state.node, &state.leaf) {
+            (Some(node), _) => Edge::Node(Arc::clone(node)),
+            (None, Some(leaf)) if state.wanted => Edge::Leaf(Arc::clone(leaf)),
+            (None, _) => Edge::Nowhere,
+        }
+    }
+
+    pub(super) fn is_required(&self) -> bool {
+        let state = self.state();
+        state.wanted || state.node.is_some()
+    }
+
+    pub(super) fn is_recorded(&self) -> bool {
+        self.state().node.is_some()
+    }
+
+    /// Says whether the user wants a gradient of `content`, the tensor's.
+    ///
+    /// # Errors
+    ///
+    /// When a recorded operation made the tensor.
+    pub(super) fn set_wanted(&self, wanted: bool, content: &Array) -> Result<()> {
+        let mut state = self.state();
+        if state.node.is_some() {
+            return Err(Error::Gradient {
+                detail: "requires_grad_ is for leaves, but a recorded operation made this \
+                         tensor; detach it first"
+                    .into(),
+            });
+        }
+        state.wanted = wanted;
+        if wanted {
+            state.leaf_of(content);
+        }
+        Ok(())
+    }
+
+    /// Leaves the graph. The gradient stays.
+    pub(super) fn detach(&self) {
+        // The node is dropped, with all that it alone holds, after the lock is free again.
+        let _node = {
+            let mut state = self.state();
+            state.wanted = false;
+            state.node.take()
+        };
+    }
+
+    pub(super) fn gradient(&self) -> Option<Array> {
+        let leaf = self.state().leaf.clone();
+        leaf?.gradient()
+    }
+
+    /// Replaces the gradient of `content`, the tensor's.
+    pub(super) fn set_gradient(&self, gradient: Array, content: &Array) {
+        let leaf = Arc::clone(self.state().leaf_of(content));
+        leaf.replace_gradient(Some(gradient));
+    }
+
+    pub(super) fn clear_gradient(&self) {
+        let leaf = self.state().leaf.clone();
+        if let Some(leaf) = leaf {
+            leaf.replace_gradient(None);
+        }
+    }
+}
+
+impl GradientState {
+    fn leaf_of(&mut self, content: &Array) -> &Arc<Leaf> {
+        let make = || Arc::new(Leaf::new(content.clone()));
+        self.leaf.get_or_insert_with(make)
+    }
+}

@@ -1,0 +1,51 @@
+//! Losses: one number for how far a prediction is off.
+
+use super::Tensor;
+use super::record::record;
+use crate::array::CrossEntropy;
+use crate::autograd::{Saved, rules};
+use crate::error::Result;
+
+impl Tensor {
+    /// The mean squared difference to a target of the same shape, a scalar.
+    ///
+    /// As in PyTorch, the scalar is in a storage of its input's size, which held the squared
+    /// differences first. So a kept loss keeps that much memory.
+    ///
+    /// # Errors
+    ///
+    /// When shapes, types or devices do not fit, or the device has no room.
+    pub fn mse_loss(&self, target: &Self) -> Result<Self> {
+        let out = self.array().mse_loss(target.array())?;
+        record(out, [self, target], |_, _| {
+            Ok(rules::MseBackward {
+                input: self.saved()?,
+                target: target.saved()?,
+            })
+        })
+    }
+
+    /// The mean negative log-likelihood of one class per row under the softmax of the row, a
+    /// scalar.
+    ///
+    /// `self` holds scores of shape `[rows, classes]`, `classes` one `i64` per row. A class that
+    /// does not exist makes the loss NaN, because checking it would have to wait for the device.
+    ///
+    /// # Errors
+    ///
+    /// When shapes, types or devices do not fit, or the device has no room.
+    pub fn cross_entropy(&self, classes: &Self) -> Result<Self> {
+        let CrossEntropy {
+            loss,
+            log_probabilities,
+            weight,
+        } = self.array().cross_entropy(classes.array())?;
+        record(loss, [self], |_, _| {
+            Ok(rules::CrossEntropyBackward {
+                log_probabilities: Saved::of(&log_probabilities),
+                classes: classes.saved()?,
+                weight: Saved::of(&weight),
+            })
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! Matrix products.
+
+use super::Tensor;
+use super::record::record;
+use crate::autograd::{Saved, rules};
+use crate::error::Result;
+
+impl Tensor {
+    /// The product of two matrices, `[m, k] · [k, n]`.
+    ///
+    /// # Errors
+    ///
+    /// When shapes, types or devices do not fit, or the device has no room.
+    pub fn matmul(&self, other: &Self) -> Result<Self> {
+        let out = self.array().matmul(other.array())?;
+        record(out, [self, other], |_, needs| {
+            Ok(rules::MatmulBackward {
+                lhs: needs[1].then(|| self.saved()).transpose()?,
+                rhs: needs[0].then(|| other.saved()).transpose()?,
+            })
+        })
+    }
+
+    /// `self · weightᵀ + bias`: `[rows, in]` and a weight of `[out, in]` give `[rows, out]`.
+    ///
+    /// It allocates only the result: the bias is added before the product is stored.
+    ///
+    /// # Errors
+    ///
+    /// When shapes, types or devices do not fit, or the device has no room.
+    pub fn linear(&self, weight: &Self, bias: &Self) -> Result<Self> {
+        self.linear_with(weight, bias, false)
+    }
+
+    /// As [`Self::linear`] and [`Self::relu`] after it, without a storage for what lies between.
+    ///
+    /// # Errors
+    ///
+    /// When shapes, types or devices do not fit, or the device has no room.
+    pub fn linear_relu(&self, weight: &Self, bias: &Self) -> Result<Self> {
+        self.linear_with(weight, bias, true)
+    }
+
+    fn linear_with(&self, weight: &Self, bias: &Self, relu: bool) -> Result<Self> {
+        let out = self.array().linear(weight.array(), bias.array(), relu)?;
+        record(out, [self, weight, bias], |out, needs| {
+            Ok(rules::LinearBackward {
+                input: needs[1].then(|| self.saved()).transpose()?,
+                weight: needs[0].then(|| weight.saved()).transpose()?,
+                activated: relu.then(|| Saved::of(out)),
+            })
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! Sums and means.
+
+use super::Tensor;
+use super::record::record;
+use crate::autograd::rules;
+use crate::error::Result;
+
+impl Tensor {
+    /// The sum of all elements, a scalar; 0 when there are none.
+    ///
+    /// # Errors
+    ///
+    /// When it is not of `f32` or the device has no room.
+    pub fn sum(&self) -> Result<Self> {
+        let out = self.array().sum_all("sum", 1.0)?;
+        record(out, [self], |_, _| {
+            Ok(rules::SumBackward {
+                shape: self.array().layout().shape,
+                factor: 1.0,
+            })
+        })
+    }
+
+    /// The mean of all elements, a scalar; NaN when there are none.
+    ///
+    /// # Errors
+    ///
+    /// When it is not of `f32` or the device has no room.
+    pub fn mean(&self) -> Result<Self> {
+        let factor = 1.0 / self.numel() as f32;
+        let out = self.array().sum_all("mean", factor)?;
+        record(out, [self], |_, _| {
+            Ok(rules::SumBackward {
+                shape: self.array().layout().shape,
+                factor,
+            })
+        })
+    }
+
+    /// The sums along one dimension, which is removed.
+    ///
+    /// # Errors
+    ///
+    /// When the dimension does not exist, it is not of `f32` or the device has no room.
+    pub fn sum_dim(&self, dim: usize) -> Result<Self> {
+        let out = self.array().sum_dim("sum_dim", dim)?;
+        record(out, [self], |_, _| {
+            Ok(rules::SumDimBackward {
+                shape: self.array().layout().shape,
+                dim,
+            })
+        })
+    }
+}

@@ -1,0 +1,43 @@
+//! Softmax along one dimension.
+
+use super::Tensor;
+use super::record::record;
+use crate::autograd::{Saved, rules};
+use crate::compute::SoftmaxKind;
+use crate::error::Result;
+
+impl Tensor {
+    /// The exponentials of one dimension's elements over their sum.
+    ///
+    /// # Errors
+    ///
+    /// When the dimension does not exist, it is not of `f32` or the device has no room.
+    pub fn softmax(&self, dim: usize) -> Result<Self> {
+        self.softmax_of_kind("softmax", SoftmaxKind::Softmax, dim)
+    }
+
+    /// The logarithm of [`Self::softmax`], without its loss of small values.
+    ///
+    /// # Errors
+    ///
+    /// When the dimension does not exist, it is not of `f32` or the device has no room.
+    pub fn log_softmax(&self, dim: usize) -> Result<Self> {
+        self.softmax_of_kind("log_softmax", SoftmaxKind::LogSoftmax, dim)
+    }
+
+    fn softmax_of_kind(
+        &self,
+        operation: &'static str,
+        kind: SoftmaxKind,
+        dim: usize,
+    ) -> Result<Self> {
+        let out = self.array().softmax(operation, kind, dim)?;
+        record(out, [self], |out, _| {
+            Ok(rules::SoftmaxBackward {
+                kind,
+                dim,
+                result: Saved::of(out),
+            })
+        })
+    }
+}
