@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_check::{Check, Scope, allow, assert_no_growth, gpu_leak_check, hand_over};
 
-use super::allocators::{Block, take};
+use super::allocators::{Block, POOL, take};
 use super::{KIB, MIB, assert_leaked, assert_verdict, bytes, report, run};
 
 #[gpu_leak_check]
@@ -257,4 +257,34 @@ fn works_on_a_thread_that_a_scope_started() {
 fn a_thread_that_a_scope_started_works_for_the_test_afterwards() {
     let checked = run("blocks::works_on_a_thread_that_a_scope_started");
     assert_leaked(&checked, "works_on_a_thread_that_a_scope_started", MIB);
+}
+
+/// A thread of the test puts a block where a check inside the test had the pool reserve a segment.
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn keeps_a_block_in_the_segment_of_a_block() {
+    let (ask, asked) = channel();
+    let (tell, told) = channel();
+    let worker = thread::spawn(move || {
+        for segment in asked {
+            POOL.take_at(segment, 40);
+            tell.send(()).expect("whoever asked waits");
+        }
+    });
+    Check::new("step").run_once(|| {
+        drop(Block::new(1));
+        ask.send(POOL.reserve(MIB)).expect("the worker waits");
+        told.recv().expect("the worker answers");
+    });
+    drop(ask);
+    worker.join().expect("no panic");
+}
+
+#[test]
+fn what_another_check_keeps_in_a_segment_explains_it() {
+    let checked = run("blocks::keeps_a_block_in_the_segment_of_a_block");
+    let step = report(&checked, "step");
+    assert_eq!(step.status, CheckStatus::Clean, "{}", checked.story());
+    assert_leaked(&checked, "keeps_a_block_in_the_segment_of_a_block", 40);
 }

@@ -15,7 +15,9 @@ use super::turn::others::AtBegin;
 use crate::capture;
 use crate::config::Policy;
 use crate::device::quiesce::Poisoned;
-use crate::judge::{Amount, Budget, Freed, LiveRecord, Ownership, RunInput, SegmentMap, Usage};
+use crate::judge::{
+    Amount, Budget, Freed, LiveRecord, Ownership, RunInput, SegmentMap, Usage, reserve_rose,
+};
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, Watch};
 use crate::report;
 use crate::report::model::{AllowedBy, PrimaryKept};
@@ -226,7 +228,7 @@ impl Run {
             saw_events: ledger.now() != self.began,
             timeline: report::model::TimelineRun::default(),
         };
-        if self.may_have_left(&lineage) {
+        if self.may_have_left(&lineage) || reserve_rose(&input) {
             input.segments_before = self.segments.clone();
             input.segments = sources::segments();
             input.holdings = ledger.holdings().into_iter().collect();
@@ -268,7 +270,8 @@ impl Run {
             } else if lineage.has(scope) {
                 own(&record, lineage, failure)
             } else if !strangers.contains(&record.sequence) {
-                None
+                let counts = !input.others.may_have_moved_sums();
+                counts.then_some(Ownership::Another)
             } else if input.others.may_have_moved_sums() {
                 if input.segments.owner(&record, &input.holdings).is_none() {
                     input.owner_unknown.add(record.made.bytes);

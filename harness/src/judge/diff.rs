@@ -212,7 +212,7 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
             }
             let key = sites.key(class, &live.record);
             match &live.owner {
-                Ownership::HandedOver => {}
+                Ownership::HandedOver | Ownership::Another => {}
                 Ownership::Allowed(by) => {
                     let of_reason = (by.stands_in.clone(), by.reason.clone());
                     let (_, groups) = allowed

@@ -174,6 +174,9 @@ pub(crate) enum Ownership {
     Allowed(AllowedBy),
     /// Created by the check and another's to free since.
     HandedOver,
+    /// Of another check, such as the one around this one: it explains what an allocator keeps, and
+    /// nothing else.
+    Another,
 }
 
 /// Who else may have been at work in the process during a run.

@@ -36,6 +36,7 @@ pub(crate) use input::{
 };
 pub(crate) use reconcile::reconcile;
 pub use reconcile::{Part, Purpose};
+pub(crate) use reserve::rose as reserve_rose;
 pub(crate) use segments::SegmentMap;
 pub(crate) use trend::{ENOUGH as ENOUGH_SNAPSHOTS, Trend};
 pub(crate) use usage::{Amount, DeviceUsage, LayerName, LayerUsage, Usage, total};

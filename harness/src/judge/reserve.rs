@@ -1,14 +1,14 @@
 //! Allocators that hold more of the layer below than at the baseline.
 //!
 //! A reserve is reported as `retained` only as far as nothing live explains it. An excuse is no
-//! larger than its cause: a block explains the new segment that it lies in; where segments are unknown,
-//! as of CUDA's pools, at most one growth chunk of its pool. A reserve that others could have moved
-//! is a note.
+//! larger than its cause: a block, whosever it is, explains the new segment that it lies in; where
+//! segments are unknown, as of CUDA's pools, at most one growth chunk of its pool. A reserve that others
+//! could have moved is a note.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::{Found, confirmation, of_sum, repeats};
-use super::input::{CheckInput, RunInput};
+use super::input::{CheckInput, Ownership, RunInput};
 use super::usage::{Amount, LayerName, LayerUsage, total};
 use crate::ledger::PoolName;
 use crate::ledger::{Kind, Layer, Place};
@@ -165,12 +165,7 @@ fn rises(input: &CheckInput, is_meant: impl Fn(&RunInput) -> bool) -> Vec<Rise> 
 
 /// By how much a reserve rose in a run beyond what is live and lies in it.
 fn rise(usage: &LayerUsage, run: &RunInput, input: &CheckInput) -> u64 {
-    let Some(reserved) = usage.reserved else {
-        return 0;
-    };
-    let before = run.baseline.layer(&usage.name, usage.place);
-    let was = before.and_then(|before| before.reserved).unwrap_or(0);
-    let more = reserved.saturating_sub(was);
+    let more = more(usage, run);
     if more == 0 {
         return 0;
     }
@@ -178,17 +173,27 @@ fn rise(usage: &LayerUsage, run: &RunInput, input: &CheckInput) -> u64 {
     let failed = failed.filter(|sum| sum.layer == usage.name && sum.place == usage.place);
     let failed = total(failed.map(|sum| sum.reserved));
     more.saturating_sub(failed)
-        .saturating_sub(explained(usage, before, run, input))
+        .saturating_sub(explained(usage, run, input, |_| true))
+}
+
+/// How much more is reserved than at the baseline.
+fn more(usage: &LayerUsage, run: &RunInput) -> u64 {
+    let before = run.baseline.layer(&usage.name, usage.place);
+    let was = before.and_then(|before| before.reserved).unwrap_or(0);
+    usage.reserved.unwrap_or(0).saturating_sub(was)
+}
+
+/// Whether any allocator has reserved more than at the baseline.
+pub(crate) fn rose(run: &RunInput) -> bool {
+    run.end.layers.iter().any(|usage| more(usage, run) != 0)
 }
 
 /// Says on the first finding that pins a reserve what it keeps from being given back.
 pub(crate) fn note_what_is_pinned(input: &CheckInput, found: &mut [Found]) {
     let run = input.first();
     for usage in &run.end.layers {
-        let before = run.baseline.layer(&usage.name, usage.place);
-        let was = before.and_then(|before| before.reserved).unwrap_or(0);
-        let more = usage.reserved.unwrap_or(0).saturating_sub(was);
-        let pinned = more.min(explained(usage, before, run, input));
+        let is_own = |owner: &Ownership| !matches!(owner, Ownership::Another);
+        let pinned = more(usage, run).min(explained(usage, run, input, is_own));
         if pinned == 0 {
             continue;
         }
@@ -211,20 +216,21 @@ pub(crate) fn note_what_is_pinned(input: &CheckInput, found: &mut [Found]) {
     }
 }
 
-/// How much of a reserve what is live explains.
+/// How much of a reserve what is live explains, of the owners that `counts` likes.
 fn explained(
     usage: &LayerUsage,
-    before: Option<&LayerUsage>,
     run: &RunInput,
     input: &CheckInput,
+    counts: impl Fn(&Ownership) -> bool,
 ) -> u64 {
+    let before = run.baseline.layer(&usage.name, usage.place);
     let layer = layer_of(&usage.name);
     let blocks = run.live.iter().filter(|live| {
         let made = &live.record.made;
         let is_here = made.layer == layer && made.place == usage.place;
         // What earlier runs left lies in what was reserved at this one's baseline already.
         let is_new = live.record.sequence >= run.began;
-        is_here && is_new && may_lie_in(&usage.name, made.kind)
+        is_here && is_new && counts(&live.owner) && may_lie_in(&usage.name, made.kind)
     });
     if !run.segments.has_any_of(layer, usage.place) {
         let chunks = blocks.map(|live| chunk(live.record.made.bytes));
