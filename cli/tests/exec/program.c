@@ -99,10 +99,15 @@ static ino_t snapshot(void)
     return found;
 }
 
+static void wait_for_another(ino_t before)
+{
+    while (snapshot() == before || !snapshot())
+        usleep(1000);
+}
+
 static void wait_for_a_snapshot(void)
 {
-    for (ino_t before = snapshot(); snapshot() == before || !snapshot();)
-        usleep(1000);
+    wait_for_another(snapshot());
 }
 
 static void own_handler(int signal)
@@ -168,8 +173,9 @@ int main(int count, char **words)
         pause();
     } else if (is("asked")) {
         ptr address = take(4096);
+        ino_t before = snapshot();
         kill(getpid(), SIGUSR1);
-        wait_for_a_snapshot();
+        wait_for_another(before);
         give_back(address);
     } else if (is("grows")) {
         for (int round = 0; round < 7; round++) {
