@@ -75,30 +75,32 @@ pub(super) fn heard(
         driver: driver::get(),
         per_thread,
     };
+    let mut begun = Begun::default();
     // SAFETY: `call` is made of the parameters of a call that is about to be made.
-    let begun = unbroken(|| unsafe { listener.began(call) });
+    let is_told = unbroken(|| unsafe { listener.began(call, &mut begun) });
     drop(at_work);
     let error = forward();
-    if let Some(begun) = begun {
+    if is_told {
         let _at_work = quiet();
         // The process may have begun to exit meanwhile.
         listener.driver = driver::get();
         // SAFETY: that call has returned `error`.
-        unbroken(|| unsafe { listener.ended(call, begun, error) });
+        unbroken(|| unsafe { listener.ended(call, &begun, error) });
+        drop(begun);
     }
     error
 }
 
-/// What `work` answers; none if it panics, which must not reach the driver or who called it.
-fn unbroken<T>(work: impl FnOnce() -> T) -> Option<T> {
+/// Whether `work` came to its end: a panic must not reach the driver or who called it.
+fn unbroken(work: impl FnOnce()) -> bool {
     let outcome = panic::catch_unwind(AssertUnwindSafe(work));
     if outcome.is_err() {
         BROKEN.store(true, Ordering::Relaxed);
     }
-    outcome.ok()
+    outcome.is_ok()
 }
 
-/// What the end of a call needs of its beginning.
+/// What the end of a call needs of its beginning. In the wrapper's own frame, and never moved.
 #[derive(Default)]
 pub(super) struct Begun {
     /// The ticket of a release or launch that has been reported to the ledger.
@@ -113,19 +115,18 @@ pub(super) struct Begun {
 }
 
 impl Listener<'_> {
-    /// A call is about to be made.
+    /// A call is about to be made. `begun` is new.
     ///
     /// # Safety
     ///
     /// `call` is made of its parameters.
-    pub(super) unsafe fn began(&self, call: &Call) -> Begun {
-        let mut begun = Begun::default();
+    pub(super) unsafe fn began(&self, call: &Call, begun: &mut Begun) {
         match call {
             Call::Initialises => state::initialises(),
             // SAFETY: the caller's promise.
             Call::Creates(create) => begun.captured = unsafe { self.captured(create.stream) },
             // SAFETY: the caller's promise.
-            Call::Releases(release) => unsafe { self.release_began(release, &mut begun) },
+            Call::Releases(release) => unsafe { self.release_began(release, begun) },
             Call::RetainsPrimary(_, device) => begun._turn = Turn::at(*device),
             Call::ReleasesPrimary(device, _) => {
                 begun._turn = Turn::at(*device);
@@ -141,21 +142,20 @@ impl Listener<'_> {
             // The rest is reported when the call has returned.
             _ => {}
         }
-        begun
     }
 
     /// That call has returned `error`.
     ///
     /// # Safety
     ///
-    /// As for [`Self::began`], which has answered `begun`.
-    pub(super) unsafe fn ended(&self, call: &Call, begun: Begun, error: CuResult) {
+    /// As for [`Self::began`], which has filled `begun`.
+    pub(super) unsafe fn ended(&self, call: &Call, begun: &Begun, error: CuResult) {
         match *call {
             // SAFETY: the caller's promise.
-            Call::Creates(ref create) if error == 0 => unsafe { self.created(create, &begun) },
+            Call::Creates(ref create) if error == 0 => unsafe { self.created(create, begun) },
             // SAFETY: the caller's promise.
             Call::Creates(ref create) => unsafe { self.creation_failed(create, error) },
-            Call::Releases(ref release) => self.release_ended(release, &begun, error),
+            Call::Releases(ref release) => self.release_ended(release, begun, error),
             Call::Launches(_) => {
                 if let Some(ticket) = begun.ticket {
                     self.tell(Event::LaunchEnded { ticket, error });

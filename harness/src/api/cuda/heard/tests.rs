@@ -115,11 +115,12 @@ impl Scene {
             per_thread: false,
         };
         let call = call.into();
+        let mut begun = super::Begun::default();
         // SAFETY: what each test's call points to is there, and is written where `error` is 0.
-        let begun = unsafe { listener.began(&call) };
+        unsafe { listener.began(&call, &mut begun) };
         inside();
         // SAFETY: as above.
-        unsafe { listener.ended(&call, begun, error) };
+        unsafe { listener.ended(&call, &begun, error) };
     }
 
     fn fails(&self, call: impl Into<Call>, error: u32) {
