@@ -153,11 +153,12 @@ impl Attached {
             after_ms: u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
             report: Cow::Owned(report),
         });
-        // Not before: a snapshot written after the verdict would stay beside it.
-        drop(state);
         if let Some(line) = line {
-            say(&line);
+            answer(&line);
         }
+        // Not before: a snapshot written after the verdict would stay beside it, and a process that
+        // ended now would have answered half a line.
+        drop(state);
     }
 
     /// The process has begun to exit. What it frees from now on counts as freed; what ends with its
@@ -295,10 +296,11 @@ fn executable() -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Answers whoever sends a signal.
-fn say(line: &str) {
+/// Answers whoever sends a signal, in one piece.
+fn answer(line: &str) {
+    let line = format!("gpu-leak-check: {line}\n");
     // Err: nobody listens any more; the terminal that hangs up sends a signal itself.
-    let _ = writeln!(io::stderr(), "gpu-leak-check: {line}");
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 #[cfg(test)]
