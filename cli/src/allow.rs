@@ -59,7 +59,7 @@ fn refused(groups: &[&Group<'_>]) -> Vec<String> {
     for group in groups {
         *by_kind.entry(group.finding.kind).or_default() += 1;
     }
-    let told = by_kind.into_iter().map(|(kind, count)| {
+    let sentences = by_kind.into_iter().map(|(kind, count)| {
         let why = match kind {
             FindingKind::FailedFree => {
                 "a free that fails is a mistake whoever makes it: mend the call"
@@ -73,7 +73,7 @@ fn refused(groups: &[&Group<'_>]) -> Vec<String> {
         let findings = quantity(count, "finding");
         format!("no entry for {findings} ({}): {why}", kind.name())
     });
-    told.collect()
+    sentences.collect()
 }
 
 /// Appends entries to the workspace's file; there may be none yet.
@@ -249,10 +249,12 @@ mod tests {
         let run = sample::run(vec![sample::with("a", &[probed, reserve])]);
         let overview = Overview::of(&run);
         assert!(!overview.groups.iter().any(can_be_allowed));
-        let told = refused(&overview.groups.iter().collect::<Vec<_>>());
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].contains("(leaked)") && told[0].contains("`tolerance`"));
-        assert!(told[1].contains("(retained)") && told[1].contains("`reserved_tolerance`"));
+        let sentences = refused(&overview.groups.iter().collect::<Vec<_>>());
+        assert_eq!(sentences.len(), 2, "{sentences:?}");
+        assert!(sentences[0].contains("(leaked)") && sentences[0].contains("`tolerance`"));
+        assert!(
+            sentences[1].contains("(retained)") && sentences[1].contains("`reserved_tolerance`")
+        );
     }
 
     #[test]

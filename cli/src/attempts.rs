@@ -6,14 +6,14 @@ use crate::run::{Process, Run};
 
 /// A sentence for each test whose attempts differ: the last one decides, and this says what the
 /// others were.
-pub(crate) fn told(run: &Run) -> Vec<String> {
-    let mut sentences: Vec<_> = run
+pub(crate) fn sentences(run: &Run) -> Vec<String> {
+    let mut found: Vec<_> = run
         .processes
         .iter()
         .filter_map(|last| flaky(&run.attempts_before(last), last))
         .collect();
-    sentences.sort_unstable();
-    sentences
+    found.sort_unstable();
+    found
 }
 
 /// `flaky: train::frees: leaked in attempt 1, clean in attempt 2`

@@ -77,7 +77,7 @@ fn unknown(overview: &Overview<'_>, known: &Overview<'_>) -> Vec<String> {
     let known: HashSet<_> = identities.collect();
     let findings = overview.groups.iter().map(|group| &group.finding);
     let new = findings.filter(|finding| !known.contains(&identity(finding)));
-    let told = new.map(|finding| {
+    let sentences = new.map(|finding| {
         format!(
             "new: {}: {} at {}",
             finding.kind.name(),
@@ -85,7 +85,7 @@ fn unknown(overview: &Overview<'_>, known: &Overview<'_>) -> Vec<String> {
             finding.site.location()
         )
     });
-    told.collect()
+    sentences.collect()
 }
 
 /// The newest run of the workspace that is none of `folders`.
@@ -171,12 +171,15 @@ mod tests {
         ];
         let old = sample::run(vec![sample::with("a", &[old])]);
         let new = sample::run(vec![sample::with("a", &new)]);
-        let told = unknown(&Overview::of(&new), &Overview::of(&old));
-        assert_eq!(told.len(), 2, "{told:?}");
+        let new_ones = unknown(&Overview::of(&new), &Overview::of(&old));
+        assert_eq!(new_ones.len(), 2, "{new_ones:?}");
         assert!(
-            told.iter().any(|new| new.contains("new: leaked")),
-            "{told:?}"
+            new_ones.iter().any(|new| new.contains("new: leaked")),
+            "{new_ones:?}"
         );
-        assert!(told.iter().any(|new| new.contains("arena")), "{told:?}");
+        assert!(
+            new_ones.iter().any(|new| new.contains("arena")),
+            "{new_ones:?}"
+        );
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn diff(asked: &Diff) -> Outcome<Exit> {
         say(format_args!("note: {}", escape::sentence(problem)));
     }
     let fates = compare(&old, &new);
-    print(&told(&fates, width_of_stdout()));
+    print(&rendered(&fates, width_of_stdout()));
     let is_worse = fates
         .iter()
         .any(|(fate, _)| matches!(fate, Fate::New | Fate::Grown));
@@ -122,7 +122,7 @@ fn line(group: &Group<'_>) -> String {
     )
 }
 
-fn told(fates: &[(Fate, String)], width: usize) -> String {
+fn rendered(fates: &[(Fate, String)], width: usize) -> String {
     let mut lines = Vec::new();
     for fate in Fate::ALL {
         let of_it: Vec<_> = fates.iter().filter(|(of, _)| *of == fate).collect();
@@ -138,7 +138,7 @@ fn told(fates: &[(Fate, String)], width: usize) -> String {
 mod tests {
     use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 
-    use super::{compare, told};
+    use super::{compare, rendered};
     use crate::render::sample::{self, MIB};
 
     #[test]
@@ -156,6 +156,6 @@ mod tests {
             sample::report("c", CheckStatus::NotMeasured),
             sample::with("d", &[leak("fresh", 1)]),
         ]);
-        insta::assert_snapshot!(told(&compare(&old, &new), 100));
+        insta::assert_snapshot!(rendered(&compare(&old, &new), 100));
     }
 }

@@ -90,7 +90,7 @@ pub(crate) fn run(asked: &EveryTest) -> Outcome<u8> {
     let ran = in_turn(&to_run, jobs.unwrap_or(1), |test| {
         progress.begins(test);
         let ran = program.run(test, &folder);
-        progress.ends(test, &format!("test {test} ... {}\n", ran.told()));
+        progress.ends(test, &format!("test {test} ... {}\n", ran.outcome()));
         ran
     });
     Ok(conclude(&ran, ignored.len(), has("--show-output")))
@@ -234,7 +234,7 @@ impl Ran {
         !warns && findings.any(Finding::is_failure)
     }
 
-    fn told(&self) -> String {
+    fn outcome(&self) -> String {
         match &self.report {
             _ if !self.passed => "FAILED".to_owned(),
             Some(report) if self.leaks() => format!("FAILED: {}", headline(report)),

@@ -62,9 +62,9 @@ pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {
     let overview = Overview::of(&run);
     say("");
     report::write(Format::Text, None, &run, &overview)?;
-    let mut told = BTreeSet::new();
+    let mut printed = BTreeSet::new();
     let notes = run.reports().flat_map(|report| &report.notes);
-    for note in notes.filter(|note| told.insert(*note)) {
+    for note in notes.filter(|note| printed.insert(*note)) {
         say(format_args!("note: {}", escape::sentence(note)));
     }
     for help in advice(&run) {
@@ -79,7 +79,7 @@ pub(crate) fn exec(asked: &Exec) -> Outcome<u8> {
     })
 }
 
-/// A wrong file or variable is told before the program runs: what it allows may be what matters.
+/// A wrong file or variable is printed before the program runs: what it allows may be what matters.
 fn refuse_wrong_settings() -> Outcome<()> {
     if let Some((path, shown)) = workspace::configuration() {
         allow_entries(&path, &shown).map_err(Failure::usage)?;
@@ -204,8 +204,8 @@ fn unseen(program: &OsStr, no_children: bool) -> String {
 /// What to do about the findings, each sentence once: a program starts others like itself.
 fn advice(run: &Run) -> Vec<String> {
     let mut advice: Vec<_> = run.reports().flat_map(help).collect();
-    let mut told = BTreeSet::new();
-    advice.retain(|sentence| told.insert(sentence.clone()));
+    let mut printed = BTreeSet::new();
+    advice.retain(|sentence| printed.insert(sentence.clone()));
     advice
 }
 

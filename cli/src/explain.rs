@@ -23,7 +23,7 @@ const fn word(code: &'static str, means: &'static str, remedy: &'static str) -> 
     }
 }
 
-/// Words that are more alike than this are told as near matches.
+/// Words that are more alike than this are shown as near matches.
 const ALIKE: f64 = 0.75;
 
 /// Kinds of findings, statuses of checks, codes of reasons, errors of the driver that a free returns.
@@ -170,7 +170,7 @@ const WORDS: &[Word] = &[
     ),
     word(
         "CUDA_ERROR_INVALID_VALUE",
-        "The driver does not know what it was told to free: it was freed before, or never taken.",
+        "The driver does not know what it was asked to free: it was freed before, or never taken.",
         "Look for two owners of one pointer or handle.",
     ),
     word(
@@ -320,10 +320,10 @@ mod tests {
 
     #[test]
     fn an_unknown_word_gets_its_nearest() {
-        let told = one("unherd", 80).expect_err("unknown");
-        assert!(told.contains("near it: unheard"), "{told}");
-        let told = one("xyzzy", 80).expect_err("unknown");
-        assert!(told.contains("lists what they say"), "{told}");
+        let message = one("unherd", 80).expect_err("unknown");
+        assert!(message.contains("near it: unheard"), "{message}");
+        let message = one("xyzzy", 80).expect_err("unknown");
+        assert!(message.contains("lists what they say"), "{message}");
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl<'run> Overview<'run> {
             summary.add_unowned(unowned.count, unowned.bytes);
         }
         run.late().for_each(|late| summary.note(&late.told()));
-        for sentence in attempts::told(run) {
+        for sentence in attempts::sentences(run) {
             summary.note(&sentence);
         }
         let mut aborted: Vec<&str> = run.aborted().map(|began| began.test.as_str()).collect();

@@ -1,4 +1,4 @@
-//! What is told while programs run: on a terminal alone, for a log has no use of it.
+//! The line of progress while programs run: on a terminal alone, for a log has no use for it.
 //!
 //! cargo and libtest tell their own progress, so `test` and its like add none. Where each test has a
 //! process of its own nobody else prints, and a line that is written over says which runs. A program
@@ -77,13 +77,13 @@ impl Tests {
         // Err: nobody looks.
         let _ = write!(stderr, "{CLEAR}");
         print(line);
-        let _ = write!(stderr, "{}", standing.told(width));
+        let _ = write!(stderr, "{}", standing.line(width));
     }
 }
 
 impl Standing {
     /// `12 of 40: train::a and 3 others`, in one line of the terminal.
-    fn told(&self, width: usize) -> String {
+    fn line(&self, width: usize) -> String {
         let Some(first) = self.running.first() else {
             return String::new();
         };
@@ -91,32 +91,32 @@ impl Standing {
             0 => String::new(),
             more => format!(" and {}", quantity(more as u64, "other")),
         };
-        let told = format!(
+        let line = format!(
             "{} of {}: {}{others}",
             count(self.done as u64 + 1),
             count(self.all as u64),
             escape::name(first)
         );
         // A full last column would break the line.
-        told.chars().take(width.saturating_sub(1)).collect()
+        line.chars().take(width.saturating_sub(1)).collect()
     }
 }
 
-/// A program under `exec` and what it starts; told until dropped.
+/// Reports the progress of a program under `exec` and of what it starts, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Program {
-    told: Option<(Sender<()>, JoinHandle<()>)>,
+    reporter: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Program {
-    /// Tells of the snapshots in `folder`, if any are to be taken and somebody looks.
+    /// Reports the snapshots in `folder`, if any are to be taken and somebody looks.
     pub(crate) fn watch(folder: PathBuf, takes_snapshots: bool) -> Self {
         if !takes_snapshots || !io::stderr().is_terminal() {
-            return Self { told: None };
+            return Self { reporter: None };
         }
         let (ends, ended) = mpsc::channel();
         let began = Instant::now();
-        let telling = thread::spawn(move || {
+        let thread = thread::spawn(move || {
             let mut last = None;
             while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
                 let held = held(&folder);
@@ -127,17 +127,17 @@ impl Program {
             }
         });
         Self {
-            told: Some((ends, telling)),
+            reporter: Some((ends, thread)),
         }
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        if let Some((ends, telling)) = self.told.take() {
+        if let Some((ends, thread)) = self.reporter.take() {
             drop(ends);
             // Err: it panicked, and has said so.
-            let _ = telling.join();
+            let _ = thread.join();
         }
     }
 }
@@ -191,19 +191,19 @@ mod tests {
             done: 11,
             running: Vec::new(),
         };
-        assert_eq!(standing.told(80), "");
+        assert_eq!(standing.line(80), "");
         standing.running.push("train::a\n".to_owned());
-        assert_eq!(standing.told(80), "12 of 40: train::a\\u{a}");
+        assert_eq!(standing.line(80), "12 of 40: train::a\\u{a}");
         standing.running.push("train::b".to_owned());
-        assert_eq!(standing.told(80), "12 of 40: train::a\\u{a} and 1 other");
-        assert_eq!(standing.told(10), "12 of 40:");
+        assert_eq!(standing.line(80), "12 of 40: train::a\\u{a} and 1 other");
+        assert_eq!(standing.line(10), "12 of 40:");
     }
 
     #[test]
     fn what_a_program_holds_is_a_sentence() {
-        let told = sentence(Duration::from_millis(12_700), (431, 3 << 29));
+        let line = sentence(Duration::from_millis(12_700), (431, 3 << 29));
         assert_eq!(
-            told,
+            line,
             "gpu-leak-check: after 12 s: 1.50 GiB in 431 resources held"
         );
     }

@@ -12,7 +12,7 @@ use crate::exit::{Failure, Outcome};
 /// The file that says what may stay.
 pub(crate) const CONFIG: &str = "gpu-leak-check.toml";
 
-/// What `cargo metadata` tells of it.
+/// What `cargo metadata` says of it.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Workspace {
     workspace_root: PathBuf,

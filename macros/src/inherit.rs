@@ -47,7 +47,7 @@ pub(crate) fn arguments(attribute: &Attribute) -> TokenStream {
     match &attribute.meta {
         Meta::List(list) => list.tokens.clone(),
         Meta::Path(_) => TokenStream::new(),
-        // A wrong form, which is told where it is read.
+        // A wrong form, which is reported where it is read.
         Meta::NameValue(pair) => pair.value.to_token_stream(),
     }
 }

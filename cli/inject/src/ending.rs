@@ -17,7 +17,7 @@ use gpu_leak_check::__inject::Attached;
 
 static ATTACHED: OnceLock<&'static Attached> = OnceLock::new();
 
-/// Has `attached` told of the end of this process.
+/// Has `attached` hear of the end of this process.
 pub(crate) fn install(attached: &'static Attached) {
     // Err: a program initialises the driver more than once.
     let _ = ATTACHED.set(attached);

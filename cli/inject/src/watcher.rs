@@ -8,7 +8,7 @@ use gpu_leak_check::__inject::{Attached, Cause, Settings};
 
 use crate::signals::{self, Signal};
 
-/// Starts it. Without it the end of the process is told all the same.
+/// Starts it. Without it the end of the process is reported all the same.
 pub(crate) fn start(attached: &'static Attached, settings: &Settings) {
     let every = settings.every_ms.map(Duration::from_millis);
     if let Some(signal) = settings.signal

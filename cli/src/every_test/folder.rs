@@ -22,12 +22,14 @@ pub(super) struct Folder {
 
 impl Folder {
     pub(super) fn of_this_run() -> Outcome<Self> {
-        let told = |name: &str| {
+        let variable = |name: &str| {
             let absent = || format!("{name} is not set: this is for cargo to call");
             env::var_os(name).ok_or_else(|| Failure::usage(absent()))
         };
-        let runs = PathBuf::from(told("GPU_LEAK_CHECK_OUTPUT")?);
-        let run = told("GPU_LEAK_CHECK_RUN")?.to_string_lossy().into_owned();
+        let runs = PathBuf::from(variable("GPU_LEAK_CHECK_OUTPUT")?);
+        let run = variable("GPU_LEAK_CHECK_RUN")?
+            .to_string_lossy()
+            .into_owned();
         let path = runs.join(&run);
         Ok(Self {
             earlier: files_in(&path).collect(),

@@ -67,7 +67,7 @@ fn add(suite: &mut TestSuite, process: &Process, earlier: &[&Process], how: &Ren
     }
 }
 
-fn told(report: &Report, how: &Rendering) -> XmlString {
+fn description(report: &Report, how: &Rendering) -> XmlString {
     let how = text::Rendering {
         style: Style::PLAIN,
         sources: Sources::below(&how.root),
@@ -75,8 +75,8 @@ fn told(report: &Report, how: &Rendering) -> XmlString {
     XmlString::new(text::to_string(report, &how))
 }
 
-/// How a case that does not pass is told: what failed a test, and what took it down or kept it from
-/// being judged.
+/// What a case that does not pass is to JUnit: a failure where something failed the test, an error where
+/// something took it down or kept it from being judged.
 fn kind(report: &Report) -> Option<NonSuccessKind> {
     match outcomes::outcome(report) {
         Weight::Pass | Weight::Warn => None,
@@ -97,7 +97,7 @@ fn case(report: &Report, binary: &str, how: &Rendering) -> TestCase {
         status
             .set_type(report.status.name())
             .set_message(headline(report))
-            .set_description(told(report, how));
+            .set_description(description(report, how));
     }
     let passes = matches!(status, TestCaseStatus::Success { .. });
     let mut case = TestCase::new(name(&report.test), status);
@@ -106,7 +106,7 @@ fn case(report: &Report, binary: &str, how: &Rendering) -> TestCase {
     let overhead = report.overhead_ms / 1000.0;
     case.set_time(Duration::try_from_secs_f64(overhead).unwrap_or_default());
     if passes && outcomes::outcome(report) == Weight::Warn {
-        case.set_system_out(told(report, how));
+        case.set_system_out(description(report, how));
     }
     case
 }
@@ -117,7 +117,7 @@ fn rerun(report: &Report, how: &Rendering) -> Option<TestRerun> {
     rerun
         .set_type(report.status.name())
         .set_message(headline(report))
-        .set_description(told(report, how));
+        .set_description(description(report, how));
     Some(rerun)
 }
 

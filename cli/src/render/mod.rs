@@ -62,7 +62,7 @@ pub(crate) fn render(
     Ok(text.into_bytes())
 }
 
-/// Who called the line that is told: with an allocating function of one's own that line is the same
+/// Who called the line that is shown: with an allocating function of one's own that line is the same
 /// for all findings.
 fn callers(group: &Group<'_>) -> Option<String> {
     let finding = &group.finding;

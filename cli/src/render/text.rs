@@ -8,7 +8,7 @@ use super::{callers, title, wrapped};
 use crate::names;
 use crate::overview::{Group, Overview, figure_name};
 
-/// How many findings are told one by one.
+/// How many findings are shown one by one.
 const TOLD: usize = 20;
 /// How many tests are named of one finding, and how many layers' peaks are shown.
 const NAMED: usize = 5;

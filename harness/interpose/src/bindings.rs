@@ -43,7 +43,7 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Rebinds what is new, and tells of each binding that was found after `since`, or could not be
+/// Rebinds what is new, and reports each binding that was found after `since`, or could not be
 /// rebound: library, symbol and whether it was.
 pub(crate) fn past_us(since: usize, mut each: impl FnMut(&CStr, &CStr, bool)) -> usize {
     let (loaded, unloaded) = objects::counts();

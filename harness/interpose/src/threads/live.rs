@@ -4,10 +4,7 @@
 //! thread-locals run before those of `pthread` keys, so a key's destructor is its last word.
 //!
 //! A forked child counts nothing: a thread that is not there may have held the lock at that moment.
-#![expect(
-    unsafe_code,
-    reason = "a thread's end is told by a destructor of pthread"
-)]
+#![expect(unsafe_code, reason = "a destructor of pthread reports a thread's end")]
 
 use std::ffi::c_void;
 use std::ptr;
@@ -109,7 +106,7 @@ pub(crate) fn remove_at_end(token: u64) {
     // SAFETY: the key was made by `pthread_key_create`; the value is a number, never dereferenced.
     let set = key().map(|key| unsafe { libc::pthread_setspecific(key, value) });
     if set != Some(0) {
-        // Its end will not be told: better to wait for too few than for ever.
+        // Its end will not be reported: better to wait for too few than for ever.
         remove(token);
     }
 }

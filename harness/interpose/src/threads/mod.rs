@@ -35,7 +35,7 @@ pub fn set_token(token: u64) -> u64 {
 }
 
 /// Has `first` run once, on the thread that is about to start the program's next thread, before that
-/// one begins. It must not panic. The last one told counts; without [`inherits`] nothing happens.
+/// one begins. It must not panic. The last one given counts; without [`inherits`] nothing happens.
 pub fn before_next_thread(first: fn()) {
     #[cfg(interpose)]
     pthread::before_next(first);

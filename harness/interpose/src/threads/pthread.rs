@@ -20,7 +20,7 @@ type Create = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// What a thread that inherits is told.
+/// What a thread that inherits is given.
 struct Start {
     routine: Routine,
     argument: *mut c_void,

@@ -8,7 +8,7 @@ use std::mem::transmute_copy;
 use std::path::Path;
 
 use super::frames::Types;
-use super::layout::{self, Layout, Told};
+use super::layout::{self, DebugOffsets, Layout};
 use super::memory::{Asked, Memory};
 use crate::{Unsupported, Version};
 
@@ -71,8 +71,9 @@ impl Interpreter {
         if Asked::new().words([types.code + 8]) != Some([class]) {
             return Err("is built to trace references");
         }
-        if let Some(told) = &layout.told {
-            check_told(version, layout, told, object(c"_PyRuntime")?)?.ok_or(CHANGED)?;
+        if let Some(offsets) = &layout.offsets {
+            check_debug_offsets(version, layout, offsets, object(c"_PyRuntime")?)?
+                .ok_or(CHANGED)?;
         }
         Ok(Self {
             version: version.clone(),
@@ -106,10 +107,10 @@ fn is_python(program: &Path) -> bool {
 
 /// Whether what the interpreter tells of itself in `_Py_DebugOffsets`, with which its `_PyRuntime`
 /// begins, is what the layout says.
-fn check_told(
+fn check_debug_offsets(
     version: &Version,
     layout: &Layout,
-    told: &Told,
+    offsets: &DebugOffsets,
     runtime: usize,
 ) -> Result<Option<()>, &'static str> {
     const COOKIE: usize = usize::from_le_bytes(*b"xdebugpy");
@@ -127,16 +128,16 @@ fn check_told(
     }
     let (frame, code) = (&layout.frame, &layout.code);
     let rows = [
-        (told.thread, layout.thread),
-        (told.previous, frame.previous),
-        (told.code, frame.code),
-        (told.instruction, frame.instruction),
-        (told.owner, frame.owner.unwrap_or_default()),
-        (told.file, code.file),
-        (told.function, code.function),
-        (told.table, code.table),
-        (told.first_line, code.first_line),
-        (told.instructions, code.instructions),
+        (offsets.thread, layout.thread),
+        (offsets.previous, frame.previous),
+        (offsets.code, frame.code),
+        (offsets.instruction, frame.instruction),
+        (offsets.owner, frame.owner.unwrap_or_default()),
+        (offsets.file, code.file),
+        (offsets.function, code.function),
+        (offsets.table, code.table),
+        (offsets.first_line, code.first_line),
+        (offsets.instructions, code.instructions),
     ];
     let agree = rows.iter().all(|(at, is)| word(*at) == Some(*is));
     Ok((is_version && agree).then_some(()))
@@ -209,10 +210,10 @@ mod tests {
             };
             let refused = Interpreter::known(&version).map(|_| ());
             assert_eq!(refused, Err(why), "{full}");
-            let told = Unsupported { version, why }.to_string();
+            let message = Unsupported { version, why }.to_string();
             assert!(
-                told.starts_with(&format!("Python {full} {why}: ")),
-                "{told}"
+                message.starts_with(&format!("Python {full} {why}: ")),
+                "{message}"
             );
         }
     }

@@ -19,7 +19,7 @@ pub(super) struct Layout {
     pub(super) code: Code,
     pub(super) text: Text,
     /// Where `_Py_DebugOffsets` has these.
-    pub(super) told: Option<Told>,
+    pub(super) offsets: Option<DebugOffsets>,
 }
 
 /// `_PyInterpreterFrame`, up to 3.10 `PyFrameObject`.
@@ -80,7 +80,7 @@ pub(super) struct Text {
 
 /// Which words of `_Py_DebugOffsets` have the offsets above.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct DebugOffsets {
     pub(super) thread: usize,
     pub(super) previous: usize,
     pub(super) code: usize,
@@ -93,7 +93,7 @@ pub(super) struct Told {
     pub(super) instructions: usize,
 }
 
-impl Told {
+impl DebugOffsets {
     /// `thread_state.current_frame` and the first members of `interpreter_frame` and `code_object`
     /// after `size`, by the number of their word.
     const fn at(thread: usize, frame: usize, code: usize) -> Self {
@@ -174,7 +174,7 @@ const LAYOUTS: [Layout; 7] = [
         frame: OBJECTS,
         code: CODE_3_9,
         text: TEXT_3_9,
-        told: None,
+        offsets: None,
     },
     Layout {
         minor: 10,
@@ -190,7 +190,7 @@ const LAYOUTS: [Layout; 7] = [
             ..CODE_3_9
         },
         text: TEXT_3_9,
-        told: None,
+        offsets: None,
     },
     Layout {
         minor: 11,
@@ -211,7 +211,7 @@ const LAYOUTS: [Layout; 7] = [
             ..CODE_3_12
         },
         text: TEXT_3_9,
-        told: None,
+        offsets: None,
     },
     Layout {
         minor: 12,
@@ -220,7 +220,7 @@ const LAYOUTS: [Layout; 7] = [
         frame: FRAME_3_12,
         code: CODE_3_12,
         text: TEXT_3_12,
-        told: None,
+        offsets: None,
     },
     Layout {
         minor: 13,
@@ -232,7 +232,7 @@ const LAYOUTS: [Layout; 7] = [
             ..CODE_3_12
         },
         text: TEXT_3_12,
-        told: Some(Told::at(23, 29, 35)),
+        offsets: Some(DebugOffsets::at(23, 29, 35)),
     },
     Layout {
         minor: 14,
@@ -248,7 +248,7 @@ const LAYOUTS: [Layout; 7] = [
             ..CODE_3_12
         },
         text: TEXT_3_12,
-        told: Some(Told::at(26, 32, 40)),
+        offsets: Some(DebugOffsets::at(26, 32, 40)),
     },
     Layout {
         minor: 15,
@@ -264,6 +264,6 @@ const LAYOUTS: [Layout; 7] = [
             ..CODE_3_12
         },
         text: TEXT_3_12,
-        told: Some(Told::at(26, 40, 48)),
+        offsets: Some(DebugOffsets::at(26, 40, 48)),
     },
 ];
