@@ -16,7 +16,7 @@ use crate::capture;
 use crate::config::Policy;
 use crate::device::quiesce::Poisoned;
 use crate::judge::{
-    Amount, Budget, Freed, LiveRecord, Ownership, RunInput, SegmentMap, Usage, reserve_rose,
+    Amount, Budget, Freed, LiveRecord, Ownership, RunInput, SegmentMap, Usage, is_more_reserved,
 };
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, Watch};
 use crate::report;
@@ -228,7 +228,7 @@ impl Run {
             saw_events: ledger.now() != self.began,
             timeline: report::model::TimelineRun::default(),
         };
-        if self.may_have_left(&lineage) || reserve_rose(&input) {
+        if self.may_have_left(&lineage) || is_more_reserved(&input) {
             input.segments_before = self.segments.clone();
             input.segments = sources::segments();
             input.holdings = ledger.holdings().into_iter().collect();

@@ -36,7 +36,7 @@ pub(crate) use input::{
 };
 pub(crate) use reconcile::reconcile;
 pub use reconcile::{Part, Purpose};
-pub(crate) use reserve::rose as reserve_rose;
+pub(crate) use reserve::is_more_reserved;
 pub(crate) use segments::SegmentMap;
 pub(crate) use trend::{ENOUGH as ENOUGH_SNAPSHOTS, Trend};
 pub(crate) use usage::{Amount, DeviceUsage, LayerName, LayerUsage, Usage, total};
@@ -177,10 +177,9 @@ pub(crate) fn needs_another_run(input: &CheckInput) -> bool {
 fn sums_and_reserves(run: &RunInput) -> Vec<&LayerName> {
     let risen = run.end.layers.iter().filter(|usage| {
         let before = run.baseline.layer(&usage.name, usage.place);
-        let was = |of: fn(&LayerUsage) -> u64| before.map_or(0, of);
         let is_sum = matches!(usage.name, LayerName::Probe(_));
-        (is_sum && usage.allocated > was(|it| it.allocated))
-            || usage.reserved.unwrap_or(0) > was(|it| it.reserved.unwrap_or(0))
+        (is_sum && usage.allocated > before.map_or(0, |it| it.allocated))
+            || reserve::more_reserved(usage, run) != 0
     });
     risen.map(|usage| &usage.name).collect()
 }

@@ -165,7 +165,7 @@ fn rises(input: &CheckInput, is_meant: impl Fn(&RunInput) -> bool) -> Vec<Rise> 
 
 /// By how much a reserve rose in a run beyond what is live and lies in it.
 fn rise(usage: &LayerUsage, run: &RunInput, input: &CheckInput) -> u64 {
-    let more = more(usage, run);
+    let more = more_reserved(usage, run);
     if more == 0 {
         return 0;
     }
@@ -177,15 +177,18 @@ fn rise(usage: &LayerUsage, run: &RunInput, input: &CheckInput) -> u64 {
 }
 
 /// How much more is reserved than at the baseline.
-fn more(usage: &LayerUsage, run: &RunInput) -> u64 {
+pub(super) fn more_reserved(usage: &LayerUsage, run: &RunInput) -> u64 {
     let before = run.baseline.layer(&usage.name, usage.place);
     let was = before.and_then(|before| before.reserved).unwrap_or(0);
     usage.reserved.unwrap_or(0).saturating_sub(was)
 }
 
 /// Whether any allocator has reserved more than at the baseline.
-pub(crate) fn rose(run: &RunInput) -> bool {
-    run.end.layers.iter().any(|usage| more(usage, run) != 0)
+pub(crate) fn is_more_reserved(run: &RunInput) -> bool {
+    run.end
+        .layers
+        .iter()
+        .any(|usage| more_reserved(usage, run) != 0)
 }
 
 /// Says on the first finding that pins a reserve what it keeps from being given back.
@@ -193,7 +196,7 @@ pub(crate) fn note_what_is_pinned(input: &CheckInput, found: &mut [Found]) {
     let run = input.first();
     for usage in &run.end.layers {
         let is_own = |owner: &Ownership| !matches!(owner, Ownership::Another);
-        let pinned = more(usage, run).min(explained(usage, run, input, is_own));
+        let pinned = more_reserved(usage, run).min(explained(usage, run, input, is_own));
         if pinned == 0 {
             continue;
         }
