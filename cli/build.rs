@@ -3,9 +3,9 @@
 //!
 //! cargo has no stable way to depend on another package's shared library (artifact dependencies
 //! are nightly's), so this runs cargo itself: with a target folder of its own, because the outer cargo
-//! has locked the other one, and always optimised, because what the library costs is paid in programs
-//! that are not ours; less so for a command that is itself built for debugging, which its developers
-//! wait for. A normal dependency on it would be built once with the rest; but then
+//! has locked the other one, and optimised even where the command is not, because what the library costs
+//! is paid in programs that are not ours; only a little then, for its developers wait for it. A normal
+//! dependency on it would be built once with the rest; but then
 //! the library would have to be looked for in a folder whose layout is cargo's own affair, and it
 //! is not there under `cargo check`. The sources are found through a build dependency, so a command
 //! from a registry is built like one in this tree.
@@ -117,11 +117,10 @@ fn builds(library: &Library, target: &str, folder: &Path, flag: &str) -> bool {
         .arg("--target-dir")
         .arg(folder)
         .env("RUSTFLAGS", format!("{}{flag}", library.flags));
-    let settings: &[&str] = match variable("PROFILE").as_str() {
-        "release" => &["strip=\"symbols\"", "debug=false"],
-        _ => &["strip=\"symbols\"", "debug=false", "opt-level=1"],
-    };
-    for setting in settings.iter().chain(library.profile) {
+    let settings = ["strip=\"symbols\"", "debug=false"];
+    let less = (variable("PROFILE") != "release").then_some("opt-level=1");
+    // What a library asks for itself comes last, and holds.
+    for setting in settings.iter().chain(&less).chain(library.profile) {
         cargo.args(["--config", &format!("profile.release.{setting}")]);
     }
     for name in NOT_HANDED_ON {
