@@ -212,7 +212,7 @@ fn is_of(finding: &Finding, (allocator, place): Class) -> bool {
     finding.layer.to_string() == allocator.layer() && finding.place == allocator.place(place)
 }
 
-/// Whether it is about what a probe alone tells of this allocator.
+/// Whether it is about this sum, which a probe alone knows.
 fn is_of_sum(finding: &Finding, sum: Sum) -> bool {
     let (layer, place) = layer_of_sum(sum);
     let is_there = finding.layer.to_string() == layer && finding.place.to_string() == place;
@@ -400,10 +400,10 @@ impl<'a> View<'a> {
             u64::try_from(moves.map(|it| it.bytes).sum::<i64>()).unwrap_or(0)
         };
         let mut rises: Vec<u64> = (0..self.judged.len()).map(rise).collect();
-        // What a check inside the first run failed for is not told again.
+        // What a check inside the first run failed for is not reported again.
         let settled = self.settled().into_iter().filter(|it| is_of_sum(it, sum));
-        let told: u64 = settled.map(|finding| finding.bytes).sum();
-        rises[0] = rises[0].saturating_sub(told);
+        let reported: u64 = settled.map(|finding| finding.bytes).sum();
+        rises[0] = rises[0].saturating_sub(reported);
         rises
     }
 

@@ -265,17 +265,17 @@ fn a_thread_that_a_scope_started_works_for_the_test_afterwards() {
 #[test]
 fn keeps_a_block_in_the_segment_of_a_block() {
     let (ask, asked) = channel();
-    let (tell, told) = channel();
+    let (answer, answered) = channel();
     let worker = thread::spawn(move || {
         for segment in asked {
             POOL.take_at(segment, 40);
-            tell.send(()).expect("whoever asked waits");
+            answer.send(()).expect("whoever asked waits");
         }
     });
     Check::new("step").run_once(|| {
         drop(Block::new(1));
         ask.send(POOL.reserve(MIB)).expect("the worker waits");
-        told.recv().expect("the worker answers");
+        answered.recv().expect("the worker answers");
     });
     drop(ask);
     worker.join().expect("no panic");

@@ -167,6 +167,7 @@ impl Ledger {
         if made.key.space.is_shared() {
             return self.shared_created(resolved);
         }
+        // By reference: a record that is moved out of an option is copied in pieces, and slowly read again.
         let (sequence, old) = &self.table.create(&resolved);
         let record = || Record {
             sequence: *sequence,

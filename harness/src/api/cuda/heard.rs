@@ -77,15 +77,16 @@ pub(super) fn heard(
     };
     let mut begun = Begun::default();
     // SAFETY: `call` is made of the parameters of a call that is about to be made.
-    let is_told = unbroken(|| unsafe { listener.began(call, &mut begun) });
+    let is_reported = unbroken(|| unsafe { listener.began(call, &mut begun) });
     drop(at_work);
     let error = forward();
-    if is_told {
+    if is_reported {
         let _at_work = quiet();
         // The process may have begun to exit meanwhile.
         listener.driver = driver::get();
         // SAFETY: that call has returned `error`.
         unbroken(|| unsafe { listener.ended(call, &begun, error) });
+        // What it holds of others is given up while this thread is still marked.
         drop(begun);
     }
     error
@@ -100,7 +101,8 @@ fn unbroken(work: impl FnOnce()) -> bool {
     outcome.is_ok()
 }
 
-/// What the end of a call needs of its beginning. In the wrapper's own frame, and never moved.
+/// What the end of a call needs of its beginning, kept where it was made: to move it costs more than to
+/// fill it.
 #[derive(Default)]
 pub(super) struct Begun {
     /// The ticket of a release or launch that has been reported to the ledger.
