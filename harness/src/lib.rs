@@ -33,12 +33,12 @@ pub mod ledger;
 pub mod observe;
 pub mod options;
 pub mod probe;
-mod quiet;
 pub mod recording;
 pub mod registry;
 pub mod report;
-mod sync;
 pub mod units;
+
+use gpu_leak_core::{quiet, sync};
 
 pub use check::{
     Check, Entered, Instrument, Instrumented, OpenScope, Scope, Snapshot, assert_no_growth,

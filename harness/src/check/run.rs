@@ -95,7 +95,7 @@ impl Run {
         }
         if confirms {
             // What a second free of the same address means can be told from the first one.
-            ledger.await_release(&[open.scope()]);
+            ledger.await_release(&[open.scope()], Instant::now);
             capture::take_stacks_of_frees(true);
         }
         ledger.between_events(|| {

@@ -76,13 +76,13 @@ fn of_file(file: &str, module: Option<&Module>) -> Owner {
     }
 }
 
-/// This crate's `src` and those of `gpu-leak-interpose` and `gpu-leak-hooks`. Not the whole folder: in the
+/// This crate's `src` and those of `gpu-leak-core`, `gpu-leak-interpose` and `gpu-leak-hooks`. Not the whole folder: in the
 /// harness's own repository, tests and examples lie beside it and count as the user's.
 fn is_harness_source(file: &str) -> bool {
     let ours = file
         .strip_prefix(env!("CARGO_MANIFEST_DIR"))
         .is_some_and(|rest| {
-            ["/src/", "/hooks/src/", "/interpose/src/"]
+            ["/src/", "/core/src/", "/hooks/src/", "/interpose/src/"]
                 .iter()
                 .any(|folder| rest.starts_with(folder))
         });
@@ -93,6 +93,7 @@ fn is_harness_source(file: &str) -> bool {
     ours || remapped
         || [
             "/gpu-leak-check-",
+            "/gpu-leak-core-",
             "/gpu-leak-interpose-",
             "/gpu-leak-hooks-",
         ]
@@ -133,7 +134,9 @@ fn ends_in_hash(name: &str) -> bool {
 fn of_symbol(function: &str) -> Owner {
     let path = function.trim_start_matches(['<', '&', '*']);
     match path.split_once("::").map(|(name, _)| name) {
-        Some("gpu_leak_check" | "gpu_leak_interpose" | "gpu_leak_hooks") => Owner::Harness,
+        Some("gpu_leak_check" | "gpu_leak_core" | "gpu_leak_interpose" | "gpu_leak_hooks") => {
+            Owner::Harness
+        }
         Some("std" | "core" | "alloc" | "test") => Owner::Std,
         Some(_) => Owner::User,
         None if is_cuda_function(function) => Owner::Cuda,

@@ -15,10 +15,10 @@ mod exclusion;
 #[path = "../../../harness/src/check/turn/gate.rs"]
 mod gate;
 #[expect(dead_code, unreachable_pub, unused_imports, reason = "as above")]
-#[path = "../../../harness/src/ledger/mod.rs"]
+#[path = "../../../harness/core/src/ledger/mod.rs"]
 mod ledger;
-#[expect(dead_code, reason = "as above")]
-#[path = "../../../harness/src/quiet.rs"]
+#[expect(dead_code, unreachable_pub, reason = "as above")]
+#[path = "../../../harness/core/src/quiet.rs"]
 mod quiet;
 mod sync;
 

@@ -60,6 +60,7 @@ fn sort(path: &str) -> Sort {
         // The last ones are what the harness reads stacks and symbols with.
         Some(
             "gpu_leak_check"
+            | "gpu_leak_core"
             | "gpu_leak_interpose"
             | "gpu_leak_check_options"
             | "gpu_leak_hooks"
@@ -160,6 +161,10 @@ pub(super) mod tests {
         for (mangled, expected) in [
             (
                 "_ZN14gpu_leak_check6ledger4LIVE17h0123456789abcdefE",
+                Whose::All,
+            ),
+            (
+                "_ZN13gpu_leak_core6ledger6script5KNOWN17h0123456789abcdefE",
                 Whose::All,
             ),
             ("cudaMalloc", Whose::All),

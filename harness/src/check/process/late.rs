@@ -30,7 +30,7 @@ static LEAKED: Mutex<Vec<Leaked>> = Mutex::new(Vec::new());
 /// Looks out for the release of what `result` found in these scopes.
 pub(crate) fn await_release(report: &Report, scopes: &[ScopeId], result: &CheckResult) {
     // Not the records that are live now: one of them may be freed before it is looked for.
-    ledger::live().await_release(scopes);
+    ledger::live().await_release(scopes, Instant::now);
     let records = result.findings.iter().zip(&result.records);
     let leaked = records.filter(|(finding, _)| finding.kind == FindingKind::Leaked);
     LEAKED

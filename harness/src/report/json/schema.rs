@@ -1,73 +1,12 @@
 //! The published schema of a line of the run file, held to the types that write it.
 
-use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::{Record, SCHEMA};
-use crate::ledger::{Kind, Layer, Place, PoolName};
-
-// The ledger is compiled by other packages as well, which need no schema.
-
-impl JsonSchema for Kind {
-    fn schema_name() -> Cow<'static, str> {
-        "Kind".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let kinds = Self::ALL;
-        json_schema!({
-            "description": "What a resource is: bytes of one sort, or a handle.",
-            "type": "string",
-            "enum": kinds,
-        })
-    }
-}
-
-impl JsonSchema for Layer {
-    fn schema_name() -> Cow<'static, str> {
-        "Layer".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "An allocator: the CUDA driver, or one with a name of its own.",
-            "type": "string",
-            "pattern": "^(driver|allocator:.*)$",
-        })
-    }
-}
-
-impl JsonSchema for Place {
-    fn schema_name() -> Cow<'static, str> {
-        "Place".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "`host`, `cuda:0`, or a device's own name.",
-            "type": "string",
-        })
-    }
-}
-
-impl JsonSchema for PoolName {
-    fn schema_name() -> Cow<'static, str> {
-        "PoolName".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A pool of the driver's: that of graphs, a device's default one, or another by its handle.",
-            "type": "string",
-            "pattern": "^(graph pool|pool 0|pool 0x[0-9a-f]+)$",
-        })
-    }
-}
 
 /// The schema of one line, with an end of line.
 fn schema() -> String {

@@ -55,7 +55,11 @@ fn a_users_own_folders_may_have_such_names() {
 #[test]
 fn only_the_harness_own_sources_are_the_harness() {
     let folder = env!("CARGO_MANIFEST_DIR");
-    for file in ["src/check/run.rs", "interpose/src/lib.rs"] {
+    for file in [
+        "src/check/run.rs",
+        "core/src/ledger/apply.rs",
+        "interpose/src/lib.rs",
+    ] {
         assert_eq!(
             of_file(&format!("{folder}/{file}")),
             Owner::Harness,
@@ -68,6 +72,7 @@ fn only_the_harness_own_sources_are_the_harness() {
     let published = "/home/u/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f";
     for file in [
         "gpu-leak-check-0.1.0/src/lib.rs",
+        "gpu-leak-core-0.1.0/src/ledger/apply.rs",
         "gpu-leak-interpose-1.0.0/src/lib.rs",
     ] {
         assert_eq!(
@@ -84,6 +89,7 @@ fn without_a_file_the_symbol_tells() {
         ("core::ops::function::FnOnce::call_once", Owner::Std),
         ("<alloc::boxed::Box<F> as core::ops::Fn>::call", Owner::Std),
         ("gpu_leak_check::check::run", Owner::Harness),
+        ("gpu_leak_core::ledger::apply", Owner::Harness),
         (
             "<train::nn::Linear as train::nn::Module>::forward",
             Owner::User,

@@ -16,7 +16,7 @@ thread_local! {
 
 /// While it lives, the harness is at work on this thread. Guards nest.
 #[derive(Debug)]
-pub(crate) struct Quiet {
+pub struct Quiet {
     /// The mark is this thread's: a guard dropped elsewhere would clear the wrong one.
     _stays_on_its_thread: PhantomData<*const ()>,
 }
@@ -32,7 +32,8 @@ impl Drop for Quiet {
 /// Hold it around the harness's own driver calls and bookkeeping only, never around code of the
 /// user (a test's body, a probe): what that code allocates and frees must be seen.
 #[must_use = "the mark ends with the guard"]
-pub(crate) fn quiet() -> Quiet {
+#[inline]
+pub fn quiet() -> Quiet {
     DEPTH.with(|depth| depth.set(depth.get() + 1));
     Quiet {
         _stays_on_its_thread: PhantomData,
@@ -41,7 +42,8 @@ pub(crate) fn quiet() -> Quiet {
 
 /// Marks this thread unless it is marked already.
 #[must_use = "the mark ends with the guard"]
-pub(crate) fn quiet_if_heard() -> Option<Quiet> {
+#[inline]
+pub fn quiet_if_heard() -> Option<Quiet> {
     DEPTH.with(|depth| {
         if depth.get() != 0 {
             return None;
@@ -54,7 +56,9 @@ pub(crate) fn quiet_if_heard() -> Option<Quiet> {
 }
 
 /// Whether this thread is marked.
-pub(crate) fn is_quiet() -> bool {
+#[must_use]
+#[inline]
+pub fn is_quiet() -> bool {
     DEPTH.get() != 0
 }
 

@@ -1,6 +1,6 @@
 //! What a source of events may tell the ledger: the one door.
 //!
-//! Calls of a driver, [`observe`](crate::observe) and replayed recordings all speak these words
+//! Calls of a driver, `observe` and replayed recordings all speak these words
 //! and no others, so that the ledger is a pure function of a stream of events.
 
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub enum Space {
 
 impl Space {
     /// Whether what it names may be held more than once, and goes when nothing holds it.
-    pub(crate) const fn is_shared(self) -> bool {
+    pub const fn is_shared(self) -> bool {
         matches!(
             self,
             Self::PhysicalHandle
@@ -50,7 +50,7 @@ impl Space {
     }
 
     /// Whether what it names is a graph, or executable.
-    pub(crate) const fn is_graph(self) -> bool {
+    pub const fn is_graph(self) -> bool {
         matches!(self, Self::Handle(Kind::GraphHandle | Kind::ExecGraph))
     }
 }

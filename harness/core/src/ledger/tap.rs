@@ -14,7 +14,7 @@ use crate::quiet::quiet;
 
 /// Hears an event after the ledger has taken it, with the ledger's answer. It must neither tell
 /// the ledger anything nor wait for a thread that does.
-pub(crate) type EventListener = Box<dyn Fn(&Ledger, &Event, Option<Ticket>) + Send + Sync>;
+pub type EventListener = Box<dyn Fn(&Ledger, &Event, Option<Ticket>) + Send + Sync>;
 
 /// Nobody listens at first.
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl Tap {
 
 impl Ledger {
     /// Has `listener` hear every event from now on. The first one counts.
-    pub(crate) fn listen(&self, listener: EventListener) {
+    pub fn listen(&self, listener: EventListener) {
         let _quiet = quiet();
         let _order = self.tap.order();
         if self.tap.listener.set(listener).is_ok() {
@@ -53,7 +53,7 @@ impl Ledger {
     }
 
     /// Whether somebody hears the events.
-    pub(crate) fn is_heard(&self) -> bool {
+    pub fn is_heard(&self) -> bool {
         self.tap.is_on()
     }
 
@@ -61,7 +61,7 @@ impl Ledger {
     ///
     /// Like a listener, `step` must neither tell the ledger anything nor wait for a thread that
     /// does.
-    pub(crate) fn between_events<T>(&self, step: impl FnOnce() -> T) -> T {
+    pub fn between_events<T>(&self, step: impl FnOnce() -> T) -> T {
         let _quiet = quiet();
         let _order = self.is_heard().then(|| self.tap.order());
         step()

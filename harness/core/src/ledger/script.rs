@@ -62,17 +62,17 @@ impl LineNumber {
 }
 
 /// Whether a word of a stack stands for a line.
-pub(crate) fn is_script(word: usize) -> bool {
+pub fn is_script(word: usize) -> bool {
     word & TAG != 0
 }
 
 /// Whether compiled code began the evaluation that this line is a part of.
-pub(crate) fn is_outermost(word: usize) -> bool {
+pub fn is_outermost(word: usize) -> bool {
     is_script(word) && word & OUTERMOST != 0
 }
 
 /// The line that a word stands for; none for an address, or a word of another process.
-pub(crate) fn line(word: usize) -> Option<Arc<ScriptLine>> {
+pub fn line(word: usize) -> Option<Arc<ScriptLine>> {
     if !is_script(word) {
         return None;
     }

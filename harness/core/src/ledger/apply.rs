@@ -47,7 +47,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A ledger without records. A process has its own in [`live`](super::live).
+    /// A ledger without records. A process has one of its own, the harness's `ledger::live()`.
     #[must_use]
     pub fn new() -> Self {
         Self {

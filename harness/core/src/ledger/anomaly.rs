@@ -51,7 +51,7 @@ pub enum Anomaly {
     },
     /// A creation named something that was live: its release was not seen. Where the two are in
     /// different places, an allocator that reports uses one address in both and should be an
-    /// [`observe::PlacedSource`](crate::observe::PlacedSource): both may be live.
+    /// `observe::PlacedSource`: both may be live.
     Overwritten {
         /// What was live, and is not known any more.
         record: Record,

@@ -7,6 +7,8 @@ use crate::ledger::{
     Amount, Anomaly, ContextEntry, Counted, Curve, Kind, Layer, Mark, Place, Record, Released,
     Stacks, UsageKey, Watch,
 };
+use std::time::Instant;
+
 use crate::quiet::quiet;
 use crate::sync::atomic::Ordering;
 
@@ -143,10 +145,11 @@ impl Ledger {
         found
     }
 
-    /// From now on, notes when what was made in these scopes is given back.
-    pub fn await_release(&self, scopes: &[ScopeId]) {
+    /// From now on, notes when what was made in these scopes is given back: a ledger has no clock,
+    /// so `clock` tells the time, for this and all later calls.
+    pub fn await_release(&self, scopes: &[ScopeId], clock: fn() -> Instant) {
         let _quiet = quiet();
-        self.awaited.begin(scopes);
+        self.awaited.begin(scopes, clock);
     }
 
     /// What was given back of awaited scopes, as far as `wanted` likes it, and when.

@@ -147,7 +147,7 @@ fn what_an_awaited_scope_gives_back_is_noted_with_its_time_whoever_looks_when() 
     world.allocate(0x3000, 20);
     world.end_free(world.begin_free(0x1000), 0);
     let before = Instant::now();
-    world.0.await_release(&[SCOPE]);
+    world.0.await_release(&[SCOPE], Instant::now);
     // Nobody has looked at what is live yet.
     world.end_free(world.begin_free(0x2000), 0);
     world.end_free(world.begin_free(0x3000), FAILED);

@@ -1,7 +1,6 @@
 //! What certain scopes made: when it was given back, and where if stacks of frees are taken.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use rustc_hash::FxHashSet;
@@ -22,8 +21,9 @@ pub struct Released {
 /// The releases of records of awaited scopes.
 #[derive(Debug, Default)]
 pub(super) struct Awaited {
-    /// Whether there are any: most processes have none, and releases are frequent.
-    any: AtomicBool,
+    /// What tells the time of a release, from the first awaited scope on: most processes have
+    /// none, and releases are frequent.
+    clock: OnceLock<fn() -> Instant>,
     seen: Mutex<AwaitedReleases>,
 }
 
@@ -38,20 +38,21 @@ impl Awaited {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on, notes each release of what was made in these scopes.
-    pub(super) fn begin(&self, scopes: &[ScopeId]) {
+    /// From now on, notes each release of what was made in these scopes, with the time that
+    /// `clock` tells then. The clock of the first call counts.
+    pub(super) fn begin(&self, scopes: &[ScopeId], clock: fn() -> Instant) {
         self.lock().scopes.extend(scopes);
-        self.any.store(true, Ordering::Release);
+        self.clock.get_or_init(|| clock);
     }
 
     /// A record has been given back.
     pub(super) fn returned(&self, record: &Record, stack: StackId) {
-        if self.any.load(Ordering::Acquire) {
+        if let Some(clock) = self.clock.get() {
             let mut seen = self.lock();
             if seen.scopes.contains(&record.made.caller.scope) {
                 seen.released.push(Released {
                     record: *record,
-                    at: Instant::now(),
+                    at: clock(),
                     stack,
                 });
             }

@@ -3,11 +3,12 @@
 //! Named here once so that `tests/interleavings` can compile the same files with a checker's types
 //! instead, which try one interleaving of the threads after the other.
 
-pub(crate) use lock::{Lock, LockGuard};
-pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+pub use lock::{Lock, LockGuard};
+pub use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-pub(crate) mod atomic {
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+/// Atomic integers and the orders of their operations.
+pub mod atomic {
+    pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 }
 
 /// A lock that is free nearly always, and held for some dozen instructions.
@@ -18,19 +19,22 @@ mod lock {
 
     /// To give it back is a plain store, where `std`'s pays a second time for an atomic exchange.
     #[derive(Debug, Default)]
-    pub(crate) struct Lock<T>(SpinMutex<T>);
+    pub struct Lock<T>(SpinMutex<T>);
 
-    pub(crate) type LockGuard<'a, T> = SpinMutexGuard<'a, T>;
+    /// Gives the lock back when it is dropped.
+    pub type LockGuard<'a, T> = SpinMutexGuard<'a, T>;
 
     impl<T> Lock<T> {
-        pub(crate) const fn new(value: T) -> Self {
+        /// A lock that nobody holds.
+        #[must_use]
+        pub const fn new(value: T) -> Self {
             Self(SpinMutex::new(value))
         }
 
         /// Also after a panic of who held it: who changes more than one thing under a lock must
         /// not panic between.
         #[inline]
-        pub(crate) fn lock(&self) -> LockGuard<'_, T> {
+        pub fn lock(&self) -> LockGuard<'_, T> {
             self.0.try_lock_weak().unwrap_or_else(|| self.wait())
         }
 

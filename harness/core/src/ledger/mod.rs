@@ -23,10 +23,6 @@ mod tap;
 mod timeline;
 mod usage;
 
-use std::sync::LazyLock;
-
-use crate::quiet::quiet;
-
 pub use anomaly::{Anomaly, Mark};
 pub use apply::Ledger;
 pub use awaited::Released;
@@ -39,14 +35,6 @@ pub use physical::Holding;
 pub use scopes::Amount;
 pub use stack::Stacks;
 pub use table::Watch;
+pub use tap::EventListener;
 pub use timeline::{Curve, Sample};
 pub use usage::{Counted, UsageKey};
-
-/// The ledger of this process, which every live source reports to.
-pub fn live() -> &'static Ledger {
-    static LIVE: LazyLock<Ledger> = LazyLock::new(|| {
-        let _quiet = quiet();
-        Ledger::new()
-    });
-    &LIVE
-}

@@ -47,7 +47,9 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    pub(crate) fn new() -> Self {
+    /// Without a stack.
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             numbers: (0..SHARDS).map(|_| Mutex::default()).collect(),
             chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
@@ -114,7 +116,7 @@ impl Stacks {
 
     /// Keeps `frames` under the number that they had in another process; false when that is no
     /// number of a stack, or has one already. [`Self::intern`] does not find them.
-    pub(crate) fn restore(&self, id: StackId, frames: &[usize]) -> bool {
+    pub fn restore(&self, id: StackId, frames: &[usize]) -> bool {
         let Some(chunk) = self.chunks.get(id.0 as usize / CHUNK) else {
             return false;
         };
@@ -127,7 +129,7 @@ impl Stacks {
     }
 
     /// The number after the last one given. The stacks of the last ones may not be there yet.
-    pub(crate) fn end(&self) -> u32 {
+    pub fn end(&self) -> u32 {
         self.next.load(Ordering::Relaxed)
     }
 
@@ -145,6 +147,12 @@ impl Stacks {
     #[must_use]
     pub fn frames(&self, id: StackId) -> &[usize] {
         self.entry(id).unwrap_or_default()
+    }
+}
+
+impl Default for Stacks {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

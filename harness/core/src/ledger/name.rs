@@ -115,7 +115,7 @@ static LAYERS: NameList = NameList::new();
 static PLACES: NameList = NameList::new();
 
 /// One allocator seen by itself: the CUDA driver, or one that reports through
-/// [`observe`](crate::observe).
+/// `observe`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Layer(u16);
 
@@ -136,18 +136,18 @@ impl Layer {
     }
 
     /// As [`Self::allocator`], where that does not panic.
-    pub(crate) fn try_allocator(name: &str) -> Option<Self> {
+    pub fn try_allocator(name: &str) -> Option<Self> {
         Some(Self(LAYERS.number(name)? + 1))
     }
 
     /// The allocator with this number; none for 0.
-    pub(crate) fn numbered(number: u32) -> Option<Self> {
+    pub fn numbered(number: u32) -> Option<Self> {
         let number = u16::try_from(number).ok().filter(|number| *number != 0)?;
         Some(Self(number))
     }
 
     /// Its number, never 0 for an allocator.
-    pub(crate) const fn number(self) -> u32 {
+    pub const fn number(self) -> u32 {
         self.0 as u32
     }
 

@@ -53,7 +53,7 @@ kinds! {
     Registered = "registered",
     /// Memory of another process or API, opened in this one.
     Imported = "imported",
-    /// A block of an allocator that reports through [`observe`](crate::observe).
+    /// A block of an allocator that reports through `observe`.
     Block = "block",
     /// `CUstream`.
     Stream = "stream",
