@@ -24,7 +24,6 @@ mod api;
 mod capture;
 pub mod case;
 mod check;
-mod code;
 mod config;
 mod device;
 mod files;
@@ -36,8 +35,8 @@ pub mod probe;
 pub mod recording;
 pub mod registry;
 pub mod report;
-pub mod units;
 
+pub use gpu_leak_core::units;
 use gpu_leak_core::{quiet, sync};
 
 pub use check::{

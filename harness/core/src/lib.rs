@@ -1,5 +1,5 @@
 //! The inside of [gpu-leak-check](https://crates.io/crates/gpu-leak-check) that calls nothing: the
-//! table of what a GPU holds, as a function of a stream of events.
+//! table of what a GPU holds, as a function of a stream of events, and what a check finds, as data.
 //!
 //! It asks no driver, opens no file, reads no clock and no variable of the environment, and has no
 //! `unsafe`: whatever it has to know of these comes in as a parameter. So the same code judges a
@@ -10,11 +10,18 @@
 //! gpu-leak-check, which shows what is meant for others.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    expect(clippy::disallowed_methods, reason = "a test may have a clock")
+)]
 
+pub mod escape;
 pub mod ledger;
 #[doc(hidden)]
 pub mod quiet;
+pub mod report;
 #[cfg(feature = "schemars")]
 mod schema;
 #[doc(hidden)]
 pub mod sync;
+pub mod units;

@@ -1,9 +1,9 @@
 //! What a check could not see. Blind is never clean.
 
 use crate::api::cuda::{self, Hearing, Reach, UnheardBefore};
-use crate::code::Code;
 use crate::device::contexts;
 use crate::judge::Untraced;
+use crate::report::model::Code;
 use crate::report::model::Reason;
 
 /// Whether this machine has no working driver.

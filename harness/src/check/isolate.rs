@@ -24,8 +24,8 @@ use super::turn::child;
 use crate::__inject;
 use crate::capture::record;
 use crate::case::Case;
-use crate::code::Code;
 use crate::device::exit;
+use crate::report::model::Code;
 use crate::report::model::{CheckStatus, Outcome, Reason, Report};
 use crate::report::{Sink, Summary, again, headline};
 

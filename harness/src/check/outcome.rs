@@ -39,7 +39,8 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
                 Mode::Auto | Mode::Off => Outcome::Pass,
             }
         }
-        CheckStatus::Found(_) | CheckStatus::Aborted => match policy.on_leak {
+        // Every other kind of finding, and an end inside the test.
+        _ => match policy.on_leak {
             OnLeak::Fail => Outcome::Fail,
             OnLeak::Warn => Outcome::Warn,
         },

@@ -35,7 +35,6 @@ pub(crate) use input::{
     Subject, Untraced,
 };
 pub(crate) use reconcile::reconcile;
-pub use reconcile::{Part, Purpose};
 pub(crate) use reserve::is_more_reserved;
 pub(crate) use segments::SegmentMap;
 pub(crate) use trend::{ENOUGH as ENOUGH_SNAPSHOTS, Trend};

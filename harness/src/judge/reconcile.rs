@@ -2,62 +2,13 @@
 //!
 //! Advice, never a verdict: the device is shared with the driver itself and with other processes.
 
-use serde::{Deserialize, Serialize};
-
 use super::usage::{DeviceUsage, LayerName, Usage};
 use crate::ledger::PoolName;
 use crate::ledger::{Layer, Place};
+use crate::report::model::{Part, Purpose};
 
 /// The driver hands device memory out in pages of this size: 4 bytes can take one.
 const PAGE: u64 = 2 << 20;
-
-/// What a part of a device's memory is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Purpose {
-    /// Allocated through the driver.
-    Driver,
-    /// Held by stream-ordered pools beyond what they have handed out.
-    PoolReserve,
-    /// Held for graphs.
-    GraphReserve,
-    /// Local memory of the threads that can run at once.
-    LocalMemory,
-    /// The buffer of `printf` in kernels.
-    Printf,
-    /// The heap that kernels allocate from.
-    Heap,
-    /// The rest of pages that are partly used.
-    Pages,
-}
-
-impl Purpose {
-    /// What reports call it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Driver => "driver",
-            Self::PoolReserve => "pool reserve",
-            Self::GraphReserve => "graph reserve",
-            Self::LocalMemory => "local memory of kernels",
-            Self::Printf => "printf buffer",
-            Self::Heap => "device heap",
-            Self::Pages => "whole pages",
-        }
-    }
-}
-
-/// A part of the change of a device's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Part {
-    /// What it is for.
-    pub purpose: Purpose,
-    /// How many bytes more, or less, than before.
-    pub bytes: i64,
-}
 
 /// The change of one device's memory, taken apart.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,10 +6,10 @@
 use super::diff::Diff;
 use super::input::CheckInput;
 use super::{reserve, sums};
-use crate::code::Code;
 use crate::device::quiesce::Poisoned;
 use crate::ledger::Anomaly;
 use crate::report::allocators::Allocator;
+use crate::report::model::Code;
 use crate::report::model::{CheckStatus, Confirmation, Finding, FindingKind, Reason};
 
 /// The status, and why there is none of the check's own. Reasons that do not decide become notes.

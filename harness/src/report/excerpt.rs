@@ -6,8 +6,9 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use gpu_leak_core::report::full;
+
 use super::escape::spelled_out;
-use super::location;
 use super::model::{Frame, Language};
 use super::style::Style;
 use super::workspace::Workspace;
@@ -77,7 +78,7 @@ pub(super) fn write(
 ) -> fmt::Result {
     let blue = style.frame();
     let red = style.mark();
-    writeln!(out, "{blue}  -->{blue:#} {}", location::full(frame))?;
+    writeln!(out, "{blue}  -->{blue:#} {}", full(frame))?;
     let source = match (&frame.file, frame.line) {
         (Some(file), Some(line)) => sources.line(file, line).map(|source| (line, source)),
         _ => None,
@@ -107,8 +108,8 @@ pub(super) fn write(
 /// `torch.empty`. Else its first character.
 fn path_length(text: &str, language: Language) -> usize {
     let joint = match language {
-        Language::Compiled => "::",
         Language::Python => ".",
+        _ => "::",
     };
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let word = |text: &str| text.find(|c| !is_part(c)).unwrap_or(text.len());

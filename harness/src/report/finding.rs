@@ -337,6 +337,7 @@ fn further_runs(finding: &Finding) -> Option<String> {
                 count(more)
             )
         }
+        (_, Some(_)) => return None,
     };
     Some(text)
 }

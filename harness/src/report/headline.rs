@@ -63,7 +63,8 @@ pub fn headline(report: &Report) -> String {
         CheckStatus::Aborted => {
             "gpu leak check: aborted: the process ended inside the test".to_owned()
         }
-        CheckStatus::Clean => "gpu leak check: clean".to_owned(),
+        // `clean`, for one.
+        status => format!("gpu leak check: {}", status.name()),
     }
 }
 

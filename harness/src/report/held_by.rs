@@ -37,6 +37,7 @@ fn root(root: &HolderRoot) -> String {
         HolderKind::ThreadLocal => format!("thread-local {name} of {thread}"),
         HolderKind::Stack if name.is_empty() => format!("the stack of {thread}"),
         HolderKind::Stack => format!("the stack of {thread}, in {name}"),
+        _ => name,
     };
     if let Some(module) = &root.module {
         text += &format!(" of {}", escape::name(module));

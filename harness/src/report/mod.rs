@@ -6,7 +6,6 @@
 pub(crate) mod again;
 pub(crate) mod allocators;
 mod debug_info;
-pub mod escape;
 mod excerpt;
 mod finding;
 mod function;
@@ -19,7 +18,6 @@ mod holder;
 mod interleave;
 pub mod json;
 mod libraries;
-mod location;
 pub mod model;
 mod owner;
 mod rendering;
@@ -33,9 +31,10 @@ mod table;
 pub mod text;
 pub mod workspace;
 
-pub use crate::code::Code;
 pub use excerpt::Sources;
 pub use finding::what;
+pub use gpu_leak_core::escape;
+pub use gpu_leak_core::report::Code;
 pub use headline::headline;
 pub use held_by::held_by;
 pub use help::help;

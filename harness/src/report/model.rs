@@ -1,25 +1,13 @@
 //! A finished check as data. Everything printed or written comes from here.
 
-mod device;
-mod finding;
-mod site;
-mod status;
-mod timeline;
-
 use serde::{Deserialize, Serialize};
 
-pub use self::device::{DeviceTable, Figure, Row, WholeDevice};
-pub use self::finding::{
-    AllowedBy, Budget, Confirmation, FailedRelease, Finding, Holder, HolderKind, HolderRoot, Left,
-    Limit, Share, When,
+pub use gpu_leak_core::report::{
+    AllowedBy, Budget, CheckStatus, Code, Confirmation, Course, DeviceTable, FailedRelease, Figure,
+    Finding, FindingKind, Frame, Holder, HolderKind, HolderRoot, Known, Language, Left, Library,
+    Limit, MeantToStay, Outcome, Owner, Part, Point, PrimaryKept, Purpose, Reason, Row, RunPurpose,
+    Share, Site, Timeline, TimelineRun, When, WholeDevice,
 };
-pub use self::site::{Frame, Known, Language, Library, Owner, Site};
-pub use self::status::{CheckStatus, FindingKind, Outcome};
-pub use self::timeline::{Course, Point, RunPurpose, Timeline, TimelineRun};
-use crate::code::Code;
-pub use crate::judge::{Part, Purpose};
-use crate::ledger::Place;
-use crate::units;
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -132,88 +120,6 @@ impl Report {
         Self {
             overhead_ms: 0.25,
             ..Self::new("a", "tests/train.rs", 3, 1, status)
-        }
-    }
-}
-
-/// Options of the attribute by which what a check found may stay; [`Display`](std::fmt::Display) writes
-/// them as they stand there: `tolerance = 1_048_576`. At least one of them is set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct MeantToStay {
-    /// The function of which everything may stay.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allow: Option<String>,
-    /// Bytes that may stay allocated, per device and layer; 0: none.
-    #[serde(default)]
-    pub tolerance: u64,
-    /// Bytes that may stay reserved, per device and layer; 0: none.
-    #[serde(default)]
-    pub reserved_tolerance: u64,
-}
-
-impl MeantToStay {
-    /// All that `function` allocates.
-    #[must_use]
-    pub fn allow(function: &str) -> Self {
-        Self {
-            allow: Some(function.to_owned()),
-            ..Self::default()
-        }
-    }
-}
-
-impl std::fmt::Display for MeantToStay {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let bytes = |option: &str, bytes: u64| {
-            (bytes != 0).then(|| format!("{option} = {}", units::literal(bytes)))
-        };
-        let allow = self
-            .allow
-            .as_ref()
-            .map(|function| format!("allow(\"fn:{function}\", reason = \"…\")"));
-        let options = [
-            allow,
-            bytes("tolerance", self.tolerance),
-            bytes("reserved_tolerance", self.reserved_tolerance),
-        ];
-        let set: Vec<_> = options.into_iter().flatten().collect();
-        out.write_str(&set.join(", "))
-    }
-}
-
-/// That a test holds the primary context of a device. No finding: the whole process shares it, and
-/// whoever needs the device first makes it and keeps it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct PrimaryKept {
-    /// The device.
-    pub place: Place,
-    /// How often it was retained more than released.
-    pub times: u64,
-}
-
-/// Why a check came to no result of its own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Reason {
-    /// A stable word: `no-gpu`, `poisoned`, `no-probe`. `cargo gpu-leak explain` knows each.
-    #[cfg_attr(test, schemars(with = "String"))]
-    pub code: Code,
-    /// One sentence: what is wrong.
-    pub what: String,
-    /// One sentence: what to do about it.
-    pub remedy: String,
-}
-
-impl Reason {
-    /// A reason with that code.
-    #[must_use]
-    pub fn new(code: Code, what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            code,
-            what: what.into(),
-            remedy: remedy.into(),
         }
     }
 }

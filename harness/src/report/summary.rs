@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::escape;
 use super::model::{CheckStatus, Finding, FindingKind, Reason, Report};
-use crate::code::Code;
+use crate::report::model::Code;
 use crate::units::{count, exact_size, quantity};
 
 /// Counts of statuses, and what else there is to know.

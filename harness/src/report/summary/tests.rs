@@ -1,5 +1,5 @@
 use super::Summary;
-use crate::code::Code;
+use crate::report::model::Code;
 use crate::report::model::{CheckStatus, FindingKind, Reason, Report};
 
 fn without(code: Code, remedy: &str) -> Report {

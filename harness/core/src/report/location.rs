@@ -1,7 +1,7 @@
 //! How reports name a frame.
 
-use super::escape;
-use super::model::{Frame, Language, Owner, Site};
+use super::{Frame, Language, Owner, Site};
+use crate::escape;
 
 /// How many callers are named.
 const CALLERS: usize = 6;
@@ -21,7 +21,8 @@ impl Site {
     }
 
     /// Whether frames are known but no source line of any.
-    pub(super) fn lacks_lines(&self) -> bool {
+    #[must_use]
+    pub fn lacks_lines(&self) -> bool {
         let theirs = |frame: &&Frame| matches!(frame.owner, Owner::User | Owner::Dependency);
         self.frames.iter().any(|frame| theirs(&frame))
             && !self
@@ -77,7 +78,8 @@ impl Frame {
 
 /// `src/optim.rs:88:22`, `train.py:31:9 in Trainer.step`; without line tables
 /// `optim::Adam::step in train`.
-pub(super) fn full(frame: &Frame) -> String {
+#[must_use]
+pub fn full(frame: &Frame) -> String {
     let function = match &frame.function {
         // As Python's own tracebacks have it.
         Some(function) if frame.language == Language::Python && !is_top_level(function) => {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A distinct stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Site {
     /// The same for the same kind and functions, whatever the addresses, the lines and what was
     /// inlined; 16 hexadecimal digits behind a version: `1-0123456789abcdef`.
@@ -21,7 +21,7 @@ pub struct Site {
 
 /// A library that takes GPU memory or objects for itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Library {
     /// What its users call it: `cuBLAS`.
     pub name: String,
@@ -37,7 +37,7 @@ pub struct Library {
 
 /// A row of the table of what libraries keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Known {
     /// The table's version.
     pub table: u32,
@@ -49,7 +49,7 @@ pub struct Known {
 
 /// One frame of a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Frame {
     /// Demangled, without its hash.
     pub function: Option<String>,
@@ -72,7 +72,7 @@ pub struct Frame {
 
 /// What a frame's function is written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Language {
@@ -91,7 +91,7 @@ impl Language {
 
 /// Whose code a frame is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
     /// The user's.

@@ -56,7 +56,7 @@ fn signed(before: u64, after: u64, show: fn(u64) -> String) -> String {
 
 /// A number as Rust writes it: `1_091_072`.
 #[must_use]
-pub(crate) fn literal(number: u64) -> String {
+pub fn literal(number: u64) -> String {
     count(number).replace(',', "_")
 }
 

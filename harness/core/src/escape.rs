@@ -18,7 +18,8 @@ pub fn name(text: &str) -> String {
 }
 
 /// The same for a cell of a table, which is narrower.
-pub(super) fn cell(text: &str) -> String {
+#[must_use]
+pub fn cell(text: &str) -> String {
     shown(text, LONGEST_CELL)
 }
 
@@ -43,7 +44,7 @@ fn shown(text: &str, longest: usize) -> String {
 }
 
 /// Each character as it is, or as its escape.
-pub(super) fn spelled_out(characters: impl Iterator<Item = char>) -> String {
+pub fn spelled_out(characters: impl Iterator<Item = char>) -> String {
     let mut shown = String::new();
     for character in characters {
         if is_unsafe(character) {

@@ -5,12 +5,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{FindingKind, Site};
+use crate::escape;
 use crate::ledger::{Kind, Layer, Place, PoolName};
-use crate::report::escape;
 
 /// One thing to tell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// What sort of finding.
     pub kind: FindingKind,
@@ -111,7 +111,8 @@ impl Finding {
 
     /// The function that all of `findings` come from, where its name is one that can be copied into an
     /// attribute.
-    pub(crate) fn common_function<'a>(findings: &[&'a Self]) -> Option<&'a str> {
+    #[must_use]
+    pub fn common_function<'a>(findings: &[&'a Self]) -> Option<&'a str> {
         let mut functions = findings
             .iter()
             .map(|finding| finding.site.user_frame()?.function.as_deref());
@@ -124,7 +125,7 @@ impl Finding {
 
 /// What says that something may stay. Its text is the sentence that a report has for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct AllowedBy {
     /// Where that stands: `the attribute`, `the code`, `gpu-leak-check.toml:12`.
     pub stands_in: String,
@@ -167,7 +168,7 @@ impl fmt::Display for AllowedBy {
 
 /// A place of the program that leads to what a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Holder {
     /// Where the way begins.
     pub root: HolderRoot,
@@ -177,7 +178,7 @@ pub struct Holder {
 
 /// A place where a program's own data begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct HolderRoot {
     /// What sort of place.
     pub kind: HolderKind,
@@ -191,7 +192,7 @@ pub struct HolderRoot {
 
 /// What sort of place that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum HolderKind {
@@ -206,7 +207,7 @@ pub enum HolderKind {
 /// The age of what is held, in allocating and freeing calls of the process while the test ran: a
 /// clock would cost as much as all the rest of such a call, and no two runs would agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct When {
     /// The call that took the first of them, from 1.
     pub first: u64,
@@ -218,7 +219,7 @@ pub struct When {
 
 /// A free or destroy call that returned an error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct FailedRelease {
     /// `CUDA_ERROR_INVALID_VALUE`.
     pub error: String,
@@ -230,7 +231,7 @@ pub struct FailedRelease {
 
 /// What a site had left after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Left {
     /// How many.
     pub count: u64,
@@ -240,7 +241,7 @@ pub struct Left {
 
 /// A limit of the test that was passed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Budget {
     /// The option that sets it: `max_allocated`.
     pub limit: Limit,
@@ -255,7 +256,7 @@ pub struct Budget {
 
 /// The part that one site has in what passed a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Share {
     /// How many allocations.
     pub count: u64,
@@ -267,7 +268,7 @@ pub struct Share {
 
 /// Which limit of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// Bytes allocated at once.
@@ -299,7 +300,7 @@ impl Limit {
 
 /// What further runs of the body showed of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Confirmation {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! codes {
     ($($(#[$what:meta])* $code:ident = $name:literal,)*) => {
-        /// Every [`Reason::code`](crate::report::model::Reason::code) there is. `cargo gpu-leak explain` knows each.
+        /// Every [`Reason::code`](crate::report::Reason::code) there is. `cargo gpu-leak explain` knows each.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum Code {

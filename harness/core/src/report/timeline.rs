@@ -9,7 +9,7 @@ use crate::ledger::Place;
 
 /// How what was held moved while the check ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Timeline {
     /// The runs of the body, in their order.
     pub runs: Vec<TimelineRun>,
@@ -21,7 +21,7 @@ pub struct Timeline {
 /// One run of the body. Its moments are allocating and freeing calls of the process, from 1, as in
 /// [`When`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct TimelineRun {
     /// What it was for.
     pub purpose: RunPurpose,
@@ -35,7 +35,7 @@ pub struct TimelineRun {
 
 /// What a run of the body is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RunPurpose {
     /// To be judged.
@@ -49,7 +49,7 @@ pub enum RunPurpose {
 
 /// How one figure of [`DeviceTable`] moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Course {
     /// Where.
     pub place: Place,
@@ -77,5 +77,5 @@ impl Course {
 /// From this call up to the next point's, the figure was between the least and the most: `[call,
 /// least, most]`. Up to a hundred calls each has its point, with one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Point(pub u64, pub u64, pub u64);

@@ -1,0 +1,51 @@
+//! What would let a check pass whose findings are meant to stay.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units;
+
+/// Options of the attribute by which what a check found may stay; [`Display`](std::fmt::Display) writes
+/// them as they stand there: `tolerance = 1_048_576`. At least one of them is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct MeantToStay {
+    /// The function of which everything may stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow: Option<String>,
+    /// Bytes that may stay allocated, per device and layer; 0: none.
+    #[serde(default)]
+    pub tolerance: u64,
+    /// Bytes that may stay reserved, per device and layer; 0: none.
+    #[serde(default)]
+    pub reserved_tolerance: u64,
+}
+
+impl MeantToStay {
+    /// All that `function` allocates.
+    #[must_use]
+    pub fn allow(function: &str) -> Self {
+        Self {
+            allow: Some(function.to_owned()),
+            ..Self::default()
+        }
+    }
+}
+
+impl std::fmt::Display for MeantToStay {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bytes = |option: &str, bytes: u64| {
+            (bytes != 0).then(|| format!("{option} = {}", units::literal(bytes)))
+        };
+        let allow = self
+            .allow
+            .as_ref()
+            .map(|function| format!("allow(\"fn:{function}\", reason = \"…\")"));
+        let options = [
+            allow,
+            bytes("tolerance", self.tolerance),
+            bytes("reserved_tolerance", self.reserved_tolerance),
+        ];
+        let set: Vec<_> = options.into_iter().flatten().collect();
+        out.write_str(&set.join(", "))
+    }
+}

@@ -1,0 +1,25 @@
+//! What a check found, as data: everything that is printed or written comes from these types.
+
+mod code;
+mod device;
+mod finding;
+mod location;
+mod meant_to_stay;
+mod reason;
+mod site;
+mod status;
+mod timeline;
+
+pub use code::Code;
+pub use device::{DeviceTable, Figure, Part, PrimaryKept, Purpose, Row, WholeDevice};
+pub use finding::{
+    AllowedBy, Budget, Confirmation, FailedRelease, Finding, Holder, HolderKind, HolderRoot, Left,
+    Limit, Share, When,
+};
+#[doc(hidden)]
+pub use location::full;
+pub use meant_to_stay::MeantToStay;
+pub use reason::Reason;
+pub use site::{Frame, Known, Language, Library, Owner, Site};
+pub use status::{CheckStatus, FindingKind, Outcome};
+pub use timeline::{Course, Point, RunPurpose, Timeline, TimelineRun};
