@@ -1,5 +1,5 @@
-//! ARCHITECTURE.md is true: every floor of the harness, of a check, of the command and of the kernels
-//! stands in its table and imports only from below, every package is named, and every path leads somewhere.
+//! ARCHITECTURE.md is true: every floor of the harness, of its core, of a check, of the command and of
+//! the kernels stands in its table and imports only from below, every package is named, and every path leads somewhere.
 //! And every file is a part of some program, for a test in one that is not would never run; and
 //! every option of the attribute is told where users look for it.
 
@@ -30,6 +30,11 @@ struct House {
 const HARNESS: House = House {
     chapter: "## Inside the harness",
     folder: "harness/src",
+    prefixes: ["crate::", "crate::"],
+};
+const CORE: House = House {
+    chapter: "## Inside the core",
+    folder: "harness/core/src",
     prefixes: ["crate::", "crate::"],
 };
 const CHECK: House = House {
@@ -189,6 +194,12 @@ fn each_floor_of_the_harness_imports_only_from_below() {
 }
 
 #[test]
+fn each_floor_of_the_core_imports_only_from_below() {
+    let wrong = wrong(&CORE);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
 fn each_floor_of_a_check_imports_only_from_below() {
     let wrong = wrong(&CHECK);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -208,7 +219,7 @@ fn each_floor_of_the_kernels_imports_only_from_below() {
 
 #[test]
 fn every_floor_is_there() {
-    for house in [HARNESS, CHECK, COMMAND, KERNELS] {
+    for house in [HARNESS, CORE, CHECK, COMMAND, KERNELS] {
         let sources = root().join(house.folder);
         for name in floors(&house).keys() {
             let module = sources.join(name);

@@ -10,7 +10,6 @@ use crate::check::blind;
 pub use crate::check::movements::{Did, Movements, Step, Taken, movements};
 use crate::device::contexts;
 use crate::device::driver::{self, Driver};
-use crate::report;
 use crate::report::model::{Reason, Report};
 
 /// An entry of a configuration file that lets something stay.
@@ -29,7 +28,7 @@ pub struct AllowEntry {
 /// `file:line:column: what is wrong`.
 pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<AllowEntry>, String> {
     let entries = crate::config::entries_of(path, shown)?;
-    let told = |entry: crate::allow::Suppression| AllowEntry {
+    let told = |entry: crate::suppressions::Suppression| AllowEntry {
         stands_in: entry.stands_in,
         reason: entry.reason,
     };
@@ -65,7 +64,7 @@ pub fn renew_fingerprints(report: &mut Report) {
         };
         let failed = finding.failed.as_mut().map(|failed| &mut failed.site);
         for site in std::iter::once(&mut finding.site).chain(failed) {
-            if let Some(renewed) = report::renewed_fingerprint(kind, site) {
+            if let Some(renewed) = crate::call_site::renewed_fingerprint(kind, site) {
                 site.fingerprint = renewed;
             }
         }

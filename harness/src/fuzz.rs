@@ -1,10 +1,9 @@
 //! What fuzzing throws at the inside: a function a target, which panics when something that must
 //! hold does not. Not in the library: only its own tests and the targets of `fuzz/` have it.
 
-pub use crate::allow::fuzz::patterns;
 pub use crate::check::fuzz::recording;
 pub use crate::config::fuzz::{config, variables};
-pub use crate::report::fuzz::{run_file, sites};
+pub use crate::report::fuzz::{patterns, run_file, sites};
 
 /// Sizes and times in quotes: what is taken can be written again and is the same.
 ///

@@ -19,7 +19,6 @@ pub mod __private;
 #[doc(hidden)]
 #[path = "script.rs"]
 pub mod __script;
-mod allow;
 mod api;
 mod capture;
 pub mod case;
@@ -27,7 +26,6 @@ mod check;
 mod config;
 mod device;
 mod files;
-mod judge;
 pub mod ledger;
 pub mod observe;
 pub mod options;
@@ -37,7 +35,7 @@ pub mod registry;
 pub mod report;
 
 pub use gpu_leak_core::units;
-use gpu_leak_core::{quiet, sync};
+use gpu_leak_core::{call_site, judge, quiet, suppressions, sync};
 
 pub use check::{
     Check, Entered, Instrument, Instrumented, OpenScope, Scope, Snapshot, assert_no_growth,

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
+pub use crate::judge::Expect;
 use crate::ledger::Kind;
 
 /// The type of an option's value, by its kind in the [table](gpu_leak_check_options::options).
@@ -97,15 +96,6 @@ pub struct Allow {
     pub kind: Option<Kind>,
     /// No more than these bytes, inclusive.
     pub up_to: Option<u64>,
-}
-
-/// `expect(count = 2, bytes = "1 MiB")`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Expect {
-    /// How many objects and allocations stay.
-    pub count: Option<u64>,
-    /// How many bytes stay.
-    pub bytes: Option<u64>,
 }
 
 /// `unchecked_if(condition, "reason")`.

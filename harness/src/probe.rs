@@ -5,6 +5,7 @@
 //! [`Probe`] tells: the check then judges the pieces in the allocator's own layer, and the
 //! segments as its reserve.
 
+pub use crate::judge::Segment;
 use crate::ledger::Place;
 
 /// Code that reads one allocator.
@@ -38,15 +39,6 @@ pub trait Probe: Sync {
 
     /// Gives back to the layer below what is cached at `place` and in no use.
     fn empty_cache(&self, place: Place);
-}
-
-/// A range that an allocator holds from the layer below.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// Its first address, as the layer below knows it.
-    pub address: u64,
-    /// Its size.
-    pub bytes: u64,
 }
 
 /// A probe that registered itself.

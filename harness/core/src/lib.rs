@@ -1,5 +1,6 @@
 //! The inside of [gpu-leak-check](https://crates.io/crates/gpu-leak-check) that calls nothing: the
-//! table of what a GPU holds, as a function of a stream of events, and what a check finds, as data.
+//! table of what a GPU holds, as a function of a stream of events; the judgement, as a function of
+//! what a check has seen; and what it finds, as data.
 //!
 //! It asks no driver, opens no file, reads no clock and no variable of the environment, and has no
 //! `unsafe`: whatever it has to know of these comes in as a parameter. So the same code judges a
@@ -15,13 +16,16 @@
     expect(clippy::disallowed_methods, reason = "a test may have a clock")
 )]
 
+pub mod call_site;
 pub mod escape;
+pub mod judge;
 pub mod ledger;
 #[doc(hidden)]
 pub mod quiet;
 pub mod report;
 #[cfg(feature = "schemars")]
 mod schema;
+pub mod suppressions;
 #[doc(hidden)]
 pub mod sync;
 pub mod units;

@@ -5,6 +5,11 @@ use crate::ledger::Kind;
 /// The units above a byte, smallest first.
 const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
+/// The sum of these sizes. A recording may name any: more than fits is as much as fits.
+pub fn total(sizes: impl IntoIterator<Item = u64>) -> u64 {
+    sizes.into_iter().fold(0, u64::saturating_add)
+}
+
 /// A size in binary units: `0 B`, `1,023 B`, `512 KiB`, `1.04 MiB`.
 ///
 /// Bytes are exact; larger units have three digits.

@@ -3,7 +3,6 @@
 use super::blind;
 use super::naming;
 use super::sources;
-use super::tables::tables;
 use crate::judge::{self, CheckInput, LayerName, LiveRecord, Ownership, RunInput};
 use crate::ledger::{self, Layer, Place, Record};
 use crate::probe;
@@ -62,13 +61,16 @@ pub fn max_memory_allocated(place: Place) -> u64 {
 /// What each device holds, as the table of a report.
 #[must_use]
 pub fn memory_summary() -> String {
+    let usage = sources::read();
     let now = RunInput {
-        end: sources::read(),
+        baseline: usage.clone(),
+        end: usage,
         ..RunInput::default()
     };
     let mut input = CheckInput::default();
     naming::add(&mut input.names, &now);
-    text::tables(&tables(&now.end, &now.end, &input.names), Style::PLAIN)
+    input.runs.push(now);
+    text::tables(&judge::device_tables(&input), Style::PLAIN)
 }
 
 fn probes_at(place: Place) -> impl Iterator<Item = &'static dyn probe::Probe> {

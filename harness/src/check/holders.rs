@@ -9,6 +9,7 @@ use gpu_leak_holders::{
 };
 use rustc_hash::FxHashMap;
 
+use crate::call_site::{as_written, libraries};
 use crate::capture::{self, Waiting, mappings, modules};
 use crate::device::quiet::quiet;
 use crate::ledger::event::Space;
@@ -115,9 +116,9 @@ fn objects() -> DriverObjects {
 const NAMES: NameRules = NameRules {
     is_vendor_library: report::is_cuda_library,
     is_vendor_function: report::is_cuda_function,
-    is_known_library: report::is_known_library,
+    is_known_library: libraries::is_known_library,
     is_in_a_system_folder: modules::is_in_a_system_folder,
-    as_written: report::as_written,
+    as_written,
 };
 
 fn mapping(mapping: mappings::Mapping<'_>) -> Mapping<'_> {

@@ -21,7 +21,6 @@ mod process;
 mod program;
 mod recording;
 pub(crate) mod replay;
-mod report_of;
 mod run;
 #[cfg(feature = "main")]
 mod runner;
@@ -29,8 +28,6 @@ mod scope;
 mod scopes;
 mod session;
 mod sources;
-mod tables;
-mod timeline;
 mod turn;
 
 pub use annotated::{run, run_test};

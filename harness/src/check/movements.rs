@@ -9,10 +9,10 @@ use serde::Deserialize;
 
 use super::recording::CheckLine;
 use super::replay::{error_at, frames_of};
+use crate::call_site::site_of;
 use crate::capture::replay::{Heard, replay};
 use crate::ledger::event::{Event, Key};
 use crate::ledger::{Kind, Layer, Ledger, Place, Record, StackId};
-use crate::report;
 use crate::report::model::{Frame, Site};
 
 /// All that a recording took and gave back.
@@ -241,7 +241,7 @@ impl<'ledger> Reader<'ledger> {
         let mut known: HashMap<(StackId, Kind), Site> = HashMap::new();
         for (taken, stack) in self.movements.taken.iter_mut().zip(&self.stacks) {
             let site = known.entry((*stack, taken.kind)).or_insert_with(|| {
-                report::site_of(frames_of(self.ledger, &self.symbols, *stack), taken.kind)
+                site_of(frames_of(self.ledger, &self.symbols, *stack), taken.kind)
             });
             taken.site = site.clone();
         }

@@ -9,14 +9,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::recording::CheckLine;
-use super::report_of::report_of;
-use crate::allow::Suppression;
 use crate::capture::recording::Header;
 use crate::capture::replay::{self as events, Heard, Wrong};
 use crate::judge::judge;
 use crate::ledger::{Ledger, StackId};
 use crate::report::model::{Frame, Owner, Report};
 use crate::report::symbols::assembled;
+use crate::suppressions::Suppression;
 
 /// What a recording comes to.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +87,7 @@ fn add(
             // What may stay is for whoever asks to say.
             input.facts.suppressions = suppressions.to_vec();
             let result = judge(&input);
-            reports.push(report_of(&mut input, &result));
+            reports.push(Report::of_check(&mut input, &result));
         }
     }
     Ok(())

@@ -1,6 +1,5 @@
 //! One run of a body: from its baseline to everything that there is to know about what it left.
 
-use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,18 +8,18 @@ use rustc_hash::FxHashSet;
 use super::scopes::open::{Open, current};
 use super::scopes::tree::{self, Lineage, Settled};
 use super::sources;
-use super::timeline;
 use super::turn::company::Company;
 use super::turn::others::AtBegin;
+use crate::call_site::is_cudas_own;
 use crate::capture;
 use crate::config::Policy;
-use crate::device::quiesce::Poisoned;
 use crate::judge::{
-    Amount, Budget, Freed, LiveRecord, Ownership, RunInput, SegmentMap, Usage, is_more_reserved,
+    ContextError, Freed, Limits, LiveRecord, Ownership, RunInput, SegmentMap, Usage,
+    is_more_reserved, timeline,
 };
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, Watch};
-use crate::report;
 use crate::report::model::{AllowedBy, PrimaryKept};
+use crate::report::symbols;
 
 /// A run that has begun.
 #[derive(Debug)]
@@ -29,12 +28,12 @@ pub(crate) struct Run {
     /// What was created since then and is live counts: since the check's first run began.
     since: Beginning,
     began: u64,
-    budget: Budget,
+    budget: Limits,
     others: AtBegin,
     mark: Mark,
     baseline: Usage,
     segments: SegmentMap,
-    broken_before: Option<Poisoned>,
+    broken_before: Option<ContextError>,
     watch: Watch<'static>,
 }
 
@@ -67,7 +66,7 @@ impl Run {
     /// when the first of them began.
     pub(crate) fn begin(
         company: Company<'_>,
-        budget: Budget,
+        budget: Limits,
         confirms: bool,
         earlier: (&[ScopeId], Option<Beginning>),
     ) -> Self {
@@ -204,29 +203,17 @@ impl Run {
             as_expected: end.as_expected,
             baseline: self.baseline.clone(),
             end: usage,
-            live: Vec::new(),
-            anomalies: Vec::new(),
-            freed_before: Vec::new(),
-            allocations: BTreeMap::new(),
             over_budget: body.over_budget.clone(),
-            segments_before: SegmentMap::default(),
-            segments: SegmentMap::default(),
             probed: sources::probed(),
-            holdings: BTreeMap::new(),
             failed_inside: lineage.failed_sums(end.failure),
             others,
-            owner_unknown: Amount::default(),
-            freed_earlier: Amount::default(),
-            handed_over: Amount::default(),
             broken_before: self.broken_before,
             broken_inside: match self.broken_before {
                 None => broken.into_iter().next(),
                 Some(_) => None,
             },
-            primaries: Vec::new(),
-            threads_running: 0,
             saw_events: ledger.now() != self.began,
-            timeline: report::model::TimelineRun::default(),
+            ..RunInput::default()
         };
         if self.may_have_left(&lineage) || is_more_reserved(&input) {
             input.segments_before = self.segments.clone();
@@ -436,6 +423,9 @@ fn is_anything_left(input: &RunInput) -> bool {
 fn is_the_runtimes_code(record: &Record) -> bool {
     matches!(record.made.kind, Kind::Module | Kind::Library) && {
         let stacks = ledger::live().stacks();
-        report::is_cudas_own(stacks.frames(record.made.caller.stack))
+        is_cudas_own(&symbols::frames(
+            stacks.frames(record.made.caller.stack),
+            &[],
+        ))
     }
 }

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::assertion;
 use super::blind;
@@ -18,7 +18,6 @@ use super::process::listen::{listen, record_from_here};
 use super::process::summary::{self, UnderWay};
 use super::process::{late, warmup};
 use super::recording;
-use super::report_of::report_of;
 use super::run::{Beginning, Ended, Run};
 use super::scopes::open::{Open, current};
 use super::scopes::token::Token;
@@ -27,7 +26,6 @@ use super::turn::company::Company;
 use super::turn::gate::Turn;
 use super::turn::others::Runner;
 use super::{poison, sources};
-use crate::allow::{Date, Suppression};
 use crate::api::cuda::UnheardBefore;
 use crate::case::ShouldPanic;
 use crate::config::{self, Mode, Policy};
@@ -38,6 +36,7 @@ use crate::judge::{
 use crate::ledger::ScopeId;
 use crate::report::Sink;
 use crate::report::model::{CheckStatus, FindingKind, Report};
+use crate::suppressions::{Date, Suppression};
 
 /// A check that has begun.
 #[derive(Debug)]
@@ -138,7 +137,7 @@ impl<'gate> Session<'gate> {
                 untraced: None,
                 trend: None,
                 names: NameTable::default(),
-                today: Date::today(),
+                today: today(),
             },
             unheard: UnheardBefore::default(),
             should_panic: None,
@@ -192,7 +191,7 @@ impl<'gate> Session<'gate> {
             self.input.trend.get_or_insert_default().add(&held);
         }
         let result = judge(&self.input);
-        report_of(&mut self.input, &result)
+        Report::of_check(&mut self.input, &result)
     }
 
     fn company(&self) -> Company<'_> {
@@ -291,7 +290,7 @@ impl<'gate> Session<'gate> {
         }
         recording::add(&self.input);
         let result = judge(&self.input);
-        let mut report = report_of(&mut self.input, &result);
+        let mut report = Report::of_check(&mut self.input, &result);
         let end = self.end.take().unwrap_or(End::Passed);
         assertion::take_over(&self.scopes, &end, self.should_panic, &mut report);
         // Its addresses would be found as holders of what was leaked.
@@ -393,6 +392,12 @@ fn failed_sum(finding: &crate::report::model::Finding) -> FailedSum {
         allocated: if is_reserve { 0 } else { finding.bytes },
         reserved: if is_reserve { finding.bytes } else { 0 },
     }
+}
+
+/// Today; the first day of 1970 on a machine whose clock is before it.
+fn today() -> Date {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Date::from_days(since.map_or(0, |since| since.as_secs() / 86_400))
 }
 
 /// The subject of an annotated test.

@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use crate::api::cuda;
 use crate::device::{memory, pools, quiesce};
-use crate::judge::{DeviceUsage, LayerName, LayerUsage, SegmentMap, Usage};
-use crate::ledger::{self, Kind, Layer, Place, ScopeId, UsageKey};
+use crate::judge::{ContextError, LayerName, LayerUsage, SegmentMap, Usage};
+use crate::ledger::{self, Layer, Place, ScopeId, UsageKey};
 use crate::probe::{self, Probe};
 
-use crate::device::quiesce::Poisoned;
-
 /// Waits for the work that `scope` may have on the devices.
-pub(crate) fn synchronise(scope: ScopeId) -> Vec<Poisoned> {
+pub(crate) fn synchronise(scope: ScopeId) -> Vec<ContextError> {
     quiesce::synchronise(|record| record.made.caller.scope == scope)
 }
 
@@ -45,10 +43,10 @@ fn read_by(layer: impl Fn(&dyn Probe, Place) -> LayerUsage) -> Usage {
             usage.layers.push(layer(probe, place));
         }
     }
-    usage
-        .layers
-        .extend(pools_at_rest().into_iter().map(pool_level));
-    usage.whole_devices = wholes();
+    usage.layers.extend(pools_at_rest());
+    if cuda::is_heard() {
+        usage.whole_devices = memory::readings();
+    }
     usage
 }
 
@@ -66,61 +64,12 @@ pub(crate) fn read_counters(probed: &[String]) -> Usage {
             continue;
         }
         usage.layers.push(LayerUsage {
-            name: LayerName::Layer(layer),
-            place,
             allocated: counted.live,
             peak: Some(counted.peak),
-            reserved: None,
-            reported: None,
-            in_motion: 0,
+            ..LayerUsage::new(LayerName::Layer(layer), place)
         });
     }
     usage
-}
-
-/// The whole devices.
-fn wholes() -> Vec<DeviceUsage> {
-    if !cuda::is_heard() {
-        return Vec::new();
-    }
-    let ledger = ledger::live();
-    let live = |kind| ledger.live(kind);
-    let devices = memory::readings().into_iter();
-    devices
-        .map(|device| DeviceUsage {
-            place: device.place,
-            context: device.context,
-            used: device.used,
-            limits: device.limits,
-            elsewhere: elsewhere(device.place),
-            contexts: contexts_on(device.place),
-            code: live(Kind::Module) + live(Kind::Library),
-        })
-        .collect()
-}
-
-fn contexts_on(place: Place) -> u64 {
-    let contexts = ledger::live().contexts();
-    contexts
-        .iter()
-        .filter(|context| context.place == place)
-        .count() as u64
-}
-
-/// Bytes of the driver's layer that may lie in the host's memory or another process's, or that a
-/// pool's own figures count.
-fn elsewhere(place: Place) -> u64 {
-    const KINDS: [Kind; 3] = [Kind::Managed, Kind::Imported, Kind::Graph];
-    let ledger = ledger::live();
-    // A search visits every record; most programs have none of these.
-    if KINDS.iter().all(|kind| ledger.live(*kind) == 0) {
-        return 0;
-    }
-    let there = ledger.select(|record| {
-        let made = &record.made;
-        made.layer == Layer::DRIVER && made.place == place && KINDS.contains(&made.kind)
-    });
-    there.iter().map(|record| record.made.bytes).sum()
 }
 
 /// Lets the reserves that [`read_most_reserved`] tells begin anew.
@@ -133,13 +82,10 @@ pub(crate) fn restart_most_reserved() {
 /// The most that each reserve has been. For a probed allocator that is what it holds now: read
 /// before its cache is emptied.
 pub(crate) fn read_most_reserved() -> Usage {
-    let pools = if cuda::is_heard() {
-        pools::most_reserved()
-    } else {
-        Vec::new()
-    };
     let mut usage = read_probed();
-    usage.layers.extend(pools.into_iter().map(pool_level));
+    if cuda::is_heard() {
+        usage.layers.extend(pools::most_reserved());
+    }
     usage
 }
 
@@ -157,23 +103,11 @@ pub(crate) fn read_probed() -> Usage {
 
 /// The driver's pools. Where its calls are not heard nobody knows which contexts to wait for, and the reserve
 /// of a pool that nobody waited for says nothing.
-fn pools_at_rest() -> Vec<pools::PoolReading> {
+fn pools_at_rest() -> Vec<LayerUsage> {
     if cuda::is_heard() {
         pools::readings()
     } else {
         Vec::new()
-    }
-}
-
-fn pool_level(pool: pools::PoolReading) -> LayerUsage {
-    LayerUsage {
-        name: LayerName::Pool(pool.pool),
-        place: pool.place,
-        allocated: pool.allocated,
-        peak: None,
-        reserved: Some(pool.reserved),
-        reported: None,
-        in_motion: 0,
     }
 }
 
@@ -220,13 +154,11 @@ fn layer(probe: &dyn Probe, place: Place) -> LayerUsage {
     counted.live = counted.live.min(before.live);
     let counted = (counted.peak != 0).then_some(counted);
     LayerUsage {
-        name: LayerName::Probe(layer),
-        place,
         allocated,
         peak: counted.map(|counted| counted.peak),
         reserved: Some(probe.reserved(place)),
         reported: counted.map(|counted| counted.live),
-        in_motion: 0,
+        ..LayerUsage::new(LayerName::Probe(layer), place)
     }
 }
 

@@ -12,9 +12,9 @@ use wildmatch::WildMatch;
 
 use self::value::{Bytes, Flag, Layer, Number, Rounds, date, duration, one_of, pattern};
 use super::word::{FirstUse, Mode, WithoutGpu};
-use crate::allow::{Date, Pattern, Suppression};
 use crate::ledger::Kind;
 use crate::options::{OnLeak, Options};
+use crate::suppressions::{Date, Pattern, Suppression};
 
 /// A configuration file, read.
 #[derive(Debug, Default, Deserialize)]

@@ -24,7 +24,8 @@ pub fn config(input: &[u8]) {
                 assert!(line.is_some_and(|line| is_line(&text, line)), "{entry:?}");
             }
             for test in ["", "train::step", "*"] {
-                Policy::combine(&Variables::default(), &Options::DEFAULT, Some(&file), test);
+                let _ =
+                    Policy::combine(&Variables::default(), &Options::DEFAULT, Some(&file), test);
             }
         }
         Err(message) => {
@@ -58,7 +59,7 @@ pub fn variables(input: &[u8]) {
     let given = pairs().map(|(name, value)| (OsString::from(name), OsString::from(value)));
     match Variables::read(given) {
         Ok(read) => {
-            Policy::combine(&read, &Options::DEFAULT, None, "train::step");
+            let _ = Policy::combine(&read, &Options::DEFAULT, None, "train::step");
         }
         Err(message) => assert!(pairs().any(|(name, _)| message.contains(name)), "{message}"),
     }

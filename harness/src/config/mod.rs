@@ -17,10 +17,11 @@ use std::time::Duration;
 use self::file::File;
 use self::variables::Variables;
 pub(crate) use self::word::{FirstUse, Mode, WithoutGpu};
-use crate::allow::Suppression;
-use crate::judge::Budget;
+use crate::judge::Limits;
+use crate::ledger::Layer;
 use crate::options::{Allow, Expect, OnLeak, Options};
 use crate::report::workspace::Workspace;
+use crate::suppressions::{Pattern, Suppression};
 
 /// What holds for one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ pub(crate) struct Policy {
     pub(crate) confirm: bool,
     pub(crate) tolerance: u64,
     pub(crate) reserved_tolerance: u64,
-    pub(crate) budget: Budget,
+    pub(crate) budget: Limits,
     pub(crate) parallel: bool,
     pub(crate) isolate: bool,
     pub(crate) warmup: u32,
@@ -66,11 +67,11 @@ impl Policy {
         confirm: true,
         tolerance: 0,
         reserved_tolerance: 0,
-        budget: Budget {
+        budget: Limits {
             allocated: None,
             reserved: None,
             allocations: None,
-            allocator: None,
+            layer: Layer::DRIVER,
         },
         parallel: false,
         isolate: false,
@@ -93,7 +94,7 @@ impl Policy {
         let variables = variables::of_this_process()?;
         let file = file_of_this_process(variables, manifest_dir)?;
         let file = file.map(|found| &found.file);
-        let policy = Self::combine(variables, options, file, test);
+        let policy = Self::combine(variables, options, file, test)?;
         if policy.rounds == 2 {
             return Err(
                 "two rounds say nothing of what grows: `rounds` takes 3 or more, or 1 for a single run"
@@ -103,12 +104,17 @@ impl Policy {
         Ok(policy)
     }
 
-    fn combine(variables: &Variables, options: &Options, file: Option<&File>, test: &str) -> Self {
+    fn combine(
+        variables: &Variables,
+        options: &Options,
+        file: Option<&File>,
+        test: &str,
+    ) -> Result<Self, String> {
         let nothing = File::default();
         let file = file.unwrap_or(&nothing);
         let facts = options.or(file.facts_about(test));
         let run = &file.run;
-        Self {
+        Ok(Self {
             ci: variables.ci,
             mode: variables.mode.or(run.mode).unwrap_or(Self::DEFAULT.mode),
             on_leak: variables
@@ -146,20 +152,34 @@ impl Policy {
             parallel: facts.parallel.unwrap_or(false),
             isolate: facts.isolate.unwrap_or(false),
             warmup: facts.warmup.unwrap_or(0),
-            budget: Budget {
+            budget: Limits {
                 allocated: facts.max_allocated,
                 reserved: facts.max_reserved,
                 allocations: facts.max_allocation_count,
-                allocator: facts.layer.and_then(allocator),
+                layer: facts.layer.map_or(Ok(Layer::DRIVER), layer_called)?,
             },
-        }
+        })
     }
 }
 
-/// The allocator that a layer's name means: `allocator:NAME`, or the name alone.
-fn allocator(layer: &'static str) -> Option<&'static str> {
-    let name = layer.strip_prefix("allocator:").unwrap_or(layer);
-    (name != "driver").then_some(name)
+/// The layer of this name: `driver`, `allocator:NAME`, or an allocator's name alone.
+fn layer_called(name: &str) -> Result<Layer, String> {
+    match name.strip_prefix("allocator:").unwrap_or(name) {
+        "driver" => Ok(Layer::DRIVER),
+        allocator => Layer::try_allocator(allocator)
+            .ok_or_else(|| format!("too many allocators have names: {allocator:?} gets none")),
+    }
+}
+
+/// An entry of an attribute.
+fn suppression(allow: &Allow) -> Result<Suppression, String> {
+    let (word, text) = allow.pattern.split_once(':').unwrap_or(("", allow.pattern));
+    Ok(Suppression {
+        kind: allow.kind,
+        up_to: allow.up_to,
+        reason: allow.reason.to_owned(),
+        ..Suppression::of_pattern(Pattern::new(word, text)?)
+    })
 }
 
 /// What may stay in a check: these entries of its own, then the file's.
@@ -175,7 +195,7 @@ pub(crate) fn suppressions(
     let found = file_of_this_process(variables, manifest_dir)?;
     let mut entries = Vec::new();
     for allow in own {
-        entries.push(Suppression::of_attribute(allow)?);
+        entries.push(suppression(allow)?);
     }
     entries.extend(found.into_iter().flat_map(|found| &found.allowed).cloned());
     Ok(entries)
@@ -244,7 +264,7 @@ mod tests {
 
     fn policy(variables: &Variables, options: &Options, file: &str) -> Policy {
         let file: File = toml::from_str(file).unwrap();
-        Policy::combine(variables, options, Some(&file), "train::step")
+        Policy::combine(variables, options, Some(&file), "train::step").unwrap()
     }
 
     #[test]

@@ -3,23 +3,13 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde::{Deserialize, Serialize};
-
 use super::driver::{self, Driver, error_name};
 use super::quiet::quiet;
+use crate::judge::DeviceName;
 use crate::ledger::{self, Place};
 
 /// Whether it was the harness that initialised the driver, to see whether there is a device.
 static INITIALISED_BY_HARNESS: AtomicBool = AtomicBool::new(false);
-
-/// What a report says of a device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct DeviceName {
-    /// `NVIDIA H200`
-    pub(crate) name: String,
-    /// Its number in the form of nvidia-smi, `GPU-5f2c…`; none where the driver does not tell.
-    pub(crate) uuid: Option<String>,
-}
 
 /// The name of a CUDA device; none for another place, or where no driver can be asked.
 pub(crate) fn device_name(place: Place) -> Option<DeviceName> {

@@ -12,6 +12,7 @@ use super::contexts::devices_in_use;
 use super::driver::{self, Driver};
 use super::exclusion::CONTEXTS_AND_POOLS;
 use super::quiet::quiet;
+use crate::judge::{LayerName, LayerUsage};
 use crate::ledger::event::{Key, Space};
 use crate::ledger::{self, Kind, Place, PoolName};
 
@@ -24,19 +25,6 @@ const USED: c_int = 7;
 /// `CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT`, `CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT`
 const OF_GRAPHS: [c_int; 2] = [0, 2];
 
-/// What one pool holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PoolReading {
-    /// Where its memory is.
-    pub(crate) place: Place,
-    /// Which pool.
-    pub(crate) pool: PoolName,
-    /// Bytes handed out and not given back. A free counts when its stream has come to it.
-    pub(crate) allocated: u64,
-    /// Bytes held from the device, handed out or cached.
-    pub(crate) reserved: u64,
-}
-
 /// A pool that is live.
 struct LivePool {
     place: Place,
@@ -45,13 +33,13 @@ struct LivePool {
 }
 
 /// The pools of every device in use.
-pub(crate) fn readings() -> Vec<PoolReading> {
+pub(crate) fn readings() -> Vec<LayerUsage> {
     read_all(RESERVED)
 }
 
 /// As [`readings`], with the most that each stream-ordered pool has reserved since
 /// [`restart_most_reserved`].
-pub(crate) fn most_reserved() -> Vec<PoolReading> {
+pub(crate) fn most_reserved() -> Vec<LayerUsage> {
     read_all(MOST_RESERVED)
 }
 
@@ -66,7 +54,7 @@ pub(crate) fn restart_most_reserved() {
     });
 }
 
-fn read_all(reserved: c_int) -> Vec<PoolReading> {
+fn read_all(reserved: c_int) -> Vec<LayerUsage> {
     let read = with_pools(|driver, devices, pools| {
         let of_pools = pools.iter().map(|pool| {
             // SAFETY: `with_pools` keeps the pool live.
@@ -81,11 +69,11 @@ fn read_all(reserved: c_int) -> Vec<PoolReading> {
         let read = of_pools
             .chain(of_graphs)
             .filter_map(|(place, pool, figures)| {
-                Some(PoolReading {
-                    place,
-                    pool,
+                Some(LayerUsage {
+                    // A free counts when its stream has come to it.
                     allocated: figures.0.ok()?,
-                    reserved: figures.1.ok()?,
+                    reserved: Some(figures.1.ok()?),
+                    ..LayerUsage::new(LayerName::Pool(pool), place)
                 })
             });
         read.collect()
@@ -98,12 +86,12 @@ fn read_all(reserved: c_int) -> Vec<PoolReading> {
 ///
 /// An asynchronous free whose completion the host has not observed still counts as used, so
 /// [synchronise](super::quiesce::synchronise) first.
-pub(crate) fn empty(wanted: &[PoolReading]) -> bool {
+pub(crate) fn empty(wanted: &[LayerUsage]) -> bool {
     if captures::active() {
         return false;
     }
     let is_wanted = |place, name| {
-        let is = |pool: &PoolReading| pool.place == place && pool.pool == name;
+        let is = |pool: &LayerUsage| pool.place == place && pool.name == LayerName::Pool(name);
         wanted.iter().any(is)
     };
     // What cannot be trimmed shows in the next reading.

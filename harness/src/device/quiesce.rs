@@ -7,14 +7,13 @@
 
 use std::ops::RangeInclusive;
 
-use serde::{Deserialize, Serialize};
-
 use super::captures;
 use super::driver::{self, Driver, NOT_FOUND};
 use super::exclusion::{CONTEXTS_AND_POOLS, STREAMS};
 use super::quiet::quiet;
+use crate::judge::ContextError;
 use crate::ledger::event::CuResult;
-use crate::ledger::{self, ContextEntry, Kind, Place, Record};
+use crate::ledger::{self, ContextEntry, Kind, Record};
 
 /// `CU_STREAM_LEGACY`
 const LEGACY_STREAM: u64 = 1;
@@ -25,22 +24,13 @@ const CAPTURE_ERRORS: RangeInclusive<CuResult> = 900..=908;
 /// any more that could be poisoned.
 const GONE: [CuResult; 3] = [4, 201, 709];
 
-/// A context that answers every call with an error: an earlier kernel failed in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Poisoned {
-    /// Its device.
-    pub(crate) place: Place,
-    /// The error.
-    pub(crate) error: CuResult,
-}
-
 /// Waits for the work of every live context that the ledger has seen, and tells which of them are
 /// poisoned. 0.4 µs for an idle one.
 ///
 /// While a stream capture is in progress a context is left alone, for waiting would break the
 /// capture; then only those streams are waited for that `own` selects from the live streams (the
 /// scope's) and that are not being captured.
-pub(crate) fn synchronise(own: impl Fn(&Record) -> bool) -> Vec<Poisoned> {
+pub(crate) fn synchronise(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
     let _quiet = quiet();
     let (Some(driver), Some(_contexts)) = (driver::get(), CONTEXTS_AND_POOLS.read()) else {
         return Vec::new();
@@ -56,7 +46,7 @@ pub(crate) fn synchronise(own: impl Fn(&Record) -> bool) -> Vec<Poisoned> {
         };
         // SAFETY: the context is in the ledger, and none is destroyed while `_contexts` lives.
         match unsafe { driver.in_context(context.handle, wait) } {
-            Err(error) if is_poison(error) => poisoned.push(Poisoned {
+            Err(error) if is_poison(error) => poisoned.push(ContextError {
                 place: context.place,
                 error,
             }),

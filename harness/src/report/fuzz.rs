@@ -1,12 +1,15 @@
-//! Run files and stacks of any content: see [`crate::__fuzz`].
+//! Run files, stacks and entries of any content: see [`crate::__fuzz`].
 
 use std::borrow::Cow;
 
 use super::model::{Finding, FindingKind, Frame, Language, Owner, Site};
 use super::text::{self, Rendering};
-use super::{Sources, Style, Summary, allocators, headline, is_cudas_own_frames, json, site_of};
+use super::{Sources, Style, Summary, headline, json};
 use crate::__fuzz::is_fit_to_print;
+use crate::call_site::{allocators, is_cudas_own, site_of};
 use crate::ledger::{Kind, Layer, Place};
+use crate::suppressions::{Date, Pattern, Suppression, settle};
+use crate::units::total;
 
 /// A leak whose stack has frames of these names, innermost first.
 pub(crate) fn leak(names: &[&str]) -> Finding {
@@ -60,8 +63,8 @@ pub fn sites(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let lines: Vec<_> = text.lines().collect();
     let frames: Vec<_> = lines.iter().map(|line| frame(line)).collect();
-    is_cudas_own_frames(&frames);
-    allocators::of(&frames);
+    let _ = is_cudas_own(&frames);
+    let _ = allocators::of(&frames);
     let finding = leak(&lines);
     let Site {
         frames: kept, user, ..
@@ -70,7 +73,7 @@ pub fn sites(input: &[u8]) {
     assert!(user.is_none_or(|user| user < kept.len()));
     assert!(kept.iter().all(|frame| frame.owner != Owner::Harness));
     // What the command allows by its fingerprint must be one.
-    let allowed = crate::allow::Pattern::new("fingerprint", &finding.site.fingerprint);
+    let allowed = Pattern::new("fingerprint", &finding.site.fingerprint);
     assert!(allowed.is_ok(), "{}", finding.site.fingerprint);
 }
 
@@ -106,5 +109,60 @@ pub fn run_file(input: &[u8]) {
     }
     if let Some(text) = summary.text() {
         assert!(is_fit_to_print(&text), "{text:?}");
+    }
+}
+
+/// A pattern as an attribute has it, a reason, and the names of a stack, a line each.
+///
+/// # Panics
+///
+/// When that does not hold.
+pub fn patterns(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let mut lines = text.lines();
+    let (word, pattern) = lines
+        .next()
+        .and_then(|line| line.split_once(':'))
+        .unwrap_or_default();
+    let reason = lines.next().unwrap_or_default().to_owned();
+    let findings: Vec<_> = lines.map(|name| leak(&[name])).collect();
+    let Ok(matches) = Pattern::new(word, pattern) else {
+        return;
+    };
+    let entry = Suppression {
+        matches,
+        kind: None,
+        up_to: None,
+        reason,
+        owner: None,
+        until: None,
+        stands_in: "gpu-leak-check.toml:12".to_owned(),
+    };
+    let today = Date::new(2026, 6, 1);
+    for until in [None, Some(Date::new(2000, 1, 1))] {
+        let mut allowed = findings.clone();
+        let entry = Suppression {
+            until,
+            ..entry.clone()
+        };
+        let expired = settle(&[entry], today, &mut allowed.iter_mut().collect::<Vec<_>>());
+        let by = || {
+            allowed
+                .iter()
+                .filter_map(|finding| finding.allowed_by.as_ref())
+        };
+        for by in by() {
+            assert_eq!(by.stands_in, "gpu-leak-check.toml:12", "{by:?}");
+        }
+        let are_allowed = allowed
+            .iter()
+            .filter(|finding| finding.kind == FindingKind::Allowed);
+        assert_eq!(are_allowed.count(), by().count());
+        assert_eq!(
+            expired.len(),
+            usize::from(until.is_some() && by().next().is_some())
+        );
+        let bytes = |all: &[Finding]| total(all.iter().map(|finding| finding.bytes));
+        assert_eq!(bytes(&allowed), bytes(&findings));
     }
 }

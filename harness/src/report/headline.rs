@@ -2,8 +2,8 @@
 
 use super::escape;
 use super::model::{CheckStatus, Finding, FindingKind, Limit, Report};
-use crate::judge::total;
 use crate::ledger::{Kind, Place};
+use crate::units::total;
 use crate::units::{exact_size, noun, quantity};
 
 /// `gpu leak: 2 allocations, 1.00 MiB on cuda:0, taken at src/optim.rs:88`

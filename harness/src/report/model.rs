@@ -9,6 +9,8 @@ pub use gpu_leak_core::report::{
     Share, Site, Timeline, TimelineRun, When, WholeDevice,
 };
 
+use crate::judge::{CheckInput, CheckResult, device_tables, meant_to_stay, timeline};
+
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -88,6 +90,34 @@ impl Report {
             waited_ms: 0,
             overhead_ms: 0.0,
             timeline: None,
+        }
+    }
+
+    /// The report of a check: all of it is data that the input and the result have. What may be advised
+    /// is tried on the input, which is left as it was.
+    pub(crate) fn of_check(input: &mut CheckInput, result: &CheckResult) -> Self {
+        let meant_to_stay = match input.facts.whole_program {
+            // There is no attribute to set options in.
+            true => None,
+            false => meant_to_stay(input, result),
+        };
+        let subject = &input.subject;
+        Self {
+            reason: result.reason.clone(),
+            findings: result.findings.clone(),
+            devices: device_tables(input),
+            notes: result.notes.clone(),
+            meant_to_stay,
+            primaries: input.first().primaries.clone(),
+            again: subject.again.clone(),
+            timeline: timeline::of_check(input),
+            ..Self::new(
+                &*subject.test,
+                &*subject.file,
+                subject.line,
+                subject.column,
+                result.status,
+            )
         }
     }
 

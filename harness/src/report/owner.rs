@@ -3,8 +3,8 @@
 //! The file decides where there is one; without line tables the module and the symbol's first
 //! words are all there is.
 
-use super::libraries::{self, Sort};
 use super::model::Owner;
+use crate::call_site::libraries::{self, Role};
 use crate::capture::modules::Module;
 
 /// What is known of a frame.
@@ -59,7 +59,7 @@ fn is_python_library(file: &str) -> bool {
 
 /// Whether a library of this name is NVIDIA's.
 pub(crate) fn is_cuda_library(name: &str) -> bool {
-    libraries::of_file(name).is_some_and(|library| library.sort != Sort::Other)
+    libraries::of_file(name).is_some_and(|library| library.role != Role::Other)
 }
 
 fn of_file(file: &str, module: Option<&Module>) -> Owner {

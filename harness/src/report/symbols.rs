@@ -9,14 +9,25 @@ use rustc_hash::FxHashMap;
 
 use super::debug_info::{DebugInfo, Symbol};
 use super::interleave::{ScriptFrame, interleaved};
-use super::model::{Frame, Language, Owner};
+use super::model::{Frame, Language, Owner, Site};
 use super::owner::{self, Evidence};
 use super::workspace::Workspace;
+use crate::call_site::site_of;
 use crate::capture::history;
 use crate::capture::modules::Module;
 use crate::device::dl;
+use crate::ledger::Kind;
 use crate::ledger::script::{self, ScriptLine};
 use crate::quiet::quiet;
+
+/// The site of the return addresses `raw`, innermost first, at which something of `kind` was
+/// taken or freed.
+///
+/// Files with one of `own_sources` in their path are a layer's own, not the user's.
+#[must_use]
+pub fn site(raw: &[usize], kind: Kind, own_sources: &[&str]) -> Site {
+    site_of(frames(raw, own_sources), kind)
+}
 
 /// The frames of the stack `raw`, innermost first, inlined ones included, up to the one from which
 /// on the runtime was starting a thread or a test.
@@ -183,4 +194,37 @@ fn look_up(
         language: Language::Compiled,
     };
     symbols.into_iter().map(frame).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Owner, site};
+    use crate::capture;
+    use crate::ledger::Kind;
+
+    /// A real stack of this process, as the port takes it.
+    #[inline(never)]
+    fn raw_stack() -> Vec<usize> {
+        let mut raw = Vec::new();
+        capture::trace(|_, address| {
+            raw.push(address);
+            true
+        });
+        raw
+    }
+
+    #[test]
+    fn a_real_stack_is_named_and_starts_outside_the_harness() {
+        // In the harness's own unit tests the caller is the harness: nothing of it may be left.
+        let site = site(&raw_stack(), Kind::Linear, &[]);
+        assert_eq!(site.frames, []);
+    }
+
+    #[test]
+    fn an_address_outside_every_module_is_a_frame_without_a_name() {
+        let site = site(&[16], Kind::Linear, &[]);
+        assert_eq!(site.frames.len(), 1, "{site:?}");
+        assert_eq!(site.frames[0].owner, Owner::Native);
+        assert_eq!(site.frames[0].function, None);
+    }
 }

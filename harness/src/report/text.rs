@@ -7,7 +7,7 @@ use super::model::{CheckStatus, DeviceTable, Report};
 pub use super::rendering::Rendering;
 use super::style::Style;
 use super::{finding, help, table};
-use crate::judge::total;
+use crate::units::total;
 use crate::units::{exact_size, quantity};
 
 /// How many findings are told one by one.

@@ -116,7 +116,7 @@ static PLACES: NameList = NameList::new();
 
 /// One allocator seen by itself: the CUDA driver, or one that reports through
 /// `observe`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Layer(u16);
 
 impl Layer {

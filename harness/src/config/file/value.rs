@@ -9,8 +9,8 @@ use serde::de::{self, Deserializer, Visitor};
 use toml::value::Datetime;
 use wildmatch::WildMatch;
 
-use crate::allow::Date;
 use crate::config::word::{self, Word};
+use crate::suppressions::Date;
 
 /// The name of a layer: read once in a process, and kept as long.
 #[derive(Clone, Copy, Debug)]

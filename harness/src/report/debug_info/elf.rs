@@ -19,8 +19,8 @@ use self::file::ElfFile;
 use self::lines::Lines;
 use self::symbol_table::SymbolTable;
 use super::Symbol;
+use crate::call_site::bare_name;
 use crate::capture::modules::Module;
-use crate::report::function::bare_name;
 
 /// The files that were asked about; none for one that cannot be read.
 #[derive(Debug, Default)]

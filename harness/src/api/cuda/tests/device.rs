@@ -17,12 +17,12 @@ fn pools_are_read_and_emptied() {
             &raw mut in_pool => *mut u64, 1000 => usize, pool => u64, 0 => u64));
         assert_eq!(error, 0);
         let readings = pools::readings();
-        let names: Vec<_> = readings.iter().map(|read| read.pool.to_string()).collect();
+        let names: Vec<_> = readings.iter().map(|read| read.name.to_string()).collect();
         let explicit = format!("pool {pool:#x}");
         assert_eq!(names, ["pool 0", &explicit, "graph pool"]);
         for reading in &readings[..2] {
             assert_eq!(reading.place, Place::cuda(0));
-            assert_eq!(reading.reserved, 32 << 20);
+            assert_eq!(reading.reserved, Some(32 << 20));
             assert!((400..=1024).contains(&reading.allocated), "{reading:?}");
         }
         assert_eq!(cuda!(cuMemFreeAsync(ordered => u64, 0 => u64)), 0);
@@ -32,7 +32,7 @@ fn pools_are_read_and_emptied() {
         assert!(
             pools::readings()
                 .iter()
-                .all(|read| (read.allocated, read.reserved) == (0, 0))
+                .all(|read| (read.allocated, read.reserved) == (0, Some(0)))
         );
         assert_eq!(cuda!(cuMemPoolDestroy(pool => u64)), 0);
         assert_eq!(pools::readings().len(), 2);
@@ -68,7 +68,7 @@ fn a_poisoned_context_is_told_with_its_error() {
         assert_eq!(quiesce::synchronise(|_| true), []);
         let mut pointer = 0_u64;
         cuda!(cuMemAlloc_v2(&raw mut pointer => *mut u64, 64 => usize));
-        let poisoned = quiesce::Poisoned {
+        let poisoned = crate::judge::ContextError {
             place: Place::cuda(0),
             error: 700,
         };

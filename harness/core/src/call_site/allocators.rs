@@ -1,0 +1,166 @@
+//! Caching allocators that are known by the functions a stack goes through.
+//!
+//! What such an allocator takes from the driver it hands out in pieces. Without a probe nobody can
+//! tell which are in use, and a segment that stays is no leak.
+
+use crate::report::{Frame, Owner};
+
+/// A caching allocator.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Allocator {
+    /// The name that its probe has.
+    pub name: &'static str,
+    /// Who takes memory through it.
+    pub used_by: &'static str,
+    /// Words of which one frame has all, in its function, in its file or in its library's name; any
+    /// row of them is enough. Where a frame is the user's, they are the names of modules around its
+    /// function, or in its library's name: the user's folders and functions are called what the user
+    /// likes.
+    frames: &'static [&'static [&'static str]],
+}
+
+const ALLOCATORS: &[Allocator] = &[
+    Allocator {
+        name: "cubecl",
+        used_by: "burn",
+        frames: &[&["cubecl_runtime", "memory_management"]],
+    },
+    Allocator {
+        name: "c10",
+        used_by: "tch and PyTorch",
+        frames: &[&["CUDACachingAllocator"], &["libc10_cuda"]],
+    },
+    Allocator {
+        name: "rmm",
+        used_by: "RAPIDS",
+        frames: &[
+            &["rmm", "pool_memory_resource"],
+            &["rmm", "arena_memory_resource"],
+            &["rmm", "binning_memory_resource"],
+        ],
+    },
+    Allocator {
+        name: "bfc",
+        used_by: "TensorFlow and XLA",
+        frames: &[&["BFCAllocator"]],
+    },
+    Allocator {
+        name: "onnxruntime",
+        used_by: "ONNX Runtime",
+        frames: &[&["onnxruntime", "BFCArena"]],
+    },
+    Allocator {
+        name: "ggml",
+        used_by: "llama.cpp",
+        frames: &[&["ggml_cuda_pool"]],
+    },
+];
+
+/// The allocator that a stack with these frames goes through.
+#[must_use]
+pub fn of(frames: &[Frame]) -> Option<&'static Allocator> {
+    frames.iter().find_map(|frame| {
+        let function = frame.function.as_deref().unwrap_or_default();
+        let module = frame.module.as_deref().unwrap_or_default();
+        // Line tables name an inlined function without its path, but with its file; and a crate's
+        // folder has hyphens where its path has underscores.
+        let file = frame.file.as_deref().unwrap_or_default().replace('-', "_");
+        let has_all = |words: &&[&str]| {
+            let all_in = |text: &str| words.iter().all(|word| text.contains(word));
+            let in_code = match frame.owner {
+                Owner::User => is_below(function, words),
+                _ => all_in(function) || all_in(&file),
+            };
+            in_code || all_in(module)
+        };
+        ALLOCATORS
+            .iter()
+            .find(|allocator| allocator.frames.iter().any(has_all))
+    })
+}
+
+/// Whether `function` is one in the module of this path: of a copy of the allocator's crate in the
+/// user's own workspace.
+fn is_below(function: &str, path: &[&str]) -> bool {
+    let parts: Vec<&str> = function.split("::").collect();
+    let around = parts.split_last().map_or(&[][..], |(_, around)| around);
+    around.windows(path.len()).any(|parts| {
+        let mut pairs = parts.iter().zip(path);
+        pairs.all(|(part, name)| part.trim_start_matches(['<', '&']) == *name)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Frame, Owner, of};
+
+    fn name(function: &str, file: &str, module: &str) -> Option<&'static str> {
+        name_in(Owner::Dependency, function, file, module)
+    }
+
+    fn name_in(owner: Owner, function: &str, file: &str, module: &str) -> Option<&'static str> {
+        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let frame = Frame {
+            function: text(function),
+            file: text(file),
+            module: text(module),
+            owner,
+            ..Frame::default()
+        };
+        of(&[Frame::default(), frame]).map(|known| known.name)
+    }
+
+    #[test]
+    fn an_allocator_is_known_by_its_function_its_file_or_its_library() {
+        let function =
+            "<cubecl_runtime::memory_management::memory_manage::MemoryManagement<S>>::reserve";
+        assert_eq!(name(function, "", "train"), Some("cubecl"));
+        let file = "/home/u/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f/cubecl-runtime-0.9.0/src/memory_management/memory_manage.rs";
+        assert_eq!(name("reserve", file, "train"), Some("cubecl"));
+        assert_eq!(name("", "", "libc10_cuda.so"), Some("c10"));
+        let mangled =
+            "_ZN3rmm2mr20pool_memory_resourceINS0_20cuda_memory_resourceEE11do_allocateEm";
+        assert_eq!(name(mangled, "", "train"), Some("rmm"));
+    }
+
+    #[test]
+    fn what_the_user_calls_their_own_files_and_functions_says_nothing() {
+        let user = |function, file, module| name_in(Owner::User, function, file, module);
+        for (function, file) in [
+            (
+                "train::step",
+                "/home/ann/cubecl-runtime/train/src/memory_management.rs",
+            ),
+            ("train::memory_management::of_cubecl_runtime", ""),
+            ("train::is_as_fast_as_BFCAllocator", "src/lib.rs"),
+            ("step", "tests/CUDACachingAllocator.rs"),
+        ] {
+            assert_eq!(user(function, file, "train"), None, "{function} {file}");
+        }
+        // A copy of the allocator in the user's workspace is that allocator still.
+        for function in [
+            "cubecl_runtime::memory_management::reserve",
+            "<cubecl_runtime::memory_management::MemoryManagement<S>>::reserve",
+        ] {
+            assert_eq!(user(function, "src/lib.rs", "train"), Some("cubecl"));
+        }
+        assert_eq!(
+            user("", "c10/cuda/alloc.cpp", "libc10_cuda.so"),
+            Some("c10")
+        );
+    }
+
+    #[test]
+    fn what_passes_memory_on_as_it_comes_is_none() {
+        assert_eq!(
+            name("rmm::mr::cuda_memory_resource::do_allocate", "", ""),
+            None
+        );
+        assert_eq!(
+            name("cubecl_runtime::client::ComputeClient::create", "", ""),
+            None
+        );
+        assert_eq!(name("train::memory_management::reserve", "", "train"), None);
+        assert_eq!(name("", "", "libtorch_cuda.so"), None);
+    }
+}

@@ -1,0 +1,288 @@
+//! The libraries that take GPU memory of their own, by the names of their files and functions, and
+//! which of them took something: what stands in a stack between the driver and the user's code.
+
+use super::facts;
+use crate::report::{Frame, Known, Library, Owner};
+
+/// A library that reports know by name.
+#[derive(Debug)]
+pub struct KnownLibrary {
+    /// What its users call it.
+    pub name: &'static str,
+    /// Which part it has in a stack.
+    pub role: Role,
+    /// What its files are called, between `lib` and the version.
+    files: &'static [&'static str],
+    /// How its functions begin, where it is linked into the program.
+    functions: &'static [&'static str],
+}
+
+/// Which part a library has in a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// On everybody's way to the device: the driver, the runtime, their tools.
+    Way,
+    /// NVIDIA's, and takes memory for itself.
+    Nvidia,
+    /// Somebody else's.
+    Other,
+}
+
+const fn row(
+    name: &'static str,
+    role: Role,
+    files: &'static [&'static str],
+    functions: &'static [&'static str],
+) -> KnownLibrary {
+    KnownLibrary {
+        name,
+        role,
+        files,
+        functions,
+    }
+}
+
+/// One row a library. Where one name begins another, the longer one stands first.
+const LIBRARIES: &[KnownLibrary] = &[
+    row(
+        "CUDA driver",
+        Role::Way,
+        &["cuda", "cudadebugger", "nvidia"],
+        &[],
+    ),
+    row("CUDA runtime", Role::Way, &["cudart"], &[]),
+    row("CUPTI", Role::Way, &["cupti"], &["cupti"]),
+    row("cuBLASLt", Role::Nvidia, &["cublasLt"], &["cublasLt"]),
+    row("cuBLAS", Role::Nvidia, &["cublas", "nvblas"], &["cublas"]),
+    row("cuDNN", Role::Nvidia, &["cudnn"], &["cudnn"]),
+    row("cuFFT", Role::Nvidia, &["cufft", "cufftw"], &["cufft"]),
+    row("cuFile", Role::Nvidia, &["cufile"], &["cuFile"]),
+    row("cuRAND", Role::Nvidia, &["curand"], &["curand"]),
+    row(
+        "cuSOLVER",
+        Role::Nvidia,
+        &["cusolver", "cusolverMg"],
+        &["cusolver"],
+    ),
+    row("cuSPARSELt", Role::Nvidia, &["cusparseLt"], &["cusparseLt"]),
+    row("cuSPARSE", Role::Nvidia, &["cusparse"], &["cusparse"]),
+    row(
+        "cuTENSOR",
+        Role::Nvidia,
+        &["cutensor", "cutensorMg", "cutensorMp"],
+        &["cutensor"],
+    ),
+    row("NCCL", Role::Nvidia, &["nccl"], &["nccl"]),
+    row(
+        "NPP",
+        Role::Nvidia,
+        &[
+            "nppc", "nppial", "nppicc", "nppidei", "nppif", "nppig", "nppim", "nppist", "nppisu",
+            "nppitc", "npps",
+        ],
+        &["nppi", "npps", "nppSet"],
+    ),
+    row("nvJPEG", Role::Nvidia, &["nvjpeg", "nvjpeg2k"], &["nvjpeg"]),
+    row("nvJitLink", Role::Nvidia, &["nvJitLink"], &["nvJitLink"]),
+    row("NVRTC", Role::Nvidia, &["nvrtc"], &["nvrtc"]),
+    row("NVSHMEM", Role::Nvidia, &["nvshmem"], &["nvshmem"]),
+    row("TensorRT", Role::Nvidia, &["nvinfer", "nvonnxparser"], &[]),
+    row("libtorch", Role::Other, &["torch", "c10"], &[]),
+    row("ONNX Runtime", Role::Other, &["onnxruntime"], &[]),
+    row("TensorFlow", Role::Other, &["tensorflow"], &[]),
+    row("ggml", Role::Other, &["ggml"], &[]),
+    row("RMM", Role::Other, &["rmm"], &[]),
+];
+
+/// The library of this file: `libcublas.so.13.0.0.19`, a wheel's `libcublas-1a2b3c4d.so.12`.
+#[must_use]
+pub fn of_file(file: &str) -> Option<&'static KnownLibrary> {
+    let file = file.strip_prefix("lib")?;
+    let is = |stem: &&str| {
+        let rest = file.strip_prefix(*stem);
+        rest.is_some_and(|rest| rest.starts_with(['.', '-', '_']))
+    };
+    LIBRARIES
+        .iter()
+        .find(|library| library.files.iter().any(is))
+}
+
+/// Whether what the library called `name` takes is its own, and stays until its handles go or the
+/// process does. RMM and ggml hand it on to their callers as it comes.
+#[must_use]
+pub fn keeps_what_it_takes(name: &str) -> bool {
+    !matches!(name, "RMM" | "ggml")
+}
+
+/// Whether a file is one of them.
+#[must_use]
+pub fn is_known_library(file: &str) -> bool {
+    of_file(file).is_some()
+}
+
+/// The library of a function without a path: `cublasCreate_v2`.
+#[must_use]
+pub fn of_function(function: &str) -> Option<&'static KnownLibrary> {
+    let begins = |start: &&str| {
+        let rest = function.strip_prefix(*start);
+        rest.is_some_and(|rest| rest.starts_with(|next: char| next.is_ascii_uppercase()))
+    };
+    LIBRARIES
+        .iter()
+        .find(|library| library.functions.iter().any(begins))
+}
+
+/// The library in `frames`, those outside the capture, that holds what was taken there.
+///
+/// Of NVIDIA's libraries that call each other, the one that was called from outside: of cuBLASLt
+/// inside cuBLAS inside cuDNN, cuDNN. Only what lies before the first frame of the user's or a
+/// crate's counts: further out, a library has called back.
+pub(super) fn library(frames: &[Frame]) -> Option<Library> {
+    let inner = frames
+        .iter()
+        .take_while(|frame| !matches!(frame.owner, Owner::User | Owner::Dependency))
+        .filter_map(|frame| Some((frame, of_frame(frame)?)))
+        .filter(|(_, library)| library.role != Role::Way);
+    let inner: Vec<_> = inner.collect();
+    let (_, first) = inner.first()?;
+    let same = inner
+        .iter()
+        .take_while(|(_, library)| match first.role {
+            Role::Nvidia => library.role == Role::Nvidia,
+            _ => library.name == first.name,
+        })
+        .count();
+    let (entry, holder) = inner[same - 1];
+    let caller = inner.get(same).map(|(_, caller)| caller.name.to_owned());
+    // A mangled name is not what anybody called.
+    let function = entry
+        .function
+        .clone()
+        .filter(|name| !name.starts_with("_Z"));
+    let fact = facts::fact(holder.name, function.as_deref().unwrap_or_default());
+    Some(Library {
+        name: holder.name.to_owned(),
+        known: fact.map(|fact| Known {
+            table: facts::VERSION,
+            row: fact.row.to_owned(),
+            says: fact.says.to_owned(),
+        }),
+        function,
+        file: entry.module.clone(),
+        called_by: caller,
+    })
+}
+
+/// The library that a frame is in.
+fn of_frame(frame: &Frame) -> Option<&'static KnownLibrary> {
+    let by_file = frame.module.as_deref().and_then(of_file);
+    by_file.or_else(|| {
+        // Linked into the program, it has no sources.
+        let function = frame.function.as_deref().filter(|_| frame.file.is_none());
+        function.and_then(of_function)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Frame, Library, Owner, library, of_file, of_function};
+
+    #[test]
+    fn a_file_is_known_with_whatever_version_and_hash_it_carries() {
+        for (file, name) in [
+            ("libcublas.so.13", "cuBLAS"),
+            ("libcublas.so.13.0.0.19", "cuBLAS"),
+            ("libcublasLt.so.13", "cuBLASLt"),
+            ("libcublas-1a2b3c4d.so.12", "cuBLAS"),
+            ("libcudnn_engines_precompiled.so.9", "cuDNN"),
+            ("libcufftw.so.12", "cuFFT"),
+            ("libcusolverMg.so.12", "cuSOLVER"),
+            ("libcusparseLt-f80c68d1.so.0", "cuSPARSELt"),
+            ("libnccl.so.2", "NCCL"),
+            ("libnppig.so.13", "NPP"),
+            ("libnvinfer_plugin.so.10", "TensorRT"),
+            ("libtorch_cuda.so", "libtorch"),
+            ("libc10_cuda.so", "libtorch"),
+            ("libnvidia-ptxjitcompiler.so.1", "CUDA driver"),
+            ("libcudart-9335f6a2.so.12", "CUDA runtime"),
+        ] {
+            assert_eq!(of_file(file).map(|known| known.name), Some(name), "{file}");
+        }
+        for file in [
+            "libcublastic.so",
+            "cublas.so",
+            "train",
+            "libc.so.6",
+            "libnpp",
+        ] {
+            assert!(of_file(file).is_none(), "{file}");
+        }
+    }
+
+    #[test]
+    fn a_function_is_known_where_the_library_is_linked_in() {
+        let name = |function| of_function(function).map(|known| known.name);
+        assert_eq!(name("cublasCreate_v2"), Some("cuBLAS"));
+        assert_eq!(name("cublasLtCreate"), Some("cuBLASLt"));
+        assert_eq!(name("ncclCommInitRank"), Some("NCCL"));
+        assert_eq!(name("mine::cublasCreate_v2"), None);
+        assert_eq!(name("cublas_of_mine"), None);
+    }
+
+    fn of(frames: &[(Owner, &str, &str)]) -> Option<Library> {
+        let frame = |(owner, module, function): &(Owner, &str, &str)| Frame {
+            module: (!module.is_empty()).then(|| (*module).to_owned()),
+            function: (!function.is_empty()).then(|| (*function).to_owned()),
+            owner: *owner,
+            ..Frame::default()
+        };
+        library(&frames.iter().map(frame).collect::<Vec<_>>())
+    }
+
+    const USER: (Owner, &str, &str) = (Owner::User, "train", "train::step");
+    const DRIVER: (Owner, &str, &str) = (Owner::Cuda, "libcuda.so.1", "cuMemAlloc_v2");
+
+    #[test]
+    fn the_library_and_the_function_that_was_called_are_named() {
+        let found = of(&[
+            DRIVER,
+            (Owner::Cuda, "libcublasLt.so.13", ""),
+            (Owner::Cuda, "libcublas.so.13.0.0.19", ""),
+            (Owner::Cuda, "libcublas.so.13.0.0.19", "cublasCreate_v2"),
+            USER,
+        ]);
+        let found = found.expect("a library");
+        assert_eq!(found.name, "cuBLAS");
+        assert_eq!(found.function.as_deref(), Some("cublasCreate_v2"));
+        assert_eq!(found.file.as_deref(), Some("libcublas.so.13.0.0.19"));
+        assert_eq!(found.called_by, None);
+        let says = found.known.expect("a row of the table").says;
+        assert!(says.contains("cublasDestroy"), "{says}");
+    }
+
+    #[test]
+    fn a_framework_is_named_as_the_caller() {
+        let found = of(&[
+            DRIVER,
+            (Owner::Cuda, "libcublas-1a2b3c4d.so.12", "cublasCreate_v2"),
+            (Owner::Native, "libtorch_cuda.so", "_ZN2at4cuda6handleEv"),
+            (Owner::Native, "libtorch_cpu.so", ""),
+            USER,
+        ]);
+        let found = found.expect("a library");
+        assert_eq!(
+            (&*found.name, found.called_by.as_deref()),
+            ("cuBLAS", Some("libtorch"))
+        );
+        let found = of(&[DRIVER, (Owner::Native, "libc10_cuda.so", "_ZN3c10Ev"), USER]);
+        let found = found.expect("a library");
+        assert_eq!((&*found.name, found.function), ("libtorch", None));
+    }
+
+    #[test]
+    fn the_driver_and_what_lies_behind_the_user_s_code_hold_nothing() {
+        assert_eq!(of(&[DRIVER, USER]), None);
+        let called_back = (Owner::Cuda, "libcublas.so.13", "cublasSgemm_v2");
+        assert_eq!(of(&[DRIVER, USER, called_back, USER]), None);
+    }
+}

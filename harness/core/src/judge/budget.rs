@@ -1,0 +1,327 @@
+//! Limits of what a test uses while it runs, whether it frees that or not.
+//!
+//! A limit that every run exceeds, or two of three with the last one, fails; one that only the first
+//! run exceeds was exceeded by what is set up once.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::finding::{Found, confirmation, repeats};
+use super::input::CheckInput;
+use super::names::NameTable;
+use super::usage::{Amount, LayerName, Usage};
+use crate::ledger::{Kind, Layer, MeterReading, Place, PoolName, SiteUsage};
+use crate::report::{Budget, Finding, FindingKind, Limit, Share, Site};
+
+/// The limits of one test, each inclusive and for each device by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Bytes live at once that the test made itself.
+    pub allocated: Option<u64>,
+    /// Bytes that an allocator holds beyond its baseline.
+    pub reserved: Option<u64>,
+    /// Allocations that the test makes.
+    pub allocations: Option<u64>,
+    /// The allocator that is meant.
+    pub layer: Layer,
+}
+
+/// A limit that a run exceeded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageOverBudget {
+    /// Which.
+    pub limit: Limit,
+    /// What the test allows.
+    pub allowed: u64,
+    /// What it came to.
+    pub reached: u64,
+    /// Whose figure it is.
+    pub layer: Layer,
+    /// On which device.
+    pub place: Place,
+    /// Which pool's reserve, where it is one's.
+    pub pool: Option<PoolName>,
+    /// Who has part in it, the largest first.
+    pub sites: Vec<SiteUsage>,
+}
+
+impl Limits {
+    /// The layer that must be metered, if any.
+    pub fn metered(&self) -> Option<Layer> {
+        (self.allocated.is_some() || self.allocations.is_some()).then_some(self.layer)
+    }
+
+    /// Every limit that what a test took passes.
+    pub fn passed_by(&self, taken: Vec<MeterReading>) -> Vec<UsageOverBudget> {
+        let mut over = Vec::new();
+        let on_devices = taken.into_iter().filter(|taken| taken.place != Place::HOST);
+        for taken in on_devices {
+            let figures = [
+                (
+                    Limit::MaxAllocated,
+                    self.allocated,
+                    taken.peak,
+                    taken.at_peak,
+                ),
+                (
+                    Limit::MaxAllocationCount,
+                    self.allocations,
+                    taken.made,
+                    taken.by_site,
+                ),
+            ];
+            for (limit, allowed, reached, sites) in figures {
+                over.extend(allowed.filter(|allowed| reached > *allowed).map(|allowed| {
+                    UsageOverBudget {
+                        limit,
+                        allowed,
+                        reached,
+                        layer: self.layer,
+                        place: taken.place,
+                        pool: None,
+                        sites,
+                    }
+                }));
+            }
+        }
+        over
+    }
+
+    /// Every reserve that has risen above its limit from `before` to `at_most`.
+    pub fn passed_by_reserve(&self, before: &Usage, at_most: &Usage) -> Vec<UsageOverBudget> {
+        let Some(allowed) = self.reserved else {
+            return Vec::new();
+        };
+        let is_meant = |name: &LayerName| match name {
+            LayerName::Pool(_) => self.layer == Layer::DRIVER,
+            LayerName::Probe(layer) => *layer == self.layer,
+            LayerName::Layer(_) => false,
+        };
+        let meant = at_most.layers.iter().filter(|usage| is_meant(&usage.name));
+        let over = meant.filter_map(|usage| {
+            let was = before.layer(&usage.name, usage.place);
+            let was = was.and_then(|usage| usage.reserved).unwrap_or(0);
+            let reached = usage.reserved?.saturating_sub(was);
+            (reached > allowed).then(|| UsageOverBudget {
+                limit: Limit::MaxReserved,
+                allowed,
+                reached,
+                layer: self.layer,
+                place: usage.place,
+                pool: match &usage.name {
+                    LayerName::Pool(pool) => Some(*pool),
+                    _ => None,
+                },
+                sites: Vec::new(),
+            })
+        });
+        over.collect()
+    }
+}
+
+impl UsageOverBudget {
+    /// Whether `other`, of another run, is the same limit passed.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let limit = |over: &Self| (over.limit, over.layer, over.place);
+        limit(self) == limit(other) && self.pool == other.pool
+    }
+}
+
+/// How many call sites a finding names.
+const NAMED: usize = 5;
+
+/// The budgets that the runs exceeded.
+pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
+    let runs = input.judged_runs();
+    let mut known: Vec<&UsageOverBudget> = Vec::new();
+    for over in runs.iter().flat_map(|run| &run.over_budget) {
+        if !known.iter().any(|known| known.is_like(over)) {
+            known.push(over);
+        }
+    }
+    let finding = |over: &&UsageOverBudget| {
+        let of_run = |run: &super::input::RunInput| {
+            let mut all = run.over_budget.iter();
+            all.find(|other| other.is_like(over)).cloned()
+        };
+        let of_runs: Vec<_> = runs.iter().map(of_run).collect();
+        finding(&of_runs, input)
+    };
+    known.iter().filter_map(finding).map(Found::sum).collect()
+}
+
+/// Whether what only the second of two runs exceeds needs a third.
+pub(crate) fn is_undecided(input: &CheckInput) -> bool {
+    let [first, second] = input.judged_runs() else {
+        return false;
+    };
+    let is_new = |over: &UsageOverBudget| !first.over_budget.iter().any(|it| it.is_like(over));
+    second.over_budget.iter().any(is_new)
+}
+
+/// One limit, with what each run reached where it exceeded it.
+fn finding(of_runs: &[Option<UsageOverBudget>], input: &CheckInput) -> Option<Finding> {
+    let in_runs: Vec<bool> = of_runs.iter().map(Option::is_some).collect();
+    let rounds = input.facts.rounds > 1;
+    let furthest = || of_runs.iter().flatten().max_by_key(|over| over.reached);
+    let over = match rounds {
+        true => furthest(),
+        false => of_runs.iter().flatten().next(),
+    }?;
+    let kind = match rounds || in_runs.len() == 1 || repeats(&in_runs) {
+        true => FindingKind::OverBudget,
+        false => FindingKind::FirstUse,
+    };
+    let shares = over.sites.iter().take(NAMED);
+    let shares: Vec<_> = shares.map(|taken| share(taken, &input.names)).collect();
+    let site = shares.first().map(|(_, site)| site.clone());
+    let last = of_runs.last().and_then(Option::as_ref);
+    let last = last.filter(|_| kind == FindingKind::OverBudget && !rounds);
+    Some(Finding {
+        pool: over.pool,
+        count: 1,
+        bytes: match over.limit {
+            Limit::MaxAllocationCount => 0,
+            _ => over.reached,
+        },
+        confirmed: last.and_then(|last| {
+            let reached = Amount {
+                count: 1,
+                bytes: last.reached,
+            };
+            confirmation(&in_runs, reached)
+        }),
+        budget: Some(Budget {
+            limit: over.limit,
+            allowed: over.allowed,
+            reached: over.reached,
+            shares: shares.into_iter().map(|(share, _)| share).collect(),
+        }),
+        ..Finding::new(kind, over.layer, over.place, site.unwrap_or_default())
+    })
+}
+
+fn share(taken: &SiteUsage, names: &NameTable) -> (Share, Site) {
+    let site = names.site(taken.stack, Kind::Linear);
+    let share = Share {
+        count: taken.count,
+        bytes: taken.bytes,
+        at: site.location(),
+    };
+    (share, site)
+}
+
+/// What is said of a limit that cannot bind, for nothing reported in its layer.
+pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
+    let limits = &input.facts.budget;
+    let all = [
+        (Limit::MaxAllocated, limits.allocated),
+        (Limit::MaxReserved, limits.reserved),
+        (Limit::MaxAllocationCount, limits.allocations),
+    ];
+    let stated = all.iter().filter(|(_, limit)| limit.is_some());
+    let stated: Vec<&str> = stated.map(|(limit, _)| limit.option()).collect();
+    let layer = limits.layer;
+    let of_layer = |name: &LayerName| match name {
+        LayerName::Layer(known) | LayerName::Probe(known) => *known == layer,
+        LayerName::Pool(_) => layer == Layer::DRIVER,
+    };
+    let usages = |usage: &Usage| usage.layers.iter().any(|usage| of_layer(&usage.name));
+    let is_bound = input
+        .runs
+        .iter()
+        .any(|run| usages(&run.baseline) || usages(&run.end));
+    if stated.is_empty() || is_bound {
+        return None;
+    }
+    let all = input.runs.iter().flat_map(|run| &run.end.layers);
+    let others: BTreeSet<String> = all.map(|usage| usage.name.to_string()).collect();
+    let others: Vec<String> = others.into_iter().collect();
+    (!others.is_empty()).then(|| {
+        format!(
+            "{} binds nothing: nothing was allocated in the layer {layer}; layers that were seen: {}",
+            stated.join(" and "),
+            others.join(", ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Layer, Limit, Limits, MeterReading, Place, PoolName};
+    use crate::judge::{LayerName, LayerUsage, Usage};
+
+    fn taken(place: Place, made: u64, peak: u64) -> MeterReading {
+        MeterReading {
+            place,
+            made,
+            peak,
+            at_peak: Vec::new(),
+            by_site: Vec::new(),
+        }
+    }
+
+    fn passed(limits: Limits, taken: Vec<MeterReading>) -> Vec<(Limit, u64)> {
+        let over = limits.passed_by(taken);
+        over.iter().map(|over| (over.limit, over.reached)).collect()
+    }
+
+    #[test]
+    fn a_limit_is_inclusive_and_of_each_device() {
+        let limits = Limits {
+            allocated: Some(100),
+            allocations: Some(2),
+            ..Limits::default()
+        };
+        let device = Place::cuda;
+        assert_eq!(passed(limits, vec![taken(device(0), 2, 100)]), []);
+        assert_eq!(
+            passed(
+                limits,
+                vec![taken(device(0), 2, 60), taken(device(1), 2, 60)]
+            ),
+            []
+        );
+        assert_eq!(
+            passed(limits, vec![taken(device(0), 3, 101)]),
+            [(Limit::MaxAllocated, 101), (Limit::MaxAllocationCount, 3)]
+        );
+        assert_eq!(
+            passed(limits, vec![taken(Place::HOST, 9, 999)]),
+            [],
+            "no device"
+        );
+    }
+
+    #[test]
+    fn a_reserve_counts_from_its_baseline() {
+        let reserve = |reserved| Usage {
+            layers: vec![LayerUsage {
+                name: LayerName::Pool(PoolName::Default),
+                place: Place::cuda(0),
+                allocated: 0,
+                peak: None,
+                reserved: Some(reserved),
+                reported: None,
+                in_motion: 0,
+            }],
+            ..Usage::default()
+        };
+        let limits = Limits {
+            reserved: Some(32),
+            ..Limits::default()
+        };
+        assert_eq!(limits.passed_by_reserve(&reserve(8), &reserve(40)), []);
+        let over = limits.passed_by_reserve(&reserve(8), &reserve(41));
+        assert_eq!(
+            (over[0].reached, over[0].pool),
+            (33, Some(PoolName::Default))
+        );
+        let other = Limits {
+            layer: Layer::allocator("tensor"),
+            ..limits
+        };
+        assert_eq!(other.passed_by_reserve(&reserve(8), &reserve(41)), []);
+    }
+}

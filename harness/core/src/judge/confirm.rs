@@ -1,0 +1,350 @@
+//! Only what repeats is a leak: what one run leaves may be set up once and kept.
+//!
+//! A finding is confirmed by the same call site in two runs, the last one included. What only the
+//! second run leaves triggers a third, the last there is: then the same layer, place and kind in all
+//! three runs confirms as well, whatever the call sites, and so does what is more after each of them.
+//! What is kept and not confirmed is `first-use`. What one run left and a later one freed is
+//! `deferred`. Neither fails a test by default.
+
+use std::collections::BTreeMap;
+
+use super::diff::{Class, Group, Tally};
+use super::finding::{Found, confirmation, location, of_group, repeats};
+use super::growth::gains_always;
+use super::input::CheckInput;
+use super::usage::Amount;
+use crate::ledger::StackId;
+use crate::report::FindingKind;
+use crate::units::{count, exact_size, quantity, total};
+
+/// The most runs that a check without `rounds` makes of its body.
+pub(crate) const MOST_RUNS: usize = 3;
+
+/// Whether the second of two runs left something that neither run explains: a third one must tell.
+pub(crate) fn is_undecided(groups: &[Group]) -> bool {
+    let histories = histories(groups);
+    histories.values().any(|history| {
+        // What takes the place of another at the same line, and is no larger, is kept until it is
+        // replaced itself.
+        history.new_in_second.exceeds(history.replaced)
+    })
+}
+
+/// The findings of one run, or of the two or three that were made.
+pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
+    let runs = input.judged_runs().len();
+    if runs == 1 {
+        let of_only_run =
+            |group: &Group| of_group(FindingKind::Leaked, group, &group.kept[0], 0, input);
+        let kept = groups
+            .iter()
+            .filter(|group| !group.kept[0].amount.is_zero());
+        return kept.map(of_only_run).collect();
+    }
+    let histories = histories(groups);
+    let mut found = Vec::new();
+    for group in groups {
+        let kept_in = kept_in(group);
+        let history = &histories[&group.key.class];
+        if history.repeats_the_first() {
+            found.extend(of_first_run(group, history, input));
+        } else if repeats(&kept_in) {
+            found.extend(confirmed(group, history, &kept_in, input));
+        } else if history.is_in_all_runs() && !group.kept_in_all().amount.is_zero() {
+            found.extend(by_class(group, history, &kept_in, input));
+        } else if !history.explains(&kept_in) || has_deferred(group) {
+            found.extend(unconfirmed(group, history, &kept_in, input));
+        }
+    }
+    found
+}
+
+/// In which runs something was left that is kept.
+fn kept_in(group: &Group) -> Vec<bool> {
+    group.kept.iter().map(|it| !it.amount.is_zero()).collect()
+}
+
+fn has_deferred(group: &Group) -> bool {
+    (0..group.left.len() - 1).any(|run| !group.freed_later(run).is_zero())
+}
+
+/// What a confirmed group loses in each run: what its first run left, or the last one if that is
+/// less.
+fn each_run(group: &Group) -> (&Tally, usize) {
+    let first = group.kept.iter().position(|it| !it.amount.is_zero());
+    let (first, last) = (first.unwrap_or(0), group.kept.len() - 1);
+    match loses_less(group, first) {
+        true => (&group.kept[last], last),
+        false => (&group.kept[first], first),
+    }
+}
+
+/// Whether the last run lost less at this site than the first one that lost something.
+fn loses_less(group: &Group, first: usize) -> bool {
+    let (earlier, later) = (
+        group.kept[first].amount,
+        group.kept[group.kept.len() - 1].amount,
+    );
+    later.count < earlier.count && later.bytes <= earlier.bytes
+}
+
+/// What the groups of one layer, place and kind come to together.
+#[derive(Debug, Default)]
+struct ClassHistory<'a> {
+    groups: Vec<&'a Group>,
+    /// Of each run, what it left.
+    left: Vec<Amount>,
+    /// Of each run, what it left beyond what is confirmed by call site.
+    residual: Vec<Amount>,
+    /// Of two runs, what the second left beyond what is confirmed at each of its call sites.
+    new_in_second: Amount,
+    /// Whether more was live after each run than after the one before.
+    rises: bool,
+    /// What the first run left and the second replaced at the same line.
+    replaced: Amount,
+}
+
+impl ClassHistory<'_> {
+    /// Whether each of three runs left some of it, wherever, or more was live after each of them.
+    fn is_in_all_runs(&self) -> bool {
+        let left_in_each = self.residual.iter().all(|it| !it.is_zero());
+        self.residual.len() == MOST_RUNS && (left_in_each || self.rises)
+    }
+
+    /// Whether each of three runs left as much as the first, and call sites alone do not account for
+    /// it: one and the same allocation is reached by several ways, as a task is on a thread pool.
+    fn repeats_the_first(&self) -> bool {
+        let Some((first, later)) = self.left.split_first() else {
+            return false;
+        };
+        let is_as_much = |run: &Amount| run.count >= first.count && run.bytes >= first.bytes;
+        self.residual.len() == MOST_RUNS
+            && self.residual.iter().all(|it| !it.is_zero())
+            && later.iter().all(is_as_much)
+    }
+
+    /// Whether what was left in these runs is what is confirmed at another call site, come to by
+    /// another way.
+    fn explains(&self, kept_in: &[bool]) -> bool {
+        let mut of_runs = kept_in.iter().zip(&self.residual);
+        kept_in.contains(&true) && of_runs.all(|(kept, residual)| !kept || residual.is_zero())
+    }
+}
+
+fn histories(groups: &[Group]) -> BTreeMap<Class, ClassHistory<'_>> {
+    let mut histories: BTreeMap<Class, ClassHistory<'_>> = BTreeMap::new();
+    for group in groups {
+        let history = histories.entry(group.key.class).or_default();
+        history.groups.push(group);
+    }
+    for history in histories.values_mut() {
+        let runs = history.groups.first().map_or(0, |group| group.left.len());
+        let confirmed = history.groups.iter().filter(|it| repeats(&kept_in(it)));
+        let steady = confirmed.map(|group| each_run(group).0.amount);
+        let steady = steady.fold(Amount::default(), Amount::plus);
+        let sum = |of: &dyn Fn(&Group) -> Amount| {
+            let amounts = history.groups.iter().map(|group| of(group));
+            amounts.fold(Amount::default(), Amount::plus)
+        };
+        history.left = (0..runs)
+            .map(|run| sum(&|group| group.kept[run].amount))
+            .collect();
+        let residual = history.left.iter().map(|left| left.minus(steady));
+        history.residual = residual.collect();
+        history.new_in_second = match runs {
+            2 => sum(&|group| beyond_confirmed(group, 1)),
+            _ => Amount::default(),
+        };
+        let unconfirmed = |group: &Group, run: usize| match repeats(&kept_in(group)) {
+            true => Amount::default(),
+            false => group.level[run],
+        };
+        let levels: Vec<Amount> = (0..runs)
+            .map(|run| sum(&|group| unconfirmed(group, run)))
+            .collect();
+        history.rises = gains_always(&levels);
+        history.replaced = replaced(&history.groups);
+    }
+    histories
+}
+
+/// What a run left that is kept, beyond what each run is confirmed to lose at this very call site.
+fn beyond_confirmed(group: &Group, run: usize) -> Amount {
+    let kept = group.kept[run].amount;
+    match repeats(&kept_in(group)) {
+        true => kept.minus(each_run(group).0.amount),
+        false => kept,
+    }
+}
+
+/// What the second run left at lines at which it freed what the first had left, beside what it is
+/// confirmed to lose there.
+fn replaced(groups: &[&Group]) -> Amount {
+    type Place<'a> = (Option<&'a (String, u32)>, Option<StackId>);
+    let mut by_line: BTreeMap<Place<'_>, [Amount; 2]> = BTreeMap::new();
+    for group in groups.iter().filter(|group| group.kept.len() > 1) {
+        // Without a line, each call site stands for itself.
+        let stack = group.line.is_none().then_some(group.key.stack);
+        let [freed, left] = by_line.entry((group.line.as_ref(), stack)).or_default();
+        *freed = freed.plus(group.freed_later(0));
+        *left = left.plus(beyond_confirmed(group, 1));
+    }
+    let least = |[freed, left]: &[Amount; 2]| Amount {
+        count: freed.count.min(left.count),
+        bytes: freed.bytes.min(left.bytes),
+    };
+    by_line
+        .values()
+        .map(least)
+        .fold(Amount::default(), Amount::plus)
+}
+
+/// What the first run left, where every later one left as much, wherever.
+fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> Option<Found> {
+    let first = &group.kept[0];
+    if first.amount.is_zero() {
+        // Told of with those of the first run.
+        return None;
+    }
+    let last = group.kept.len() - 1;
+    let mut leaked = of_group(FindingKind::Leaked, group, first, 0, input);
+    let (own, all) = (group.kept[last].amount, class.left[last]);
+    let shown = [own, all][usize::from(own.is_zero())];
+    leaked.finding.confirmed = confirmation(&vec![true; last + 1], shown);
+    // What a later run left beyond the first is charged once.
+    let of_first = |other: &&&Group| !other.kept[0].amount.is_zero();
+    if class.groups.iter().find(of_first).map(|other| &other.key) == Some(&group.key) {
+        let most = class.left.iter().map(|it| it.bytes).max().unwrap_or(0);
+        leaked.most_bytes += most - class.left[0].bytes;
+    }
+    if own.count < first.amount.count {
+        leaked.finding.notes.push(format!(
+            "each run left as much, not always by the same way: the last one {}, {}, in all",
+            quantity(all.count, "object"),
+            exact_size(all.bytes)
+        ));
+    }
+    leaked.records = group.kept_in_all().records;
+    Some(leaked)
+}
+
+/// What each run is known to lose, and beside it what was set up once.
+fn confirmed(
+    group: &Group,
+    class: &ClassHistory<'_>,
+    kept_in: &[bool],
+    input: &CheckInput,
+) -> Vec<Found> {
+    let first = kept_in.iter().position(|it| *it).unwrap_or(0);
+    let (earlier, later) = (&group.kept[first], &group.kept[kept_in.len() - 1]);
+    let (tally, run) = each_run(group);
+    let mut leaked = of_group(FindingKind::Leaked, group, tally, run, input);
+    leaked.finding.confirmed = confirmation(kept_in, later.amount);
+    let further = group.kept.iter().skip(first + 1);
+    let largest = further.map(|it| it.amount.bytes).max();
+    leaked.most_bytes = leaked.finding.bytes.max(largest.unwrap_or(0));
+    leaked.records = group.kept_in_all().records;
+    let mut found = vec![leaked];
+    // What is less here may be confirmed at another call site.
+    if loses_less(group, first) && !class.residual[first].is_zero() {
+        let once = group.part(first, earlier.amount.minus(later.amount));
+        found.push(of_group(FindingKind::FirstUse, group, &once, first, input));
+    }
+    found
+}
+
+/// A group of a layer, place and kind that every run left some of, each at other call sites. What
+/// the first run left is reported; what later runs left elsewhere is its confirmation.
+fn by_class(
+    group: &Group,
+    class: &ClassHistory<'_>,
+    kept_in: &[bool],
+    input: &CheckInput,
+) -> Vec<Found> {
+    let last = kept_in.len() - 1;
+    let others = class
+        .groups
+        .iter()
+        .filter(|group| !repeats(&self::kept_in(group)));
+    let earliest = others
+        .clone()
+        .filter_map(|group| group.kept.iter().position(|it| !it.amount.is_zero()))
+        .min();
+    let Some(run) = earliest.filter(|run| kept_in[*run]) else {
+        // Told of with those of the first run.
+        return Vec::new();
+    };
+    let mut leaked = of_group(FindingKind::Leaked, group, &group.kept[run], run, input);
+    let in_last: Vec<&&Group> = (class.groups.iter())
+        .filter(|other| !other.kept[last].amount.is_zero() && !repeats(&self::kept_in(other)))
+        .collect();
+    let sum = class.residual[last];
+    leaked.finding.confirmed = confirmation(&vec![true; kept_in.len()], sum);
+    // What another run left counts once, however many call sites the first one left some at.
+    let of_first: Vec<&&Group> = others
+        .filter(|other| !other.kept[run].amount.is_zero())
+        .collect();
+    if of_first.first().is_some_and(|first| first.key == group.key) {
+        let most = class.residual.iter().map(|residual| residual.bytes).max();
+        let told = of_first.iter().map(|other| other.kept[run].amount.bytes);
+        let rest = most.unwrap_or(0).saturating_sub(total(told));
+        leaked.most_bytes = leaked.most_bytes.saturating_add(rest);
+    }
+    let elsewhere = in_last.iter().filter(|other| other.key != group.key);
+    if let Some(other) = elsewhere.max_by_key(|other| other.kept[last].amount.bytes) {
+        leaked.finding.notes.push(format!(
+            "each run left some at another call site: the last one {}, {}, mostly at {}",
+            quantity(sum.count, "object"),
+            exact_size(sum.bytes),
+            location(&input.names, other)
+        ));
+    }
+    leaked
+        .records
+        .extend(in_last.iter().flat_map(|other| &other.kept[last].records));
+    vec![leaked]
+}
+
+/// What does not repeat.
+fn unconfirmed(
+    group: &Group,
+    class: &ClassHistory<'_>,
+    kept_in: &[bool],
+    input: &CheckInput,
+) -> Vec<Found> {
+    let last = kept_in.len() - 1;
+    let deferred = (0..last).find(|run| !group.freed_later(*run).is_zero());
+    let mut found = Vec::new();
+    if let Some(run) = deferred {
+        let tally = group.part(run, group.freed_later(run));
+        let mut deferred = of_group(FindingKind::Deferred, group, &tally, run, input);
+        let replaced = group.kept[last].amount;
+        if !replaced.is_zero() {
+            deferred.finding.notes.push(format!(
+                "the last run left {} in its place",
+                count(replaced.count)
+            ));
+        }
+        found.push(deferred);
+    }
+    let kept = group.kept_in_all();
+    // At the same line, by another way, it is a replacement all the same.
+    let is_same_line = |other: &&&Group| other.line.is_some() && other.line == group.line;
+    let mut of_line = class.groups.iter().filter(is_same_line);
+    let replaces = deferred.is_some() || of_line.any(|other| has_deferred(other));
+    let only_replaces = replaces && kept_in.iter().position(|it| *it) == Some(last);
+    if !kept.amount.is_zero() && !only_replaces {
+        let run = kept_in.iter().position(|it| *it).unwrap_or(0);
+        let mut once = of_group(FindingKind::FirstUse, group, &kept, run, input);
+        if run != 0 {
+            once.finding.notes.push(format!(
+                "left by run {} of {} alone: a test that does not do the same each time is not \
+                 confirmed by further runs",
+                run + 1,
+                kept_in.len()
+            ));
+        }
+        found.push(once);
+    }
+    found
+}

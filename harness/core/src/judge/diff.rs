@@ -1,0 +1,425 @@
+//! What the runs of a check left behind, by call site and by run.
+//!
+//! Told by identity, never by sum: a record belongs to the run in which it was created. It is *left*
+//! by that run if it is live at the run's end, and *kept* if it is still live when the last run has
+//! ended; what was left and not kept was freed by a later run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::input::{CheckInput, LiveRecord, Ownership, RunInput};
+use super::names::NameTable;
+use super::usage::Amount;
+use crate::ledger::event::{ContextEnd, ThreadNumber};
+use crate::ledger::{Anomaly, Kind, Layer, Place, Record, StackId};
+use crate::report::{AllowedBy, Frame, Owner};
+
+/// What makes two records the same group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct GroupKey {
+    /// What sort of thing, and whose.
+    pub(crate) class: Class,
+    /// The stack that stands for the call site.
+    pub(crate) stack: StackId,
+}
+
+/// Layer, place and kind: all that is known of a record but its call site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Class {
+    /// The allocator.
+    pub(crate) layer: Layer,
+    /// Where.
+    pub(crate) place: Place,
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// How its context ended, of what only that freed; none for what is live.
+    pub(crate) ended: Option<ContextEnd>,
+}
+
+impl Class {
+    /// That of `record`, live.
+    pub(crate) fn of(record: &Record) -> Self {
+        let made = &record.made;
+        Self {
+            layer: made.layer,
+            place: made.place,
+            kind: made.kind,
+            ended: None,
+        }
+    }
+}
+
+/// Records of one group in one run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    /// How many, and of how many bytes.
+    pub(crate) amount: Amount,
+    /// The size of each, where all have the same.
+    pub(crate) each: Option<u64>,
+    /// Their sequence numbers, in order.
+    pub(crate) records: Vec<u64>,
+    /// The size of each of them.
+    sizes: Vec<u64>,
+}
+
+impl Tally {
+    fn add(&mut self, record: &Record) {
+        self.add_one(record.sequence, record.made.bytes);
+    }
+
+    fn add_one(&mut self, sequence: u64, bytes: u64) {
+        self.each = match (self.amount.count, self.each) {
+            (0, _) => Some(bytes),
+            (_, each) => each.filter(|each| *each == bytes),
+        };
+        self.amount.add(bytes);
+        self.records.push(sequence);
+        self.sizes.push(bytes);
+    }
+
+    /// Leaves out those records; how many bytes they are together.
+    fn forget(&mut self, records: &FxHashSet<u64>) -> Amount {
+        let mut forgotten = Amount::default();
+        let mut rest = Self::default();
+        for (sequence, bytes) in self.records.iter().zip(&self.sizes) {
+            match records.contains(sequence) {
+                true => forgotten.add(*bytes),
+                false => rest.add_one(*sequence, *bytes),
+            }
+        }
+        *self = rest;
+        forgotten
+    }
+}
+
+/// What the runs of a check left at one call site.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    /// What, and where it was allocated.
+    pub(crate) key: GroupKey,
+    /// Of each run, what it left.
+    pub(crate) left: Vec<Tally>,
+    /// Of each run, what of that is still live after the last run.
+    pub(crate) kept: Vec<Tally>,
+    /// After each run, what is live of it and of all runs before it.
+    pub(crate) level: Vec<Amount>,
+    /// How often the first run that left something allocated here.
+    pub(crate) allocated: u64,
+    /// The user's line, where one is known.
+    pub(crate) line: Option<(String, u32)>,
+    /// The threads that allocated what is left.
+    pub(crate) threads: BTreeSet<ThreadNumber>,
+    /// The thread outside every scope that allocated one.
+    pub(crate) foreign_thread: Option<ThreadNumber>,
+    /// Stacks that are this call site.
+    pub(crate) stacks: BTreeSet<StackId>,
+}
+
+impl Group {
+    fn new(key: GroupKey, runs: usize) -> Self {
+        Self {
+            key,
+            left: vec![Tally::default(); runs],
+            kept: vec![Tally::default(); runs],
+            level: vec![Amount::default(); runs],
+            allocated: 0,
+            line: None,
+            threads: BTreeSet::new(),
+            foreign_thread: None,
+            stacks: BTreeSet::new(),
+        }
+    }
+
+    /// A part of what run `run` left, of this size; of which records nobody says.
+    pub(crate) fn part(&self, run: usize, amount: Amount) -> Tally {
+        Tally {
+            amount,
+            each: self.left[run].each,
+            ..Tally::default()
+        }
+    }
+
+    /// What run `run` left and a later one freed.
+    pub(crate) fn freed_later(&self, run: usize) -> Amount {
+        self.left[run].amount.minus(self.kept[run].amount)
+    }
+
+    /// Leaves out those records: they are reported as something else.
+    pub(crate) fn forget(&mut self, records: &FxHashSet<u64>) {
+        for run in 0..self.left.len() {
+            let forgotten = self.left[run].forget(records);
+            self.kept[run].forget(records);
+            for level in &mut self.level[run..] {
+                *level = level.minus(forgotten);
+            }
+            // Nobody freed what a failed free left there.
+            self.allocated = self.allocated.saturating_sub(forgotten.count);
+        }
+    }
+
+    /// The first run that left something.
+    pub(crate) fn first_run(&self) -> Option<usize> {
+        self.left.iter().position(|left| !left.amount.is_zero())
+    }
+
+    /// Everything that is kept, of all runs.
+    pub(crate) fn kept_in_all(&self) -> Tally {
+        let mut sum = Tally::default();
+        for kept in &self.kept {
+            if kept.amount.is_zero() {
+                continue;
+            }
+            sum.each = match sum.amount.count {
+                0 => kept.each,
+                _ => sum.each.filter(|each| kept.each == Some(*each)),
+            };
+            sum.amount = sum.amount.plus(kept.amount);
+            sum.records.extend(&kept.records);
+            sum.sizes.extend(&kept.sizes);
+        }
+        sum
+    }
+}
+
+/// What the runs of a check left, told apart by whether it may stay.
+#[derive(Debug, Default)]
+pub(crate) struct Diff {
+    /// What nobody said may stay.
+    pub(crate) groups: Vec<Group>,
+    /// What may stay, with who says so.
+    pub(crate) allowed: Vec<(AllowedBy, Group)>,
+    /// Known caching allocators through which the rest was allocated and which have no probe.
+    pub(crate) missing_probes: Vec<&'static crate::call_site::allocators::Allocator>,
+}
+
+/// Compares what is live after each of the judged runs.
+pub(crate) fn diff(input: &CheckInput) -> Diff {
+    let runs = input.judged_runs();
+    let mut sites = CallSites::new(&input.names);
+    let mut groups = Groups::new(runs);
+    let mut allowed: BTreeMap<(String, String), (AllowedBy, Groups<'_>)> = BTreeMap::new();
+    let mut missing_probes = Vec::new();
+    for (at, run) in runs.iter().enumerate() {
+        for live in run.live.iter().filter(|live| is_own(live, run, input)) {
+            let class = Class::of(&live.record);
+            if let Some(missing) = held_unseen(&class, &live.record, run, input) {
+                if let Missing::Probe(allocator) = missing
+                    && !missing_probes.contains(&allocator)
+                {
+                    missing_probes.push(allocator);
+                }
+                continue;
+            }
+            let key = sites.key(class, &live.record);
+            match &live.owner {
+                Ownership::HandedOver | Ownership::Another => {}
+                Ownership::Allowed(by) => {
+                    let of_reason = (by.stands_in.clone(), by.reason.clone());
+                    let (_, groups) = allowed
+                        .entry(of_reason)
+                        .or_insert_with(|| (by.clone(), Groups::new(runs)));
+                    groups.add(at, key, &live.record, None);
+                }
+                Ownership::Session => groups.add(at, key, &live.record, None),
+                Ownership::Foreign(thread) => groups.add(at, key, &live.record, Some(*thread)),
+            }
+        }
+        for anomaly in &run.anomalies {
+            let Anomaly::EndedWithContext { record, cause, .. } = anomaly else {
+                continue;
+            };
+            if run.segments.owner(record, &run.holdings).is_some()
+                || is_the_runtimes_code(record, &input.names)
+            {
+                continue;
+            }
+            let class = Class {
+                ended: Some(*cause),
+                ..Class::of(record)
+            };
+            groups.add_ended(at, sites.key(class, record), record);
+        }
+    }
+    Diff {
+        groups: groups.finish(&input.names),
+        allowed: allowed
+            .into_values()
+            .flat_map(|(by, groups)| {
+                let with_reason = move |group| (by.clone(), group);
+                groups.finish(&input.names).into_iter().map(with_reason)
+            })
+            .collect(),
+        missing_probes,
+    }
+}
+
+/// Whether a record is judged by itself: a record that a probed allocator claims is judged as its
+/// reserve, and code that CUDA's libraries loaded when they first needed it stays for the process.
+fn is_own(live: &LiveRecord, run: &RunInput, input: &CheckInput) -> bool {
+    run.segments.owner(&live.record, &run.holdings).is_none()
+        && !is_the_runtimes_code(&live.record, &input.names)
+}
+
+/// Whether this is code that one of CUDA's own libraries loaded for itself.
+pub(crate) fn is_the_runtimes_code(record: &Record, names: &NameTable) -> bool {
+    matches!(record.made.kind, Kind::Module | Kind::Library)
+        && names.is_cudas_own(record.made.caller.stack)
+}
+
+/// Why a record of the driver's layer says nothing by itself.
+enum Missing {
+    /// It is a segment of an allocator without a probe.
+    Probe(&'static crate::call_site::allocators::Allocator),
+    /// It is a segment of a probed allocator that does not name its segments: judged as its reserve.
+    Segments,
+}
+
+fn held_unseen(
+    class: &Class,
+    record: &Record,
+    run: &RunInput,
+    input: &CheckInput,
+) -> Option<Missing> {
+    if class.layer != Layer::DRIVER || class.kind.is_handle() || input.facts.whole_program {
+        return None;
+    }
+    let allocator = input.names.allocator(record.made.caller.stack)?;
+    let has_probe = run.probed.iter().any(|name| name == allocator.name);
+    match has_probe {
+        false => Some(Missing::Probe(allocator)),
+        // Where the probe names its segments, this is none of them: it was forgotten.
+        true => {
+            let layer = Layer::allocator(allocator.name);
+            let names_segments = run.segments.has_any_of(layer, class.place);
+            (!names_segments).then_some(Missing::Segments)
+        }
+    }
+}
+
+/// Groups in the making.
+#[derive(Debug)]
+struct Groups<'a> {
+    runs: &'a [RunInput],
+    by_key: FxHashMap<GroupKey, Group>,
+    /// The runs in which each record was seen: it counts once in the run that created it.
+    seen: FxHashMap<u64, usize>,
+}
+
+impl<'a> Groups<'a> {
+    fn new(runs: &'a [RunInput]) -> Self {
+        Self {
+            runs,
+            by_key: FxHashMap::default(),
+            seen: FxHashMap::default(),
+        }
+    }
+
+    /// `record` is live at the end of run `at`.
+    fn add(&mut self, at: usize, key: GroupKey, record: &Record, foreign: Option<ThreadNumber>) {
+        let created = self
+            .runs
+            .iter()
+            .rposition(|run| run.began <= record.sequence)
+            .unwrap_or(0);
+        let group = self.group(key);
+        group.level[at].add(record.made.bytes);
+        group.foreign_thread = group.foreign_thread.or(foreign);
+        group.stacks.insert(record.made.caller.stack);
+        group.threads.insert(record.made.caller.thread);
+        let is_last = at + 1 == self.runs.len();
+        let is_new = self.seen.insert(record.sequence, at).is_none();
+        let group = self.group(key);
+        if is_new {
+            group.left[created].add(record);
+        }
+        if is_last {
+            group.kept[created].add(record);
+        }
+    }
+
+    /// `record` went with its context in run `at`: nobody can free it any more.
+    fn add_ended(&mut self, at: usize, key: GroupKey, record: &Record) {
+        let runs = self.runs.len();
+        let group = self.group(key);
+        group.left[at].add(record);
+        group.kept[at].add(record);
+        for level in &mut group.level[at..runs] {
+            level.add(record.made.bytes);
+        }
+        group.stacks.insert(record.made.caller.stack);
+    }
+
+    fn group(&mut self, key: GroupKey) -> &mut Group {
+        let runs = self.runs.len();
+        let group = self.by_key.entry(key);
+        group.or_insert_with(|| Group::new(key, runs))
+    }
+
+    fn finish(self, names: &NameTable) -> Vec<Group> {
+        let mut groups: Vec<Group> = self.by_key.into_values().collect();
+        groups.sort_unstable_by_key(|group| group.key);
+        for group in &mut groups {
+            let Some(first) = group.first_run() else {
+                continue;
+            };
+            let allocations = &self.runs[first].allocations;
+            let counted = group.stacks.iter().filter_map(|it| allocations.get(it));
+            let counted: u64 = counted.sum();
+            group.allocated = counted.max(group.left[first].amount.count);
+            let site = names.site(group.key.stack, group.key.class.kind);
+            group.line = site
+                .user_frame()
+                .and_then(|frame| Some((frame.file.clone()?, frame.line?)));
+        }
+        groups
+    }
+}
+
+/// The call sites met so far, each with the stack that stands for it.
+///
+/// Stacks that differ only inside CUDA's libraries are one: a library allocates several things for
+/// one call, and a first call takes another way through it than later ones. So are those that differ
+/// only in the column of a call further out: a report would show no difference.
+#[derive(Debug)]
+struct CallSites<'a> {
+    names: &'a NameTable,
+    by_frames: FxHashMap<Vec<Frame>, StackId>,
+    by_stack: FxHashMap<StackId, StackId>,
+}
+
+impl<'a> CallSites<'a> {
+    fn new(names: &'a NameTable) -> Self {
+        Self {
+            names,
+            by_frames: FxHashMap::default(),
+            by_stack: FxHashMap::default(),
+        }
+    }
+
+    fn key(&mut self, class: Class, record: &Record) -> GroupKey {
+        let stack = record.made.caller.stack;
+        let stack = match self.by_stack.get(&stack) {
+            Some(known) => *known,
+            None => {
+                let frames = self.frames(stack, class.kind);
+                let known = *self.by_frames.entry(frames).or_insert(stack);
+                self.by_stack.insert(stack, known);
+                known
+            }
+        };
+        GroupKey { class, stack }
+    }
+
+    fn frames(&self, stack: StackId, kind: Kind) -> Vec<Frame> {
+        let site = self.names.site(stack, kind);
+        let mut frames = site.frames;
+        for (at, frame) in frames.iter_mut().enumerate() {
+            if Some(at) != site.user {
+                frame.column = None;
+            }
+        }
+        frames.retain(|frame| frame.owner != Owner::Cuda);
+        frames
+    }
+}

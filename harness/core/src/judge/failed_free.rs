@@ -1,0 +1,287 @@
+//! Free and destroy calls that returned an error: each is reported, in whichever run it was.
+//!
+//! A record that is live only because its free failed is reported once, as the failed free. In a
+//! broken context every free fails from some moment on: that is one finding, with everything that
+//! could not be freed.
+
+use rustc_hash::FxHashSet;
+
+use super::diff::{Class, Diff};
+use super::finding::Found;
+use super::input::{CheckInput, RunInput};
+use super::names::NameTable;
+use super::usage::Amount;
+use crate::ledger::event::{Caller, CuResult, Key, Space};
+use crate::ledger::{Anomaly, Kind, Layer, Place, Record, StackId};
+use crate::report::{FailedRelease, Finding, FindingKind, Site};
+use crate::units::quantity;
+
+/// Calls that failed at one line to free what was allocated at one line.
+#[derive(Debug)]
+struct Failed {
+    call: Call,
+    /// The first run in which it failed, whose calls are counted.
+    first_run: usize,
+    /// What it meant, of an address that was not live.
+    meant: Option<Record>,
+    amount: Amount,
+    each: Option<u64>,
+    records: Vec<u64>,
+    notes: Vec<String>,
+}
+
+/// The frees that failed; what only their failure keeps live is taken out of `diff`.
+pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
+    let mut all: Vec<Failed> = Vec::new();
+    let mut not_freed = FxHashSet::default();
+    for (at, run) in input.judged_runs().iter().enumerate() {
+        let mut met = FxHashSet::default();
+        for anomaly in &run.anomalies {
+            let Anomaly::FailedRelease {
+                key,
+                record,
+                caller,
+                error,
+            } = anomaly
+            else {
+                continue;
+            };
+            // A call site that fails to free the same record twice has failed to free one.
+            let is_new = record.is_none_or(|it| met.insert((it.sequence, caller.stack, *error)));
+            if is_new {
+                not_freed.extend(record.map(|record| record.sequence));
+                let call = Call {
+                    key: *key,
+                    record: *record,
+                    caller: *caller,
+                    error: *error,
+                };
+                add(&mut all, call, at, run, &input.names);
+            }
+        }
+    }
+    if all.is_empty() {
+        return Vec::new();
+    }
+    if input.broken_context().is_some() {
+        return vec![in_broken_context(all, input, diff)];
+    }
+    take_out(diff, &not_freed);
+    all.into_iter()
+        .map(|failed| found(failed, &input.names))
+        .collect()
+}
+
+/// A call that failed.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    key: Key,
+    record: Option<Record>,
+    caller: Caller,
+    error: CuResult,
+}
+
+fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &NameTable) {
+    let Call { key, record, .. } = call;
+    let class = record.as_ref().map(Class::of);
+    let is_same = |known: &&mut Failed| {
+        let stacks = |record: &Option<Record>| record.map(|it| it.made.caller.stack);
+        known.call.record.as_ref().map(Class::of) == class
+            && stacks(&known.call.record) == stacks(&record)
+            && (known.call.caller.stack, known.call.error) == (call.caller.stack, call.error)
+            && known.call.key.space == key.space
+    };
+    let meant = match record {
+        Some(_) => None,
+        None => what_was_meant(key, run),
+    };
+    let bytes = record.map_or(0, |record| record.made.bytes);
+    let known = match all.iter_mut().find(is_same) {
+        Some(known) => known,
+        None => {
+            all.push(Failed {
+                call,
+                first_run: at,
+                meant: None,
+                amount: Amount::default(),
+                each: Some(bytes),
+                records: Vec::new(),
+                notes: Vec::new(),
+            });
+            all.last_mut().expect("it was just added")
+        }
+    };
+    known.records.extend(record.map(|it| it.sequence));
+    if known.first_run == at {
+        known.each = known.each.filter(|each| *each == bytes);
+        known.amount.add(bytes);
+    }
+    if let Some(meant) = meant {
+        let note = meant.note(key.value, names);
+        known.meant.get_or_insert(meant.record);
+        if !known.notes.contains(&note) {
+            known.notes.push(note);
+        }
+    }
+}
+
+/// What a call named that was not live: it was freed before, or it lies in an allocation.
+struct Meant {
+    record: Record,
+    /// The stack of the free before; none where it lies inside what was live.
+    freed_at: Option<StackId>,
+    is_inside: bool,
+}
+
+fn what_was_meant(key: Key, run: &RunInput) -> Option<Meant> {
+    let freed = run.freed_before.iter();
+    let mut same = freed.clone().filter(|freed| freed.record.key() == key);
+    if let Some(freed) = same.next_back() {
+        return Some(Meant {
+            record: freed.record,
+            freed_at: Some(freed.stack),
+            is_inside: false,
+        });
+    }
+    let live = run.live.iter().map(|live| live.record);
+    let mut all = live.chain(freed.map(|freed| freed.record));
+    let around = all.find(|record| record.contains(key))?;
+    Some(Meant {
+        record: around,
+        freed_at: None,
+        is_inside: true,
+    })
+}
+
+impl Meant {
+    fn note(&self, address: u64, names: &NameTable) -> String {
+        let made = &self.record.made;
+        let verb = match made.kind.is_handle() {
+            true => "created",
+            false => "allocated",
+        };
+        let what = format!(
+            "{}, {verb} at {}",
+            described(&self.record),
+            names.site(made.caller.stack, made.kind).location()
+        );
+        if self.is_inside {
+            return format!(
+                "{address:#x} is not the start of an allocation: it lies {} bytes inside {what}; \
+                 free the address that the allocation returned",
+                address - made.key.value
+            );
+        }
+        let at = self.freed_at.map(|stack| names.site(stack, made.kind));
+        let at = at.filter(|site| site.user_frame().is_some());
+        let at = at.map_or_else(String::new, |site| format!(", at {}", site.location()));
+        let freed = match made.kind.is_handle() {
+            true => "destroyed",
+            false => "freed",
+        };
+        format!("{address:#x} was {freed} before{at}: {what}")
+    }
+}
+
+/// `4,096 bytes of linear memory`, `an event`
+fn described(record: &Record) -> String {
+    let made = &record.made;
+    match made.kind.is_handle() {
+        true => quantity(1, crate::units::noun(made.kind)),
+        false => format!(
+            "{} of {} memory",
+            crate::units::exact_size(made.bytes),
+            made.kind.name()
+        ),
+    }
+}
+
+fn found(mut failed: Failed, names: &NameTable) -> Found {
+    let Call {
+        key,
+        record,
+        caller,
+        error,
+    } = failed.call;
+    if record.is_none() && failed.notes.is_empty() {
+        let note = format!("{:#x} was not live when it was freed", key.value);
+        failed.notes.push(note);
+    }
+    let made = record.map(|record| record.made);
+    let meant = made.or(failed.meant.map(|record| record.made));
+    let kind = meant.map_or_else(|| kind_of(key.space), |made| Some(made.kind));
+    let site = made.map_or_else(Site::default, |made| {
+        names.site(made.caller.stack, made.kind)
+    });
+    let finding = Finding {
+        resource: kind,
+        count: failed.amount.count,
+        bytes: failed.amount.bytes,
+        each: failed.each.filter(|_| made.is_some()),
+        taken: failed.amount.count,
+        failed: Some(FailedRelease {
+            error: names.error(error),
+            code: error,
+            site: names.site(caller.stack, kind.unwrap_or(Kind::Linear)),
+        }),
+        notes: failed.notes,
+        ..Finding::new(
+            FindingKind::FailedFree,
+            meant.map_or(Layer::DRIVER, |made| made.layer),
+            meant.map_or(Place::UNKNOWN, |made| made.place),
+            site,
+        )
+    };
+    Found {
+        most_bytes: 0,
+        records: failed.records,
+        finding,
+    }
+}
+
+/// What a call frees that names something unknown, as far as the call tells.
+fn kind_of(space: Space) -> Option<Kind> {
+    match space {
+        Space::DevicePointer => Some(Kind::Linear),
+        Space::HostPointer => Some(Kind::Pinned),
+        Space::RegisteredPointer => Some(Kind::Registered),
+        Space::PhysicalObject | Space::PhysicalHandle | Space::Mapping => Some(Kind::Physical),
+        Space::IpcPointer => Some(Kind::Imported),
+        Space::Handle(kind) => Some(kind),
+        Space::Observed(_) | Space::ObservedAt(..) => Some(Kind::Block),
+    }
+}
+
+/// What is live in a context where nothing can be freed is no news of its own.
+fn in_broken_context(all: Vec<Failed>, input: &CheckInput, diff: &mut Diff) -> Found {
+    let mut failed = all.into_iter();
+    let first = failed.next().expect("asked only where a free failed");
+    let mut found = found(first, &input.names);
+    let mut sum = Amount::default();
+    for group in std::mem::take(&mut diff.groups) {
+        if group.key.class.ended.is_some() {
+            diff.groups.push(group);
+            continue;
+        }
+        let kept = group.kept_in_all();
+        sum = sum.plus(kept.amount);
+        found.records.extend(kept.records);
+    }
+    // The record of a failed free is live as well: what is live counts, not the calls.
+    (found.finding.count, found.finding.bytes) = (sum.count.max(1), sum.bytes);
+    found.finding.each = None;
+    found.finding.notes.push(
+        "the context is broken: every call in it fails since a kernel or a copy did. Look for that \
+         one first"
+            .to_owned(),
+    );
+    found
+}
+
+/// Takes the records of failed frees out of what is left.
+fn take_out(diff: &mut Diff, not_freed: &FxHashSet<u64>) {
+    for group in &mut diff.groups {
+        group.forget(not_freed);
+    }
+    diff.groups.retain(|group| group.first_run().is_some());
+}

@@ -1,0 +1,146 @@
+//! A finding in the making: what is reported, and the very records that it is about.
+
+use super::diff::{Class, Group, Tally};
+use super::input::{CheckInput, RunInput};
+use super::names::NameTable;
+use super::physical;
+use super::usage::Amount;
+use crate::ledger::event::ContextEnd;
+use crate::ledger::{Layer, Place};
+use crate::report::{Confirmation, Finding, FindingKind, Site, When};
+
+/// A finding, and the sequence numbers of the records that it is about. A sum has none.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    /// The finding.
+    pub(crate) finding: Finding,
+    /// The records.
+    pub(crate) records: Vec<u64>,
+    /// The most bytes of it that any one run is charged with: what tolerances are about.
+    pub(crate) most_bytes: u64,
+}
+
+impl Found {
+    /// A finding about a sum.
+    pub(crate) fn sum(finding: Finding) -> Self {
+        Self {
+            most_bytes: finding.bytes,
+            finding,
+            records: Vec::new(),
+        }
+    }
+}
+
+/// The finding that `tally` of `group` is, allocated in the run at index `run`.
+pub(crate) fn of_group(
+    kind: FindingKind,
+    group: &Group,
+    tally: &Tally,
+    run: usize,
+    input: &CheckInput,
+) -> Found {
+    let Class {
+        layer,
+        place,
+        kind: resource,
+        ended,
+    } = group.key.class;
+    let names = &input.names;
+    let site = names.site(group.key.stack, resource);
+    let mut notes = Vec::new();
+    notes.extend(ended.map(|cause| freed_only(cause).to_owned()));
+    notes.extend(physical::what_holds(tally, input));
+    notes.extend(running_thread(group, run, input));
+    let left = group.left[run].amount.count;
+    let allocated = group.allocated.max(tally.amount.count);
+    let finding = Finding {
+        resource: Some(resource),
+        count: tally.amount.count,
+        bytes: tally.amount.bytes,
+        each: tally.each,
+        taken: allocated,
+        given_back: allocated.saturating_sub(left.max(tally.amount.count)),
+        when: when(&input.runs[run], &tally.records),
+        foreign_thread: group.foreign_thread.map(|thread| names.thread(thread)),
+        notes,
+        ..Finding::new(kind, layer, place, site)
+    };
+    Found {
+        most_bytes: finding.bytes,
+        records: tally.records.clone(),
+        finding,
+    }
+}
+
+/// That another thread than the test's allocated it, and threads of the test still ran at its end: the
+/// thread may be a pool's that other tests use as well.
+fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<String> {
+    let is_running = input.runs[run].threads_running != 0;
+    let mut names = group
+        .threads
+        .iter()
+        .map(|thread| input.names.thread(*thread));
+    // The test's own thread bears its name, cut off by the system.
+    let other = names.find(|name| !input.subject.test.starts_with(&**name))?;
+    is_running.then(|| {
+        format!(
+            "allocated on the thread {other}, and threads of the test still ran when it ended; start a \
+             pool that several tests share in a function under #[gpu_leak_check::warmup]"
+        )
+    })
+}
+
+fn freed_only(cause: ContextEnd) -> &'static str {
+    match cause {
+        ContextEnd::Destroyed => "freed only because its context was destroyed",
+        ContextEnd::LastRelease => "freed only because the last primary context was released",
+        ContextEnd::Reset => "freed only because the device was reset",
+    }
+}
+
+/// Which of the run's allocating and freeing calls created these records.
+fn when(run: &RunInput, records: &[u64]) -> Option<When> {
+    // Recordings of older releases have numbers that do not follow each other.
+    let of = run.calls.filter(|calls| run.began + calls == run.ended)?;
+    let ordinal = |sequence| sequence - run.began + 1;
+    let (first, last) = (*records.first()?, *records.last()?);
+    (run.began <= first && last < run.ended).then(|| When {
+        first: ordinal(first),
+        last: ordinal(last),
+        of,
+    })
+}
+
+/// A finding about a sum of `bytes`, which has no line.
+pub(crate) fn of_sum(kind: FindingKind, layer: Layer, place: Place, bytes: u64) -> Finding {
+    Finding {
+        count: 1,
+        bytes,
+        each: Some(bytes),
+        taken: 1,
+        ..Finding::new(kind, layer, place, Site::default())
+    }
+}
+
+/// Whether something that was so in these runs is so again and again: in two runs, the last one
+/// included.
+pub(crate) fn repeats(in_runs: &[bool]) -> bool {
+    let times = in_runs.iter().filter(|it| **it).count();
+    times >= 2 && in_runs.last() == Some(&true)
+}
+
+/// What a confirmed finding says of its runs: in how many it was so, and what the last one left.
+pub(crate) fn confirmation(in_runs: &[bool], last: Amount) -> Option<Confirmation> {
+    let runs = in_runs.iter().filter(|it| **it).count();
+    (in_runs.len() > 1).then_some(Confirmation::Repeated {
+        runs: runs as u32,
+        of: in_runs.len() as u32,
+        count: last.count,
+        bytes: last.bytes,
+    })
+}
+
+/// Where a stack's line is, in a note.
+pub(crate) fn location(names: &NameTable, group: &Group) -> String {
+    names.site(group.key.stack, group.key.class.kind).location()
+}

@@ -1,0 +1,119 @@
+//! What gains in every round of a body, or from each snapshot of a program to the next.
+//!
+//! Judged by call site, and beside the sites by layer, place and kind: a total that grows by another
+//! line in each round grows all the same. What is set up once and what a later round frees is no
+//! growth.
+
+use std::collections::BTreeMap;
+
+use super::diff::{Class, Group};
+use super::finding::{Found, location, of_group};
+use super::input::CheckInput;
+use super::usage::Amount;
+use crate::report::{FindingKind, Left};
+
+/// The fewest rounds that say anything: two a program passes by chance.
+pub(crate) const FEWEST_ROUNDS: usize = 3;
+
+/// Whether each of these levels is more than the one before it, in number or in bytes.
+pub(crate) fn gains_always(levels: &[Amount]) -> bool {
+    let mut before = Amount::default();
+    let mut gains = |level: &Amount| level.exceeds(std::mem::replace(&mut before, *level));
+    levels.iter().all(&mut gains)
+}
+
+/// Whether anything has gained in every round so far.
+pub(crate) fn may_still_grow(groups: &[Group]) -> bool {
+    groups.iter().any(|group| gains_always(&group.level))
+        || rest_by_class(groups)
+            .values()
+            .any(|(_, levels)| gains_always(levels))
+}
+
+/// What has grown in every round.
+pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
+    if input.could_not_repeat() || input.judged_runs().len() < FEWEST_ROUNDS {
+        return Vec::new();
+    }
+    let grown = groups.iter().filter(|group| gains_always(&group.level));
+    let mut found: Vec<Found> = grown.map(|group| of_site(group, input)).collect();
+    let by_class = rest_by_class(groups);
+    let grown = by_class.values().filter(|(_, levels)| gains_always(levels));
+    found.extend(grown.map(|(groups, levels)| of_class(groups, levels, input)));
+    found
+}
+
+fn of_site(group: &Group, input: &CheckInput) -> Found {
+    let last = group.level.last().copied().unwrap_or_default();
+    let run = group.first_run().unwrap_or(0);
+    let mut grown = of_group(FindingKind::Grew, group, &group.kept_in_all(), run, input);
+    let finding = &mut grown.finding;
+    let is_exact = |each: &u64| each.checked_mul(last.count) == Some(last.bytes);
+    (finding.count, finding.bytes) = (last.count, last.bytes);
+    finding.each = finding.each.filter(is_exact);
+    // Its calls are those of several rounds.
+    (finding.when, finding.taken, finding.given_back) = (None, finding.count, 0);
+    finding.rounds = left_after(&group.level);
+    grown.most_bytes = last.bytes;
+    grown
+}
+
+/// A sum that grows by call sites that do not: reported at the one that has most of it.
+fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
+    let largest = groups
+        .iter()
+        .max_by_key(|group| {
+            let last = group.level.last().copied().unwrap_or_default();
+            (last.bytes, last.count)
+        })
+        .expect("a class has a group");
+    let mut grown = of_site(largest, input);
+    let last = levels.last().copied().unwrap_or_default();
+    let finding = &mut grown.finding;
+    (finding.count, finding.bytes, finding.each) = (last.count, last.bytes, None);
+    finding.taken = last.count;
+    finding.rounds = left_after(levels);
+    let others = groups.iter().filter(|group| group.key != largest.key);
+    let others: Vec<String> = others
+        .map(|group| location(&input.names, group))
+        .take(NAMED)
+        .collect();
+    finding.notes.push(format!(
+        "no call site gained in every round, all of them together did; others: {}",
+        others.join(", ")
+    ));
+    grown.records = groups
+        .iter()
+        .flat_map(|group| group.kept_in_all().records)
+        .collect();
+    grown.most_bytes = last.bytes;
+    grown
+}
+
+/// How many other call sites a note names.
+const NAMED: usize = 4;
+
+/// What has not grown by itself, summed up by layer, place and kind; nothing where it is one call
+/// site alone.
+fn rest_by_class(groups: &[Group]) -> BTreeMap<Class, (Vec<&Group>, Vec<Amount>)> {
+    let mut classes: BTreeMap<Class, (Vec<&Group>, Vec<Amount>)> = BTreeMap::new();
+    for group in groups.iter().filter(|group| !gains_always(&group.level)) {
+        let (members, levels) = classes.entry(group.key.class).or_default();
+        levels.resize(group.level.len(), Amount::default());
+        for (sum, level) in levels.iter_mut().zip(&group.level) {
+            *sum = sum.plus(*level);
+        }
+        members.push(group);
+    }
+    classes.retain(|_, (members, _)| members.len() > 1);
+    classes
+}
+
+/// What was left after each round, or at each snapshot.
+pub(crate) fn left_after(levels: &[Amount]) -> Vec<Left> {
+    let left = levels.iter().map(|amount| Left {
+        count: amount.count,
+        bytes: amount.bytes,
+    });
+    left.collect()
+}

@@ -1,0 +1,302 @@
+//! Everything that the judgement of one check looks at, as data.
+//!
+//! A session collects it, a recording keeps it, and [`judge`](super::judge) is a function of it:
+//! what a check came to can be worked out again from this alone.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::budget::{Limits, UsageOverBudget};
+use super::names::NameTable;
+use super::segments::SegmentMap;
+use super::trend::Trend;
+use super::usage::{Amount, LayerName, Usage};
+use crate::ledger::event::{CuResult, Key, ThreadNumber};
+use crate::ledger::{Anomaly, Holding, Place, Record, ScopeId, StackId};
+use crate::report::{AllowedBy, PrimaryKept, Reason, TimelineRun};
+use crate::suppressions::{Date, Suppression};
+
+/// One check, from its first baseline to the end of its last run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CheckInput {
+    /// What is checked.
+    pub subject: Subject,
+    /// What the test states about itself.
+    pub facts: Facts,
+    /// The runs of the body, in their order; at least one.
+    pub runs: Vec<RunInput>,
+    /// Why the driver's calls could not be seen, if they could not.
+    pub untraced: Option<Untraced>,
+    /// Of a whole program, what its snapshots have shown.
+    #[serde(default)]
+    pub trend: Option<Trend>,
+    /// What stacks, devices, threads and errors are called.
+    pub names: NameTable,
+    /// The day, for suppressions that expire.
+    pub today: Date,
+}
+
+/// What a check is called and where it stands.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Subject {
+    /// The test's name as libtest prints it, or the name of a block or program.
+    pub test: String,
+    /// The file in which the check stands.
+    pub file: String,
+    /// The line, from 1; 0 for a program that was watched from outside.
+    pub line: u32,
+    /// The column, from 1.
+    pub column: u32,
+    /// The command that runs this check alone.
+    pub again: Option<String>,
+}
+
+/// What a test states about itself, by its attribute and the configuration file.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Facts {
+    /// Bytes that may stay allocated, per device and layer, inclusive.
+    pub tolerance: u64,
+    /// Bytes that may stay reserved, per device and layer, inclusive.
+    pub reserved_tolerance: u64,
+    /// Limits of what the test itself creates.
+    pub budget: Limits,
+    /// How often the body runs to see what grows; 1: it is judged by what it leaves.
+    pub rounds: u32,
+    /// Whether findings need a second run to be believed.
+    pub confirm: bool,
+    /// What the test is to leave, exactly.
+    pub expect: Option<Expect>,
+    /// What may stay.
+    pub suppressions: Vec<Suppression>,
+    /// Whether the check is a whole program that was watched from outside: nothing ran before it
+    /// and nothing comes after it, so what libraries keep for the process is no leak.
+    pub whole_program: bool,
+}
+
+/// One run of the body, between its baseline and its end.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RunInput {
+    /// The scope that the body had.
+    pub scope: ScopeId,
+    /// When the run began, in the order of the ledger's events.
+    pub began: u64,
+    /// When the body had ended.
+    pub ended: u64,
+    /// How many allocating and freeing calls there were while the body ran; none in recordings of
+    /// older releases where threads made some of them at once.
+    pub calls: Option<u64>,
+    /// Whether the body ended as it should.
+    pub as_expected: bool,
+    /// Every figure before the body.
+    pub baseline: Usage,
+    /// Every figure after it, once everything was given back that can be.
+    pub end: Usage,
+    /// What is live at the end and was created since the check's first run began.
+    pub live: Vec<LiveRecord>,
+    /// What happened beside the coming and going of records.
+    pub anomalies: Vec<Anomaly>,
+    /// What the run freed that a failing free was about, in runs that keep note of it.
+    #[serde(default)]
+    pub freed_before: Vec<Freed>,
+    /// How often the stacks of what is live allocated during the run.
+    #[serde(with = "pairs")]
+    pub allocations: BTreeMap<StackId, u64>,
+    /// The budgets that the run exceeded.
+    pub over_budget: Vec<UsageOverBudget>,
+    /// The ranges that probed allocators held before the body.
+    #[serde(default)]
+    pub segments_before: SegmentMap,
+    /// The ranges that probed allocators hold.
+    pub segments: SegmentMap,
+    /// The allocators that have a probe.
+    pub probed: Vec<String>,
+    /// What holds the physical memory that is live.
+    #[serde(with = "pairs")]
+    pub holdings: BTreeMap<Key, Holding>,
+    /// Sums for which a check inside this one failed already.
+    pub failed_inside: Vec<FailedSum>,
+    /// Who else was at work in the process.
+    pub others: Others,
+    /// What nobody can be charged with.
+    pub owner_unknown: Amount,
+    /// What was allocated before the run and freed inside it.
+    pub freed_earlier: Amount,
+    /// What the run handed over to others.
+    pub handed_over: Amount,
+    /// A context that failed before the body began.
+    pub broken_before: Option<ContextError>,
+    /// A context that failed while it ran.
+    pub broken_inside: Option<ContextError>,
+    /// Primary contexts that the body retained more often than it released them.
+    pub primaries: Vec<PrimaryKept>,
+    /// Threads of the run that had not ended.
+    pub threads_running: u64,
+    /// Whether any source reported anything.
+    pub saw_events: bool,
+    /// How usage moved.
+    pub timeline: TimelineRun,
+}
+
+/// A record that the run freed, and where.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Freed {
+    /// The record.
+    pub record: Record,
+    /// The stack of the call that freed it.
+    pub stack: StackId,
+}
+
+/// A record that is live at the end of a run, and whose it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LiveRecord {
+    /// The record.
+    #[serde(flatten)]
+    pub record: Record,
+    /// Whose it is.
+    pub owner: Ownership,
+}
+
+/// Whose a record is, as seen by the check that found it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ownership {
+    /// The check's own.
+    Session,
+    /// Created by a thread outside every scope while nothing but the check could run.
+    Foreign(ThreadNumber),
+    /// The check's own, and it may stay: the code that created it, or a check inside this one, says
+    /// so of this very object.
+    Allowed(AllowedBy),
+    /// Created by the check and another's to free since.
+    HandedOver,
+    /// Of another check, such as the one around this one: it explains what an allocator keeps, and
+    /// nothing else.
+    Another,
+}
+
+/// Who else may have been at work in the process during a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Others {
+    /// Whether another check ran at the same time.
+    pub checks: bool,
+    /// Whether anything else could run: an unchecked test, a thread that an earlier test left.
+    pub anything: bool,
+    /// Whether something outside every scope allocated or freed meanwhile.
+    pub seen: bool,
+}
+
+impl Others {
+    /// Whether a sum that rose may be another's: sums have no owner.
+    pub const fn may_have_moved_sums(self) -> bool {
+        self.checks || self.anything
+    }
+}
+
+/// A sum that rose and for which a check inside this one has failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedSum {
+    /// Whose sum.
+    pub layer: LayerName,
+    /// Where.
+    pub place: Place,
+    /// Allocated bytes.
+    pub allocated: u64,
+    /// Reserved bytes.
+    pub reserved: u64,
+}
+
+/// Why the driver's calls could not be seen.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Untraced {
+    /// Whether they were seen at first: what followed says nothing then.
+    pub lost: bool,
+    /// Why, and what to do.
+    pub reason: Reason,
+    /// Whether there was anything to see: the program uses the driver.
+    pub driver_in_use: bool,
+}
+
+/// A context that answers every call with an error: an earlier kernel failed in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextError {
+    /// Its device.
+    pub place: Place,
+    /// The error.
+    pub error: CuResult,
+}
+
+/// `expect(count = 2, bytes = "1 MiB")`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expect {
+    /// How many objects and allocations stay.
+    pub count: Option<u64>,
+    /// How many bytes stay.
+    pub bytes: Option<u64>,
+}
+
+impl CheckInput {
+    /// The first run, from which the baseline of the whole check is taken.
+    pub fn first(&self) -> &RunInput {
+        &self.runs[0]
+    }
+
+    /// The runs that say something of what repeats: a further run that did not end as it should
+    /// says nothing.
+    pub fn judged_runs(&self) -> &[RunInput] {
+        let further = self.runs.iter().skip(1);
+        let valid = further.take_while(|run| run.as_expected).count();
+        &self.runs[..1 + valid]
+    }
+
+    /// Whether a run that was to confirm what an earlier one left did not end as it should.
+    pub fn could_not_repeat(&self) -> bool {
+        self.judged_runs().len() != self.runs.len()
+    }
+
+    /// A context that is broken, by this check or before it: every call in it fails.
+    pub fn broken_context(&self) -> Option<ContextError> {
+        let of_run = |run: &RunInput| run.broken_inside.or(run.broken_before);
+        self.runs.iter().find_map(of_run)
+    }
+
+    /// Takes everything out: the run's settings say that nothing is judged.
+    pub fn switch_off(&mut self, why: Untraced) {
+        for run in &mut self.runs {
+            *run = RunInput {
+                scope: run.scope,
+                as_expected: run.as_expected,
+                ..RunInput::default()
+            };
+        }
+        self.untraced = Some(why);
+    }
+
+    /// Whether not every call was heard: what was freed may have gone unheard.
+    pub fn was_partly_heard(&self) -> bool {
+        self.untraced.as_ref().is_some_and(|untraced| untraced.lost)
+    }
+}
+
+/// A map whose keys are no texts.
+pub(super) mod pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        out.collect_seq(map)
+    }
+
+    pub(crate) fn deserialize<'de, K, V, D>(input: D) -> Result<BTreeMap<K, V>, D::Error>
+    where
+        K: Deserialize<'de> + Ord,
+        V: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Vec::deserialize(input).map(BTreeMap::from_iter)
+    }
+}

@@ -1,0 +1,243 @@
+//! From what a session collected to what its check came to. Pure: nothing here asks a driver, a
+//! clock or the process.
+//!
+//! [`judge`] names the rules in their order; each stands in a file whose first lines state it.
+
+mod advice;
+mod budget;
+mod confirm;
+mod diff;
+mod expect;
+mod failed_allocations;
+mod failed_free;
+mod finding;
+mod growth;
+mod input;
+mod kept_by_libraries;
+mod names;
+mod physical;
+mod reserve;
+mod segments;
+mod status;
+mod sums;
+mod tables;
+pub mod timeline;
+mod tolerance;
+mod trend;
+mod usage;
+mod whole_device;
+
+use std::cmp::Reverse;
+
+pub use advice::meant_to_stay;
+pub use budget::{Limits, UsageOverBudget};
+pub use input::{
+    CheckInput, ContextError, Expect, Facts, FailedSum, Freed, LiveRecord, Others, Ownership,
+    RunInput, Subject, Untraced,
+};
+pub use names::{DeviceName, NameTable};
+pub use reserve::is_more_reserved;
+pub use segments::{Segment, SegmentMap};
+pub use tables::device_tables;
+pub use trend::{ENOUGH as ENOUGH_SNAPSHOTS, Trend};
+pub use usage::{Amount, ContextLimits, DeviceUsage, LayerName, LayerUsage, Usage};
+
+use self::diff::{Diff, diff};
+use self::finding::Found;
+use self::growth::FEWEST_ROUNDS;
+use crate::ledger::Layer;
+use crate::report::{CheckStatus, Finding, FindingKind, Reason};
+use crate::suppressions;
+use crate::units::{exact_size, quantity};
+
+/// What a check came to.
+#[derive(Clone, Debug)]
+pub struct CheckResult {
+    /// The worst finding's kind, or why there could be none.
+    pub status: CheckStatus,
+    /// Why, for `inconclusive` and `not-measured`.
+    pub reason: Option<Reason>,
+    /// Worst first, then largest.
+    pub findings: Vec<Finding>,
+    /// Of each finding, the sequence numbers of the records that it is about.
+    pub records: Vec<Vec<u64>>,
+    /// Things to know that fail nothing, a sentence each.
+    pub notes: Vec<String>,
+    /// How what was left differs from what was to be left.
+    pub unmet: Option<String>,
+}
+
+/// Judges one check.
+pub fn judge(input: &CheckInput) -> CheckResult {
+    let mut diff = diff(input);
+    let mut notes = notes(input);
+    let failed_frees = failed_free::findings(input, &mut diff);
+    let lost = input.was_partly_heard() && !input.facts.whole_program;
+    if lost {
+        // It may have been freed unseen.
+        diff.groups
+            .retain(|group| group.key.class.layer != Layer::DRIVER);
+        diff.allowed
+            .retain(|(_, group)| group.key.class.layer != Layer::DRIVER);
+    }
+    let mut found = match input.facts.rounds > 1 {
+        true => growth::findings(&diff.groups, input),
+        false => confirm::findings(&diff.groups, input),
+    };
+    if let Some(trend) = &input.trend {
+        trend.mark(&mut found);
+    }
+    kept_by_libraries::allow(input, &mut found);
+    found.extend(sums::findings(input, &diff));
+    reserve::note_what_is_pinned(input, &mut found);
+    let mut others = reserve::findings(input);
+    if lost {
+        for list in [&mut found, &mut others] {
+            list.retain(|found| found.finding.layer != Layer::DRIVER);
+        }
+    }
+    notes.extend(reserve::notes(input));
+    others.extend(allowed(&diff, input));
+    others.extend(budget::findings(input));
+    others.extend(failed_frees);
+    notes.extend(suppress(input, found.iter_mut().chain(&mut others)));
+    // After the suppressions, because what they allow uses up no tolerance. The other findings are not
+    // about bytes that stay allocated.
+    notes.extend(tolerance::tolerate(input.facts.tolerance, &mut found));
+    found.extend(others);
+    let unmet = input.facts.expect.filter(|_| input.untraced.is_none());
+    let unmet = unmet.and_then(|expect| expect::compare(expect, &mut found).err());
+    if input.could_not_repeat() && input.facts.rounds <= 1 {
+        for found in &mut found {
+            status::cannot_be_confirmed(&mut found.finding);
+        }
+    }
+    found.sort_by_key(|Found { finding, .. }| {
+        (finding.kind, Reverse(finding.bytes), Reverse(finding.count))
+    });
+    let (findings, records): (Vec<_>, Vec<_>) =
+        found.into_iter().map(|it| (it.finding, it.records)).unzip();
+    let (status, reason) = status::status(input, &diff, &findings, &mut notes);
+    CheckResult {
+        status,
+        reason,
+        findings,
+        records,
+        notes,
+        unmet,
+    }
+}
+
+/// What a program holds now, as findings: for its [`Trend`].
+pub fn held(input: &CheckInput) -> Vec<Finding> {
+    let found = confirm::findings(&diff(input).groups, input);
+    found.into_iter().map(|found| found.finding).collect()
+}
+
+/// Whether the body has to run once more before the check can be judged.
+pub fn needs_another_run(input: &CheckInput) -> bool {
+    let facts = &input.facts;
+    let runs = input.runs.len();
+    // In a broken context the body could only fail.
+    let is_valid =
+        !input.could_not_repeat() && input.first().as_expected && input.broken_context().is_none();
+    if !is_valid {
+        return false;
+    }
+    if facts.rounds > 1 {
+        let may_grow = || {
+            let diff = diff(input);
+            let sum = |run: &RunInput| !sums_and_reserves(run).is_empty();
+            growth::may_still_grow(&diff.groups) || input.runs.iter().all(sum)
+        };
+        return runs < FEWEST_ROUNDS || (runs < facts.rounds as usize && may_grow());
+    }
+    if !facts.confirm || runs >= confirm::MOST_RUNS {
+        return false;
+    }
+    let mut diff = diff(input);
+    match runs {
+        1 => {
+            let failed = failed_free::findings(input, &mut diff);
+            let first = input.first();
+            let is_left = !diff.groups.is_empty() || !failed.is_empty();
+            is_left
+                || !first.over_budget.is_empty()
+                || !sums::findings(input, &diff).is_empty()
+                || !reserve::findings(input).is_empty()
+        }
+        _ => {
+            confirm::is_undecided(&diff.groups)
+                || sums::is_undecided(input, &diff)
+                || reserve::is_undecided(input)
+                || budget::is_undecided(input)
+        }
+    }
+}
+
+/// The layers whose sums or reserves rose in a run.
+fn sums_and_reserves(run: &RunInput) -> Vec<&LayerName> {
+    let risen = run.end.layers.iter().filter(|usage| {
+        let before = run.baseline.layer(&usage.name, usage.place);
+        let is_sum = matches!(usage.name, LayerName::Probe(_));
+        (is_sum && usage.allocated > before.map_or(0, |it| it.allocated))
+            || reserve::more_reserved(usage, run) != 0
+    });
+    risen.map(|usage| &usage.name).collect()
+}
+
+/// What may stay by the word of the code that created it.
+fn allowed(diff: &Diff, input: &CheckInput) -> Vec<Found> {
+    let all = diff.allowed.iter().filter_map(|(by, group)| {
+        let kept = group.kept_in_all();
+        if kept.amount.is_zero() {
+            return None;
+        }
+        let run = group.first_run().unwrap_or(0);
+        let kept = match input.facts.rounds > 1 {
+            true => &kept,
+            false => [&group.left[run], &kept][usize::from(group.left[run].amount.is_zero())],
+        };
+        let mut found = finding::of_group(FindingKind::Allowed, group, kept, run, input);
+        found.finding.allowed_by = Some(by.clone());
+        Some(found)
+    });
+    all.collect()
+}
+
+/// Applies the suppressions; what there is to say of those that have expired.
+fn suppress<'a>(input: &CheckInput, found: impl Iterator<Item = &'a mut Found>) -> Vec<String> {
+    let mut findings: Vec<&mut Finding> = found.map(|it| &mut it.finding).collect();
+    suppressions::settle(&input.facts.suppressions, input.today, &mut findings)
+}
+
+/// Facts about the runs that fail nothing.
+fn notes(input: &CheckInput) -> Vec<String> {
+    let first = input.first();
+    let mut notes = Vec::new();
+    let Amount { count, bytes } = first.freed_earlier;
+    if count != 0 {
+        notes.push(format!(
+            "{}, {}, allocated before the test and freed inside it: shown, and no credit",
+            quantity(count, "object"),
+            exact_size(bytes)
+        ));
+    }
+    let Amount { count, bytes } = first.handed_over;
+    if count != 0 {
+        notes.push(format!(
+            "{}, {}, handed over inside the test",
+            quantity(count, "object"),
+            exact_size(bytes)
+        ));
+    }
+    if input.runs.iter().any(|run| run.others.checks) && !first.live.is_empty() {
+        notes.push(
+            "other checks ran at the same time: the tables count what they allocated too"
+                .to_owned(),
+        );
+    }
+    notes.extend(failed_allocations::notes(input));
+    notes.extend(budget::unbound(input));
+    notes
+}

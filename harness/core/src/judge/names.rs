@@ -1,0 +1,89 @@
+//! What the judgement and its report call things: call sites, devices, threads, errors.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::call_site::allocators::{self, Allocator};
+use crate::call_site::{is_cudas_own, site_of};
+use crate::ledger::event::{CuResult, ThreadNumber};
+use crate::ledger::{Kind, Place, StackId};
+use crate::report::{Frame, Site};
+
+/// What a report says of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceName {
+    /// `NVIDIA H200`
+    pub name: String,
+    /// Its number in the form of nvidia-smi, `GPU-5f2c…`; none where the driver does not tell.
+    pub uuid: Option<String>,
+}
+
+/// What things are called.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct NameTable {
+    /// The frames of each stack that a judgement may ask for.
+    #[serde(with = "super::input::pairs")]
+    pub frames: BTreeMap<StackId, Vec<Frame>>,
+    /// The names of CUDA devices.
+    pub devices: Vec<(Place, DeviceName)>,
+    /// How many threads each device runs at once.
+    pub resident_threads: Vec<(Place, u64)>,
+    /// The driver's names of errors.
+    pub errors: Vec<(CuResult, String)>,
+    /// The names of threads.
+    pub threads: Vec<(ThreadNumber, String)>,
+    /// The test that broke a context.
+    pub broken_by: Option<String>,
+    /// Whether another process is seen to use CUDA.
+    pub other_processes: bool,
+}
+
+impl NameTable {
+    /// The frames of a stack; none where nobody thought that they would be asked for.
+    pub fn frames(&self, stack: StackId) -> &[Frame] {
+        self.frames.get(&stack).map_or(&[], Vec::as_slice)
+    }
+
+    /// The call site of a stack at which something of `kind` was allocated or freed.
+    pub fn site(&self, stack: StackId, kind: Kind) -> Site {
+        site_of(self.frames(stack).to_vec(), kind)
+    }
+
+    /// Whether one of CUDA's own libraries made the call, not the program.
+    pub fn is_cudas_own(&self, stack: StackId) -> bool {
+        is_cudas_own(self.frames(stack))
+    }
+
+    /// The known caching allocator through which memory was allocated at this stack.
+    pub fn allocator(&self, stack: StackId) -> Option<&'static Allocator> {
+        allocators::of(self.frames(stack))
+    }
+
+    /// The name of a device.
+    pub fn device(&self, place: Place) -> Option<&DeviceName> {
+        answer(&self.devices, &place)
+    }
+
+    /// How many threads the device at `place` runs at once; 0 where nobody knows.
+    pub fn resident_threads(&self, place: Place) -> u64 {
+        answer(&self.resident_threads, &place).copied().unwrap_or(0)
+    }
+
+    /// The driver's name of an error.
+    pub fn error(&self, error: CuResult) -> String {
+        let known = answer(&self.errors, &error).cloned();
+        known.unwrap_or_else(|| format!("CUresult {error}"))
+    }
+
+    /// The name of a thread.
+    pub fn thread(&self, thread: ThreadNumber) -> String {
+        let known = answer(&self.threads, &thread).cloned();
+        known.unwrap_or_else(|| format!("thread {}", thread.0))
+    }
+}
+
+fn answer<'a, Q: PartialEq, A>(answers: &'a [(Q, A)], question: &Q) -> Option<&'a A> {
+    let found = answers.iter().find(|(asked, _)| asked == question);
+    found.map(|(_, answer)| answer)
+}

@@ -1,0 +1,389 @@
+//! Allocators that hold more of the layer below than at the baseline.
+//!
+//! A reserve is reported as `retained` only as far as nothing live explains it. An excuse is no
+//! larger than its cause: a block, whosever it is, explains the new segment that it lies in; where
+//! segments are unknown, as of CUDA's pools, at most one growth chunk of its pool. A reserve that others
+//! could have moved is a note.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::finding::{Found, confirmation, of_sum, repeats};
+use super::input::{CheckInput, Ownership, RunInput};
+use super::usage::{Amount, LayerName, LayerUsage};
+use crate::ledger::PoolName;
+use crate::ledger::{Kind, Layer, Place};
+use crate::report::FindingKind;
+use crate::units::{exact_size, total};
+
+/// How much a pool of the driver takes from the device at once: 32 MiB, or what is asked for where
+/// that is more, in whole chunks (measured on an H200, CUDA 13.0).
+const GROWTH_CHUNK: u64 = 32 << 20;
+
+/// A reserve that rose and is not explained, by run.
+#[derive(Debug)]
+struct Rise {
+    name: LayerName,
+    place: Place,
+    bytes: Vec<u64>,
+}
+
+impl Rise {
+    fn layer(&self) -> Layer {
+        layer_of(&self.name)
+    }
+}
+
+fn layer_of(name: &LayerName) -> Layer {
+    match name {
+        LayerName::Layer(layer) | LayerName::Probe(layer) => *layer,
+        LayerName::Pool(_) => Layer::DRIVER,
+    }
+}
+
+/// The reserves that nothing live explains.
+pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
+    let judged = rises(input, |run| !run.others.may_have_moved_sums());
+    judged
+        .iter()
+        .filter_map(|rise| finding(rise, input))
+        .collect()
+}
+
+/// Sentences about reserves that rose while others could have moved them.
+pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
+    let of_others = rises(input, |run| run.others.may_have_moved_sums());
+    let note = |rise: &Rise| {
+        let most = rise.bytes.iter().max().copied().unwrap_or(0);
+        format!(
+            "{} more reserved by {} on {}, not judged: others could have reserved it, and a reserve \
+             has no owner",
+            exact_size(most),
+            rise.name,
+            rise.place
+        )
+    };
+    of_others.iter().map(note).collect()
+}
+
+/// Whether what only the second of two runs shows needs a third.
+pub(crate) fn is_undecided(input: &CheckInput) -> bool {
+    let rises = rises(input, |run| !run.others.may_have_moved_sums());
+    rises
+        .iter()
+        .any(|rise| matches!(rise.bytes[..], [0, second] if second != 0))
+}
+
+fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
+    let in_runs: Vec<bool> = rise.bytes.iter().map(|bytes| *bytes != 0).collect();
+    let first = in_runs.iter().position(|it| *it)?;
+    let last = rise.bytes.last().copied().unwrap_or_default();
+    let rounds = input.facts.rounds > 1;
+    let in_all = in_runs.iter().all(|it| *it);
+    let kind = match rounds {
+        true if in_all && in_runs.len() >= super::growth::FEWEST_ROUNDS => FindingKind::Grew,
+        true => return None,
+        false if in_runs.len() == 1 || repeats(&in_runs) => FindingKind::Retained,
+        false => FindingKind::FirstUse,
+    };
+    let bytes = match rounds {
+        true => total(rise.bytes.iter().copied()),
+        false => rise.bytes[first],
+    };
+    let mut finding = of_sum(kind, rise.layer(), rise.place, bytes);
+    finding.pool = match &rise.name {
+        LayerName::Pool(pool) => Some(*pool),
+        LayerName::Layer(_) | LayerName::Probe(_) => None,
+    };
+    if input.facts.reserved_tolerance != 0 && kind.is_failure() {
+        let allowed = exact_size(input.facts.reserved_tolerance);
+        finding
+            .notes
+            .push(format!("more than the reserved_tolerance of {allowed}"));
+    }
+    if kind == FindingKind::Retained {
+        finding.confirmed = confirmation(
+            &in_runs,
+            Amount {
+                count: 1,
+                bytes: last,
+            },
+        );
+    }
+    if rounds {
+        let mut level = Amount { count: 1, bytes: 0 };
+        let levels = rise.bytes.iter().map(|bytes| {
+            level.bytes = level.bytes.saturating_add(*bytes);
+            level
+        });
+        finding.rounds = super::growth::left_after(&levels.collect::<Vec<_>>());
+    }
+    Some(Found::sum(finding))
+}
+
+/// What rose beyond the tolerance of its layer and place in the judged runs that `is_meant` likes,
+/// and is not explained.
+fn rises(input: &CheckInput, is_meant: impl Fn(&RunInput) -> bool) -> Vec<Rise> {
+    let runs = input.judged_runs();
+    let mut rises: Vec<Rise> = Vec::new();
+    for (at, run) in runs.iter().enumerate().filter(|(_, run)| is_meant(run)) {
+        let mut of_run = Vec::new();
+        for usage in &run.end.layers {
+            let bytes = rise(usage, run, input);
+            if bytes != 0 && !is_kept_by_broken(usage, run) {
+                of_run.push((usage, bytes));
+            }
+        }
+        let mut by_layer: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
+        for (usage, bytes) in &of_run {
+            let sum = by_layer
+                .entry((layer_of(&usage.name), usage.place))
+                .or_default();
+            *sum = sum.saturating_add(*bytes);
+        }
+        for (usage, bytes) in of_run {
+            let sum = by_layer[&(layer_of(&usage.name), usage.place)];
+            if sum <= input.facts.reserved_tolerance {
+                continue;
+            }
+            let is_it = |rise: &&mut Rise| rise.name == usage.name && rise.place == usage.place;
+            match rises.iter_mut().find(is_it) {
+                Some(known) => known.bytes[at] = bytes,
+                None => {
+                    let mut of_runs = vec![0; runs.len()];
+                    of_runs[at] = bytes;
+                    rises.push(Rise {
+                        name: usage.name.clone(),
+                        place: usage.place,
+                        bytes: of_runs,
+                    });
+                }
+            }
+        }
+    }
+    rises
+}
+
+/// By how much a reserve rose in a run beyond what is live and lies in it.
+fn rise(usage: &LayerUsage, run: &RunInput, input: &CheckInput) -> u64 {
+    let more = more_reserved(usage, run);
+    if more == 0 {
+        return 0;
+    }
+    let failed = run.failed_inside.iter();
+    let failed = failed.filter(|sum| sum.layer == usage.name && sum.place == usage.place);
+    let failed = total(failed.map(|sum| sum.reserved));
+    more.saturating_sub(failed)
+        .saturating_sub(explained(usage, run, input, |_| true))
+}
+
+/// How much more is reserved than at the baseline.
+pub(super) fn more_reserved(usage: &LayerUsage, run: &RunInput) -> u64 {
+    let before = run.baseline.layer(&usage.name, usage.place);
+    let was = before.and_then(|before| before.reserved).unwrap_or(0);
+    usage.reserved.unwrap_or(0).saturating_sub(was)
+}
+
+/// Whether any allocator has reserved more than at the baseline.
+pub fn is_more_reserved(run: &RunInput) -> bool {
+    run.end
+        .layers
+        .iter()
+        .any(|usage| more_reserved(usage, run) != 0)
+}
+
+/// Says on the first finding that pins a reserve what it keeps from being given back.
+pub(crate) fn note_what_is_pinned(input: &CheckInput, found: &mut [Found]) {
+    let run = input.first();
+    for usage in &run.end.layers {
+        let is_own = |owner: &Ownership| !matches!(owner, Ownership::Another);
+        let pinned = more_reserved(usage, run).min(explained(usage, run, input, is_own));
+        if pinned == 0 {
+            continue;
+        }
+        let layer = layer_of(&usage.name);
+        let pins = |found: &&mut Found| {
+            let finding = &found.finding;
+            let is_here = finding.layer == layer && finding.place == usage.place;
+            is_here
+                && finding
+                    .resource
+                    .is_some_and(|kind| may_lie_in(&usage.name, kind))
+        };
+        if let Some(pinning) = found.iter_mut().find(pins) {
+            pinning.finding.notes.push(format!(
+                "keeps {} of the reserve of {} from being given back",
+                exact_size(pinned),
+                usage.name
+            ));
+        }
+    }
+}
+
+/// How much of a reserve what is live explains, of the owners that `counts` likes.
+fn explained(
+    usage: &LayerUsage,
+    run: &RunInput,
+    input: &CheckInput,
+    counts: impl Fn(&Ownership) -> bool,
+) -> u64 {
+    let before = run.baseline.layer(&usage.name, usage.place);
+    let layer = layer_of(&usage.name);
+    let blocks = run.live.iter().filter(|live| {
+        let made = &live.record.made;
+        let is_here = made.layer == layer && made.place == usage.place;
+        // What earlier runs left lies in what was reserved at this one's baseline already.
+        let is_new = live.record.sequence >= run.began;
+        is_here && is_new && counts(&live.owner) && may_lie_in(&usage.name, made.kind)
+    });
+    if !run.segments.has_any_of(layer, usage.place) {
+        let chunks = blocks.map(|live| chunk(live.record.made.bytes));
+        // Blocks that nobody reports: their sum has no more than one chunk beyond itself.
+        let was = before.map_or(0, |before| before.allocated);
+        let sum = match (&usage.name, usage.reported) {
+            (LayerName::Probe(_), None) => usage.allocated.saturating_sub(was),
+            _ => 0,
+        };
+        let sum = if sum == 0 { 0 } else { chunk(sum) };
+        return total(chunks).saturating_add(sum);
+    }
+    let mut segments = BTreeSet::new();
+    for live in blocks {
+        let address = live.record.made.key.value;
+        segments.extend(run.segments.segment_of(layer, usage.place, address));
+    }
+    // What a segment had at the baseline is no part of what rose.
+    let grown = |(start, end): (u64, u64)| {
+        let before = run.segments_before.segment_of(layer, usage.place, start);
+        let was = before.map_or(0, |(start, end)| end.saturating_sub(start));
+        end.saturating_sub(start).saturating_sub(was)
+    };
+    let explained = total(segments.into_iter().map(grown));
+    // Where blocks are not reported one by one, nobody knows which segments they lie in.
+    let was = before.map_or(0, |before| before.allocated);
+    let sum = usage.allocated.saturating_sub(was);
+    match usage.reported {
+        None if sum > input.facts.tolerance => u64::MAX,
+        None if sum != 0 => explained.saturating_add(chunk(sum)),
+        _ => explained,
+    }
+}
+
+/// What a pool takes for a block of this size.
+const fn chunk(bytes: u64) -> u64 {
+    match bytes.checked_next_multiple_of(GROWTH_CHUNK) {
+        Some(0) => GROWTH_CHUNK,
+        Some(chunks) => chunks,
+        None => u64::MAX,
+    }
+}
+
+/// Whether something of this kind, of the same layer and place, may lie in this reserve.
+fn may_lie_in(name: &LayerName, kind: Kind) -> bool {
+    match name {
+        // The memory of graphs has a pool of its own.
+        LayerName::Pool(PoolName::Graph) => kind == Kind::Graph,
+        LayerName::Pool(_) => kind == Kind::StreamOrdered,
+        LayerName::Layer(_) | LayerName::Probe(_) => kind == Kind::Block,
+    }
+}
+
+/// Whether this is a pool that could not be emptied: in a broken context nothing can be waited for,
+/// and what was freed in a stream's order is not free yet.
+fn is_kept_by_broken(usage: &LayerUsage, run: &RunInput) -> bool {
+    let broken = run.broken_inside.or(run.broken_before);
+    layer_of(&usage.name) == Layer::DRIVER
+        && broken.is_some_and(|broken| broken.place == usage.place)
+}
+
+/// Whether a pool of a broken context holds more than before, which says nothing.
+pub(crate) fn is_kept_by_a_broken_context(input: &CheckInput) -> bool {
+    input.runs.iter().any(|run| {
+        let kept = run
+            .end
+            .layers
+            .iter()
+            .filter(|usage| is_kept_by_broken(usage, run));
+        kept.into_iter().any(|usage| rise(usage, run, input) != 0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::findings;
+    use crate::judge::Segment;
+    use crate::judge::input::{CheckInput, LiveRecord, Ownership, RunInput};
+    use crate::judge::usage::{LayerName, LayerUsage, Usage};
+    use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space};
+    use crate::ledger::{Kind, Layer, Place, Record};
+    use crate::report::FindingKind;
+
+    const SEGMENT: u64 = 1 << 20;
+
+    /// A run in which an allocator takes two segments, one of them for a block, beside what the runs
+    /// before did.
+    fn run(layer: Layer, at: u64) -> RunInput {
+        let place = Place::cuda(0);
+        let address = |segment: u64| 0x1000_0000 + segment * SEGMENT;
+        let usage = |reserved| Usage {
+            layers: vec![LayerUsage {
+                name: LayerName::Probe(layer),
+                place,
+                allocated: 64 * at,
+                peak: None,
+                reserved: Some(reserved),
+                reported: Some(64 * at),
+                in_motion: 0,
+            }],
+            ..Usage::default()
+        };
+        let block = |run: u64| {
+            let made = Creation {
+                key: Key {
+                    space: Space::Observed(layer),
+                    value: address(2 * run),
+                },
+                kind: Kind::Block,
+                layer,
+                place,
+                bytes: 64,
+                context: ContextUid::default(),
+                stream: 0,
+                pool: 0,
+                caller: Caller::default(),
+            };
+            let sequence = 10 * run + 1;
+            LiveRecord {
+                record: Record { sequence, made },
+                owner: Ownership::HandedOver,
+            }
+        };
+        let mut input = RunInput {
+            began: 10 * at,
+            as_expected: true,
+            baseline: usage(2 * at * SEGMENT),
+            end: usage(2 * (at + 1) * SEGMENT),
+            live: (0..=at).map(block).collect(),
+            ..RunInput::default()
+        };
+        let segments = (0..2 * (at + 1)).map(|segment| Segment {
+            address: address(segment),
+            bytes: SEGMENT,
+        });
+        input
+            .segments
+            .add(layer, place, &segments.collect::<Vec<_>>());
+        input
+    }
+
+    #[test]
+    fn what_earlier_runs_left_explains_nothing_of_what_a_run_reserved() {
+        let layer = Layer::allocator("reserve-runs");
+        let input = CheckInput {
+            runs: (0..2).map(|at| run(layer, at)).collect(),
+            ..CheckInput::default()
+        };
+        let found = findings(&input);
+        let told = found.iter().map(|it| (it.finding.kind, it.finding.bytes));
+        assert_eq!(told.collect::<Vec<_>>(), [(FindingKind::Retained, SEGMENT)]);
+    }
+}

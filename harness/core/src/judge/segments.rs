@@ -1,0 +1,251 @@
+//! Which records belong to an allocator that is judged by itself.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ledger::event::{Key, Space};
+use crate::ledger::{Holding, Kind, Layer, Place, Record};
+
+/// A range that an allocator holds from the layer below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Its first address, as the layer below knows it.
+    pub address: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// The ranges that probed allocators hold from the layer below.
+///
+/// A record inside one of them is never a finding: its blocks are judged in the allocator's own
+/// layer, and the segment as its reserve.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(into = "Vec<Claim>", from = "Vec<Claim>")]
+pub struct SegmentMap {
+    /// Of each layer that claims: the first address and the end of what it holds at a place. An
+    /// allocator may hold its segments from another one, so those of two layers may overlap.
+    ranges: BTreeMap<(Layer, Place), BTreeMap<u64, u64>>,
+}
+
+/// One such range, as data.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Claim {
+    layer: Layer,
+    place: Place,
+    address: u64,
+    end: u64,
+}
+
+impl From<SegmentMap> for Vec<Claim> {
+    fn from(claims: SegmentMap) -> Self {
+        let ranges = claims.ranges.into_iter();
+        let claims = ranges.flat_map(|((layer, place), ranges)| {
+            ranges.into_iter().map(move |(address, end)| Claim {
+                layer,
+                place,
+                address,
+                end,
+            })
+        });
+        claims.collect()
+    }
+}
+
+impl From<Vec<Claim>> for SegmentMap {
+    fn from(all: Vec<Claim>) -> Self {
+        let mut claims = Self::default();
+        for claim in all {
+            claims.enter(claim);
+        }
+        claims
+    }
+}
+
+impl SegmentMap {
+    /// Enters what `layer` holds at `place`.
+    pub fn add(&mut self, layer: Layer, place: Place, segments: &[Segment]) {
+        for Segment { address, bytes } in segments {
+            self.enter(Claim {
+                layer,
+                place,
+                address: *address,
+                end: address.saturating_add(*bytes),
+            });
+        }
+    }
+
+    fn enter(&mut self, claim: Claim) {
+        let ranges = self.ranges.entry((claim.layer, claim.place)).or_default();
+        ranges.insert(claim.address, claim.end);
+    }
+
+    /// The segment of `layer` at `place` in which an address lies: its first address and its end.
+    pub fn segment_of(&self, layer: Layer, place: Place, address: u64) -> Option<(u64, u64)> {
+        let range = around(self.ranges.get(&(layer, place))?, address)?;
+        Some((range.start, range.end))
+    }
+
+    /// Whether `layer` holds anything at `place`.
+    pub fn has_any_of(&self, layer: Layer, place: Place) -> bool {
+        self.ranges.contains_key(&(layer, place))
+    }
+
+    /// The allocator whose segment `record` is, or lies in; of several, the one with the smallest.
+    /// Physical memory lies where `holdings` say that it is mapped.
+    ///
+    /// What lies in a segment of its own layer is claimed only by who holds a part of that segment:
+    /// an allocator below claims nothing of those above it. Of two that hold exactly the same, nobody
+    /// knows which is above: neither claims, for a leak told in both layers is better than in none.
+    pub fn owner(&self, record: &Record, holdings: &BTreeMap<Key, Holding>) -> Option<Layer> {
+        let made = &record.made;
+        // The only handle that is an address.
+        if made.kind.is_handle() && made.kind != Kind::AddressRange {
+            return None;
+        }
+        let address = match made.key.space {
+            Space::PhysicalObject => holdings.get(&made.key)?.mapped_at?,
+            _ => made.key.value,
+        };
+        let own = self.ranges.get(&(made.layer, made.place));
+        let own = own.and_then(|ranges| around(ranges, address));
+        let claims = self.ranges.iter().filter_map(|((layer, place), ranges)| {
+            let range = around(ranges, address)?;
+            let is_above = own.as_ref().is_none_or(|own| is_part(&range, own));
+            let claims = *place == made.place && *layer != made.layer && is_above;
+            claims.then_some((range.end - range.start, *layer))
+        });
+        claims.min().map(|(_, layer)| layer)
+    }
+}
+
+/// The one among the `ranges` of one layer in which this lies.
+fn around(ranges: &BTreeMap<u64, u64>, address: u64) -> Option<Range<u64>> {
+    let (start, end) = ranges.range(..=address).next_back()?;
+    (address < *end).then_some(*start..*end)
+}
+
+/// Whether this is a part of `whole`, and not all of it.
+fn is_part(range: &Range<u64>, whole: &Range<u64>) -> bool {
+    whole.start <= range.start && range.end <= whole.end && range != whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BTreeMap, Holding, Key, Kind, Layer, Place, Record, Segment, SegmentMap, Space};
+    use crate::ledger::event::{Caller, ContextUid, Creation};
+
+    fn record(kind: Kind, layer: Layer, place: Place, address: u64) -> Record {
+        let key = Key {
+            space: Space::DevicePointer,
+            value: address,
+        };
+        let context = ContextUid(1);
+        let caller = Caller::default();
+        let made = Creation {
+            key,
+            kind,
+            layer,
+            place,
+            bytes: 8,
+            context,
+            stream: 0,
+            pool: 0,
+            caller,
+        };
+        Record { sequence: 1, made }
+    }
+
+    #[test]
+    fn physical_memory_is_claimed_where_it_is_mapped() {
+        let cache = Layer::allocator("claims-test");
+        let mut claims = SegmentMap::default();
+        let segment = Segment {
+            address: 4096,
+            bytes: 1024,
+        };
+        claims.add(cache, Place::cuda(0), &[segment]);
+        let mut physical = record(Kind::Physical, Layer::DRIVER, Place::cuda(0), 4100);
+        physical.made.key.space = Space::PhysicalObject;
+        let owner = |mapped_at| {
+            let holding = Holding {
+                references: 0,
+                maps: 1,
+                mapped_at,
+            };
+            claims.owner(&physical, &BTreeMap::from_iter([(physical.key(), holding)]))
+        };
+        assert_eq!(owner(Some(5000)), Some(cache));
+        assert_eq!(owner(Some(6000)), None);
+        assert_eq!(owner(None), None, "its number is no address");
+        let range = record(Kind::AddressRange, Layer::DRIVER, Place::cuda(0), 4096);
+        assert_eq!(claims.owner(&range, &BTreeMap::default()), Some(cache));
+    }
+
+    #[test]
+    fn a_segment_is_claimed_and_the_allocator_s_own_blocks_are_not() {
+        let cache = Layer::allocator("claims-test");
+        let mut claims = SegmentMap::default();
+        claims.add(
+            cache,
+            Place::cuda(0),
+            &[Segment {
+                address: 4096,
+                bytes: 1024,
+            }],
+        );
+        let linear = |place, address| record(Kind::Linear, Layer::DRIVER, place, address);
+        let owner = |record: &Record| claims.owner(record, &BTreeMap::default());
+        assert_eq!(owner(&linear(Place::cuda(0), 4096)), Some(cache));
+        assert_eq!(owner(&linear(Place::cuda(0), 5119)), Some(cache));
+        assert_eq!(owner(&linear(Place::cuda(0), 5120)), None, "just behind");
+        assert_eq!(owner(&linear(Place::cuda(0), 4095)), None, "just before");
+        assert_eq!(owner(&linear(Place::cuda(1), 4096)), None, "another device");
+        let block = record(Kind::Block, cache, Place::cuda(0), 4096);
+        assert_eq!(owner(&block), None);
+        let stream = record(Kind::Stream, Layer::DRIVER, Place::cuda(0), 4096);
+        assert_eq!(owner(&stream), None, "a handle is no address");
+    }
+
+    #[test]
+    fn allocators_inside_one_another_each_claim_what_they_hold_from_the_one_below() {
+        let (outer, inner) = (
+            Layer::allocator("claims-outer"),
+            Layer::allocator("claims-inner"),
+        );
+        let place = Place::cuda(0);
+        let segment = |address, bytes| [Segment { address, bytes }];
+        for inner_begins in [4096, 5120] {
+            for outer_is_last in [false, true] {
+                let mut all = vec![
+                    (outer, segment(4096, 4096)),
+                    (inner, segment(inner_begins, 1024)),
+                ];
+                if outer_is_last {
+                    all.reverse();
+                }
+                let mut claims = SegmentMap::default();
+                for (layer, segments) in all {
+                    claims.add(layer, place, &segments);
+                }
+                let claims = SegmentMap::from(Vec::from(claims));
+                let owner = |layer, address| {
+                    let kind = match layer {
+                        Layer::DRIVER => Kind::Linear,
+                        _ => Kind::Block,
+                    };
+                    claims.owner(&record(kind, layer, place, address), &BTreeMap::default())
+                };
+                // What the inner one holds is the outer one's block, and no leak of it.
+                assert_eq!(owner(outer, inner_begins), Some(inner));
+                assert_eq!(owner(outer, 7000), None, "a block of another's");
+                assert_eq!(owner(inner, inner_begins), None, "of its own");
+                assert_eq!(owner(Layer::DRIVER, inner_begins), Some(inner));
+                // Mapped into the outer one's segment, behind the inner one's.
+                assert_eq!(owner(Layer::DRIVER, 7000), Some(outer));
+                assert!(claims.has_any_of(outer, place) && claims.has_any_of(inner, place));
+            }
+        }
+    }
+}

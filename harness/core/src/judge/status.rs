@@ -1,0 +1,180 @@
+//! What a check came to as a whole: the kind of its worst finding, or why there could be none.
+//!
+//! A failing finding is a finding, whatever else could not be seen. What fails nothing says nothing
+//! about what could not be seen.
+
+use super::diff::Diff;
+use super::input::{CheckInput, ContextError};
+use super::{reserve, sums};
+use crate::call_site::allocators::Allocator;
+use crate::ledger::Anomaly;
+use crate::report::Code;
+use crate::report::{CheckStatus, Confirmation, Finding, FindingKind, Reason};
+
+/// The status, and why there is none of the check's own. Reasons that do not decide become notes.
+pub(crate) fn status(
+    input: &CheckInput,
+    diff: &Diff,
+    findings: &[Finding],
+    notes: &mut Vec<String>,
+) -> (CheckStatus, Option<Reason>) {
+    let mut reasons = reasons(input, diff, findings).into_iter();
+    let failing = findings.iter().find(|finding| finding.is_failure());
+    if let Some(failing) = failing {
+        let inconclusive = reasons.filter(|(status, _)| *status == CheckStatus::Inconclusive);
+        notes.extend(inconclusive.map(|(_, reason)| sentence(&reason)));
+        return (CheckStatus::Found(failing.kind), None);
+    }
+    if let Some((status, reason)) = reasons.next() {
+        notes.extend(reasons.map(|(_, reason)| sentence(&reason)));
+        return (status, Some(reason));
+    }
+    let worst = findings
+        .first()
+        .map(|finding| CheckStatus::Found(finding.kind));
+    (worst.unwrap_or(CheckStatus::Clean), None)
+}
+
+fn sentence(reason: &Reason) -> String {
+    format!("{}; {}", reason.what, reason.remedy)
+}
+
+/// Why nothing can be said, the weightiest reason first.
+fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckStatus, Reason)> {
+    let mut reasons = Vec::new();
+    let mut inconclusive = |reason: Reason| reasons.push((CheckStatus::Inconclusive, reason));
+    if let Some(broken) = &input.first().broken_before {
+        inconclusive(broken_context(broken, input));
+    }
+    if let Some(untraced) = &input.untraced {
+        let status = match untraced.lost {
+            true => CheckStatus::Inconclusive,
+            false => CheckStatus::NotMeasured,
+        };
+        reasons.push((status, untraced.reason.clone()));
+    }
+    let mut inconclusive = |reason: Reason| reasons.push((CheckStatus::Inconclusive, reason));
+    if input.first().broken_before.is_none()
+        && let Some(broken) = input.broken_context()
+        && reserve::is_kept_by_a_broken_context(input)
+    {
+        inconclusive(broken_context(&broken, input));
+    }
+    if let [first, ..] = &diff.missing_probes[..] {
+        inconclusive(missing_probe(first, &diff.missing_probes));
+    }
+    if let Some(reason) = ambiguous_free(input) {
+        inconclusive(reason);
+    }
+    if let [first, rest @ ..] = &sums::shared(input, diff)[..] {
+        let mut what = sums::shared_sentence(*first);
+        for rest in rest {
+            what += &format!("; {}", sums::shared_sentence(*rest));
+        }
+        inconclusive(Reason::new(
+            Code::Shared,
+            what,
+            "run the test in a process of its own (nextest, or `isolate`), or have the allocator \
+             report its blocks",
+        ));
+    }
+    if findings.iter().any(Finding::is_unconfirmed) {
+        inconclusive(Reason::new(
+            Code::NotRepeatable,
+            "the first run left something, and the second run, which was to confirm it, did not end \
+             as the first one did",
+            "mend what the first run left, which may be why the second one failed; where the body \
+             can run only once, set `confirm = false`",
+        ));
+    }
+    reasons
+}
+
+/// Says of a failing finding that no further run could confirm it. A free that fails needs none, and
+/// what the second run had confirmed stays confirmed when the third one failed.
+pub(crate) fn cannot_be_confirmed(finding: &mut Finding) {
+    let needs_it = finding.kind.is_failure() && finding.kind != FindingKind::FailedFree;
+    if needs_it && finding.confirmed.is_none() {
+        finding.confirmed = Some(Confirmation::NotRepeatable);
+    }
+}
+
+fn broken_context(broken: &ContextError, input: &CheckInput) -> Reason {
+    let error = input.names.error(broken.error);
+    let by = input.names.broken_by.as_ref().map_or_else(
+        || "outside every check of this process so far".to_owned(),
+        |test| format!("by {test}"),
+    );
+    Reason::new(
+        Code::Poisoned,
+        format!(
+            "the context on {} was left in the state {error} {by}",
+            broken.place
+        ),
+        "mend the test that did it first; a process per test (nextest) keeps the others apart",
+    )
+}
+
+/// Why a check cannot speak for such allocators. The same for every check, so that a run says it
+/// once.
+fn missing_probe(first: &Allocator, all: &[&'static Allocator]) -> Reason {
+    let named: Vec<_> = all
+        .iter()
+        .map(|allocator| format!("{} (used by {})", allocator.name, allocator.used_by))
+        .collect();
+    Reason::new(
+        Code::NoProbe,
+        format!(
+            "no probe for {}: it keeps what it allocates from the driver and hands it out in \
+             pieces, and nobody else knows which of them are in use",
+            named.join(" and ")
+        ),
+        format!(
+            "register a probe called {:?} by gpu_leak_check::probe!, or have the test empty the \
+             allocator's cache",
+            first.name
+        ),
+    )
+}
+
+/// That an allocator reported one address as live at two places.
+fn ambiguous_free(input: &CheckInput) -> Option<Reason> {
+    let mut anomalies = input.judged_runs().iter().flat_map(|run| &run.anomalies);
+    let overwritten = anomalies.find_map(|anomaly| match anomaly {
+        Anomaly::Overwritten {
+            record,
+            by: Some(by),
+        } if record.made.place != by.made.place => Some(record),
+        _ => None,
+    })?;
+    let made = &overwritten.made;
+    Some(Reason::new(
+        Code::AmbiguousFree,
+        format!(
+            "{} reported {:#x} as allocated while it was live already, on {}: which of the two a \
+             later free means, nobody knows",
+            made.layer, made.key.value, made.place
+        ),
+        "where the addresses of two devices may be equal, report by an `observe::PlacedSource`, whose \
+         frees name the device",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cannot_be_confirmed;
+    use crate::judge::finding::of_sum;
+    use crate::ledger::{Layer, Place};
+    use crate::report::{Confirmation, FindingKind};
+
+    #[test]
+    fn what_two_runs_confirmed_fails_though_a_third_could_not_be_made() {
+        let mut leaked = of_sum(FindingKind::Leaked, Layer::DRIVER, Place::cuda(0), 8);
+        leaked.confirmed = Some(Confirmation::by_second_run(1, 8));
+        cannot_be_confirmed(&mut leaked);
+        assert!(leaked.is_failure());
+        leaked.confirmed = None;
+        cannot_be_confirmed(&mut leaked);
+        assert!(!leaked.is_failure() && leaked.is_unconfirmed());
+    }
+}

@@ -1,0 +1,232 @@
+//! Sums of allocators whose blocks nobody reports, or not all of them.
+//!
+//! A probe that says how much its allocator has handed out knows no owner and no line. What rose
+//! beyond the blocks that were reported is a leak where nothing but the check could have moved the
+//! sum. Where others could, it is never clean and fails nobody: the check is inconclusive.
+
+use super::diff::Diff;
+use super::finding::{Found, confirmation, of_sum, repeats};
+use super::input::{CheckInput, FailedSum, RunInput};
+use super::usage::{Amount, LayerName, LayerUsage};
+use crate::ledger::{Layer, Place};
+use crate::report::FindingKind;
+use crate::units::{exact_size, total};
+
+/// What an allocator may add to a block by rounding its size up.
+const ROUNDING: u64 = 512;
+
+/// A sum that rose, by run.
+#[derive(Debug)]
+struct Rise {
+    layer: Layer,
+    place: Place,
+    /// Whether the allocator reports blocks too.
+    reports: bool,
+    bytes: Vec<u64>,
+}
+
+/// The sums that rose in runs in which nothing else could have moved them.
+pub(crate) fn findings(input: &CheckInput, diff: &Diff) -> Vec<Found> {
+    let runs = input.judged_runs();
+    let rises = rises(input, diff).into_iter();
+    let judged = rises.map(|mut rise| {
+        for (bytes, run) in rise.bytes.iter_mut().zip(runs) {
+            if run.others.may_have_moved_sums() {
+                *bytes = 0;
+            }
+        }
+        rise
+    });
+    judged.filter_map(|rise| finding(&rise, input)).collect()
+}
+
+/// The sums that rose beyond the tolerance while others could have moved them: whose, where and by
+/// how much.
+pub(crate) fn shared(input: &CheckInput, diff: &Diff) -> Vec<(Layer, Place, u64)> {
+    let runs = input.judged_runs();
+    let rises = rises(input, diff).into_iter();
+    let shared = rises.filter_map(|rise| {
+        let of_others = rise.bytes.iter().zip(runs);
+        let of_others = of_others.filter(|(_, run)| run.others.may_have_moved_sums());
+        let most = of_others.map(|(bytes, _)| *bytes).max()?;
+        (most > input.facts.tolerance).then_some((rise.layer, rise.place, most))
+    });
+    shared.collect()
+}
+
+/// Whether what only the second of two runs shows needs a third.
+pub(crate) fn is_undecided(input: &CheckInput, diff: &Diff) -> bool {
+    let rises = rises(input, diff).into_iter();
+    rises
+        .into_iter()
+        .any(|rise| matches!(rise.bytes[..], [0, second] if second != 0))
+}
+
+fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
+    let in_runs: Vec<bool> = rise.bytes.iter().map(|bytes| *bytes != 0).collect();
+    let first = in_runs.iter().position(|it| *it)?;
+    let last = rise.bytes.last().copied().unwrap_or_default();
+    let is_leak = match input.facts.rounds > 1 {
+        true => in_runs.iter().all(|it| *it) && in_runs.len() >= super::growth::FEWEST_ROUNDS,
+        false => in_runs.len() == 1 || repeats(&in_runs),
+    };
+    let grew = is_leak && input.facts.rounds > 1;
+    let (kind, bytes) = match (is_leak, grew) {
+        (_, true) => (FindingKind::Grew, total(rise.bytes.iter().copied())),
+        (true, false) => (FindingKind::Leaked, rise.bytes[first].min(last)),
+        // Rounds are judged by what grows.
+        (false, _) if input.facts.rounds > 1 => return None,
+        (false, _) => (FindingKind::FirstUse, rise.bytes[first]),
+    };
+    let mut finding = of_sum(kind, rise.layer, rise.place, bytes);
+    finding.resource = Some(crate::ledger::Kind::Block);
+    let name = rise.layer.allocator_name().unwrap_or_default();
+    finding.notes.push(match rise.reports {
+        false => format!("the probe of {name} knows this sum, but neither lines nor single blocks"),
+        true => format!("the probe of {name} counts more than the blocks that were reported"),
+    });
+    if is_leak && !grew {
+        finding.confirmed = confirmation(
+            &in_runs,
+            Amount {
+                count: 1,
+                bytes: last,
+            },
+        );
+    }
+    if grew {
+        let mut level = Amount { count: 1, bytes: 0 };
+        let levels = rise.bytes.iter().map(|bytes| {
+            level.bytes = level.bytes.saturating_add(*bytes);
+            level
+        });
+        finding.rounds = super::growth::left_after(&levels.collect::<Vec<_>>());
+    }
+    let mut found = Found::sum(finding);
+    if !grew {
+        found.most_bytes = rise.bytes.iter().copied().max().unwrap_or(0);
+    }
+    Some(found)
+}
+
+/// Every sum that rose in a judged run.
+fn rises(input: &CheckInput, diff: &Diff) -> Vec<Rise> {
+    let runs = input.judged_runs();
+    let mut rises: Vec<Rise> = Vec::new();
+    for (at, run) in runs.iter().enumerate() {
+        for (layer, usage) in probed(run) {
+            let bytes = rise(layer, usage, run, at, diff);
+            if bytes == 0 {
+                continue;
+            }
+            let is_it = |rise: &&mut Rise| (rise.layer, rise.place) == (layer, usage.place);
+            match rises.iter_mut().find(is_it) {
+                Some(known) => known.bytes[at] = bytes,
+                None => {
+                    let mut of_runs = vec![0; runs.len()];
+                    of_runs[at] = bytes;
+                    rises.push(Rise {
+                        layer,
+                        place: usage.place,
+                        reports: usage.reported.is_some(),
+                        bytes: of_runs,
+                    });
+                }
+            }
+        }
+    }
+    rises
+}
+
+fn probed(run: &RunInput) -> impl Iterator<Item = (Layer, &LayerUsage)> {
+    run.end.layers.iter().filter_map(|usage| match usage.name {
+        LayerName::Probe(layer) => Some((layer, usage)),
+        LayerName::Layer(_) | LayerName::Pool(_) => None,
+    })
+}
+
+/// By how much the sum of `layer` rose in run `at`, beyond its blocks that were reported and beyond
+/// what a check inside this one failed for.
+fn rise(layer: Layer, usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff) -> u64 {
+    let before = run.baseline.layer(&usage.name, usage.place);
+    // Compared at both ends: a block that is freed is no credit for what nobody reports.
+    let was = before.map_or(0, LayerUsage::unreported);
+    let more = usage.unreported().saturating_sub(was);
+    let is_it = |sum: &&FailedSum| sum.layer == usage.name && sum.place == usage.place;
+    let failed = run
+        .failed_inside
+        .iter()
+        .filter(is_it)
+        .map(|sum| sum.allocated);
+    let failed = total(failed);
+    // A block may be larger than was asked for.
+    let all = diff
+        .groups
+        .iter()
+        .chain(diff.allowed.iter().map(|(_, group)| group));
+    let own =
+        all.filter(|group| (group.key.class.layer, group.key.class.place) == (layer, usage.place));
+    let rounding = own.map(|group| {
+        let left = group.left[at].amount;
+        left.bytes.max(left.count.saturating_mul(ROUNDING))
+    });
+    // Of what others move meanwhile, the part that is not reported yet is nobody's rise; both ends may
+    // be off by as much.
+    let in_motion = match run.others.may_have_moved_sums() {
+        true => before.map_or(0, |it| it.in_motion).max(usage.in_motion),
+        false => 0,
+    };
+    let in_motion = in_motion.saturating_mul(2);
+    let rounding = total(rounding);
+    match more.saturating_sub(failed.saturating_add(in_motion)) {
+        rest if rest <= rounding => 0,
+        rest => rest,
+    }
+}
+
+/// What is said of a sum that others may have moved.
+pub(crate) fn shared_sentence((layer, place, bytes): (Layer, Place, u64)) -> String {
+    format!(
+        "{} more are handed out by {layer} on {place}, and others could have allocated them: an \
+         allocator that reports only a sum does not say whose they are",
+        exact_size(bytes)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::findings;
+    use crate::judge::diff::diff;
+    use crate::judge::input::{CheckInput, RunInput};
+    use crate::judge::usage::{LayerName, LayerUsage, Usage};
+    use crate::ledger::{Layer, Place};
+
+    #[test]
+    fn a_reported_block_that_was_freed_is_no_credit_for_what_is_not_reported() {
+        let usage = |allocated, reported| Usage {
+            layers: vec![LayerUsage {
+                name: LayerName::Probe(Layer::allocator("sums-partly")),
+                place: Place::cuda(0),
+                allocated,
+                peak: None,
+                reserved: None,
+                reported: Some(reported),
+                in_motion: 0,
+            }],
+            ..Usage::default()
+        };
+        let run = RunInput {
+            as_expected: true,
+            baseline: usage(4096, 4096),
+            end: usage(1000, 0),
+            ..RunInput::default()
+        };
+        let input = CheckInput {
+            runs: vec![run],
+            ..CheckInput::default()
+        };
+        let found = findings(&input, &diff(&input));
+        let bytes: Vec<u64> = found.iter().map(|found| found.finding.bytes).collect();
+        assert_eq!(bytes, [1000]);
+    }
+}

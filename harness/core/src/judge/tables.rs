@@ -1,0 +1,96 @@
+//! What each device held, before and after, as a report shows it.
+
+use super::input::CheckInput;
+use super::names::NameTable;
+use super::usage::{LayerName, LayerUsage, Usage};
+use super::whole_device::whole_device;
+use crate::ledger::Place;
+use crate::report::{DeviceTable, Figure, Row, WholeDevice};
+
+/// What each device held before the check and after it, the driver first. Of whole devices, what only
+/// the second run can tell: the first one may have made their contexts.
+#[must_use]
+pub fn device_tables(input: &CheckInput) -> Vec<DeviceTable> {
+    let (names, first) = (&input.names, input.first());
+    let is_growth = input.facts.rounds > 1;
+    let last = match is_growth {
+        true => input.runs.last().unwrap_or(first),
+        false => first,
+    };
+    let second = input.judged_runs().get(1).filter(|_| !is_growth);
+    let mut places = first.baseline.places();
+    places.extend(last.end.places());
+    places.sort_by_key(|place| (*place == Place::HOST, *place));
+    places.dedup();
+    let tables = places.into_iter().map(|place| {
+        let of_second = || {
+            let whole = second.and_then(|run| whole_device(place, &run.baseline, &run.end, names));
+            whole.map(|whole| WholeDevice {
+                second_run: true,
+                ..whole
+            })
+        };
+        let mut table = table(place, &first.baseline, &last.end, names);
+        table.whole = table.whole.or_else(of_second);
+        table
+    });
+    tables.collect()
+}
+
+fn table(place: Place, before: &Usage, after: &Usage, names: &NameTable) -> DeviceTable {
+    let mut levels: Vec<&LayerName> = Vec::new();
+    for level in before
+        .layers
+        .iter()
+        .chain(&after.layers)
+        .filter(|level| level.place == place)
+    {
+        if !levels.contains(&&level.name) {
+            levels.push(&level.name);
+        }
+    }
+    levels.sort();
+    let mut rows = Vec::new();
+    for name in levels {
+        let (was, is) = (before.layer(name, place), after.layer(name, place));
+        let row = |figure, baseline, after, peak| Row {
+            layer: name.to_string(),
+            figure,
+            baseline,
+            after,
+            peak,
+            remark: None,
+        };
+        let allocated = |level: Option<&LayerUsage>| level.map_or(0, |l| l.allocated);
+        let reserved = |level: Option<&LayerUsage>| level.and_then(|l| l.reserved);
+        if !matches!(name, LayerName::Pool(_)) {
+            let peak = is.and_then(|level| level.peak);
+            rows.push(row(Figure::Allocated, allocated(was), allocated(is), peak));
+        }
+        if let (Some(_), _) | (_, Some(_)) = (reserved(was), reserved(is)) {
+            let (was, is) = (reserved(was).unwrap_or(0), reserved(is).unwrap_or(0));
+            if was != 0 || is != 0 {
+                rows.push(row(Figure::Reserved, was, is, None));
+            }
+        }
+    }
+    let (was, is) = (before.handles_at(place), after.handles_at(place));
+    if is.peak != 0 || was.live != 0 {
+        rows.push(Row {
+            layer: "handles".into(),
+            figure: Figure::Handles,
+            baseline: was.live,
+            after: is.live,
+            peak: Some(is.peak),
+            remark: None,
+        });
+    }
+    let identity = names.device(place).cloned();
+    DeviceTable {
+        place,
+        name: identity.as_ref().map(|identity| identity.name.clone()),
+        uuid: identity.and_then(|identity| identity.uuid),
+        rows,
+        whole: whole_device(place, before, after, names),
+    }
+}

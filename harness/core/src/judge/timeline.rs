@@ -1,0 +1,272 @@
+//! From the ledger's curves to a report's timeline.
+
+use super::input::CheckInput;
+use super::usage::{LayerName, Usage};
+use crate::ledger::{self, Place, Sample};
+use crate::report::{Course, Figure, Point, RunPurpose, Timeline, TimelineRun};
+
+/// Of how many rounds the first and of how many the last are kept, and how many points of each.
+const FIRST_ROUNDS: usize = 8;
+const LAST_ROUNDS: usize = 24;
+const POINTS_OF_A_ROUND: usize = 32;
+
+/// What one run of a body showed, by moments of the ledger.
+#[derive(Debug)]
+pub struct Ran<'run> {
+    /// When it began.
+    pub began: u64,
+    /// When the body had ended.
+    pub ended: u64,
+    /// When everything had been looked at.
+    pub over: u64,
+    /// Before the body.
+    pub before: &'run Usage,
+    /// What was reserved when the body had ended, as far as it was read.
+    pub reserved: &'run Usage,
+    /// Once everything was given back that can be.
+    pub after: &'run Usage,
+}
+
+/// The timeline of one run.
+#[must_use]
+pub fn of_run(ran: &Ran<'_>, curves: Vec<ledger::Curve>) -> TimelineRun {
+    let calls_until = |sequence: u64| sequence.saturating_sub(ran.began);
+    let course_of = |curve: ledger::Curve| {
+        let peak = peak(&curve, ran.after);
+        let (layer, figure) = match curve.of.layer {
+            Some(layer) => (layer.to_string(), Figure::Allocated),
+            None => ("handles".to_owned(), Figure::Handles),
+        };
+        Course {
+            place: curve.of.place,
+            layer,
+            figure,
+            start: curve.start,
+            peak,
+            points: points(&curve.samples, ran.began, peak),
+        }
+    };
+    let mut curves: Vec<_> = curves.into_iter().map(course_of).collect();
+    let mut places: Vec<_> = curves.iter().map(|course| course.place).collect();
+    places.dedup();
+    curves.extend(reserves(ran, &places, calls_until));
+    // By name: the numbers of layers depend on what the process saw first.
+    curves.sort_by(|left, right| {
+        let key = |course: &Course| (course.place, course.figure == Figure::Handles);
+        let layer = |course: &Course| (course.layer != "driver", course.layer.clone());
+        (key(left), layer(left)).cmp(&(key(right), layer(right)))
+    });
+    TimelineRun {
+        purpose: RunPurpose::Judged,
+        calls: calls_until(ran.over),
+        body: calls_until(ran.ended),
+        curves,
+    }
+}
+
+/// As the tables have it.
+fn peak(curve: &ledger::Curve, after: &Usage) -> u64 {
+    let place = curve.of.place;
+    let counted = match curve.of.layer {
+        None => Some(after.handles_at(place).peak),
+        Some(layer) => after
+            .layer(&LayerName::Layer(layer), place)
+            .or_else(|| after.layer(&LayerName::Probe(layer), place))
+            .and_then(|usage| usage.peak),
+    };
+    counted.unwrap_or_else(|| {
+        let most = curve.samples.iter().map(|sample| sample.most);
+        most.fold(curve.start, u64::max)
+    })
+}
+
+/// A sample of several events is a range, and from the last of them on what that left.
+fn points(samples: &[Sample], began: u64, peak: u64) -> Vec<Point> {
+    let mut points = Vec::with_capacity(2 * samples.len());
+    let call = |sequence: u64| sequence.saturating_sub(began) + 1;
+    let mut next = samples.iter().skip(1);
+    for sample in samples {
+        let &Sample {
+            at,
+            until,
+            least,
+            most,
+            last,
+        } = sample;
+        points.push(Point(call(at), least, most.min(peak.max(least))));
+        let has_gap = next.next().is_none_or(|next| next.at > until + 1);
+        if has_gap && least != most {
+            points.push(Point(call(until), last, last));
+        }
+    }
+    points
+}
+
+/// What was reserved at these places before the body, at its end and after it.
+fn reserves(ran: &Ran<'_>, places: &[Place], call: impl Fn(u64) -> u64) -> Vec<Course> {
+    let mut names: Vec<_> = (ran.before.layers.iter())
+        .chain(&ran.reserved.layers)
+        .chain(&ran.after.layers)
+        .filter(|level| {
+            places.contains(&level.place) && level.reserved.is_some_and(|reserved| reserved != 0)
+        })
+        .map(|level| (level.place, &level.name))
+        .collect();
+    names.sort();
+    names.dedup();
+    let course = |(place, name): (_, &LayerName)| {
+        let reserved = |reading: &Usage| {
+            let level = reading.layer(name, place);
+            level.and_then(|level| level.reserved)
+        };
+        let at = |call, reading| reserved(reading).map(|is| Point(call, is, is));
+        let (body, over) = (call(ran.ended), call(ran.over));
+        let points = [at(body, ran.reserved), at(over, ran.after)];
+        Course {
+            place,
+            layer: name.to_string(),
+            figure: Figure::Reserved,
+            start: reserved(ran.before).unwrap_or(0),
+            peak: [ran.before, ran.reserved, ran.after]
+                .into_iter()
+                .filter_map(reserved)
+                .max()
+                .unwrap_or(0),
+            points: points.into_iter().flatten().collect(),
+        }
+    };
+    names.into_iter().map(course).collect()
+}
+
+/// The timeline of a check, in rounds or with runs that confirm the first one; none where nothing
+/// happened. Many rounds are not all kept.
+#[must_use]
+pub fn of_check(input: &CheckInput) -> Option<Timeline> {
+    let runs: Vec<&TimelineRun> = input.runs.iter().map(|run| &run.timeline).collect();
+    of_runs(&runs, input.facts.rounds > 1)
+}
+
+fn of_runs(runs: &[&TimelineRun], rounds: bool) -> Option<Timeline> {
+    if runs.iter().all(|run| run.curves.is_empty()) {
+        return None;
+    }
+    let left_out = match rounds {
+        true => runs.len().saturating_sub(FIRST_ROUNDS + LAST_ROUNDS),
+        false => 0,
+    };
+    let of_run = |(at, run): (usize, &&TimelineRun)| {
+        let mut run = (*run).clone();
+        run.purpose = match at {
+            _ if rounds => RunPurpose::Round,
+            0 => RunPurpose::Judged,
+            _ => RunPurpose::Confirming,
+        };
+        if rounds {
+            for curve in &mut run.curves {
+                thin(&mut curve.points);
+            }
+        }
+        run
+    };
+    let is_kept =
+        |at: &usize| left_out == 0 || !(FIRST_ROUNDS..FIRST_ROUNDS + left_out).contains(at);
+    let kept = runs.iter().enumerate().filter(|(at, _)| is_kept(at));
+    Some(Timeline {
+        runs: kept.map(of_run).collect(),
+        left_out: left_out as u64,
+    })
+}
+
+/// Puts neighbours together until few enough are left.
+fn thin(points: &mut Vec<Point>) {
+    while points.len() > POINTS_OF_A_ROUND {
+        let last = points.last().copied();
+        let pair = |pair: &[Point]| {
+            let range =
+                |least: u64, most: u64, point: &Point| (least.min(point.1), most.max(point.2));
+            let (least, most) = pair.iter().fold((u64::MAX, 0), |(least, most), point| {
+                range(least, most, point)
+            });
+            Point(pair[0].0, least, most)
+        };
+        *points = points.chunks(2).map(pair).collect();
+        // The end stays what it was.
+        points.extend(last.filter(|last| points.last() != Some(last)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{POINTS_OF_A_ROUND, Place, Sample, of_runs, points, thin};
+    use crate::report::{Course, Figure, Point, RunPurpose, TimelineRun};
+
+    fn run(points: Vec<Point>) -> TimelineRun {
+        let course = Course {
+            place: Place::cuda(0),
+            layer: "driver".to_owned(),
+            figure: Figure::Allocated,
+            start: 0,
+            peak: points.iter().map(|point| point.2).max().unwrap_or(0),
+            points,
+        };
+        TimelineRun {
+            purpose: RunPurpose::Judged,
+            calls: 9,
+            body: 8,
+            curves: vec![course],
+        }
+    }
+
+    #[test]
+    fn nothing_happened_is_no_timeline() {
+        let mut nothing = run(Vec::new());
+        nothing.curves.clear();
+        assert_eq!(of_runs(&[&nothing, &nothing], false), None);
+        let happened = of_runs(&[&nothing, &run(vec![Point(1, 2, 2)])], false).expect("a timeline");
+        assert_eq!(happened.runs[1].purpose, RunPurpose::Confirming);
+    }
+
+    #[test]
+    fn a_sample_of_many_calls_is_a_range_and_then_what_it_ended_with() {
+        let sample = |at, until, least, most, last| Sample {
+            at,
+            until,
+            least,
+            most,
+            last,
+        };
+        let samples = [
+            sample(100, 103, 1, 9, 3),
+            sample(104, 107, 3, 8, 4),
+            sample(120, 120, 5, 5, 5),
+        ];
+        let expected = [
+            Point(1, 1, 9),
+            Point(5, 3, 8),
+            Point(8, 4, 4),
+            Point(21, 5, 5),
+        ];
+        assert_eq!(points(&samples, 100, 9), expected);
+    }
+
+    #[test]
+    fn many_rounds_keep_the_first_and_the_last() {
+        let rounds: Vec<_> = (0..100)
+            .map(|round| run(vec![Point(1, round, round)]))
+            .collect();
+        let timeline = of_runs(&rounds.iter().collect::<Vec<_>>(), true).expect("a timeline");
+        assert_eq!((timeline.runs.len(), timeline.left_out), (32, 68));
+        let ends: Vec<_> = timeline.runs.iter().map(|it| it.curves[0].end()).collect();
+        assert_eq!((ends[7], ends[8], ends[31]), (7, 76, 99));
+    }
+
+    #[test]
+    fn thinned_points_keep_their_peak_and_their_end() {
+        let mut all: Vec<_> = (1..=253).map(|at| Point(at, at % 97, at % 97)).collect();
+        all.push(Point(254, 5, 5));
+        thin(&mut all);
+        assert!(all.len() <= POINTS_OF_A_ROUND, "{all:?}");
+        assert_eq!(all.iter().map(|point| point.2).max(), Some(96));
+        assert_eq!(all.last(), Some(&Point(254, 5, 5)));
+    }
+}

@@ -1,0 +1,97 @@
+//! Bytes that may stay: taken off once, from what was confirmed.
+//!
+//! A tolerance holds per device and layer, and for each run by itself. What was set up once is covered
+//! by itself as well. Handles have no bytes, and no tolerance covers them.
+
+use std::collections::BTreeMap;
+
+use super::finding::Found;
+use crate::ledger::{Layer, Place};
+use crate::report::{Finding, FindingKind};
+use crate::units::exact_size;
+
+/// Takes out the findings of each layer and place that come to at most `tolerance` bytes in every
+/// run; what there is to say of them and of the others.
+pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
+    if tolerance == 0 {
+        return Vec::new();
+    }
+    let mut notes = cover(tolerance, found, |kind| {
+        matches!(kind, FindingKind::Leaked | FindingKind::Grew)
+    });
+    // What was set up once fails nothing, so there is nothing to say where it is more.
+    let once = cover(tolerance, found, |kind| kind == FindingKind::FirstUse);
+    notes.extend(
+        once.into_iter()
+            .filter(|note| note.ends_with(&within(tolerance))),
+    );
+    notes
+}
+
+/// Covers the findings of the kinds that `is_meant` likes.
+fn cover(
+    tolerance: u64,
+    found: &mut Vec<Found>,
+    is_meant: impl Fn(FindingKind) -> bool,
+) -> Vec<String> {
+    let is_covered = |finding: &Finding| is_meant(finding.kind) && finding.bytes != 0;
+    let mut totals: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
+    for found in found.iter().filter(|found| is_covered(&found.finding)) {
+        let total = totals.entry(key(&found.finding)).or_default();
+        *total = total.saturating_add(found.most_bytes);
+    }
+    let limit = exact_size(tolerance);
+    let mut notes = Vec::new();
+    for ((layer, place), bytes) in &totals {
+        let stayed = exact_size(*bytes);
+        notes.push(match bytes <= &tolerance {
+            true => format!("{stayed} stayed{}", within(tolerance)),
+            false => format!(
+                "{stayed} of {layer} memory on {place} stayed, more than the tolerance of {limit}"
+            ),
+        });
+    }
+    found.retain(|found| !is_covered(&found.finding) || totals[&key(&found.finding)] > tolerance);
+    notes
+}
+
+fn within(tolerance: u64) -> String {
+    format!(", within the tolerance of {}", exact_size(tolerance))
+}
+
+fn key(finding: &Finding) -> (Layer, Place) {
+    (finding.layer, finding.place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tolerate;
+    use crate::judge::finding::{Found, of_sum};
+    use crate::ledger::{Layer, Place};
+    use crate::report::FindingKind;
+
+    fn leaked(place: Place, bytes: u64) -> Found {
+        Found::sum(of_sum(FindingKind::Leaked, Layer::DRIVER, place, bytes))
+    }
+
+    #[test]
+    fn the_limit_is_inclusive_and_holds_for_each_place_by_itself() {
+        let all = || {
+            vec![
+                leaked(Place::cuda(0), 60),
+                leaked(Place::cuda(0), 40),
+                leaked(Place::cuda(1), 101),
+                leaked(Place::cuda(0), 0),
+            ]
+        };
+        let bytes = |found: &[Found]| -> Vec<u64> {
+            found.iter().map(|found| found.finding.bytes).collect()
+        };
+        let mut found = all();
+        assert_eq!(tolerate(100, &mut found).len(), 2);
+        assert_eq!(bytes(&found), [101, 0]);
+        let mut found = all();
+        assert_eq!(tolerate(99, &mut found).len(), 2);
+        assert_eq!(bytes(&found), [60, 40, 101, 0]);
+    }
+}

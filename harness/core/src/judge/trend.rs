@@ -1,0 +1,190 @@
+//! What gains from each snapshot of a program to the next: growth as in rounds, of what is held at
+//! one moment.
+
+use serde::{Deserialize, Serialize};
+
+use super::finding::Found;
+use super::growth::{gains_always, left_after};
+use super::usage::Amount;
+use crate::call_site::allocators;
+use crate::ledger::{Kind, Layer, Place};
+use crate::report::{Finding, FindingKind};
+
+/// How many snapshots in a row something must gain in. Three or four a program passes by chance
+/// while it sets itself up.
+pub const ENOUGH: usize = 5;
+
+/// What the snapshots of a program so far have shown.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Trend {
+    /// How many there were.
+    pub taken: u64,
+    lines: Vec<Line>,
+}
+
+/// One thing that is followed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Line {
+    what: Followed,
+    /// At the last snapshots, the oldest first.
+    levels: Vec<Amount>,
+}
+
+/// What is followed: a call site, or all that a caching allocator holds, which takes its next segment
+/// wherever it happens to need it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Followed {
+    Site {
+        layer: Layer,
+        place: Place,
+        resource: Option<Kind>,
+        fingerprint: String,
+        location: String,
+    },
+    Allocator {
+        name: String,
+        place: Place,
+    },
+}
+
+impl Followed {
+    fn of(finding: &Finding) -> Self {
+        match allocator(finding) {
+            Some(name) => Self::Allocator {
+                name: name.to_owned(),
+                place: finding.place,
+            },
+            None => Self::Site {
+                layer: finding.layer,
+                place: finding.place,
+                resource: finding.resource,
+                fingerprint: finding.site.fingerprint.clone(),
+                location: finding.site.location(),
+            },
+        }
+    }
+}
+
+fn allocator(finding: &Finding) -> Option<&'static str> {
+    let is_memory = finding.resource.is_some_and(|kind| !kind.is_handle());
+    if !is_memory || finding.layer != Layer::DRIVER {
+        return None;
+    }
+    allocators::of(&finding.site.frames).map(|allocator| allocator.name)
+}
+
+impl Line {
+    fn grows(&self) -> bool {
+        self.levels.len() == ENOUGH && gains_always(&self.levels)
+    }
+}
+
+impl Trend {
+    /// Takes in what is held at one more snapshot.
+    pub fn add(&mut self, held: &[Finding]) {
+        let mut now: Vec<(Followed, Amount)> = Vec::new();
+        for finding in held.iter().filter(|it| it.kind == FindingKind::Leaked) {
+            let what = Followed::of(finding);
+            let amount = Amount {
+                count: finding.count,
+                bytes: finding.bytes,
+            };
+            match now.iter_mut().find(|(known, _)| *known == what) {
+                Some((_, sum)) => *sum = sum.plus(amount),
+                None => now.push((what, amount)),
+            }
+        }
+        self.taken += 1;
+        for line in &mut self.lines {
+            let at = now.iter().position(|(what, _)| *what == line.what);
+            let level = at.map_or(Amount::default(), |at| now.swap_remove(at).1);
+            if line.levels.len() == ENOUGH {
+                line.levels.remove(0);
+            }
+            line.levels.push(level);
+        }
+        self.lines.extend(now.into_iter().map(|(what, level)| Line {
+            what,
+            levels: vec![level],
+        }));
+    }
+
+    /// Marks what gained in each of the last snapshots. What a caching allocator holds becomes one
+    /// finding, at the place of most of it.
+    pub(crate) fn mark(&self, found: &mut Vec<Found>) {
+        for line in self.lines.iter().filter(|line| line.grows()) {
+            let is_it = |found: &mut Found| Followed::of(&found.finding) == line.what;
+            let mut own: Vec<Found> = found.extract_if(.., is_it).collect();
+            own.sort_by_key(|found| found.finding.bytes);
+            let Some(mut largest) = own.pop() else {
+                continue;
+            };
+            let finding = &mut largest.finding;
+            finding.kind = FindingKind::Grew;
+            finding.rounds = left_after(&line.levels);
+            finding.when = None;
+            for rest in &own {
+                finding.count = finding.count.saturating_add(rest.finding.count);
+                finding.bytes = finding.bytes.saturating_add(rest.finding.bytes);
+                finding.each = finding.each.filter(|each| rest.finding.each == Some(*each));
+                largest.records.extend(&rest.records);
+            }
+            if let Followed::Allocator { name, .. } = &line.what {
+                finding.notes.push(format!(
+                    "all that {name} holds; the place is that of most of it"
+                ));
+            }
+            found.push(largest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ENOUGH, Trend};
+    use crate::judge::finding::{Found, of_sum};
+    use crate::ledger::{Layer, Place};
+    use crate::report::{Finding, FindingKind};
+
+    fn held(count: u64) -> Finding {
+        Finding {
+            count,
+            bytes: 8 * count,
+            ..of_sum(FindingKind::Leaked, Layer::DRIVER, Place::cuda(0), 8)
+        }
+    }
+
+    /// What grows when the site has held so many at each snapshot.
+    fn levels(counts: &[u64]) -> Option<Vec<u64>> {
+        let mut trend = Trend::default();
+        for count in counts {
+            let now = (*count > 0).then(|| held(*count));
+            trend.add(&now.into_iter().collect::<Vec<_>>());
+        }
+        let mut found = vec![Found::sum(held(*counts.last()?))];
+        trend.mark(&mut found);
+        let grown = found
+            .iter()
+            .find(|it| it.finding.kind == FindingKind::Grew)?;
+        Some(grown.finding.rounds.iter().map(|left| left.count).collect())
+    }
+
+    #[test]
+    fn what_gains_at_each_of_the_last_snapshots_grows() {
+        assert_eq!(levels(&[1, 2, 3, 4, 5]), Some(vec![1, 2, 3, 4, 5]));
+        assert_eq!(levels(&[9, 0, 2, 3, 4, 5, 9]), Some(vec![2, 3, 4, 5, 9]));
+        assert_eq!(levels(&[0, 1, 2, 3, 4, 5]).map(|it| it.len()), Some(ENOUGH));
+    }
+
+    #[test]
+    fn what_stands_still_once_or_is_too_young_does_not() {
+        for counts in [
+            &[1, 2, 3, 4][..],
+            &[1, 2, 3, 3, 4],
+            &[1, 2, 3, 4, 5, 5],
+            &[5, 4, 3, 2, 1],
+        ] {
+            assert_eq!(levels(counts), None, "{counts:?}");
+        }
+    }
+}

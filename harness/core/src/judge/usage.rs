@@ -1,0 +1,151 @@
+//! What is in use at one moment, by every figure there is.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ledger::event::ContextUid;
+use crate::ledger::{Counted, Layer, Place, PoolName};
+
+pub use crate::ledger::Amount;
+
+/// What each layer holds at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// One for each layer at each place.
+    pub layers: Vec<LayerUsage>,
+    /// Handles by place.
+    pub handles: Vec<(Place, Counted)>,
+    /// Whole devices, where they could be read.
+    #[serde(default)]
+    pub whole_devices: Vec<DeviceUsage>,
+}
+
+/// Sizes that a context has set apart on its device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextLimits {
+    /// `CU_LIMIT_STACK_SIZE`: local memory of one thread. The driver raises it by itself when a
+    /// kernel needs more, and never lowers it.
+    pub stack: u64,
+    /// `CU_LIMIT_PRINTF_FIFO_SIZE`: the buffer of `printf`.
+    pub printf: u64,
+    /// `CU_LIMIT_MALLOC_HEAP_SIZE`: what kernels allocate from.
+    pub heap: u64,
+}
+
+/// A whole device: what all that use it hold of its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceUsage {
+    /// The device.
+    pub place: Place,
+    /// The context in which it was asked for.
+    pub context: ContextUid,
+    /// Bytes in use.
+    pub used: u64,
+    /// What that context has set apart.
+    pub limits: ContextLimits,
+    /// Bytes in the driver's layer that need not lie in this device's own memory.
+    pub elsewhere: u64,
+    /// How many contexts live on it.
+    pub contexts: u64,
+    /// How many modules and libraries are loaded, on whatever device.
+    pub code: u64,
+}
+
+/// Whose figures they are.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LayerName {
+    /// The ledger's figures of one layer.
+    Layer(Layer),
+    /// A stream-ordered pool or the graph pool, by its attributes.
+    Pool(PoolName),
+    /// A probed allocator.
+    Probe(Layer),
+}
+
+/// `driver`, `pool 0`, `allocator:cubecl`.
+impl std::fmt::Display for LayerName {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Layer(layer) | Self::Probe(layer) => layer.fmt(out),
+            Self::Pool(name) => name.fmt(out),
+        }
+    }
+}
+
+/// What one layer holds at one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LayerUsage {
+    /// The layer.
+    pub name: LayerName,
+    /// The place.
+    pub place: Place,
+    /// Bytes handed out.
+    pub allocated: u64,
+    /// The most since the check began, where somebody keeps it.
+    pub peak: Option<u64>,
+    /// Bytes held from the layer below, where the layer holds any.
+    pub reserved: Option<u64>,
+    /// Of a probed allocator that reports its blocks: the bytes of those that are live.
+    #[serde(default)]
+    pub reported: Option<u64>,
+    /// By how much that differed from what is handed out while both were read: bytes that threads had
+    /// allocated and not reported yet, or reported as freed and not freed yet.
+    #[serde(default)]
+    pub in_motion: u64,
+}
+
+impl LayerUsage {
+    /// What that layer holds there: nothing.
+    #[must_use]
+    pub const fn new(name: LayerName, place: Place) -> Self {
+        Self {
+            name,
+            place,
+            allocated: 0,
+            peak: None,
+            reserved: None,
+            reported: None,
+            in_motion: 0,
+        }
+    }
+
+    /// What it has handed out and not reported.
+    pub fn unreported(&self) -> u64 {
+        self.allocated.saturating_sub(self.reported.unwrap_or(0))
+    }
+}
+
+impl Usage {
+    /// What `name` held at `place`; nothing, where it was not there.
+    pub fn layer(&self, name: &LayerName, place: Place) -> Option<&LayerUsage> {
+        self.layers
+            .iter()
+            .find(|layer| layer.name == *name && layer.place == place)
+    }
+
+    /// The whole device at `place`.
+    pub fn whole(&self, place: Place) -> Option<&DeviceUsage> {
+        self.whole_devices.iter().find(|whole| whole.place == place)
+    }
+
+    /// The handles at `place`.
+    pub fn handles_at(&self, place: Place) -> Counted {
+        let found = self.handles.iter().find(|(at, _)| *at == place);
+        found.map_or(Counted::default(), |(_, counted)| *counted)
+    }
+
+    /// Every place that holds or held something, host last.
+    pub fn places(&self) -> Vec<Place> {
+        let layers = self.layers.iter().filter(|layer| {
+            layer.allocated != 0 || layer.peak.unwrap_or(0) != 0 || layer.reserved.unwrap_or(0) != 0
+        });
+        let handles = self.handles.iter().filter(|(_, counted)| counted.peak != 0);
+        let mut places: Vec<_> = layers
+            .map(|layer| layer.place)
+            .chain(handles.map(|(place, _)| *place))
+            .collect();
+        places.sort_unstable_by_key(|place| (*place == Place::HOST, *place));
+        places.dedup();
+        places
+    }
+}

@@ -1,0 +1,257 @@
+//! Where the change of a whole device's memory comes from.
+//!
+//! Advice, never a verdict: the device is shared with the driver itself and with other processes.
+
+use super::names::NameTable;
+use super::usage::{DeviceUsage, LayerName, Usage};
+use crate::ledger::{Layer, Place, PoolName};
+use crate::report::{Part, Purpose, WholeDevice};
+use crate::units::quantity;
+
+/// The driver hands device memory out in pages of this size: 4 bytes can take one.
+const PAGE: u64 = 2 << 20;
+
+/// Takes the change of the device at `place` apart; none where it was not read at both moments, or
+/// where another process may have made what is left unexplained.
+pub(super) fn whole_device(
+    place: Place,
+    before: &Usage,
+    after: &Usage,
+    names: &NameTable,
+) -> Option<WholeDevice> {
+    let (was, is) = (before.whole(place)?, after.whole(place)?);
+    let mut parts = Vec::new();
+    let mut part = |purpose, bytes| {
+        if bytes != 0 {
+            parts.push(Part { purpose, bytes });
+        }
+    };
+    let driver = (driver_bytes(before, was), driver_bytes(after, is));
+    part(Purpose::Driver, change(driver.0, driver.1));
+    let (held, holds) = (pool_reserve(before, place), pool_reserve(after, place));
+    part(Purpose::PoolReserve, change(held.pools, holds.pools));
+    part(Purpose::GraphReserve, change(held.graphs, holds.graphs));
+    if was.context == is.context {
+        let (was, is) = (was.limits, is.limits);
+        if was.stack != is.stack {
+            let threads = i64::try_from(names.resident_threads(place)).unwrap_or(0);
+            let grown = change(was.stack, is.stack).saturating_mul(threads);
+            part(Purpose::LocalMemory, grown);
+        }
+        part(Purpose::Printf, change(was.printf, is.printf));
+        part(Purpose::Heap, change(was.heap, is.heap));
+    }
+    // Wraps: a recording may name any size.
+    let known = parts
+        .iter()
+        .fold(0_i64, |sum, part| sum.wrapping_add(part.bytes));
+    let mut unexplained = change(was.used, is.used).wrapping_sub(known);
+    if unexplained != 0 && unexplained.unsigned_abs() < PAGE {
+        parts.push(Part {
+            purpose: Purpose::Pages,
+            bytes: std::mem::take(&mut unexplained),
+        });
+    }
+    if unexplained != 0 && names.other_processes {
+        return None;
+    }
+    let hints = [
+        hint(
+            change(was.contexts, is.contexts),
+            "context",
+            "more on this device",
+        ),
+        hint(change(was.code, is.code), "module", "more loaded"),
+    ];
+    Some(WholeDevice {
+        second_run: false,
+        baseline: was.used,
+        after: is.used,
+        parts,
+        unexplained,
+        hints: hints.into_iter().flatten().collect(),
+    })
+}
+
+/// `2 contexts more on this device`; none where there are no more than before.
+fn hint(more: i64, noun: &str, what: &str) -> Option<String> {
+    let more = u64::try_from(more).ok().filter(|more| *more != 0)?;
+    Some(format!("{} {what}", quantity(more, noun)))
+}
+
+/// What the driver has handed out of the device's own memory.
+fn driver_bytes(usage: &Usage, whole: &DeviceUsage) -> u64 {
+    let layer = usage.layer(&LayerName::Layer(Layer::DRIVER), whole.place);
+    layer.map_or(0, |layer| layer.allocated.saturating_sub(whole.elsewhere))
+}
+
+/// What a device's pools hold.
+#[derive(Default)]
+struct PoolReserve {
+    /// Those of streams, beyond what they have handed out: that is in the ledger.
+    pools: u64,
+    /// That of graphs, all of it.
+    graphs: u64,
+}
+
+fn pool_reserve(usage: &Usage, place: Place) -> PoolReserve {
+    let mut reserve = PoolReserve::default();
+    for layer in usage.layers.iter().filter(|layer| layer.place == place) {
+        match (&layer.name, layer.reserved) {
+            (LayerName::Pool(PoolName::Graph), Some(reserved)) => {
+                reserve.graphs = reserve.graphs.saturating_add(reserved);
+            }
+            (LayerName::Pool(_), Some(reserved)) => {
+                let cached = reserved.saturating_sub(layer.allocated);
+                reserve.pools = reserve.pools.saturating_add(cached);
+            }
+            _ => {}
+        }
+    }
+    reserve
+}
+
+fn change(before: u64, after: u64) -> i64 {
+    after.cast_signed().wrapping_sub(before.cast_signed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DeviceUsage, NameTable, Part, Purpose, Usage, WholeDevice, whole_device};
+    use crate::judge::{ContextLimits, LayerName, LayerUsage};
+    use crate::ledger::event::ContextUid;
+    use crate::ledger::{Layer, Place, PoolName};
+
+    const MIB: u64 = 1 << 20;
+
+    fn whole(used: u64) -> DeviceUsage {
+        DeviceUsage {
+            place: Place::cuda(0),
+            context: ContextUid(1),
+            used,
+            limits: ContextLimits {
+                stack: 1024,
+                printf: MIB,
+                heap: 8 * MIB,
+            },
+            elsewhere: 0,
+            contexts: 1,
+            code: 0,
+        }
+    }
+
+    fn usage(whole: DeviceUsage, levels: &[(LayerName, u64, Option<u64>)]) -> Usage {
+        let level = |(name, allocated, reserved): &(LayerName, u64, Option<u64>)| LayerUsage {
+            reported: None,
+            in_motion: 0,
+            name: name.clone(),
+            place: Place::cuda(0),
+            allocated: *allocated,
+            peak: None,
+            reserved: *reserved,
+        };
+        Usage {
+            layers: levels.iter().map(level).collect(),
+            whole_devices: vec![whole],
+            ..Usage::default()
+        }
+    }
+
+    fn names() -> NameTable {
+        NameTable {
+            resident_threads: vec![(Place::cuda(0), 132 * 2048)],
+            ..NameTable::default()
+        }
+    }
+
+    fn between(before: &Usage, after: &Usage) -> WholeDevice {
+        whole_device(Place::cuda(0), before, after, &names()).expect("both were read")
+    }
+
+    fn driver(allocated: u64) -> (LayerName, u64, Option<u64>) {
+        (LayerName::Layer(Layer::DRIVER), allocated, None)
+    }
+
+    fn part(purpose: Purpose, bytes: u64) -> Part {
+        let bytes = bytes.cast_signed();
+        Part { purpose, bytes }
+    }
+
+    #[test]
+    fn what_the_ledger_and_the_pools_know_is_accounted_for() {
+        let pool = |used, reserved| (LayerName::Pool(PoolName::Default), used, Some(reserved));
+        let graphs = |reserved| (LayerName::Pool(PoolName::Graph), 0, Some(reserved));
+        let before = usage(whole(500 * MIB), &[driver(MIB)]);
+        let after = usage(
+            whole(566 * MIB),
+            // One of the three is in the pool's 32 already.
+            &[driver(4 * MIB), pool(MIB, 32 * MIB), graphs(32 * MIB)],
+        );
+        let told = between(&before, &after);
+        assert_eq!(
+            told.parts,
+            [
+                part(Purpose::Driver, 3 * MIB),
+                part(Purpose::PoolReserve, 31 * MIB),
+                part(Purpose::GraphReserve, 32 * MIB),
+            ]
+        );
+        assert_eq!(told.unexplained, 0);
+    }
+
+    #[test]
+    fn less_than_a_page_is_the_page_s_rest_and_more_is_unexplained() {
+        let before = usage(whole(0), &[]);
+        let told = between(&before, &usage(whole(2 * MIB), &[driver(4)]));
+        let rest = part(Purpose::Pages, 2 * MIB - 4);
+        assert_eq!(told.parts, [part(Purpose::Driver, 4), rest]);
+        assert_eq!(told.unexplained, 0);
+        let told = between(&before, &usage(whole(2 * MIB), &[]));
+        assert_eq!((told.parts.len(), told.unexplained), (0, 2 << 20));
+    }
+
+    #[test]
+    fn a_kernel_s_local_memory_is_known_by_the_context_s_limit() {
+        // As measured on an H200 for one kernel with a local array of 16 KiB.
+        let grown = 4_055_040 * 1024;
+        let mut is = whole(500 * MIB + grown);
+        is.limits.stack = 16 * 1024;
+        let told = between(&usage(whole(500 * MIB), &[]), &usage(is, &[]));
+        assert_eq!(told.parts, [part(Purpose::LocalMemory, grown)]);
+        assert_eq!(told.unexplained, 0);
+        // Another context's limits say nothing of this one's.
+        is.context = ContextUid(2);
+        let told = between(&usage(whole(500 * MIB), &[]), &usage(is, &[]));
+        assert_eq!(
+            (told.parts.len(), told.unexplained),
+            (0, grown.cast_signed())
+        );
+    }
+
+    #[test]
+    fn memory_that_need_not_be_the_device_s_is_not_expected_there() {
+        let mut is = whole(0);
+        is.elsewhere = 64 * MIB;
+        let told = between(&usage(whole(0), &[]), &usage(is, &[driver(64 * MIB)]));
+        assert_eq!((told.parts.len(), told.unexplained), (0, 0));
+    }
+
+    #[test]
+    fn what_was_given_back_is_a_part_below_zero() {
+        let before = usage(whole(4 * MIB), &[driver(4 * MIB)]);
+        let told = between(&before, &usage(whole(0), &[]));
+        let back = Part {
+            purpose: Purpose::Driver,
+            bytes: -4 << 20,
+        };
+        assert_eq!((told.parts, told.unexplained), (vec![back], 0));
+    }
+
+    #[test]
+    fn a_device_that_was_not_read_at_both_moments_is_not_told() {
+        let read = usage(whole(0), &[]);
+        let (nothing, place) = (Usage::default(), Place::cuda(0));
+        assert_eq!(whole_device(place, &nothing, &read, &names()), None);
+        assert_eq!(whole_device(place, &read, &nothing, &names()), None);
+    }
+}

@@ -1,0 +1,198 @@
+//! What may stay: entries of the attribute and of the configuration file, and what they match.
+
+mod date;
+mod inlined;
+
+use serde::{Deserialize, Serialize};
+use wildmatch::WildMatch;
+
+pub use self::date::Date;
+use crate::ledger::Kind;
+use crate::report::{AllowedBy, Finding, FindingKind, Frame, Site};
+use crate::units::exact_size;
+use crate::units::total;
+
+/// One thing that may stay.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Suppression {
+    /// What it is about.
+    pub matches: Pattern,
+    /// Only resources of this kind.
+    pub kind: Option<Kind>,
+    /// No more than these bytes in one test, inclusive.
+    pub up_to: Option<u64>,
+    /// Why it may stay.
+    pub reason: String,
+    /// Who is to be asked.
+    pub owner: Option<String>,
+    /// The last day on which nobody need look at it again.
+    pub until: Option<Date>,
+    /// Where it stands, for messages: `the attribute`, `gpu-leak-check.toml:12`.
+    pub stands_in: String,
+}
+
+/// What an entry is about, with `*` and `?` for what may vary.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pattern {
+    /// A function of the stack.
+    Function(String),
+    /// A source file of the stack.
+    File(String),
+    /// A library of the stack, by its file or by its name.
+    Library(String),
+    /// The whole stack.
+    Fingerprint(String),
+}
+
+impl Pattern {
+    /// Every sort of pattern by its word.
+    pub const WORDS: [&str; 4] = ["fn", "file", "lib", "fingerprint"];
+
+    /// The pattern `text` of the sort that `word` names.
+    ///
+    /// # Errors
+    ///
+    /// The sorts there are.
+    pub fn new(word: &str, text: &str) -> Result<Self, String> {
+        if text.trim().is_empty() {
+            return Err(format!("an empty `{word}` matches nothing"));
+        }
+        match word {
+            "fn" => Ok(Self::Function(text.to_owned())),
+            "file" => Ok(Self::File(text.to_owned())),
+            "lib" => Ok(Self::Library(text.to_owned())),
+            "fingerprint" if !is_fingerprint(text) => Err(format!(
+                "`{text}` is no fingerprint: a run file has them as 1-0123456789abcdef"
+            )),
+            "fingerprint" => Ok(Self::Fingerprint(text.to_owned())),
+            _ => Err(format!(
+                "a pattern begins with one of {}: `fn:optim::Adam::*`",
+                Self::WORDS.join(", ")
+            )),
+        }
+    }
+
+    fn matches(&self, site: &Site) -> bool {
+        let any = |pattern: &str, of: fn(&Frame) -> Option<&String>| {
+            let pattern = WildMatch::new(pattern);
+            let mut names = site.frames.iter().filter_map(of);
+            names.any(|name| pattern.matches(name))
+        };
+        match self {
+            Self::Function(pattern) => {
+                any(pattern, |frame| frame.function.as_ref())
+                    || site
+                        .frames
+                        .iter()
+                        .any(|frame| inlined::is_of(pattern, frame))
+            }
+            Self::File(pattern) => any(pattern, |frame| frame.file.as_ref()),
+            Self::Library(pattern) => {
+                let library = site.library.iter();
+                let mut names =
+                    library.flat_map(|library| [Some(&library.name), library.file.as_ref()]);
+                let own = WildMatch::new(pattern);
+                names.any(|name| name.is_some_and(|name| own.matches(name)))
+                    || any(pattern, |frame| frame.module.as_ref())
+            }
+            Self::Fingerprint(fingerprint) => site.fingerprint == *fingerprint,
+        }
+    }
+}
+
+/// Whether it is a version and 16 hexadecimal digits.
+fn is_fingerprint(text: &str) -> bool {
+    text.split_once('-').is_some_and(|(version, digits)| {
+        !version.is_empty()
+            && version.bytes().all(|byte| byte.is_ascii_digit())
+            && digits.len() == 16
+            && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
+impl Suppression {
+    /// An entry of an attribute that allows what `matches`.
+    pub fn of_pattern(matches: Pattern) -> Self {
+        Self {
+            matches,
+            kind: None,
+            up_to: None,
+            reason: String::new(),
+            owner: None,
+            until: None,
+            stands_in: "the attribute".to_owned(),
+        }
+    }
+
+    fn is_about(&self, finding: &Finding) -> bool {
+        // A free that fails is a mistake whoever makes it, and a budget has its own figure.
+        let may_stay = matches!(
+            finding.kind,
+            FindingKind::Leaked | FindingKind::Grew | FindingKind::FirstUse
+        );
+        may_stay
+            && finding.budget.is_none()
+            && self.kind.is_none_or(|kind| finding.resource == Some(kind))
+            && self.matches.matches(&finding.site)
+    }
+
+    /// That it has to be looked at again; none while it holds.
+    fn expired(&self, today: Date) -> Option<String> {
+        let until = self.until.filter(|until| *until < today)?;
+        let owner = self.owner.as_ref();
+        let ask = owner.map_or_else(String::new, |owner| format!("; ask {owner}"));
+        Some(format!(
+            "{} allows what it names ({}), and expired on {until}{ask}",
+            self.stands_in, self.reason
+        ))
+    }
+
+    fn allows(&self, today: Date) -> AllowedBy {
+        let expired = self.until.filter(|until| *until < today);
+        AllowedBy {
+            stands_in: self.stands_in.clone(),
+            reason: self.reason.clone(),
+            owner: self.owner.clone(),
+            expired: expired.map(|until| until.to_string()),
+        }
+    }
+}
+
+/// Turns every finding that an entry allows into one that is [allowed](FindingKind::Allowed). The first
+/// entry that is about a finding counts, also where it allows less than that is. Answers what is to
+/// be told of entries that have expired.
+pub fn settle(entries: &[Suppression], today: Date, findings: &mut [&mut Finding]) -> Vec<String> {
+    let first = |finding: &Finding| entries.iter().position(|entry| entry.is_about(finding));
+    let of_each: Vec<_> = findings.iter().map(|finding| first(finding)).collect();
+    let mut expired = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let pairs = findings.iter_mut().zip(&of_each);
+        let own = pairs.filter(|(_, of)| **of == Some(index));
+        let own: Vec<_> = own.map(|(finding, _)| finding).collect();
+        if own.is_empty() {
+            continue;
+        }
+        expired.extend(entry.expired(today));
+        let bytes = total(own.iter().map(|finding| finding.bytes));
+        let too_much = entry.up_to.filter(|limit| bytes > *limit);
+        for finding in own {
+            match too_much {
+                None => {
+                    finding.kind = FindingKind::Allowed;
+                    finding.allowed_by = Some(entry.allows(today));
+                }
+                Some(limit) => finding.notes.push(format!(
+                    "{} allows up to {}, and these are {}",
+                    entry.stands_in,
+                    exact_size(limit),
+                    exact_size(bytes)
+                )),
+            }
+        }
+    }
+    expired
+}
+
+#[cfg(test)]
+mod tests;

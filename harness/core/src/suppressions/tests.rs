@@ -1,0 +1,197 @@
+use super::{Date, Finding, FindingKind, Pattern, Suppression, settle};
+use crate::ledger::{Kind, Layer, Place};
+use crate::report::{AllowedBy, Frame, Library, Site};
+
+const TODAY: Date = Date::new(2026, 6, 1);
+
+fn leak(bytes: u64) -> Finding {
+    let frame = |function: &str, file: &str, module: &str| Frame {
+        function: Some(function.into()),
+        file: Some(file.into()),
+        module: Some(module.into()),
+        ..Frame::default()
+    };
+    Finding {
+        bytes,
+        each: Some(bytes),
+        site: Site {
+            fingerprint: "1-0123456789abcdef".into(),
+            frames: vec![
+                frame("train::optim::Adam::step", "src/optim.rs", "train-7f"),
+                frame("train::main", "src/main.rs", "train-7f"),
+            ],
+            user: Some(0),
+            library: Some(Library {
+                name: "cuBLAS".into(),
+                file: Some("libcublas.so.13".into()),
+                function: None,
+                called_by: None,
+                known: None,
+            }),
+        },
+        resource: Some(Kind::Linear),
+        count: 1,
+        taken: 1,
+        ..Finding::new(
+            FindingKind::Leaked,
+            Layer::DRIVER,
+            Place::cuda(0),
+            Site::default(),
+        )
+    }
+}
+
+fn entry(word: &str, text: &str) -> Suppression {
+    Suppression {
+        matches: Pattern::new(word, text).unwrap(),
+        kind: None,
+        up_to: None,
+        reason: "a table for the whole process".into(),
+        owner: None,
+        until: None,
+        stands_in: "gpu.toml:3".into(),
+    }
+}
+
+fn settled(entry: Suppression, mut findings: Vec<Finding>) -> Vec<Finding> {
+    apply(&[entry], &mut findings);
+    findings
+}
+
+fn apply(entries: &[Suppression], findings: &mut [Finding]) -> Vec<String> {
+    settle(entries, TODAY, &mut findings.iter_mut().collect::<Vec<_>>())
+}
+
+fn is_allowed(entry: Suppression) -> bool {
+    settled(entry, vec![leak(10)])[0].kind == FindingKind::Allowed
+}
+
+#[test]
+fn functions_files_libraries_and_fingerprints_are_matched() {
+    for (word, text, matches) in [
+        ("fn", "train::optim::*", true),
+        ("fn", "*::main", true),
+        ("fn", "optim::Adam::step", false),
+        ("file", "src/optim.rs", true),
+        ("file", "src/*", true),
+        ("file", "tests/*", false),
+        ("lib", "libcublas.so*", true),
+        ("lib", "cuBLAS", true),
+        ("lib", "libcudnn*", false),
+        ("fingerprint", "1-0123456789abcdef", true),
+        ("fingerprint", "1-0123456789abcdee", false),
+    ] {
+        assert_eq!(is_allowed(entry(word, text)), matches, "{word}:{text}");
+    }
+}
+
+#[test]
+fn an_entry_of_another_kind_does_not_match() {
+    let of = |kind| Suppression {
+        kind: Some(kind),
+        ..entry("fn", "*")
+    };
+    assert!(is_allowed(of(Kind::Linear)));
+    assert!(!is_allowed(of(Kind::Event)));
+}
+
+#[test]
+fn the_limit_is_inclusive_and_of_all_that_match_together() {
+    let up_to = |bytes| Suppression {
+        up_to: Some(bytes),
+        ..entry("fn", "*")
+    };
+    let both = || vec![leak(10), leak(20)];
+    let all = |findings: Vec<Finding>, kind| findings.iter().all(|f| f.kind == kind);
+    assert!(all(settled(up_to(30), both()), FindingKind::Allowed));
+    let refused = settled(up_to(29), both());
+    assert_eq!(
+        refused[0].notes,
+        ["gpu.toml:3 allows up to 29 B, and these are 30 B"]
+    );
+    assert!(all(refused, FindingKind::Leaked));
+}
+
+#[test]
+fn the_first_entry_about_a_finding_counts_though_a_later_one_allows_more() {
+    let first = Suppression {
+        up_to: Some(5),
+        ..entry("fn", "train::optim::*")
+    };
+    let later = Suppression {
+        stands_in: "gpu.toml:9".into(),
+        ..entry("fn", "*")
+    };
+    let mut findings = [leak(10)];
+    apply(&[first.clone(), later.clone()], &mut findings);
+    assert_eq!(findings[0].kind, FindingKind::Leaked);
+    assert_eq!(
+        findings[0].notes,
+        ["gpu.toml:3 allows up to 5 B, and these are 10 B"]
+    );
+
+    let mut findings = [leak(10)];
+    apply(&[later, first], &mut findings);
+    assert_eq!(findings[0].kind, FindingKind::Allowed);
+    let by = findings[0].allowed_by.as_ref().expect("an entry");
+    assert_eq!(by.stands_in, "gpu.toml:9");
+}
+
+#[test]
+fn an_expired_entry_still_allows_and_says_so() {
+    let expired = Suppression {
+        until: Some(Date::new(2026, 5, 31)),
+        owner: Some("the runtime team".into()),
+        ..entry("fn", "*")
+    };
+    let finding = &settled(expired.clone(), vec![leak(10)])[0];
+    assert_eq!(finding.kind, FindingKind::Allowed);
+    let by = AllowedBy {
+        stands_in: "gpu.toml:3".into(),
+        reason: "a table for the whole process".into(),
+        owner: Some("the runtime team".into()),
+        expired: Some("2026-05-31".into()),
+    };
+    assert_eq!(finding.allowed_by, Some(by));
+    let today = Suppression {
+        until: Some(TODAY),
+        ..entry("fn", "*")
+    };
+    let by = settled(today.clone(), vec![leak(10)])[0].allowed_by.clone();
+    assert_eq!(by.expect("an entry").expired, None);
+    let told = |entry: Suppression| apply(&[entry], &mut [leak(10)]);
+    assert_eq!(
+        told(expired),
+        [
+            "gpu.toml:3 allows what it names (a table for the whole process), and expired on \
+             2026-05-31; ask the runtime team"
+        ]
+    );
+    assert!(told(today).is_empty());
+}
+
+#[test]
+fn a_failed_free_is_never_allowed() {
+    let failed = Finding {
+        kind: FindingKind::FailedFree,
+        ..leak(10)
+    };
+    assert_eq!(
+        settled(entry("fn", "*"), vec![failed])[0].kind,
+        FindingKind::FailedFree
+    );
+}
+
+#[test]
+fn what_is_no_fingerprint_is_refused() {
+    for text in [
+        "1-*",
+        "7-00",
+        "0123456789abcdef",
+        "-0123456789abcdef",
+        "1-0123456789abcdefg",
+    ] {
+        let why = Pattern::new("fingerprint", text).unwrap_err();
+        assert!(why.contains("is no fingerprint"), "{text}: {why}");
+    }
+}
