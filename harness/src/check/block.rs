@@ -14,6 +14,7 @@ use crate::config::{self, Mode, Policy};
 use crate::judge::Subject;
 use crate::options::{Allow, OnLeak, Options, Size, value_of};
 use crate::report::headline;
+use crate::report::model::Report;
 
 /// A check of a block inside a test, or in a program without tests.
 ///
@@ -141,8 +142,8 @@ impl Check {
     /// As [`run`](Self::run).
     pub fn run_once<T>(self, block: impl FnOnce() -> T) -> T {
         let once = |policy: &mut Policy| {
-            policy.confirm = false;
-            (policy.rounds, policy.warmup) = (1, 0);
+            policy.facts.confirm = false;
+            (policy.facts.rounds, policy.warmup) = (1, 0);
         };
         let mut returned = None;
         let Some((subject, session)) = self.begin(once) else {
@@ -246,4 +247,30 @@ fn go_on(end: End) {
 #[track_caller]
 pub fn assert_no_growth(rounds: u32, body: impl FnMut()) {
     Check::new("assert_no_growth").rounds(rounds).run(body);
+}
+
+/// Runs `body` in a scope of its own, without a turn at the gate, a confirming run and the run file, and
+/// reports what it left: what benchmarks measure.
+///
+/// # Errors
+///
+/// What is wrong with the run's settings, or that a warm-up did not end as it should.
+pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, String> {
+    let mut policy = Policy::of(name, None, &Options::DEFAULT)?;
+    policy.facts.confirm = false;
+    let subject = Subject {
+        test: name.to_owned(),
+        file: file!().to_owned(),
+        line: line!(),
+        column: column!(),
+        again: None,
+    };
+    let session = Session::new(subject, policy, Vec::new(), None).unfiled();
+    let mut body = Some(body);
+    let checked = check(session, |scope| {
+        run_here(scope, || body.take().map_or((), |body| body()), drop)
+    });
+    checked
+        .map(|checked| checked.report)
+        .map_err(|_| "the warm-up of a benchmark failed".to_owned())
 }

@@ -9,7 +9,6 @@ mod body;
 mod figures;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
-mod here;
 #[cfg(feature = "holders")]
 mod holders;
 mod isolate;
@@ -32,12 +31,12 @@ mod turn;
 
 pub use annotated::{run, run_test};
 pub use attached::{Attached, Cause, attach};
+pub(crate) use block::check_here;
 pub use block::{Check, assert_no_growth};
 pub use figures::{
     Snapshot, gpu_available, max_memory_allocated, memory_allocated, memory_reserved,
     memory_summary, snapshot,
 };
-pub(crate) use here::check_here;
 pub use program::run_program;
 pub use replay::Replay;
 pub(crate) use replay::replay;

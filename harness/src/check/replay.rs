@@ -85,7 +85,7 @@ fn add(
                 .rposition(|test| *test == input.subject.test);
             begun.map(|begun| unfinished.remove(begun));
             // What may stay is for whoever asks to say.
-            input.facts.suppressions = suppressions.to_vec();
+            input.suppressions = suppressions.to_vec();
             let result = judge(&input);
             reports.push(Report::of_check(&mut input, &result));
         }

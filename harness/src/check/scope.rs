@@ -118,11 +118,8 @@ pub struct OpenScope {
 impl OpenScope {
     pub(crate) fn begin(name: &str, policy: Policy, at: &'static Location<'static>) -> Self {
         // Nothing runs a second time: there is no body to run.
-        let policy = Policy {
-            confirm: false,
-            rounds: 1,
-            ..policy
-        };
+        let mut policy = policy;
+        (policy.facts.confirm, policy.facts.rounds) = (false, 1);
         let mut session = Session::new(subject_at(name, at), policy, Vec::new(), None).unfiled();
         session.listen();
         let run = session.begin_run();

@@ -30,8 +30,8 @@ use crate::api::cuda::UnheardBefore;
 use crate::case::ShouldPanic;
 use crate::config::{self, Mode, Policy};
 use crate::judge::{
-    Amount, CheckInput, CheckResult, Facts, FailedSum, LayerName, NameTable, RunInput, Subject,
-    Trend, held, judge, needs_another_run,
+    Amount, CheckInput, CheckResult, Facts, FailedSum, LayerName, RunInput, Subject, Trend, held,
+    judge, needs_another_run,
 };
 use crate::ledger::ScopeId;
 use crate::report::Sink;
@@ -120,24 +120,16 @@ impl<'gate> Session<'gate> {
     ) -> Self {
         let is_confirming = current().is_some_and(tree::is_confirming);
         let facts = Facts {
-            tolerance: policy.tolerance,
-            reserved_tolerance: policy.reserved_tolerance,
-            budget: policy.budget,
-            rounds: policy.rounds,
-            confirm: policy.confirm && !is_confirming,
-            expect: policy.expect,
-            suppressions,
-            whole_program: false,
+            confirm: policy.facts.confirm && !is_confirming,
+            ..policy.facts
         };
         Self {
             input: CheckInput {
                 subject,
                 facts,
-                runs: Vec::new(),
-                untraced: None,
-                trend: None,
-                names: NameTable::default(),
+                suppressions,
                 today: today(),
+                ..CheckInput::default()
             },
             unheard: UnheardBefore::default(),
             should_panic: None,
@@ -148,7 +140,7 @@ impl<'gate> Session<'gate> {
             began: Instant::now(),
             body_time: Duration::ZERO,
             end: None,
-            is_confirming: is_confirming && policy.confirm,
+            is_confirming: is_confirming && policy.facts.confirm,
             is_filed: true,
             policy,
             _under_way: None,

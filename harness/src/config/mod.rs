@@ -17,9 +17,9 @@ use std::time::Duration;
 use self::file::File;
 use self::variables::Variables;
 pub(crate) use self::word::{FirstUse, Mode, WithoutGpu};
-use crate::judge::Limits;
+use crate::judge::{Facts, Limits};
 use crate::ledger::Layer;
-use crate::options::{Allow, Expect, OnLeak, Options};
+use crate::options::{Allow, OnLeak, Options};
 use crate::report::workspace::Workspace;
 use crate::suppressions::{Pattern, Suppression};
 
@@ -34,15 +34,11 @@ pub(crate) struct Policy {
     pub(crate) settle: Duration,
     /// How long to look for what still holds a leak.
     pub(crate) held_by: Duration,
-    pub(crate) confirm: bool,
-    pub(crate) tolerance: u64,
-    pub(crate) reserved_tolerance: u64,
-    pub(crate) budget: Limits,
+    /// What the judgement reads.
+    pub(crate) facts: Facts,
     pub(crate) parallel: bool,
     pub(crate) isolate: bool,
     pub(crate) warmup: u32,
-    pub(crate) rounds: u32,
-    pub(crate) expect: Option<Expect>,
 }
 
 /// The configuration file of this process.
@@ -64,20 +60,23 @@ impl Policy {
         without_gpu: WithoutGpu::Run,
         settle: Duration::from_millis(250),
         held_by: Duration::from_millis(200),
-        confirm: true,
-        tolerance: 0,
-        reserved_tolerance: 0,
-        budget: Limits {
-            allocated: None,
-            reserved: None,
-            allocations: None,
-            layer: Layer::DRIVER,
+        facts: Facts {
+            tolerance: 0,
+            reserved_tolerance: 0,
+            budget: Limits {
+                allocated: None,
+                reserved: None,
+                allocations: None,
+                layer: Layer::DRIVER,
+            },
+            rounds: 1,
+            confirm: true,
+            expect: None,
+            whole_program: false,
         },
         parallel: false,
         isolate: false,
         warmup: 0,
-        rounds: 1,
-        expect: None,
     };
 
     /// What holds for `test`, of the package at `manifest_dir`, whose attribute says `options`.
@@ -95,7 +94,7 @@ impl Policy {
         let file = file_of_this_process(variables, manifest_dir)?;
         let file = file.map(|found| &found.file);
         let policy = Self::combine(variables, options, file, test)?;
-        if policy.rounds == 2 {
+        if policy.facts.rounds == 2 {
             return Err(
                 "two rounds say nothing of what grows: `rounds` takes 3 or more, or 1 for a single run"
                     .to_owned(),
@@ -112,14 +111,15 @@ impl Policy {
     ) -> Result<Self, String> {
         let nothing = File::default();
         let file = file.unwrap_or(&nothing);
-        let facts = options.or(file.facts_about(test));
+        let own = options;
+        let options = options.or(file.facts_about(test));
         let run = &file.run;
         Ok(Self {
             ci: variables.ci,
             mode: variables.mode.or(run.mode).unwrap_or(Self::DEFAULT.mode),
             on_leak: variables
                 .on_leak
-                .or(options.on_leak)
+                .or(own.on_leak)
                 .or(run.on_leak)
                 .unwrap_or(Self::DEFAULT.on_leak),
             first_use: variables
@@ -132,31 +132,33 @@ impl Policy {
                 .unwrap_or(Self::DEFAULT.without_gpu),
             settle: variables
                 .settle
-                .or(options.settle)
+                .or(own.settle)
                 .or(run.settle)
                 .unwrap_or(Self::DEFAULT.settle),
             held_by: variables
                 .held_by
                 .or(run.held_by)
                 .unwrap_or(Self::DEFAULT.held_by),
-            // What is to leak is known: a second run says nothing of it.
-            confirm: facts.confirm.unwrap_or(true) && facts.expect.is_none(),
-            rounds: match facts.expect {
-                // What is to leak is to leak once.
-                Some(_) => 1,
-                None => variables.rounds.or(facts.rounds).unwrap_or(1),
-            },
-            expect: facts.expect,
-            tolerance: facts.tolerance.unwrap_or(0),
-            reserved_tolerance: facts.reserved_tolerance.unwrap_or(0),
-            parallel: facts.parallel.unwrap_or(false),
-            isolate: facts.isolate.unwrap_or(false),
-            warmup: facts.warmup.unwrap_or(0),
-            budget: Limits {
-                allocated: facts.max_allocated,
-                reserved: facts.max_reserved,
-                allocations: facts.max_allocation_count,
-                layer: facts.layer.map_or(Ok(Layer::DRIVER), layer_called)?,
+            parallel: options.parallel.unwrap_or(false),
+            isolate: options.isolate.unwrap_or(false),
+            warmup: options.warmup.unwrap_or(0),
+            facts: Facts {
+                tolerance: options.tolerance.unwrap_or(0),
+                reserved_tolerance: options.reserved_tolerance.unwrap_or(0),
+                budget: Limits {
+                    allocated: options.max_allocated,
+                    reserved: options.max_reserved,
+                    allocations: options.max_allocation_count,
+                    layer: options.layer.map_or(Ok(Layer::DRIVER), layer_called)?,
+                },
+                // What is to leak is known, and is to leak once: a second run says nothing of it.
+                confirm: options.confirm.unwrap_or(true) && options.expect.is_none(),
+                rounds: match options.expect {
+                    Some(_) => 1,
+                    None => variables.rounds.or(options.rounds).unwrap_or(1),
+                },
+                expect: options.expect,
+                whole_program: false,
             },
         })
     }
@@ -275,7 +277,7 @@ mod tests {
         assert_eq!(policy.first_use, FirstUse::Warn);
         assert_eq!(policy.settle, Duration::from_millis(250));
         assert_eq!(policy.held_by, Duration::from_millis(200));
-        assert!(policy.confirm && !policy.ci);
+        assert!(policy.facts.confirm && !policy.ci);
     }
 
     #[test]
@@ -313,6 +315,9 @@ mod tests {
             ..Options::DEFAULT
         };
         let policy = policy(&Variables::default(), &attribute, file);
-        assert_eq!((policy.tolerance, policy.reserved_tolerance), (2, 1));
+        assert_eq!(
+            (policy.facts.tolerance, policy.facts.reserved_tolerance),
+            (2, 1)
+        );
     }
 }

@@ -2,11 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+/// What a site had left after a round.
+pub use gpu_leak_core::ledger::Amount as Left;
 pub use gpu_leak_core::report::{
     AllowedBy, Budget, CheckStatus, Code, Confirmation, Course, DeviceTable, FailedRelease, Figure,
-    Finding, FindingKind, Frame, Holder, HolderKind, HolderRoot, Known, Language, Left, Library,
-    Limit, MeantToStay, Outcome, Owner, Part, Point, PrimaryKept, Purpose, Reason, Row, RunPurpose,
-    Share, Site, Timeline, TimelineRun, When, WholeDevice,
+    Finding, FindingKind, Frame, Holder, HolderKind, HolderRoot, Known, Language, Library, Limit,
+    MeantToStay, Outcome, Owner, Part, Point, PrimaryKept, Purpose, Reason, Row, RunPurpose, Share,
+    Site, Timeline, TimelineRun, When, WholeDevice,
 };
 
 use crate::judge::{CheckInput, CheckResult, device_tables, meant_to_stay, timeline};

@@ -43,16 +43,19 @@ fn enough(input: &mut CheckInput, mut advice: MeantToStay) -> Option<MeantToStay
 
 /// What the check comes to with these options.
 fn judge_with(input: &mut CheckInput, advice: &MeantToStay) -> CheckResult {
-    let before = input.facts.clone();
+    let before = input.facts;
     let facts = &mut input.facts;
     facts.tolerance = facts.tolerance.max(advice.tolerance);
     facts.reserved_tolerance = facts.reserved_tolerance.max(advice.reserved_tolerance);
     if let Some(function) = &advice.allow {
         let allow = Suppression::of_pattern(Pattern::Function(function.clone()));
-        facts.suppressions.insert(0, allow);
+        input.suppressions.insert(0, allow);
     }
     let result = judge(input);
     input.facts = before;
+    if advice.allow.is_some() {
+        input.suppressions.remove(0);
+    }
     result
 }
 

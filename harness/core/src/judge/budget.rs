@@ -109,10 +109,7 @@ impl Limits {
                 reached,
                 layer: self.layer,
                 place: usage.place,
-                pool: match &usage.name {
-                    LayerName::Pool(pool) => Some(*pool),
-                    _ => None,
-                },
+                pool: usage.name.pool(),
                 sites: Vec::new(),
             })
         });
@@ -223,11 +220,7 @@ pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
     let stated = all.iter().filter(|(_, limit)| limit.is_some());
     let stated: Vec<&str> = stated.map(|(limit, _)| limit.option()).collect();
     let layer = limits.layer;
-    let of_layer = |name: &LayerName| match name {
-        LayerName::Layer(known) | LayerName::Probe(known) => *known == layer,
-        LayerName::Pool(_) => layer == Layer::DRIVER,
-    };
-    let usages = |usage: &Usage| usage.layers.iter().any(|usage| of_layer(&usage.name));
+    let usages = |usage: &Usage| usage.layers.iter().any(|usage| usage.name.layer() == layer);
     let is_bound = input
         .runs
         .iter()

@@ -180,8 +180,8 @@ fn beyond_confirmed(group: &Group, run: usize) -> Amount {
 /// What the second run left at lines at which it freed what the first had left, beside what it is
 /// confirmed to lose there.
 fn replaced(groups: &[&Group]) -> Amount {
-    type Place<'a> = (Option<&'a (String, u32)>, Option<StackId>);
-    let mut by_line: BTreeMap<Place<'_>, [Amount; 2]> = BTreeMap::new();
+    type SourceLine<'a> = (Option<&'a (String, u32)>, Option<StackId>);
+    let mut by_line: BTreeMap<SourceLine<'_>, [Amount; 2]> = BTreeMap::new();
     for group in groups.iter().filter(|group| group.kept.len() > 1) {
         // Without a line, each call site stands for itself.
         let stack = group.line.is_none().then_some(group.key.stack);

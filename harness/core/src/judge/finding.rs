@@ -3,10 +3,9 @@
 use super::diff::{Class, Group, Tally};
 use super::input::{CheckInput, RunInput};
 use super::names::NameTable;
-use super::physical;
 use super::usage::Amount;
 use crate::ledger::event::ContextEnd;
-use crate::ledger::{Layer, Place};
+use crate::ledger::{Holding, Kind, Layer, Place};
 use crate::report::{Confirmation, Finding, FindingKind, Site, When};
 
 /// A finding, and the sequence numbers of the records that it is about. A sum has none.
@@ -49,7 +48,7 @@ pub(crate) fn of_group(
     let site = names.site(group.key.stack, resource);
     let mut notes = Vec::new();
     notes.extend(ended.map(|cause| freed_only(cause).to_owned()));
-    notes.extend(physical::what_holds(tally, input));
+    notes.extend(what_holds(tally, input));
     notes.extend(running_thread(group, run, input));
     let left = group.left[run].amount.count;
     let allocated = group.allocated.max(tally.amount.count);
@@ -70,6 +69,42 @@ pub(crate) fn of_group(
         records: tally.records.clone(),
         finding,
     }
+}
+
+/// Whether a handle of this physical memory is missing its release or a range is still mapped: one
+/// of the two was forgotten, and the line that allocated it does not say which. None of other memory.
+fn what_holds(tally: &Tally, input: &CheckInput) -> Option<String> {
+    let run = input.judged_runs().last()?;
+    if run.holdings.is_empty() {
+        return None;
+    }
+    let of_tally = |sequence: &u64| tally.records.binary_search(sequence).is_ok();
+    let records = run.live.iter().map(|live| &live.record);
+    let physical = records.filter(|record| record.made.kind == Kind::Physical);
+    let physical = physical.filter(|record| of_tally(&record.sequence));
+    let holdings = physical.filter_map(|record| run.holdings.get(&record.key()));
+    sentence(&holdings.collect::<Vec<_>>())
+}
+
+fn sentence(holdings: &[&Holding]) -> Option<String> {
+    let count =
+        |held: fn(&Holding) -> bool| holdings.iter().filter(|holding| held(holding)).count();
+    let named = count(|holding| holding.references != 0);
+    let mapped = count(|holding| holding.maps != 0);
+    let (named, mapped) = if holdings.len() == 1 {
+        (
+            (named != 0).then(|| "its handle was not released (cuMemRelease)".to_owned()),
+            (mapped != 0).then(|| "it is still mapped (cuMemUnmap)".to_owned()),
+        )
+    } else {
+        (
+            (named != 0)
+                .then(|| format!("the handles of {named} were not released (cuMemRelease)")),
+            (mapped != 0).then(|| format!("the maps of {mapped} are still there (cuMemUnmap)")),
+        )
+    };
+    let parts: Vec<_> = named.into_iter().chain(mapped).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// That another thread than the test's allocated it, and threads of the test still ran at its end: the

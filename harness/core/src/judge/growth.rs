@@ -10,7 +10,7 @@ use super::diff::{Class, Group};
 use super::finding::{Found, location, of_group};
 use super::input::CheckInput;
 use super::usage::Amount;
-use crate::report::{FindingKind, Left};
+use crate::report::FindingKind;
 
 /// The fewest rounds that say anything: two a program passes by chance.
 pub(crate) const FEWEST_ROUNDS: usize = 3;
@@ -53,7 +53,7 @@ fn of_site(group: &Group, input: &CheckInput) -> Found {
     finding.each = finding.each.filter(is_exact);
     // Its calls are those of several rounds.
     (finding.when, finding.taken, finding.given_back) = (None, finding.count, 0);
-    finding.rounds = left_after(&group.level);
+    finding.rounds = group.level.clone();
     grown.most_bytes = last.bytes;
     grown
 }
@@ -72,7 +72,7 @@ fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
     let finding = &mut grown.finding;
     (finding.count, finding.bytes, finding.each) = (last.count, last.bytes, None);
     finding.taken = last.count;
-    finding.rounds = left_after(levels);
+    finding.rounds = levels.to_vec();
     let others = groups.iter().filter(|group| group.key != largest.key);
     let others: Vec<String> = others
         .map(|group| location(&input.names, group))
@@ -107,13 +107,4 @@ fn rest_by_class(groups: &[Group]) -> BTreeMap<Class, (Vec<&Group>, Vec<Amount>)
     }
     classes.retain(|_, (members, _)| members.len() > 1);
     classes
-}
-
-/// What was left after each round, or at each snapshot.
-pub(crate) fn left_after(levels: &[Amount]) -> Vec<Left> {
-    let left = levels.iter().map(|amount| Left {
-        count: amount.count,
-        bytes: amount.bytes,
-    });
-    left.collect()
 }

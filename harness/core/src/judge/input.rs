@@ -24,6 +24,9 @@ pub struct CheckInput {
     pub subject: Subject,
     /// What the test states about itself.
     pub facts: Facts,
+    /// What may stay.
+    #[serde(default)]
+    pub suppressions: Vec<Suppression>,
     /// The runs of the body, in their order; at least one.
     pub runs: Vec<RunInput>,
     /// Why the driver's calls could not be seen, if they could not.
@@ -53,7 +56,7 @@ pub struct Subject {
 }
 
 /// What a test states about itself, by its attribute and the configuration file.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// Bytes that may stay allocated, per device and layer, inclusive.
     pub tolerance: u64,
@@ -67,8 +70,6 @@ pub struct Facts {
     pub confirm: bool,
     /// What the test is to leave, exactly.
     pub expect: Option<Expect>,
-    /// What may stay.
-    pub suppressions: Vec<Suppression>,
     /// Whether the check is a whole program that was watched from outside: nothing ran before it
     /// and nothing comes after it, so what libraries keep for the process is no leak.
     pub whole_program: bool,

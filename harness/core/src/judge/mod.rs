@@ -4,19 +4,18 @@
 //! [`judge`] names the rules in their order; each stands in a file whose first lines state it.
 
 mod advice;
+mod allowed;
 mod budget;
 mod confirm;
 mod diff;
-mod expect;
 mod failed_allocations;
 mod failed_free;
 mod finding;
 mod growth;
 mod input;
-mod kept_by_libraries;
 mod names;
-mod physical;
 mod reserve;
+mod rise;
 mod segments;
 mod status;
 mod sums;
@@ -42,12 +41,11 @@ pub use tables::device_tables;
 pub use trend::{ENOUGH as ENOUGH_SNAPSHOTS, Trend};
 pub use usage::{Amount, ContextLimits, DeviceUsage, LayerName, LayerUsage, Usage};
 
-use self::diff::{Diff, diff};
+use self::diff::diff;
 use self::finding::Found;
 use self::growth::FEWEST_ROUNDS;
 use crate::ledger::Layer;
-use crate::report::{CheckStatus, Finding, FindingKind, Reason};
-use crate::suppressions;
+use crate::report::{CheckStatus, Finding, Reason};
 use crate::units::{exact_size, quantity};
 
 /// What a check came to.
@@ -87,7 +85,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     if let Some(trend) = &input.trend {
         trend.mark(&mut found);
     }
-    kept_by_libraries::allow(input, &mut found);
+    allowed::kept_by_libraries(input, &mut found);
     found.extend(sums::findings(input, &diff));
     reserve::note_what_is_pinned(input, &mut found);
     let mut others = reserve::findings(input);
@@ -97,16 +95,19 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         }
     }
     notes.extend(reserve::notes(input));
-    others.extend(allowed(&diff, input));
+    others.extend(allowed::by_the_code(&diff, input));
     others.extend(budget::findings(input));
     others.extend(failed_frees);
-    notes.extend(suppress(input, found.iter_mut().chain(&mut others)));
+    notes.extend(allowed::by_suppressions(
+        input,
+        found.iter_mut().chain(&mut others),
+    ));
     // After the suppressions, because what they allow uses up no tolerance. The other findings are not
     // about bytes that stay allocated.
     notes.extend(tolerance::tolerate(input.facts.tolerance, &mut found));
     found.extend(others);
     let unmet = input.facts.expect.filter(|_| input.untraced.is_none());
-    let unmet = unmet.and_then(|expect| expect::compare(expect, &mut found).err());
+    let unmet = unmet.and_then(|expect| allowed::expected(expect, &mut found).err());
     if input.could_not_repeat() && input.facts.rounds <= 1 {
         for found in &mut found {
             status::cannot_be_confirmed(&mut found.finding);
@@ -184,31 +185,6 @@ fn sums_and_reserves(run: &RunInput) -> Vec<&LayerName> {
             || reserve::more_reserved(usage, run) != 0
     });
     risen.map(|usage| &usage.name).collect()
-}
-
-/// What may stay by the word of the code that created it.
-fn allowed(diff: &Diff, input: &CheckInput) -> Vec<Found> {
-    let all = diff.allowed.iter().filter_map(|(by, group)| {
-        let kept = group.kept_in_all();
-        if kept.amount.is_zero() {
-            return None;
-        }
-        let run = group.first_run().unwrap_or(0);
-        let kept = match input.facts.rounds > 1 {
-            true => &kept,
-            false => [&group.left[run], &kept][usize::from(group.left[run].amount.is_zero())],
-        };
-        let mut found = finding::of_group(FindingKind::Allowed, group, kept, run, input);
-        found.finding.allowed_by = Some(by.clone());
-        Some(found)
-    });
-    all.collect()
-}
-
-/// Applies the suppressions; what there is to say of those that have expired.
-fn suppress<'a>(input: &CheckInput, found: impl Iterator<Item = &'a mut Found>) -> Vec<String> {
-    let mut findings: Vec<&mut Finding> = found.map(|it| &mut it.finding).collect();
-    suppressions::settle(&input.facts.suppressions, input.today, &mut findings)
 }
 
 /// Facts about the runs that fail nothing.

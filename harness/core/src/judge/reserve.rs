@@ -7,38 +7,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::finding::{Found, confirmation, of_sum, repeats};
+use super::finding::Found;
 use super::input::{CheckInput, Ownership, RunInput};
-use super::usage::{Amount, LayerName, LayerUsage};
-use crate::ledger::PoolName;
-use crate::ledger::{Kind, Layer, Place};
+use super::rise::Rise;
+use super::usage::{LayerName, LayerUsage};
+use crate::ledger::{Kind, Layer, Place, PoolName};
 use crate::report::FindingKind;
 use crate::units::{exact_size, total};
 
 /// How much a pool of the driver takes from the device at once: 32 MiB, or what is asked for where
 /// that is more, in whole chunks (measured on an H200, CUDA 13.0).
 const GROWTH_CHUNK: u64 = 32 << 20;
-
-/// A reserve that rose and is not explained, by run.
-#[derive(Debug)]
-struct Rise {
-    name: LayerName,
-    place: Place,
-    bytes: Vec<u64>,
-}
-
-impl Rise {
-    fn layer(&self) -> Layer {
-        layer_of(&self.name)
-    }
-}
-
-fn layer_of(name: &LayerName) -> Layer {
-    match name {
-        LayerName::Layer(layer) | LayerName::Probe(layer) => *layer,
-        LayerName::Pool(_) => Layer::DRIVER,
-    }
-}
 
 /// The reserves that nothing live explains.
 pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
@@ -53,11 +32,10 @@ pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
 pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
     let of_others = rises(input, |run| run.others.may_have_moved_sums());
     let note = |rise: &Rise| {
-        let most = rise.bytes.iter().max().copied().unwrap_or(0);
         format!(
             "{} more reserved by {} on {}, not judged: others could have reserved it, and a reserve \
              has no owner",
-            exact_size(most),
+            exact_size(rise.most()),
             rise.name,
             rise.place
         )
@@ -68,67 +46,31 @@ pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
 /// Whether what only the second of two runs shows needs a third.
 pub(crate) fn is_undecided(input: &CheckInput) -> bool {
     let rises = rises(input, |run| !run.others.may_have_moved_sums());
-    rises
-        .iter()
-        .any(|rise| matches!(rise.bytes[..], [0, second] if second != 0))
+    rises.iter().any(Rise::is_undecided)
 }
 
 fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
-    let in_runs: Vec<bool> = rise.bytes.iter().map(|bytes| *bytes != 0).collect();
-    let first = in_runs.iter().position(|it| *it)?;
-    let last = rise.bytes.last().copied().unwrap_or_default();
-    let rounds = input.facts.rounds > 1;
-    let in_all = in_runs.iter().all(|it| *it);
-    let kind = match rounds {
-        true if in_all && in_runs.len() >= super::growth::FEWEST_ROUNDS => FindingKind::Grew,
-        true => return None,
-        false if in_runs.len() == 1 || repeats(&in_runs) => FindingKind::Retained,
-        false => FindingKind::FirstUse,
-    };
-    let bytes = match rounds {
-        true => total(rise.bytes.iter().copied()),
-        false => rise.bytes[first],
-    };
-    let mut finding = of_sum(kind, rise.layer(), rise.place, bytes);
-    finding.pool = match &rise.name {
-        LayerName::Pool(pool) => Some(*pool),
-        LayerName::Layer(_) | LayerName::Probe(_) => None,
-    };
-    if input.facts.reserved_tolerance != 0 && kind.is_failure() {
+    let mut found = rise.finding(FindingKind::Retained, input)?;
+    let finding = &mut found.finding;
+    finding.pool = rise.name.pool();
+    if input.facts.reserved_tolerance != 0 && finding.kind.is_failure() {
         let allowed = exact_size(input.facts.reserved_tolerance);
         finding
             .notes
             .push(format!("more than the reserved_tolerance of {allowed}"));
     }
-    if kind == FindingKind::Retained {
-        finding.confirmed = confirmation(
-            &in_runs,
-            Amount {
-                count: 1,
-                bytes: last,
-            },
-        );
-    }
-    if rounds {
-        let mut level = Amount { count: 1, bytes: 0 };
-        let levels = rise.bytes.iter().map(|bytes| {
-            level.bytes = level.bytes.saturating_add(*bytes);
-            level
-        });
-        finding.rounds = super::growth::left_after(&levels.collect::<Vec<_>>());
-    }
-    Some(Found::sum(finding))
+    Some(found)
 }
 
 /// What rose beyond the tolerance of its layer and place in the judged runs that `is_meant` likes,
 /// and is not explained.
 fn rises(input: &CheckInput, is_meant: impl Fn(&RunInput) -> bool) -> Vec<Rise> {
     let runs = input.judged_runs();
-    let mut rises: Vec<Rise> = Vec::new();
+    let mut rises = Vec::new();
     for (at, run) in runs.iter().enumerate().filter(|(_, run)| is_meant(run)) {
         let mut of_run = Vec::new();
         for usage in &run.end.layers {
-            let bytes = rise(usage, run, input);
+            let bytes = risen(usage, run, input);
             if bytes != 0 && !is_kept_by_broken(usage, run) {
                 of_run.push((usage, bytes));
             }
@@ -136,35 +78,23 @@ fn rises(input: &CheckInput, is_meant: impl Fn(&RunInput) -> bool) -> Vec<Rise> 
         let mut by_layer: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
         for (usage, bytes) in &of_run {
             let sum = by_layer
-                .entry((layer_of(&usage.name), usage.place))
+                .entry((usage.name.layer(), usage.place))
                 .or_default();
             *sum = sum.saturating_add(*bytes);
         }
         for (usage, bytes) in of_run {
-            let sum = by_layer[&(layer_of(&usage.name), usage.place)];
+            let sum = by_layer[&(usage.name.layer(), usage.place)];
             if sum <= input.facts.reserved_tolerance {
                 continue;
             }
-            let is_it = |rise: &&mut Rise| rise.name == usage.name && rise.place == usage.place;
-            match rises.iter_mut().find(is_it) {
-                Some(known) => known.bytes[at] = bytes,
-                None => {
-                    let mut of_runs = vec![0; runs.len()];
-                    of_runs[at] = bytes;
-                    rises.push(Rise {
-                        name: usage.name.clone(),
-                        place: usage.place,
-                        bytes: of_runs,
-                    });
-                }
-            }
+            Rise::enter(&mut rises, usage, bytes, at, runs.len());
         }
     }
     rises
 }
 
 /// By how much a reserve rose in a run beyond what is live and lies in it.
-fn rise(usage: &LayerUsage, run: &RunInput, input: &CheckInput) -> u64 {
+fn risen(usage: &LayerUsage, run: &RunInput, input: &CheckInput) -> u64 {
     let more = more_reserved(usage, run);
     if more == 0 {
         return 0;
@@ -200,7 +130,7 @@ pub(crate) fn note_what_is_pinned(input: &CheckInput, found: &mut [Found]) {
         if pinned == 0 {
             continue;
         }
-        let layer = layer_of(&usage.name);
+        let layer = usage.name.layer();
         let pins = |found: &&mut Found| {
             let finding = &found.finding;
             let is_here = finding.layer == layer && finding.place == usage.place;
@@ -227,7 +157,7 @@ fn explained(
     counts: impl Fn(&Ownership) -> bool,
 ) -> u64 {
     let before = run.baseline.layer(&usage.name, usage.place);
-    let layer = layer_of(&usage.name);
+    let layer = usage.name.layer();
     let blocks = run.live.iter().filter(|live| {
         let made = &live.record.made;
         let is_here = made.layer == layer && made.place == usage.place;
@@ -291,8 +221,7 @@ fn may_lie_in(name: &LayerName, kind: Kind) -> bool {
 /// and what was freed in a stream's order is not free yet.
 fn is_kept_by_broken(usage: &LayerUsage, run: &RunInput) -> bool {
     let broken = run.broken_inside.or(run.broken_before);
-    layer_of(&usage.name) == Layer::DRIVER
-        && broken.is_some_and(|broken| broken.place == usage.place)
+    usage.name.layer() == Layer::DRIVER && broken.is_some_and(|broken| broken.place == usage.place)
 }
 
 /// Whether a pool of a broken context holds more than before, which says nothing.
@@ -303,7 +232,7 @@ pub(crate) fn is_kept_by_a_broken_context(input: &CheckInput) -> bool {
             .layers
             .iter()
             .filter(|usage| is_kept_by_broken(usage, run));
-        kept.into_iter().any(|usage| rise(usage, run, input) != 0)
+        kept.into_iter().any(|usage| risen(usage, run, input) != 0)
     })
 }
 

@@ -66,14 +66,11 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
     if let Some(reason) = ambiguous_free(input) {
         inconclusive(reason);
     }
-    if let [first, rest @ ..] = &sums::shared(input, diff)[..] {
-        let mut what = sums::shared_sentence(*first);
-        for rest in rest {
-            what += &format!("; {}", sums::shared_sentence(*rest));
-        }
+    let shared = sums::shared(input, diff);
+    if !shared.is_empty() {
         inconclusive(Reason::new(
             Code::Shared,
-            what,
+            shared.join("; "),
             "run the test in a process of its own (nextest, or `isolate`), or have the allocator \
              report its blocks",
         ));

@@ -5,25 +5,16 @@
 //! sum. Where others could, it is never clean and fails nobody: the check is inconclusive.
 
 use super::diff::Diff;
-use super::finding::{Found, confirmation, of_sum, repeats};
+use super::finding::Found;
 use super::input::{CheckInput, FailedSum, RunInput};
-use super::usage::{Amount, LayerName, LayerUsage};
-use crate::ledger::{Layer, Place};
+use super::rise::Rise;
+use super::usage::{LayerName, LayerUsage};
+use crate::ledger::Kind;
 use crate::report::FindingKind;
 use crate::units::{exact_size, total};
 
 /// What an allocator may add to a block by rounding its size up.
 const ROUNDING: u64 = 512;
-
-/// A sum that rose, by run.
-#[derive(Debug)]
-struct Rise {
-    layer: Layer,
-    place: Place,
-    /// Whether the allocator reports blocks too.
-    reports: bool,
-    bytes: Vec<u64>,
-}
 
 /// The sums that rose in runs in which nothing else could have moved them.
 pub(crate) fn findings(input: &CheckInput, diff: &Diff) -> Vec<Found> {
@@ -40,114 +31,70 @@ pub(crate) fn findings(input: &CheckInput, diff: &Diff) -> Vec<Found> {
     judged.filter_map(|rise| finding(&rise, input)).collect()
 }
 
-/// The sums that rose beyond the tolerance while others could have moved them: whose, where and by
-/// how much.
-pub(crate) fn shared(input: &CheckInput, diff: &Diff) -> Vec<(Layer, Place, u64)> {
+/// A sentence for each sum that rose beyond the tolerance while others could have moved it.
+pub(crate) fn shared(input: &CheckInput, diff: &Diff) -> Vec<String> {
     let runs = input.judged_runs();
     let rises = rises(input, diff).into_iter();
     let shared = rises.filter_map(|rise| {
         let of_others = rise.bytes.iter().zip(runs);
         let of_others = of_others.filter(|(_, run)| run.others.may_have_moved_sums());
         let most = of_others.map(|(bytes, _)| *bytes).max()?;
-        (most > input.facts.tolerance).then_some((rise.layer, rise.place, most))
+        (most > input.facts.tolerance).then(|| {
+            format!(
+                "{} more are handed out by {} on {}, and others could have allocated them: an \
+                 allocator that reports only a sum does not say whose they are",
+                exact_size(most),
+                rise.name,
+                rise.place
+            )
+        })
     });
     shared.collect()
 }
 
 /// Whether what only the second of two runs shows needs a third.
 pub(crate) fn is_undecided(input: &CheckInput, diff: &Diff) -> bool {
-    let rises = rises(input, diff).into_iter();
-    rises
-        .into_iter()
-        .any(|rise| matches!(rise.bytes[..], [0, second] if second != 0))
+    rises(input, diff).iter().any(Rise::is_undecided)
 }
 
 fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
-    let in_runs: Vec<bool> = rise.bytes.iter().map(|bytes| *bytes != 0).collect();
-    let first = in_runs.iter().position(|it| *it)?;
-    let last = rise.bytes.last().copied().unwrap_or_default();
-    let is_leak = match input.facts.rounds > 1 {
-        true => in_runs.iter().all(|it| *it) && in_runs.len() >= super::growth::FEWEST_ROUNDS,
-        false => in_runs.len() == 1 || repeats(&in_runs),
-    };
-    let grew = is_leak && input.facts.rounds > 1;
-    let (kind, bytes) = match (is_leak, grew) {
-        (_, true) => (FindingKind::Grew, total(rise.bytes.iter().copied())),
-        (true, false) => (FindingKind::Leaked, rise.bytes[first].min(last)),
-        // Rounds are judged by what grows.
-        (false, _) if input.facts.rounds > 1 => return None,
-        (false, _) => (FindingKind::FirstUse, rise.bytes[first]),
-    };
-    let mut finding = of_sum(kind, rise.layer, rise.place, bytes);
-    finding.resource = Some(crate::ledger::Kind::Block);
-    let name = rise.layer.allocator_name().unwrap_or_default();
-    finding.notes.push(match rise.reports {
-        false => format!("the probe of {name} knows this sum, but neither lines nor single blocks"),
-        true => format!("the probe of {name} counts more than the blocks that were reported"),
-    });
-    if is_leak && !grew {
-        finding.confirmed = confirmation(
-            &in_runs,
-            Amount {
-                count: 1,
-                bytes: last,
-            },
-        );
-    }
-    if grew {
-        let mut level = Amount { count: 1, bytes: 0 };
-        let levels = rise.bytes.iter().map(|bytes| {
-            level.bytes = level.bytes.saturating_add(*bytes);
-            level
+    let mut found = rise.finding(FindingKind::Leaked, input)?;
+    let finding = &mut found.finding;
+    finding.resource = Some(Kind::Block);
+    let ends = input.judged_runs().iter().map(|run| &run.end);
+    let mut usages = ends.filter_map(|end| end.layer(&rise.name, rise.place));
+    let name = finding.layer.allocator_name().unwrap_or_default();
+    finding
+        .notes
+        .push(match usages.any(|usage| usage.reported.is_some()) {
+            false => {
+                format!("the probe of {name} knows this sum, but neither lines nor single blocks")
+            }
+            true => format!("the probe of {name} counts more than the blocks that were reported"),
         });
-        finding.rounds = super::growth::left_after(&levels.collect::<Vec<_>>());
-    }
-    let mut found = Found::sum(finding);
-    if !grew {
-        found.most_bytes = rise.bytes.iter().copied().max().unwrap_or(0);
-    }
     Some(found)
 }
 
 /// Every sum that rose in a judged run.
 fn rises(input: &CheckInput, diff: &Diff) -> Vec<Rise> {
     let runs = input.judged_runs();
-    let mut rises: Vec<Rise> = Vec::new();
+    let mut rises = Vec::new();
     for (at, run) in runs.iter().enumerate() {
-        for (layer, usage) in probed(run) {
-            let bytes = rise(layer, usage, run, at, diff);
-            if bytes == 0 {
-                continue;
-            }
-            let is_it = |rise: &&mut Rise| (rise.layer, rise.place) == (layer, usage.place);
-            match rises.iter_mut().find(is_it) {
-                Some(known) => known.bytes[at] = bytes,
-                None => {
-                    let mut of_runs = vec![0; runs.len()];
-                    of_runs[at] = bytes;
-                    rises.push(Rise {
-                        layer,
-                        place: usage.place,
-                        reports: usage.reported.is_some(),
-                        bytes: of_runs,
-                    });
-                }
+        let is_probed = |usage: &&LayerUsage| matches!(usage.name, LayerName::Probe(_));
+        for usage in run.end.layers.iter().filter(is_probed) {
+            let bytes = risen(usage, run, at, diff);
+            if bytes != 0 {
+                Rise::enter(&mut rises, usage, bytes, at, runs.len());
             }
         }
     }
     rises
 }
 
-fn probed(run: &RunInput) -> impl Iterator<Item = (Layer, &LayerUsage)> {
-    run.end.layers.iter().filter_map(|usage| match usage.name {
-        LayerName::Probe(layer) => Some((layer, usage)),
-        LayerName::Layer(_) | LayerName::Pool(_) => None,
-    })
-}
-
-/// By how much the sum of `layer` rose in run `at`, beyond its blocks that were reported and beyond
+/// By how much a sum rose in run `at`, beyond its blocks that were reported and beyond
 /// what a check inside this one failed for.
-fn rise(layer: Layer, usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff) -> u64 {
+fn risen(usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff) -> u64 {
+    let layer = usage.name.layer();
     let before = run.baseline.layer(&usage.name, usage.place);
     // Compared at both ends: a block that is freed is no credit for what nobody reports.
     let was = before.map_or(0, LayerUsage::unreported);
@@ -182,15 +129,6 @@ fn rise(layer: Layer, usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff
         rest if rest <= rounding => 0,
         rest => rest,
     }
-}
-
-/// What is said of a sum that others may have moved.
-pub(crate) fn shared_sentence((layer, place, bytes): (Layer, Place, u64)) -> String {
-    format!(
-        "{} more are handed out by {layer} on {place}, and others could have allocated them: an \
-         allocator that reports only a sum does not say whose they are",
-        exact_size(bytes)
-    )
 }
 
 #[cfg(test)]

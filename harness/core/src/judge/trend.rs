@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::finding::Found;
-use super::growth::{gains_always, left_after};
+use super::growth::gains_always;
 use super::usage::Amount;
 use crate::call_site::allocators;
 use crate::ledger::{Kind, Layer, Place};
@@ -121,7 +121,7 @@ impl Trend {
             };
             let finding = &mut largest.finding;
             finding.kind = FindingKind::Grew;
-            finding.rounds = left_after(&line.levels);
+            finding.rounds = line.levels.clone();
             finding.when = None;
             for rest in &own {
                 finding.count = finding.count.saturating_add(rest.finding.count);

@@ -62,6 +62,24 @@ pub enum LayerName {
     Probe(Layer),
 }
 
+impl LayerName {
+    /// The layer whose figures they are, or that a pool is a part of.
+    pub(crate) const fn layer(&self) -> Layer {
+        match self {
+            Self::Layer(layer) | Self::Probe(layer) => *layer,
+            Self::Pool(_) => Layer::DRIVER,
+        }
+    }
+
+    /// The pool, where it is one.
+    pub(crate) const fn pool(&self) -> Option<PoolName> {
+        match self {
+            Self::Pool(pool) => Some(*pool),
+            Self::Layer(_) | Self::Probe(_) => None,
+        }
+    }
+}
+
 /// `driver`, `pool 0`, `allocator:cubecl`.
 impl std::fmt::Display for LayerName {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

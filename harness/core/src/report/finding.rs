@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FindingKind, Site};
 use crate::escape;
-use crate::ledger::{Kind, Layer, Place, PoolName};
+use crate::ledger::{Amount, Kind, Layer, Place, PoolName};
 
 /// One thing to tell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub struct Finding {
     pub failed: Option<FailedRelease>,
     /// What was left after each round, for [`FindingKind::Grew`].
     #[serde(default)]
-    pub rounds: Vec<Left>,
+    pub rounds: Vec<Amount>,
     /// The limit that was passed, for [`FindingKind::OverBudget`].
     #[serde(default)]
     pub budget: Option<Budget>,
@@ -140,15 +140,21 @@ pub struct AllowedBy {
 }
 
 impl AllowedBy {
-    /// That the code under test says so.
+    /// That what stands there says so, for that reason.
     #[must_use]
-    pub fn the_code(reason: impl Into<String>) -> Self {
+    pub fn new(stands_in: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
-            stands_in: "the code".to_owned(),
+            stands_in: stands_in.into(),
             reason: reason.into(),
             owner: None,
             expired: None,
         }
+    }
+
+    /// That the code under test says so.
+    #[must_use]
+    pub fn the_code(reason: impl Into<String>) -> Self {
+        Self::new("the code", reason)
     }
 }
 
@@ -227,16 +233,6 @@ pub struct FailedRelease {
     pub code: u32,
     /// Where the call stands.
     pub site: Site,
-}
-
-/// What a site had left after a round.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Left {
-    /// How many.
-    pub count: u64,
-    /// How many bytes.
-    pub bytes: u64,
 }
 
 /// A limit of the test that was passed.

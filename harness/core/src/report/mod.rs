@@ -13,8 +13,8 @@ mod timeline;
 pub use code::Code;
 pub use device::{DeviceTable, Figure, Part, PrimaryKept, Purpose, Row, WholeDevice};
 pub use finding::{
-    AllowedBy, Budget, Confirmation, FailedRelease, Finding, Holder, HolderKind, HolderRoot, Left,
-    Limit, Share, When,
+    AllowedBy, Budget, Confirmation, FailedRelease, Finding, Holder, HolderKind, HolderRoot, Limit,
+    Share, When,
 };
 #[doc(hidden)]
 pub use location::full;

@@ -1,0 +1,115 @@
+//! What is left and may stay: by the code under test, by a suppression, because a library is known to
+//! keep it until the process ends, or because the test says that exactly this leaks.
+
+use super::diff::Diff;
+use super::finding::{Found, of_group};
+use super::input::{CheckInput, Expect};
+use crate::call_site::allocators;
+use crate::call_site::libraries::keeps_what_it_takes;
+use crate::ledger::Layer;
+use crate::report::{AllowedBy, Finding, FindingKind};
+use crate::suppressions::settle;
+use crate::units::{exact_size, quantity, total};
+
+/// What may stay by the word of the code that created it.
+pub(crate) fn by_the_code(diff: &Diff, input: &CheckInput) -> Vec<Found> {
+    let all = diff.allowed.iter().filter_map(|(by, group)| {
+        let kept = group.kept_in_all();
+        if kept.amount.is_zero() {
+            return None;
+        }
+        let run = group.first_run().unwrap_or(0);
+        let kept = match input.facts.rounds > 1 {
+            true => &kept,
+            false => [&group.left[run], &kept][usize::from(group.left[run].amount.is_zero())],
+        };
+        let mut found = of_group(FindingKind::Allowed, group, kept, run, input);
+        found.finding.allowed_by = Some(by.clone());
+        Some(found)
+    });
+    all.collect()
+}
+
+/// Applies the suppressions; what there is to say of those that have expired.
+pub(crate) fn by_suppressions<'a>(
+    input: &CheckInput,
+    found: impl Iterator<Item = &'a mut Found>,
+) -> Vec<String> {
+    let mut findings: Vec<&mut Finding> = found.map(|it| &mut it.finding).collect();
+    settle(&input.suppressions, input.today, &mut findings)
+}
+
+/// Marks what is known to stay until the process ends.
+pub(crate) fn kept_by_libraries(input: &CheckInput, found: &mut [Found]) {
+    if !input.facts.whole_program {
+        return;
+    }
+    for finding in found.iter_mut().map(|found| &mut found.finding) {
+        if finding.kind == FindingKind::Leaked
+            && let Some(reason) = kept_by(finding)
+        {
+            finding.kind = FindingKind::Allowed;
+            finding.allowed_by = Some(AllowedBy::new("what libraries are known to keep", reason));
+        }
+    }
+}
+
+fn kept_by(finding: &Finding) -> Option<String> {
+    let is_memory = finding.resource.is_some_and(|kind| !kind.is_handle());
+    if is_memory
+        && finding.layer == Layer::DRIVER
+        && let Some(allocator) = allocators::of(&finding.site.frames)
+    {
+        return Some(format!(
+            "kept by {}, the caching allocator of {}, which hands it out in pieces: which of them \
+             are in use, only it knows",
+            allocator.name, allocator.used_by
+        ));
+    }
+    let library = finding.site.library.as_ref()?;
+    keeps_what_it_takes(&library.name).then(|| {
+        format!(
+            "kept by {} for itself: at the end of a process this fails nothing",
+            library.name
+        )
+    })
+}
+
+/// Compares what a test left with what it is to leave. What is left as expected is allowed.
+///
+/// # Errors
+///
+/// What was expected and what was left, as the failing test's line.
+pub(crate) fn expected(expect: Expect, found: &mut [Found]) -> Result<(), String> {
+    let leaked = || {
+        let all = found.iter().map(|found| &found.finding);
+        all.filter(|finding| finding.kind == FindingKind::Leaked)
+    };
+    let count = total(leaked().map(|finding| finding.count));
+    let bytes = total(leaked().map(|finding| finding.bytes));
+    let met = |expected: Option<u64>, left| expected.is_none_or(|expected| expected == left);
+    if !(met(expect.count, count) && met(expect.bytes, bytes)) {
+        return Err(format!(
+            "gpu leak check: expected to leave {}, and left {}",
+            amount(expect.count, expect.bytes),
+            amount(expect.count.map(|_| count), expect.bytes.map(|_| bytes))
+        ));
+    }
+    for found in found {
+        if found.finding.kind == FindingKind::Leaked {
+            found.finding.kind = FindingKind::Allowed;
+            found.finding.allowed_by =
+                Some(AllowedBy::new("the attribute", "expected by the test"));
+        }
+    }
+    Ok(())
+}
+
+/// `2 objects, 1.00 MiB`
+fn amount(count: Option<u64>, bytes: Option<u64>) -> String {
+    let parts = [
+        count.map(|count| quantity(count, "object")),
+        bytes.map(exact_size),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,103 @@
+//! A figure without an owner that rose: the sum of a probed allocator, or a reserve.
+//!
+//! Nobody knows the line, nor the single block. What is known is by how much the figure rose in each
+//! run, and that is judged as what is known by call site: what repeats is no one-time set-up, and in
+//! rounds only what rises in each of them is a finding.
+
+use super::finding::{Found, confirmation, of_sum, repeats};
+use super::growth::FEWEST_ROUNDS;
+use super::input::CheckInput;
+use super::usage::{Amount, LayerName, LayerUsage};
+use crate::ledger::Place;
+use crate::report::FindingKind;
+use crate::units::total;
+
+/// By how much one figure rose, by run.
+#[derive(Debug)]
+pub(crate) struct Rise {
+    /// Whose figure.
+    pub(crate) name: LayerName,
+    /// Where.
+    pub(crate) place: Place,
+    /// Of each judged run; 0 where it did not rise.
+    pub(crate) bytes: Vec<u64>,
+}
+
+impl Rise {
+    /// Enters into `rises` that the figure of `usage` rose in run `at` of so many.
+    pub(crate) fn enter(
+        rises: &mut Vec<Self>,
+        usage: &LayerUsage,
+        bytes: u64,
+        at: usize,
+        of: usize,
+    ) {
+        let is_it = |rise: &Self| rise.name == usage.name && rise.place == usage.place;
+        let index = rises.iter().position(is_it).unwrap_or_else(|| {
+            rises.push(Self {
+                name: usage.name.clone(),
+                place: usage.place,
+                bytes: vec![0; of],
+            });
+            rises.len() - 1
+        });
+        rises[index].bytes[at] = bytes;
+    }
+
+    /// The most that it rose in any run.
+    pub(crate) fn most(&self) -> u64 {
+        self.bytes.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Whether only the second of two runs shows it: a third one must tell.
+    pub(crate) fn is_undecided(&self) -> bool {
+        matches!(self.bytes[..], [0, second] if second != 0)
+    }
+
+    /// What it comes to: `repeated`, where it does not only happen once; none where it did not rise, or
+    /// not in every round.
+    pub(crate) fn finding(&self, repeated: FindingKind, input: &CheckInput) -> Option<Found> {
+        let in_runs: Vec<bool> = self.bytes.iter().map(|bytes| *bytes != 0).collect();
+        let first = self.bytes.iter().copied().find(|bytes| *bytes != 0)?;
+        let last = self.bytes.last().copied().unwrap_or_default();
+        if input.facts.rounds > 1 {
+            let in_each = in_runs.iter().all(|it| *it) && in_runs.len() >= FEWEST_ROUNDS;
+            return in_each.then(|| self.grown());
+        }
+        let kind = match in_runs.len() == 1 || repeats(&in_runs) {
+            true => repeated,
+            false => FindingKind::FirstUse,
+        };
+        let bytes = match kind {
+            // What each run is known to lose.
+            FindingKind::Leaked => first.min(last),
+            _ => first,
+        };
+        let mut finding = of_sum(kind, self.name.layer(), self.place, bytes);
+        if kind == repeated {
+            let last = Amount {
+                count: 1,
+                bytes: last,
+            };
+            finding.confirmed = confirmation(&in_runs, last);
+        }
+        Some(Found {
+            most_bytes: self.most(),
+            ..Found::sum(finding)
+        })
+    }
+
+    fn grown(&self) -> Found {
+        let sum = total(self.bytes.iter().copied());
+        let mut finding = of_sum(FindingKind::Grew, self.name.layer(), self.place, sum);
+        let levels = self.bytes.iter().scan(0_u64, |level, bytes| {
+            *level = level.saturating_add(*bytes);
+            Some(Amount {
+                count: 1,
+                bytes: *level,
+            })
+        });
+        finding.rounds = levels.collect();
+        Found::sum(finding)
+    }
+}
