@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::ledger::{Kind, Layer, Place, PoolName};
+use crate::ledger::{Amount, Kind, Layer, Place, PoolName};
 
 impl JsonSchema for Kind {
     fn schema_name() -> Cow<'static, str> {
@@ -59,5 +59,25 @@ impl JsonSchema for PoolName {
             "type": "string",
             "pattern": "^(graph pool|pool 0|pool 0x[0-9a-f]+)$",
         })
+    }
+}
+
+/// What a site had left after a round.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "the fields of an amount, for the schema")]
+struct Left {
+    /// How many.
+    count: u64,
+    /// How many bytes.
+    bytes: u64,
+}
+
+impl JsonSchema for Amount {
+    fn schema_name() -> Cow<'static, str> {
+        Left::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Left::json_schema(generator)
     }
 }

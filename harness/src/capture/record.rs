@@ -127,10 +127,10 @@ fn header() -> Header {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     path: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<RecorderState>,
 }
 
-struct State {
+struct RecorderState {
     output: Output,
     /// Of the last event.
     order: u64,
@@ -148,9 +148,9 @@ enum Output {
     GaveUp(Option<String>),
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for RecorderState {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("State")
+        out.debug_struct("RecorderState")
             .field("order", &self.order)
             .finish_non_exhaustive()
     }
@@ -164,7 +164,7 @@ impl Recorder {
         };
         Self {
             path,
-            state: Mutex::new(State {
+            state: Mutex::new(RecorderState {
                 output,
                 order: 0,
                 next_stack: 1,
@@ -173,7 +173,7 @@ impl Recorder {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RecorderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -230,7 +230,7 @@ impl Recorder {
         }
     }
 
-    fn write(&self, state: &mut State, lines: serde_json::Result<Vec<u8>>) {
+    fn write(&self, state: &mut RecorderState, lines: serde_json::Result<Vec<u8>>) {
         let written = match (lines, &mut state.output) {
             (Err(error), _) => Err(error.into()),
             (Ok(lines), Output::Waiting(_, waiting)) => {
@@ -246,7 +246,7 @@ impl Recorder {
     }
 }
 
-impl State {
+impl RecorderState {
     /// The lines of the stacks that have come since the last look. By their numbers, not by those
     /// that an event names: what an event names was there before it.
     fn new_stacks(&mut self, stacks: &Stacks) -> serde_json::Result<Vec<u8>> {

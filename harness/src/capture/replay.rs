@@ -13,7 +13,7 @@ use crate::ledger::event::{Event, Ticket};
 
 /// A recording that was read to its end.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct ReplayedRecording {
     pub(crate) header: Header,
     /// Whether the last line is cut off: the process ended while it wrote.
     pub(crate) torn: bool,
@@ -46,7 +46,7 @@ pub(crate) fn replay(
     recording: &[u8],
     ledger: &Ledger,
     mut hear: impl FnMut(Heard<'_>) -> Result<(), String>,
-) -> Result<Source, Wrong> {
+) -> Result<ReplayedRecording, Wrong> {
     let mut header = None;
     let mut torn = false;
     let mut events = Events::default();
@@ -83,7 +83,7 @@ pub(crate) fn replay(
         }
     }
     match header {
-        Some(header) => Ok(Source { header, torn }),
+        Some(header) => Ok(ReplayedRecording { header, torn }),
         None => Err(Wrong {
             line: 0,
             what: "there is not one whole line: the process ended before its first check ran"

@@ -64,11 +64,11 @@ impl fmt::Display for Cause {
 pub struct Attached {
     every: Option<Duration>,
     began: Instant,
-    state: Mutex<State>,
+    state: Mutex<AttachedState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct AttachedState {
     session: Option<Session<'static>>,
     notes: Vec<String>,
     /// The moment at which the process began to exit.
@@ -110,7 +110,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     let attached = Attached {
         every: settings.every_ms.map(Duration::from_millis),
         began: Instant::now(),
-        state: Mutex::new(State {
+        state: Mutex::new(AttachedState {
             session: Some(session),
             notes,
             exit: None,
@@ -191,7 +191,7 @@ impl Attached {
         Sink::global().forget_snapshot();
     }
 
-    fn with_notes(&self, mut report: Report, state: &State) -> Report {
+    fn with_notes(&self, mut report: Report, state: &AttachedState) -> Report {
         let taken = state.session.as_ref().map_or(0, Session::snapshots);
         report.notes.extend(state.notes.iter().cloned());
         report.notes.extend(self.about_snapshots(taken));
@@ -213,7 +213,7 @@ impl Attached {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, AttachedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

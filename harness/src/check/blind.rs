@@ -1,10 +1,12 @@
-//! What a check could not see. Blind is never clean.
+//! What a check could not see, and which test broke a context so that nobody sees anything in it. Blind
+//! is never clean.
+
+use std::sync::{Mutex, PoisonError};
 
 use crate::api::cuda::{self, Hearing, Reach, UnheardBefore};
 use crate::device::contexts;
 use crate::judge::Untraced;
-use crate::report::model::Code;
-use crate::report::model::Reason;
+use crate::report::model::{Code, Reason};
 
 /// Whether this machine has no working driver.
 pub(crate) fn no_gpu() -> bool {
@@ -92,4 +94,25 @@ pub(crate) fn switched_off() -> Untraced {
         reason: Reason::new(Code::Off, "checks are switched off", "unset GPU_LEAK_CHECK"),
         driver_in_use: false,
     }
+}
+
+/// The test that left a context in which every call fails.
+static CULPRIT: Mutex<Option<String>> = Mutex::new(None);
+
+/// Notes that a context failed inside `test`, in whichever of its runs; or, where it was not alone,
+/// inside a check that ran beside it. The first one stays: the others only met it.
+pub(crate) fn blame(test: &str, met_a_check: bool) {
+    let mut culprit = CULPRIT.lock().unwrap_or_else(PoisonError::into_inner);
+    culprit.get_or_insert_with(|| match met_a_check {
+        true => format!("{test} or a check that ran beside it"),
+        false => test.to_owned(),
+    });
+}
+
+/// The test that did it.
+pub(crate) fn culprit() -> Option<String> {
+    CULPRIT
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
 }

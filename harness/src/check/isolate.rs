@@ -39,7 +39,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// What the last line carries.
 #[derive(Debug, Serialize, Deserialize)]
-struct Ended {
+struct ChildEnded {
     how: How,
     summary: Summary,
 }
@@ -112,7 +112,7 @@ fn command(case: &Case, word: &str) -> io::Result<Command> {
 /// What the parent has seen of the child.
 struct Ran {
     began: bool,
-    ended: Option<Ended>,
+    ended: Option<ChildEnded>,
     status: ExitStatus,
 }
 
@@ -198,7 +198,7 @@ struct Between {
     first: String,
     last: String,
     began: bool,
-    ended: Option<Ended>,
+    ended: Option<ChildEnded>,
 }
 
 impl Between {
@@ -259,7 +259,7 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
     } else {
         FAILED
     };
-    let ended = Ended {
+    let ended = ChildEnded {
         how,
         summary: summary::take(),
     };

@@ -15,7 +15,6 @@ mod isolate;
 pub(crate) mod movements;
 mod naming;
 mod outcome;
-mod poison;
 mod process;
 mod program;
 mod recording;

@@ -78,7 +78,7 @@ pub enum Did {
 pub fn movements(path: &Path) -> io::Result<Movements> {
     let recording = fs::read(path)?;
     let ledger = Ledger::new();
-    let mut reader = Reader::new(&ledger);
+    let mut reader = MovementsReader::new(&ledger);
     replay(&recording, &ledger, |heard| match heard {
         Heard::Line(line) => reader.line(CheckLine::deserialize(line)),
         Heard::Event(event, at_us) => {
@@ -90,7 +90,7 @@ pub fn movements(path: &Path) -> io::Result<Movements> {
     Ok(reader.finish())
 }
 
-struct Reader<'ledger> {
+struct MovementsReader<'ledger> {
     ledger: &'ledger Ledger,
     symbols: HashMap<usize, Vec<Frame>>,
     movements: Movements,
@@ -105,7 +105,7 @@ struct Reader<'ledger> {
     now: u64,
 }
 
-impl<'ledger> Reader<'ledger> {
+impl<'ledger> MovementsReader<'ledger> {
     fn new(ledger: &'ledger Ledger) -> Self {
         Self {
             ledger,

@@ -1,17 +1,15 @@
 //! Gives a judgement the names that it may ask for: call sites, devices, threads, errors.
 
+use super::blind::culprit;
 use crate::capture::thread::thread_name;
 use crate::device::contexts::device_name;
 use crate::device::driver::error_name;
 use crate::device::{memory, neighbours};
-use crate::judge::{NameTable, RunInput};
+use crate::judge::{NameTable, Ownership, RunInput};
 use crate::ledger::event::{CuResult, ThreadNumber};
 use crate::ledger::{self, Anomaly, Place, StackId};
 use crate::observe;
 use crate::report::symbols;
-
-use super::poison;
-use crate::judge::Ownership;
 
 /// Adds what `run` may be asked about. Reading debug information is the slow part of a report: a
 /// stack is looked up only where something of it is left.
@@ -58,7 +56,7 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
     let broken = run.broken_before.or(run.broken_inside);
     if let Some(broken) = broken {
         add_error(names, broken.error);
-        names.broken_by = poison::culprit();
+        names.broken_by = culprit();
     }
     for place in run.baseline.places().into_iter().chain(run.end.places()) {
         add_device(names, place, run);
@@ -73,36 +71,29 @@ fn add_stack(names: &mut NameTable, stack: StackId) {
 }
 
 fn add_thread(names: &mut NameTable, thread: ThreadNumber) {
-    if !names.threads.iter().any(|(known, _)| *known == thread) {
-        names.threads.push((thread, thread_name(thread)));
-    }
+    let name = || thread_name(thread);
+    names.threads.entry(thread).or_insert_with(name);
 }
 
 fn add_error(names: &mut NameTable, error: CuResult) {
-    if !names.errors.iter().any(|(known, _)| *known == error) {
-        names.errors.push((error, error_name(error)));
-    }
+    let name = || error_name(error);
+    names.errors.entry(error).or_insert_with(name);
 }
 
 fn add_device(names: &mut NameTable, place: Place, run: &RunInput) {
-    if !names.devices.iter().any(|(known, _)| *known == place) {
-        names
-            .devices
-            .extend(device_name(place).map(|name| (place, name)));
+    if !names.devices.contains_key(&place)
+        && let Some(name) = device_name(place)
+    {
+        names.devices.insert(place, name);
     }
     // Asked only where the whole device's figures differ.
     if let (Some(was), Some(is)) = (run.baseline.whole(place), run.end.whole(place))
         && was.used != is.used
     {
         names.other_processes |= neighbours::use_cuda();
-        let is_known = names
-            .resident_threads
-            .iter()
-            .any(|(known, _)| *known == place);
-        if was.limits.stack != is.limits.stack && !is_known {
-            names
-                .resident_threads
-                .push((place, memory::resident_threads(place)));
+        if was.limits.stack != is.limits.stack {
+            let threads = || memory::resident_threads(place);
+            names.resident_threads.entry(place).or_insert_with(threads);
         }
     }
 }

@@ -365,16 +365,9 @@ impl Run {
             .map(|(place, times)| PrimaryKept { place, times })
             .collect();
         input.threads_running = lineage.live_threads() as u64;
-        let ran = timeline::Ran {
-            began: self.began,
-            ended: body.at,
-            over: ledger.now(),
-            before: &input.baseline,
-            reserved: &body.reserved,
-            after: &input.end,
-        };
+        let over = ledger.now();
         let curves = ledger.curves(&self.watch, self.began);
-        input.timeline = timeline::of_run(&ran, curves);
+        input.timeline = timeline::of_run(input, &body.reserved, over, curves);
     }
 }
 

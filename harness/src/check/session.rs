@@ -22,10 +22,10 @@ use super::run::{Beginning, Ended, Run};
 use super::scopes::open::{Open, current};
 use super::scopes::token::Token;
 use super::scopes::tree::{self, Settled};
+use super::sources;
 use super::turn::company::Company;
 use super::turn::gate::Turn;
 use super::turn::others::Runner;
-use super::{poison, sources};
 use crate::api::cuda::UnheardBefore;
 use crate::case::ShouldPanic;
 use crate::config::{self, Mode, Policy};
@@ -215,7 +215,7 @@ impl<'gate> Session<'gate> {
             let scope = open.scope();
             let end = body(scope).await;
             if was_well && !is_well(scope) {
-                poison::blame(&self.input.subject.test, self.company().met_a_check());
+                blind::blame(&self.input.subject.test, self.company().met_a_check());
             }
             open.close();
             self.scopes.push(scope);
@@ -253,7 +253,7 @@ impl<'gate> Session<'gate> {
         };
         let input = run.finish(&self.policy, self.company(), &ended);
         if input.broken_inside.is_some() {
-            poison::blame(&self.input.subject.test, self.company().met_a_check());
+            blind::blame(&self.input.subject.test, self.company().met_a_check());
         }
         naming::add(&mut self.input.names, &input);
         self.scopes.push(scope);

@@ -10,7 +10,9 @@ use serde::Deserialize;
 use toml::Spanned;
 use wildmatch::WildMatch;
 
-use self::value::{Bytes, Flag, Layer, Number, Rounds, date, duration, one_of, pattern};
+use self::value::{
+    Flag, Layer, Rounds, WrittenNumber, WrittenSize, date, duration, one_of, pattern,
+};
 use super::word::{FirstUse, Mode, WithoutGpu};
 use crate::ledger::Kind;
 use crate::options::{OnLeak, Options};
@@ -20,7 +22,7 @@ use crate::suppressions::{Date, Pattern, Suppression};
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct File {
-    pub(super) run: Run,
+    pub(super) run: RunSettings,
     check: Facts,
     #[serde(rename = "override")]
     overrides: Vec<Spanned<Facts>>,
@@ -30,7 +32,7 @@ pub(super) struct File {
 /// `[run]`: how the whole run is treated.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Run {
+pub(super) struct RunSettings {
     #[serde(deserialize_with = "one_of")]
     pub(super) mode: Option<Mode>,
     #[serde(deserialize_with = "one_of")]
@@ -48,9 +50,9 @@ pub(super) struct Run {
 /// How the file writes the value of an option, by its kind in the
 /// [table](gpu_leak_check_options::options).
 macro_rules! written {
-    (size) => { Bytes };
-    (number) => { Number<u64> };
-    (runs) => { Number<u32> };
+    (size) => { WrittenSize };
+    (number) => { WrittenNumber<u64> };
+    (runs) => { WrittenNumber<u32> };
     (rounds) => { Rounds };
     (layer) => { Layer };
     (flag) => { Flag };
@@ -96,7 +98,7 @@ struct Allowed {
     lib: Option<String>,
     fingerprint: Option<String>,
     kind: Option<Kind>,
-    up_to: Option<Bytes>,
+    up_to: Option<WrittenSize>,
     #[serde(default)]
     reason: String,
     owner: Option<String>,

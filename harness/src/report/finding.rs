@@ -6,7 +6,7 @@ use super::model::{
     Budget, CheckStatus, Confirmation, FailedRelease, Finding, FindingKind, Left, Library, Limit,
     Report, Share, Site, When,
 };
-use super::rendering::Rendering;
+use super::text::Rendering;
 use super::{escape, excerpt, held_by};
 use crate::ledger::{Kind, Layer, Place};
 use crate::units::{count, exact_size, noun, quantity};

@@ -16,7 +16,6 @@ mod interleave;
 pub mod json;
 pub mod model;
 mod owner;
-mod rendering;
 mod run_folder;
 mod sink;
 mod style;

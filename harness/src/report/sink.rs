@@ -20,10 +20,10 @@ use crate::files::through_no_link;
 
 /// The file of this process, made with the first check. Failing to write it fails no test.
 #[derive(Debug)]
-pub struct Sink(Mutex<State>);
+pub struct Sink(Mutex<SinkState>);
 
 #[derive(Debug)]
-enum State {
+enum SinkState {
     /// No check has begun.
     Waiting(RunFolder),
     /// The file is there. It is opened for each line: a program may close every file that it did
@@ -53,7 +53,7 @@ impl Sink {
 
     /// A file in the folder `run` of `base`.
     fn new(base: PathBuf, run: String) -> Self {
-        Self(Mutex::new(State::Waiting(RunFolder { base, run })))
+        Self(Mutex::new(SinkState::Waiting(RunFolder { base, run })))
     }
 
     /// The name of this process's run, by which another process takes part in it.
@@ -94,7 +94,7 @@ impl Sink {
     /// The newest snapshot, which takes the place of the one before.
     pub fn snapshot(&self, snapshot: Snapshot<'_>) {
         let mut state = self.state();
-        let State::Open { path } = &*state else {
+        let SinkState::Open { path } = &*state else {
             return;
         };
         let newest = path.with_extension(SNAPSHOT);
@@ -144,35 +144,35 @@ impl Sink {
     /// Where the file is, once there is one.
     pub fn path(&self) -> Option<PathBuf> {
         match &*self.state() {
-            State::Open { path } => Some(path.clone()),
-            State::Waiting(_) | State::GaveUp { .. } => None,
+            SinkState::Open { path } => Some(path.clone()),
+            SinkState::Waiting(_) | SinkState::GaveUp { .. } => None,
         }
     }
 
     /// Why results are not kept, told once; none while they are.
     pub fn note(&self) -> Option<String> {
         match &mut *self.state() {
-            State::GaveUp { why } => why.take(),
-            State::Open { path } if !path.exists() => Some(removed(path)),
-            State::Waiting(_) | State::Open { .. } => None,
+            SinkState::GaveUp { why } => why.take(),
+            SinkState::Open { path } if !path.exists() => Some(removed(path)),
+            SinkState::Waiting(_) | SinkState::Open { .. } => None,
         }
     }
 
     fn write(&self, record: &Record<'_>) {
         let mut state = self.state();
-        if let State::Waiting(folder) = &*state {
+        if let SinkState::Waiting(folder) = &*state {
             *state = match open(folder) {
-                Ok(path) => State::Open { path },
+                Ok(path) => SinkState::Open { path },
                 Err(error) => give_up(&folder.base.join(&folder.run), &error),
             };
         }
-        if let State::Open { path } = &*state
+        if let SinkState::Open { path } = &*state
             && let Err(error) = append(path, record)
         {
             last_words(path, &error);
             *state = match error.kind() {
                 // It was there when it was made.
-                io::ErrorKind::NotFound => State::GaveUp {
+                io::ErrorKind::NotFound => SinkState::GaveUp {
                     why: Some(removed(path)),
                 },
                 _ => give_up(path, &error),
@@ -180,7 +180,7 @@ impl Sink {
         }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, SinkState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -253,8 +253,8 @@ fn last_words(path: &Path, error: &io::Error) {
     let _ = append(path, &lost);
 }
 
-fn give_up(path: &Path, error: &io::Error) -> State {
-    State::GaveUp {
+fn give_up(path: &Path, error: &io::Error) -> SinkState {
+    SinkState::GaveUp {
         why: Some(format!(
             "results are not kept, for {} cannot be written: {error}; \
              set GPU_LEAK_CHECK_OUTPUT to a folder that can",

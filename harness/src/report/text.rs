@@ -3,17 +3,36 @@
 use std::fmt::{self, Write};
 
 use super::escape;
+use super::excerpt::Sources;
 use super::model::{CheckStatus, DeviceTable, Report};
-pub use super::rendering::Rendering;
 use super::style::Style;
 use super::{finding, help, table};
-use crate::units::total;
-use crate::units::{exact_size, quantity};
+use crate::units::{exact_size, quantity, total};
 
 /// How many findings are told one by one.
 const TOLD: usize = 10;
 /// Waiting for other checks is told from here on, in milliseconds.
 const LONG_WAIT: u64 = 1000;
+
+/// What a report looks like beside its facts.
+#[derive(Clone, Debug)]
+pub struct Rendering {
+    /// Colours or none.
+    pub style: Style,
+    /// Where source lines come from.
+    pub sources: Sources,
+}
+
+impl Rendering {
+    /// For this process's standard error and its own sources.
+    #[must_use]
+    pub fn for_stderr() -> Self {
+        Self {
+            style: Style::for_stderr(),
+            sources: Sources::of_this_process(),
+        }
+    }
+}
 
 /// What [`render`] writes.
 #[must_use]

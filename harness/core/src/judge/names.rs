@@ -26,13 +26,17 @@ pub struct NameTable {
     #[serde(with = "super::input::pairs")]
     pub frames: BTreeMap<StackId, Vec<Frame>>,
     /// The names of CUDA devices.
-    pub devices: Vec<(Place, DeviceName)>,
+    #[serde(with = "super::input::pairs")]
+    pub devices: BTreeMap<Place, DeviceName>,
     /// How many threads each device runs at once.
-    pub resident_threads: Vec<(Place, u64)>,
+    #[serde(with = "super::input::pairs")]
+    pub resident_threads: BTreeMap<Place, u64>,
     /// The driver's names of errors.
-    pub errors: Vec<(CuResult, String)>,
+    #[serde(with = "super::input::pairs")]
+    pub errors: BTreeMap<CuResult, String>,
     /// The names of threads.
-    pub threads: Vec<(ThreadNumber, String)>,
+    #[serde(with = "super::input::pairs")]
+    pub threads: BTreeMap<ThreadNumber, String>,
     /// The test that broke a context.
     pub broken_by: Option<String>,
     /// Whether another process is seen to use CUDA.
@@ -62,28 +66,23 @@ impl NameTable {
 
     /// The name of a device.
     pub fn device(&self, place: Place) -> Option<&DeviceName> {
-        answer(&self.devices, &place)
+        self.devices.get(&place)
     }
 
     /// How many threads the device at `place` runs at once; 0 where nobody knows.
     pub fn resident_threads(&self, place: Place) -> u64 {
-        answer(&self.resident_threads, &place).copied().unwrap_or(0)
+        self.resident_threads.get(&place).copied().unwrap_or(0)
     }
 
     /// The driver's name of an error.
     pub fn error(&self, error: CuResult) -> String {
-        let known = answer(&self.errors, &error).cloned();
+        let known = self.errors.get(&error).cloned();
         known.unwrap_or_else(|| format!("CUresult {error}"))
     }
 
     /// The name of a thread.
     pub fn thread(&self, thread: ThreadNumber) -> String {
-        let known = answer(&self.threads, &thread).cloned();
+        let known = self.threads.get(&thread).cloned();
         known.unwrap_or_else(|| format!("thread {}", thread.0))
     }
-}
-
-fn answer<'a, Q: PartialEq, A>(answers: &'a [(Q, A)], question: &Q) -> Option<&'a A> {
-    let found = answers.iter().find(|(asked, _)| asked == question);
-    found.map(|(_, answer)| answer)
 }

@@ -1,6 +1,6 @@
 //! From the ledger's curves to a report's timeline.
 
-use super::input::CheckInput;
+use super::input::{CheckInput, RunInput};
 use super::usage::{LayerName, Usage};
 use crate::ledger::{self, Place, Sample};
 use crate::report::{Course, Figure, Point, RunPurpose, Timeline, TimelineRun};
@@ -10,29 +10,18 @@ const FIRST_ROUNDS: usize = 8;
 const LAST_ROUNDS: usize = 24;
 const POINTS_OF_A_ROUND: usize = 32;
 
-/// What one run of a body showed, by moments of the ledger.
-#[derive(Debug)]
-pub struct Ran<'run> {
-    /// When it began.
-    pub began: u64,
-    /// When the body had ended.
-    pub ended: u64,
-    /// When everything had been looked at.
-    pub over: u64,
-    /// Before the body.
-    pub before: &'run Usage,
-    /// What was reserved when the body had ended, as far as it was read.
-    pub reserved: &'run Usage,
-    /// Once everything was given back that can be.
-    pub after: &'run Usage,
-}
-
-/// The timeline of one run.
+/// The timeline of one run: what was `reserved` when the body had ended, as far as it was read, and when
+/// everything was `over`.
 #[must_use]
-pub fn of_run(ran: &Ran<'_>, curves: Vec<ledger::Curve>) -> TimelineRun {
-    let calls_until = |sequence: u64| sequence.saturating_sub(ran.began);
+pub fn of_run(
+    run: &RunInput,
+    reserved: &Usage,
+    over: u64,
+    curves: Vec<ledger::Curve>,
+) -> TimelineRun {
+    let calls_until = |sequence: u64| sequence.saturating_sub(run.began);
     let course_of = |curve: ledger::Curve| {
-        let peak = peak(&curve, ran.after);
+        let peak = peak(&curve, &run.end);
         let (layer, figure) = match curve.of.layer {
             Some(layer) => (layer.to_string(), Figure::Allocated),
             None => ("handles".to_owned(), Figure::Handles),
@@ -43,13 +32,15 @@ pub fn of_run(ran: &Ran<'_>, curves: Vec<ledger::Curve>) -> TimelineRun {
             figure,
             start: curve.start,
             peak,
-            points: points(&curve.samples, ran.began, peak),
+            points: points(&curve.samples, run.began, peak),
         }
     };
     let mut curves: Vec<_> = curves.into_iter().map(course_of).collect();
     let mut places: Vec<_> = curves.iter().map(|course| course.place).collect();
     places.dedup();
-    curves.extend(reserves(ran, &places, calls_until));
+    let later = [(run.ended, reserved), (over, &run.end)];
+    let later = later.map(|(sequence, usage)| (calls_until(sequence), usage));
+    curves.extend(reserves(&run.baseline, later, &places));
     // By name: the numbers of layers depend on what the process saw first.
     curves.sort_by(|left, right| {
         let key = |course: &Course| (course.place, course.figure == Figure::Handles);
@@ -58,8 +49,8 @@ pub fn of_run(ran: &Ran<'_>, curves: Vec<ledger::Curve>) -> TimelineRun {
     });
     TimelineRun {
         purpose: RunPurpose::Judged,
-        calls: calls_until(ran.over),
-        body: calls_until(ran.ended),
+        calls: calls_until(over),
+        body: calls_until(run.ended),
         curves,
     }
 }
@@ -102,37 +93,26 @@ fn points(samples: &[Sample], began: u64, peak: u64) -> Vec<Point> {
     points
 }
 
-/// What was reserved at these places before the body, at its end and after it.
-fn reserves(ran: &Ran<'_>, places: &[Place], call: impl Fn(u64) -> u64) -> Vec<Course> {
-    let mut names: Vec<_> = (ran.before.layers.iter())
-        .chain(&ran.reserved.layers)
-        .chain(&ran.after.layers)
-        .filter(|level| {
-            places.contains(&level.place) && level.reserved.is_some_and(|reserved| reserved != 0)
-        })
-        .map(|level| (level.place, &level.name))
+/// What was reserved at these places before the body, and later, each after so many calls.
+fn reserves(before: &Usage, later: [(u64, &Usage); 2], places: &[Place]) -> Vec<Course> {
+    let readings = || [before, later[0].1, later[1].1].into_iter();
+    let mut names: Vec<_> = readings()
+        .flat_map(|reading| &reading.layers)
+        .filter(|layer| places.contains(&layer.place) && layer.reserved.unwrap_or(0) != 0)
+        .map(|layer| (layer.place, &layer.name))
         .collect();
     names.sort();
     names.dedup();
     let course = |(place, name): (_, &LayerName)| {
-        let reserved = |reading: &Usage| {
-            let level = reading.layer(name, place);
-            level.and_then(|level| level.reserved)
-        };
-        let at = |call, reading| reserved(reading).map(|is| Point(call, is, is));
-        let (body, over) = (call(ran.ended), call(ran.over));
-        let points = [at(body, ran.reserved), at(over, ran.after)];
+        let reserved = |reading: &Usage| reading.layer(name, place)?.reserved;
+        let point = |(call, reading)| reserved(reading).map(|is| Point(call, is, is));
         Course {
             place,
             layer: name.to_string(),
             figure: Figure::Reserved,
-            start: reserved(ran.before).unwrap_or(0),
-            peak: [ran.before, ran.reserved, ran.after]
-                .into_iter()
-                .filter_map(reserved)
-                .max()
-                .unwrap_or(0),
-            points: points.into_iter().flatten().collect(),
+            start: reserved(before).unwrap_or(0),
+            peak: readings().filter_map(reserved).max().unwrap_or(0),
+            points: later.into_iter().filter_map(point).collect(),
         }
     };
     names.into_iter().map(course).collect()

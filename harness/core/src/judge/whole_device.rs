@@ -159,7 +159,7 @@ mod tests {
 
     fn names() -> NameTable {
         NameTable {
-            resident_threads: vec![(Place::cuda(0), 132 * 2048)],
+            resident_threads: [(Place::cuda(0), 132 * 2048)].into(),
             ..NameTable::default()
         }
     }

@@ -12,11 +12,6 @@ use super::name::Place;
 
 /// So many, of so many bytes: of what is live, or of what a site had left after a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(
-    feature = "schemars",
-    derive(schemars::JsonSchema),
-    schemars(rename = "Left")
-)]
 pub struct Amount {
     /// How many.
     pub count: u64,

@@ -1,6 +1,5 @@
 //! What a check found, as data: everything that is printed or written comes from these types.
 
-mod code;
 mod device;
 mod finding;
 mod location;
@@ -10,7 +9,6 @@ mod site;
 mod status;
 mod timeline;
 
-pub use code::Code;
 pub use device::{DeviceTable, Figure, Part, PrimaryKept, Purpose, Row, WholeDevice};
 pub use finding::{
     AllowedBy, Budget, Confirmation, FailedRelease, Finding, Holder, HolderKind, HolderRoot, Limit,
@@ -19,7 +17,7 @@ pub use finding::{
 #[doc(hidden)]
 pub use location::full;
 pub use meant_to_stay::MeantToStay;
-pub use reason::Reason;
+pub use reason::{Code, Reason};
 pub use site::{Frame, Known, Language, Library, Owner, Site};
 pub use status::{CheckStatus, FindingKind, Outcome};
 pub use timeline::{Course, Point, RunPurpose, Timeline, TimelineRun};

@@ -1,8 +1,67 @@
-//! Why a check came to no result of its own, for its reader.
+//! Why a check came to no result of its own: for programs in words that stay the same, and for its
+//! reader.
 
 use serde::{Deserialize, Serialize};
 
-use super::Code;
+macro_rules! codes {
+    ($($(#[$what:meta])* $code:ident = $name:literal,)*) => {
+        /// Every [`Reason::code`](crate::report::Reason::code) there is. `cargo gpu-leak explain` knows each.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[non_exhaustive]
+        pub enum Code {
+            $(
+                $(#[$what])*
+                #[serde(rename = $name)]
+                $code,
+            )*
+            /// A word of a later release, in a file that it wrote: the reason's sentences say what
+            /// it means.
+            #[serde(rename = "unknown", other)]
+            Unknown,
+        }
+
+        impl Code {
+            /// All that a check of this release gives.
+            pub const ALL: &[Self] = &[$(Self::$code,)*];
+
+            /// The word in a file and on a terminal.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$code => $name,)*
+                    Self::Unknown => "unknown",
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// No driver, or no device.
+    NoGpu = "no-gpu",
+    /// The driver was initialised before its calls could be heard.
+    Unheard = "unheard",
+    /// A form of a watched function was called that this release does not know.
+    UnheardFunction = "unheard-function",
+    /// A library was bound to the driver past the harness.
+    UnheardLibrary = "unheard-library",
+    /// The harness failed while it heard a call.
+    HarnessFailed = "harness-failed",
+    /// A context was broken before the check began.
+    Poisoned = "poisoned",
+    /// A caching allocator that only a probe could look into.
+    NoProbe = "no-probe",
+    /// A sum without an owner rose while others could have moved it.
+    Shared = "shared",
+    /// The body could not be run a second time, so its findings could not be confirmed.
+    NotRepeatable = "not-repeatable",
+    /// An address was live at two places when it was freed, and the free did not say which it meant.
+    AmbiguousFree = "ambiguous-free",
+    /// The process ended inside the check.
+    ProcessEnded = "process-ended",
+    /// Checks are switched off.
+    Off = "off",
+}
 
 /// Why a check came to no result of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,5 +85,21 @@ impl Reason {
             what: what.into(),
             remedy: remedy.into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Code;
+
+    #[test]
+    fn a_code_is_its_word_in_a_file_and_one_of_a_later_release_is_unknown() {
+        for code in Code::ALL.iter().chain([&Code::Unknown]) {
+            let word = serde_json::to_string(code).unwrap();
+            assert_eq!(word, format!("\"{}\"", code.name()));
+            assert_eq!(serde_json::from_str::<Code>(&word).unwrap(), *code);
+        }
+        let later = serde_json::from_str::<Code>("\"of-a-later-release\"").unwrap();
+        assert_eq!(later, Code::Unknown);
     }
 }

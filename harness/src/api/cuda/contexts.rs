@@ -220,7 +220,7 @@ impl Contexts {
 ///
 /// Whether a release was the last one is asked of the driver after it. Another thread's retain in
 /// between would make a new context under the same handle, and the end of the old one would be missed.
-pub(super) struct Turn {
+pub(super) struct PrimaryTurn {
     _device: MutexGuard<'static, ()>,
 }
 
@@ -228,7 +228,7 @@ thread_local! {
     static HAS_TURN: Cell<bool> = const { Cell::new(false) };
 }
 
-impl Turn {
+impl PrimaryTurn {
     /// Waits for this thread's turn; none where it has one already, because a tool calls back from inside
     /// such a call.
     pub(super) fn at(device: i32) -> Option<Self> {
@@ -245,7 +245,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for PrimaryTurn {
     fn drop(&mut self) {
         HAS_TURN.set(false);
     }

@@ -23,7 +23,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::call::{At, Bytes, Call, Creates, Releases, Share, key, named, place_of};
-use super::contexts::{CONTEXTS, Context, Turn};
+use super::contexts::{CONTEXTS, Context, PrimaryTurn};
 use super::foreign::Value;
 use super::listener::Listener;
 use super::{graphs, numbered, state};
@@ -113,7 +113,7 @@ pub(super) struct Begun {
     ending: Option<Context>,
     // Dropped in this order, after everything has been reported.
     _destruction: Option<Destruction>,
-    _turn: Option<Turn>,
+    _turn: Option<PrimaryTurn>,
 }
 
 impl Listener<'_> {
@@ -129,9 +129,9 @@ impl Listener<'_> {
             Call::Creates(create) => begun.captured = unsafe { self.captured(create.stream) },
             // SAFETY: the caller's promise.
             Call::Releases(release) => unsafe { self.release_began(release, begun) },
-            Call::RetainsPrimary(_, device) => begun._turn = Turn::at(*device),
+            Call::RetainsPrimary(_, device) => begun._turn = PrimaryTurn::at(*device),
             Call::ReleasesPrimary(device, _) => {
-                begun._turn = Turn::at(*device);
+                begun._turn = PrimaryTurn::at(*device);
                 begun._destruction = Some(CONTEXTS_AND_POOLS.destroy());
             }
             // Most have nothing to do with memory, and cost one load.

@@ -5,7 +5,7 @@ use std::thread;
 
 use serde_json::json;
 
-use super::{Heard, Source, Wrong, replay};
+use super::{Heard, ReplayedRecording, Wrong, replay};
 use crate::capture::record::Recorder;
 use crate::capture::recording::{Header, SCHEMA, SCHEMA_VERSION};
 use crate::ledger::event::{
@@ -89,7 +89,7 @@ fn recorded_ledger() -> (Ledger, Shared) {
     (ledger, file)
 }
 
-fn replayed(recording: &[u8]) -> Result<(Ledger, Source), Wrong> {
+fn replayed(recording: &[u8]) -> Result<(Ledger, ReplayedRecording), Wrong> {
     let ledger = Ledger::new();
     ledger.open_scope(SCOPE);
     let source = replay(recording, &ledger, |heard| match heard {

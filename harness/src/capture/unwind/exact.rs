@@ -11,16 +11,16 @@ const STOP: c_int = 9;
 
 /// The unwinder's own.
 #[repr(C)]
-struct Context {
+struct UnwindContext {
     _private: [u8; 0],
 }
 
-type Visit = unsafe extern "C" fn(*mut Context, *mut c_void) -> c_int;
+type Visit = unsafe extern "C" fn(*mut UnwindContext, *mut c_void) -> c_int;
 
 unsafe extern "C" {
     fn _Unwind_Backtrace(visit: Visit, argument: *mut c_void) -> c_int;
-    fn _Unwind_GetIP(frame: *mut Context) -> usize;
-    fn _Unwind_GetCFA(frame: *mut Context) -> usize;
+    fn _Unwind_GetIP(frame: *mut UnwindContext) -> usize;
+    fn _Unwind_GetCFA(frame: *mut UnwindContext) -> usize;
 }
 
 /// Calls `visit` with the stack pointer and the return address of each frame of the calling thread,
@@ -30,7 +30,7 @@ unsafe extern "C" {
 /// looked for, and nothing else is shared.
 pub(crate) fn trace<F: FnMut(usize, usize) -> bool>(mut visit: F) {
     unsafe extern "C" fn each<F: FnMut(usize, usize) -> bool>(
-        frame: *mut Context,
+        frame: *mut UnwindContext,
         visit: *mut c_void,
     ) -> c_int {
         // SAFETY: the closure below, which outlives the walk and is not used elsewhere meanwhile.

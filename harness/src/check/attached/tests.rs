@@ -1,13 +1,13 @@
 use std::sync::Mutex;
 use std::time::Instant;
 
-use super::{Attached, Cause, State, shortened};
+use super::{Attached, AttachedState, Cause, shortened};
 
 fn attached() -> Attached {
     Attached {
         every: None,
         began: Instant::now(),
-        state: Mutex::new(State {
+        state: Mutex::new(AttachedState {
             session: None,
             notes: Vec::new(),
             exit: None,

@@ -1,7 +1,5 @@
 //! What a process does around its checks: before the first, at each, and as it ends.
 
-mod aborted;
-mod ahead;
 pub(crate) mod late;
 pub(crate) mod listen;
 pub(crate) mod summary;

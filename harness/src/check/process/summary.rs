@@ -3,12 +3,11 @@
 use std::env;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-use super::aborted;
 use crate::capture::record::{Recorder, recorder_of_this_process};
 use crate::check::turn::company;
 use crate::device::exit;
 use crate::judge::Amount;
-use crate::report::json::Aborted;
+use crate::report::json::{self, Aborted, RunFile};
 use crate::report::model::Report;
 use crate::report::{Sink, Summary};
 
@@ -135,13 +134,37 @@ fn tell() {
 
 /// Those that ended inside a check and could not tell.
 fn add_those_of_other_processes(summary: &mut Summary) {
-    for aborted in aborted::untold() {
+    for aborted in untold() {
         // An isolated test's end has been told by its parent.
         if !summary.has_aborted(&aborted.test) {
             summary.add_aborted(&aborted.test);
         }
         Sink::global().told(aborted);
     }
+}
+
+/// Checks that took their process down, told by the next process of the same run: a killed process tells
+/// nothing itself. Those of other processes that have ended, unless one of them has told.
+fn untold() -> Vec<Aborted> {
+    let paths = Sink::global().neighbours();
+    let files: Vec<RunFile> = paths
+        .iter()
+        .filter_map(|path| json::read(path).ok())
+        .collect();
+    let is_told = |aborted: &Aborted| files.iter().any(|file| file.told.contains(aborted));
+    let ended = files.iter().filter_map(|file| {
+        let header = file.header.as_ref()?;
+        // Where nobody can say, it runs.
+        let has_ended = header.is_running() == Some(false);
+        has_ended.then_some((header.pid, file))
+    });
+    let aborted = ended.flat_map(|(pid, file)| {
+        file.aborted.iter().map(move |began| Aborted {
+            pid,
+            test: began.test.clone(),
+        })
+    });
+    aborted.filter(|aborted| !is_told(aborted)).collect()
 }
 
 /// Results that are not kept, and calls that are not seen.

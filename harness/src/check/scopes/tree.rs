@@ -21,7 +21,7 @@ static TREE: Mutex<Option<Scopes>> = Mutex::new(None);
 /// The scopes that are open or that a check still asks about.
 #[derive(Debug, Default)]
 struct Scopes {
-    nodes: FxHashMap<ScopeId, Node>,
+    nodes: FxHashMap<ScopeId, ScopeNode>,
     /// How many of them are open.
     open: usize,
     /// When those that nobody asks about any more had closed, for the checks beside them: empty as soon
@@ -31,7 +31,7 @@ struct Scopes {
 
 /// What is known of one scope.
 #[derive(Debug, Default)]
-struct Node {
+struct ScopeNode {
     parent: Option<ScopeId>,
     children: Vec<ScopeId>,
     /// Why what is created in it may stay: it is a part of its parent.
@@ -48,7 +48,7 @@ struct Node {
     failed_sums: Vec<(Arc<str>, FailedSum)>,
 }
 
-impl Node {
+impl ScopeNode {
     fn is_open(&self) -> bool {
         self.closed.is_none()
     }
@@ -75,16 +75,16 @@ fn tree() -> Tree {
 }
 
 impl Tree {
-    fn nodes(&mut self) -> &mut FxHashMap<ScopeId, Node> {
+    fn nodes(&mut self) -> &mut FxHashMap<ScopeId, ScopeNode> {
         &mut self.0.get_or_insert_default().nodes
     }
 
-    fn get(&self, scope: ScopeId) -> Option<&Node> {
+    fn get(&self, scope: ScopeId) -> Option<&ScopeNode> {
         self.0.as_ref()?.nodes.get(&scope)
     }
 
     /// Enters a scope that has just opened.
-    fn insert(&mut self, scope: ScopeId, node: Node) {
+    fn insert(&mut self, scope: ScopeId, node: ScopeNode) {
         self.0.get_or_insert_default().open += 1;
         if let Some(parent) = node.parent
             && let Some(parent) = self.nodes().get_mut(&parent)
@@ -95,7 +95,7 @@ impl Tree {
     }
 
     /// `scope` and what lies around it, from the inside out.
-    fn around(&self, scope: ScopeId) -> impl Iterator<Item = (ScopeId, &Node)> {
+    fn around(&self, scope: ScopeId) -> impl Iterator<Item = (ScopeId, &ScopeNode)> {
         let mut next = Some(scope);
         std::iter::from_fn(move || {
             let scope = next?;
@@ -124,10 +124,10 @@ pub(super) fn open(parent: Option<ScopeId>, confirms: bool) -> ScopeId {
     let scope = new_number();
     let mut tree = tree();
     ledger::live().open_scope(scope);
-    let node = Node {
+    let node = ScopeNode {
         parent,
         confirms,
-        ..Node::default()
+        ..ScopeNode::default()
     };
     tree.insert(scope, node);
     scope
@@ -147,10 +147,10 @@ pub(crate) fn part(outer: ScopeId, reason: &'static str) -> Option<ScopeId> {
     }
     let scope = new_number();
     ledger::live().open_part(scope, outer);
-    let node = Node {
+    let node = ScopeNode {
         parent: Some(outer),
         reason: Some(reason),
-        ..Node::default()
+        ..ScopeNode::default()
     };
     tree.insert(scope, node);
     Some(scope)
@@ -252,7 +252,7 @@ pub(crate) fn forget(scope: ScopeId) {
         scopes.forgotten.extend(forgotten);
     }
     for (scope, node) in orphans {
-        let node = Node {
+        let node = ScopeNode {
             parent: None,
             ..node
         };

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 /// Whose turn it is.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    state: Mutex<State>,
+    state: Mutex<GateState>,
     turn: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct GateState {
     next_ticket: u64,
     /// The ticket that goes in next.
     serving: u64,
@@ -23,7 +23,7 @@ struct State {
     meetings: u64,
 }
 
-impl State {
+impl GateState {
     fn has_room_for(&self, manner: Manner) -> bool {
         match manner {
             Manner::Exclusive => self.inside == 0,
@@ -45,7 +45,7 @@ pub(crate) enum Manner {
 #[derive(Debug)]
 pub(crate) struct Turn<'gate> {
     gate: &'gate Gate,
-    /// Whether this is what `State::exclusive` stands for.
+    /// Whether this is what `GateState::exclusive` stands for.
     exclusive: bool,
     /// The meetings before this check came in.
     meetings: u64,
@@ -57,7 +57,7 @@ impl Gate {
     /// A gate nobody stands at.
     pub(crate) const fn new() -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(GateState {
                 next_ticket: 0,
                 serving: 0,
                 inside: 0,
@@ -95,7 +95,7 @@ impl Gate {
         self.come_in(&mut state, exclusive, Duration::ZERO)
     }
 
-    fn come_in(&self, state: &mut State, exclusive: bool, waited: Duration) -> Turn<'_> {
+    fn come_in(&self, state: &mut GateState, exclusive: bool, waited: Duration) -> Turn<'_> {
         let meetings = state.meetings;
         if state.inside != 0 {
             state.meetings += 1;
@@ -110,7 +110,7 @@ impl Gate {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -61,9 +61,9 @@ pub(super) fn date<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Date>, D
 
 /// A whole number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Number<T>(pub(super) T);
+pub(super) struct WrittenNumber<T>(pub(super) T);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Number<T> {
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for WrittenNumber<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let what = |_| de::Error::custom("expected a whole number without quotes, such as 3");
         T::deserialize(from).map(Self).map_err(what)
@@ -100,9 +100,9 @@ pub(super) fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WildM
 
 /// A size: a whole number of bytes, or text with a unit.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bytes(pub(super) u64);
+pub(super) struct WrittenSize(pub(super) u64);
 
-impl<'de> Deserialize<'de> for Bytes {
+impl<'de> Deserialize<'de> for WrittenSize {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Size;
 

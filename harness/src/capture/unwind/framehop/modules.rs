@@ -21,27 +21,27 @@ use framehop::{
 /// unloading gets no new ones after so many; its stacks are then walked by the exact engine.
 const MOST_LISTS: usize = 64;
 
-type Bytes = &'static [u8];
+type ModuleBytes = &'static [u8];
 
 /// What is in the process.
-pub(super) struct Modules {
-    pub(super) unwinder: UnwinderNative<Bytes, MustNotAllocateDuringUnwind>,
+pub(super) struct UnwindModules {
+    pub(super) unwinder: UnwinderNative<ModuleBytes, MustNotAllocateDuringUnwind>,
     changes: Changes,
 }
 
-static CURRENT: AtomicPtr<Modules> = AtomicPtr::new(ptr::null_mut());
+static CURRENT: AtomicPtr<UnwindModules> = AtomicPtr::new(ptr::null_mut());
 /// How many lists were made.
 static LISTS: Mutex<usize> = Mutex::new(0);
 
 /// The newest list; none where it is being made.
-pub(super) fn current() -> Option<&'static Modules> {
+pub(super) fn current() -> Option<&'static UnwindModules> {
     published().or_else(|| {
         refresh();
         published()
     })
 }
 
-fn published() -> Option<&'static Modules> {
+fn published() -> Option<&'static UnwindModules> {
     // SAFETY: null, or a list that `refresh` has leaked.
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
@@ -61,8 +61,8 @@ pub(super) fn refresh() {
     CURRENT.store(new, Ordering::Release);
 }
 
-fn read() -> Modules {
-    let mut modules = Modules {
+fn read() -> UnwindModules {
+    let mut modules = UnwindModules {
         unwinder: UnwinderNative::new(),
         changes: Changes::default(),
     };
@@ -90,7 +90,7 @@ fn read() -> Modules {
 /// # Safety
 ///
 /// `info` is a valid entry, and the module stays mapped during the call; with `stays`, for ever.
-unsafe fn module(info: *const libc::dl_phdr_info, stays: bool) -> Option<Module<Bytes>> {
+unsafe fn module(info: *const libc::dl_phdr_info, stays: bool) -> Option<Module<ModuleBytes>> {
     // SAFETY: the entry is valid, and so are its program headers.
     let (base, headers) = unsafe {
         let count = usize::from((*info).dlpi_phnum);
@@ -122,7 +122,7 @@ unsafe fn module(info: *const libc::dl_phdr_info, stays: bool) -> Option<Module<
         let data = ptr::with_exposed_provenance::<u8>((base + range.start) as usize);
         // SAFETY: inside a segment of the module that is readable and that no one writes to;
         // mapped as long as the caller says, and copied if that is not for ever.
-        let bytes: Bytes =
+        let bytes: ModuleBytes =
             unsafe { std::slice::from_raw_parts(data, (range.end - range.start) as usize) };
         bytes
     };
@@ -158,7 +158,7 @@ unsafe fn module(info: *const libc::dl_phdr_info, stays: bool) -> Option<Module<
     ))
 }
 
-fn leaked(bytes: &[u8]) -> Bytes {
+fn leaked(bytes: &[u8]) -> ModuleBytes {
     Box::leak(bytes.into())
 }
 

@@ -62,7 +62,7 @@ pub(in crate::capture::unwind) fn walk(
 }
 
 struct Walk<W> {
-    modules: &'static modules::Modules,
+    modules: &'static modules::UnwindModules,
     cache: caches::Borrowed,
     end: u64,
     word: W,

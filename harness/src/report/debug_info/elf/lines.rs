@@ -11,13 +11,13 @@ use addr2line::{Context, Frame, LookupContinuation, LookupResult, SplitDwarfLoad
 use super::file::ElfFile;
 use super::{Symbol, demangled};
 
-type Bytes = EndianSlice<'static, NativeEndian>;
+type SectionBytes = EndianSlice<'static, NativeEndian>;
 
 /// The debug information of one program or library.
 pub(super) struct Lines {
-    context: Context<Bytes>,
+    context: Context<SectionBytes>,
     /// What `split-debuginfo = "packed"` took out of it.
-    package: Option<DwarfPackage<Bytes>>,
+    package: Option<DwarfPackage<SectionBytes>>,
 }
 
 impl Lines {
@@ -59,7 +59,7 @@ impl Lines {
     }
 
     /// The debug information of a unit that lies in the package or in a file of its own.
-    fn split(&self, load: SplitDwarfLoad<Bytes>) -> Option<Arc<Dwarf<Bytes>>> {
+    fn split(&self, load: SplitDwarfLoad<SectionBytes>) -> Option<Arc<Dwarf<SectionBytes>>> {
         let package = self.package.as_ref();
         if let Some(packed) = package.and_then(|it| it.find_cu(load.dwo_id, &load.parent).ok()?) {
             return Some(Arc::new(packed));
@@ -74,12 +74,12 @@ impl Lines {
     }
 }
 
-fn section(file: &ElfFile, name: Option<&str>) -> addr2line::gimli::Result<Bytes> {
+fn section(file: &ElfFile, name: Option<&str>) -> addr2line::gimli::Result<SectionBytes> {
     let bytes = name.map(|name| file.section(name)).unwrap_or_default();
     Ok(EndianSlice::new(bytes, NativeEndian))
 }
 
-fn symbol(frame: &Frame<'_, Bytes>) -> Symbol {
+fn symbol(frame: &Frame<'_, SectionBytes>) -> Symbol {
     let name = frame.function.as_ref().and_then(|it| it.raw_name().ok());
     let location = frame.location.as_ref();
     Symbol {
