@@ -2,7 +2,7 @@
 
 use super::escape;
 use super::model::{CheckStatus, Finding, FindingKind, Limit, Report};
-use crate::ledger::{Kind, Place};
+use crate::ledger::{Amount, Kind, Place};
 use crate::units::total;
 use crate::units::{exact_size, noun, quantity};
 
@@ -89,38 +89,26 @@ fn budgets(findings: &[&Finding]) -> String {
 
 /// `2 allocations, 1.00 MiB on cuda:0 and 1 stream on cuda:1`
 fn amounts(findings: &[&Finding]) -> String {
-    let mut amounts: Vec<Amount> = Vec::new();
+    let mut amounts: Vec<((Sort, Place), Amount)> = Vec::new();
     for finding in findings {
         let sort = match finding.resource {
             Some(kind) if kind.is_handle() => Sort::Handles(kind),
             Some(_) => Sort::Allocations,
             None => Sort::Reserve,
         };
-        let same = |amount: &&mut Amount| (amount.sort, amount.place) == (sort, finding.place);
-        match amounts.iter_mut().find(same) {
-            Some(amount) => {
-                amount.count = amount.count.saturating_add(finding.count);
-                amount.bytes = amount.bytes.saturating_add(finding.bytes);
-            }
-            None => amounts.push(Amount {
-                sort,
-                place: finding.place,
-                count: finding.count,
-                bytes: finding.bytes,
-            }),
+        let key = (sort, finding.place);
+        match amounts.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, sum)) => *sum = sum.plus(finding.amount()),
+            None => amounts.push((key, finding.amount())),
         }
     }
-    listed(&amounts.iter().map(Amount::text).collect::<Vec<_>>())
+    let texts = amounts
+        .iter()
+        .map(|((sort, place), sum)| text(*sort, *place, *sum));
+    listed(&texts.collect::<Vec<_>>())
 }
 
-/// Findings of one sort at one place, summed up.
-struct Amount {
-    sort: Sort,
-    place: Place,
-    count: u64,
-    bytes: u64,
-}
-
+/// What is summed up, beside the findings of its place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sort {
     Allocations,
@@ -128,18 +116,16 @@ enum Sort {
     Handles(Kind),
 }
 
-impl Amount {
-    fn text(&self) -> String {
-        let place = escape::name(&self.place.to_string());
-        match self.sort {
-            Sort::Allocations => format!(
-                "{}, {} on {place}",
-                quantity(self.count, "allocation"),
-                exact_size(self.bytes)
-            ),
-            Sort::Reserve => format!("{} reserved on {place}", exact_size(self.bytes)),
-            Sort::Handles(kind) => format!("{} on {place}", quantity(self.count, noun(kind))),
-        }
+fn text(sort: Sort, place: Place, Amount { count, bytes }: Amount) -> String {
+    let place = escape::name(&place.to_string());
+    match sort {
+        Sort::Allocations => format!(
+            "{}, {} on {place}",
+            quantity(count, "allocation"),
+            exact_size(bytes)
+        ),
+        Sort::Reserve => format!("{} reserved on {place}", exact_size(bytes)),
+        Sort::Handles(kind) => format!("{} on {place}", quantity(count, noun(kind))),
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::escape;
-use super::model::{CheckStatus, Finding, FindingKind, Reason, Report};
-use crate::report::model::Code;
+use super::model::{CheckStatus, Code, Finding, FindingKind, Reason, Report};
+use crate::ledger::Amount;
 use crate::units::{count, exact_size, quantity};
 
 /// Counts of statuses, and what else there is to know.
@@ -28,21 +28,6 @@ pub struct Summary {
 /// So many tests of a status are named.
 const NAMED: usize = 20;
 
-/// So many, of so many bytes.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-struct Amount {
-    count: u64,
-    bytes: u64,
-}
-
-impl Amount {
-    fn add(&mut self, count: u64, bytes: u64) {
-        // A run file may name any number.
-        self.count = self.count.saturating_add(count);
-        self.bytes = self.bytes.saturating_add(bytes);
-    }
-}
-
 impl Summary {
     /// Counts a finished check.
     pub fn add(&mut self, report: &Report) {
@@ -58,7 +43,7 @@ impl Summary {
         }
         let is_allowed = |finding: &&Finding| finding.kind == FindingKind::Allowed;
         for finding in report.findings.iter().filter(is_allowed) {
-            self.allowed.add(finding.count, finding.bytes);
+            self.allowed = self.allowed.plus(finding.amount());
         }
         // One with other findings is printed whole, its notes included.
         if report.findings.iter().all(|finding| is_allowed(&finding)) {
@@ -91,8 +76,8 @@ impl Summary {
         for (status, reason) in &other.reasons {
             self.add_reason(*status, reason);
         }
-        self.add_unowned(other.unowned.count, other.unowned.bytes);
-        self.allowed.add(other.allowed.count, other.allowed.bytes);
+        self.unowned = self.unowned.plus(other.unowned);
+        self.allowed = self.allowed.plus(other.allowed);
         for (note, times) in &other.notes {
             for _ in 0..*times {
                 self.note(note);
@@ -119,7 +104,7 @@ impl Summary {
 
     /// Counts `count` allocations, `bytes` together, that no check owns.
     pub fn add_unowned(&mut self, count: u64, bytes: u64) {
-        self.unowned.add(count, bytes);
+        self.unowned = self.unowned.plus(Amount { count, bytes });
     }
 
     /// Adds a sentence; the same one again is only counted.

@@ -85,10 +85,7 @@ impl Trend {
         let mut now: Vec<(Followed, Amount)> = Vec::new();
         for finding in held.iter().filter(|it| it.kind == FindingKind::Leaked) {
             let what = Followed::of(finding);
-            let amount = Amount {
-                count: finding.count,
-                bytes: finding.bytes,
-            };
+            let amount = finding.amount();
             match now.iter_mut().find(|(known, _)| *known == what) {
                 Some((_, sum)) => *sum = sum.plus(amount),
                 None => now.push((what, amount)),

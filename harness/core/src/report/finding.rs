@@ -96,6 +96,15 @@ impl Finding {
 }
 
 impl Finding {
+    /// How many, of how many bytes.
+    #[must_use]
+    pub const fn amount(&self) -> Amount {
+        Amount {
+            count: self.count,
+            bytes: self.bytes,
+        }
+    }
+
     /// Whether it could not be confirmed, for the body cannot run twice.
     #[must_use]
     pub fn is_unconfirmed(&self) -> bool {
