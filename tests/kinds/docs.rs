@@ -16,6 +16,9 @@ fn line(row: &Row) -> String {
     };
     let end = match row.at_context_end {
         AtContextEnd::Dies => "found, and marked as freed by it",
+        AtContextEnd::Aborts => {
+            "found, and marked as freed by it; a driver of NVIDIA's may free it twice and abort"
+        }
         AtContextEnd::Stays => "found: it outlives it",
         AtContextEnd::NoContextOfItsOwn => "–",
     };

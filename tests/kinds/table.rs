@@ -75,7 +75,7 @@ rows! {
     array_3d: "cuArray3DCreate", Array, 16 * 8 * 4 * 4, arrays::of_3_dimensions => arrays::destroy;
     array_layered: "cuArray3DCreate, layered", Array, 6 * 16 * 16 * 4, arrays::layered => arrays::destroy;
     array_mipmapped: "cuMipmappedArrayCreate", Array, (64 * 64 + 32 * 32 + 16 * 16 + 8 * 8) * 4,
-        arrays::mipmapped => arrays::destroy_mipmapped;
+        arrays::mipmapped => arrays::destroy_mipmapped, aborts_with_its_context();
     texture: "cuTexObjectCreate", Texture, 0,
         arrays::texture => arrays::destroy_texture, leaving(|| arrays::forget_object(arrays::texture()));
     texture_reference: "cuTexRefCreate", Texture, 0,

@@ -1,9 +1,12 @@
-//! A thread that is being started while a check takes its baseline: the check does not take itself to
-//! be alone, and fails nobody for what that thread adds to a sum without an owner.
+//! Threads without a scope that add to a sum without an owner while a check runs: the check does not take
+//! itself to be alone, and fails nobody for it. One such thread is being started while the check takes
+//! its baseline; another one is there from the beginning, beside a thread of the driver that the driver
+//! started inside a check.
 //!
 //! Without libtest, because the thread that starts others must be the first one: any other counts as
 //! one that may be at work.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -63,35 +66,61 @@ fn borrow() {
     REPORTING.freed(ADDRESS);
 }
 
-fn run_checks() {
-    for round in 1..=ROUNDS {
-        BEGINS.store(round, Ordering::SeqCst);
-        let check = Check::new("beside_a_thread_that_starts").settle(Duration::from_micros(1));
-        check.run_once(|| {
-            borrow();
-            wait_for(round, &MOVED);
-        });
-    }
+fn check(round: usize) {
+    BEGINS.store(round, Ordering::SeqCst);
+    let check = Check::new("beside_a_thread_without_a_scope").settle(Duration::from_micros(1));
+    check.run_once(|| {
+        borrow();
+        wait_for(round, &MOVED);
+    });
 }
 
-fn main() {
-    let checks = thread::spawn(run_checks);
+/// What a thread without a scope does in a round.
+fn move_the_sum(round: usize) {
+    SUM.fetch_add(4096, Ordering::SeqCst);
+    MOVED.store(round, Ordering::SeqCst);
+}
+
+/// Each round has a thread that is started about when its check begins.
+fn beside_a_thread_that_starts() {
+    let checks = thread::spawn(|| (1..=ROUNDS).for_each(check));
     for round in 1..=ROUNDS {
         wait_for(round, &BEGINS);
         // So that the thread starts at another moment of each check's beginning.
         for _ in 0..round * 7919 % 20_000 {
             std::hint::spin_loop();
         }
-        let stranger = thread::spawn(move || {
-            SUM.fetch_add(4096, Ordering::SeqCst);
-            MOVED.store(round, Ordering::SeqCst);
-        });
+        let stranger = thread::spawn(move || move_the_sum(round));
         stranger.join().expect("no panic");
         if checks.is_finished() {
             break;
         }
     }
-    checks
-        .join()
-        .expect("no check fails for what a stranger did");
+    checks.join().expect("no check fails beside a new thread");
+}
+
+/// The first check has the driver start a thread, as the first call of a process does.
+fn beside_a_thread_and_the_drivers() {
+    const ROUNDS_OF_ONE: RangeInclusive<usize> = ROUNDS + 1..=ROUNDS + 20;
+    let stranger = thread::spawn(|| {
+        for round in ROUNDS_OF_ONE {
+            wait_for(round, &BEGINS);
+            move_the_sum(round);
+        }
+    });
+    let checks = thread::spawn(|| {
+        Check::new("starts_the_driver").run_once(|| {
+            borrow();
+            let drivers = thread::Builder::new().name("cuda-EvtHandlr".to_owned());
+            drivers.spawn(|| thread::park()).expect("a thread");
+        });
+        ROUNDS_OF_ONE.for_each(check);
+    });
+    checks.join().expect("no check fails beside an old thread");
+    stranger.join().expect("no panic");
+}
+
+fn main() {
+    beside_a_thread_that_starts();
+    beside_a_thread_and_the_drivers();
 }

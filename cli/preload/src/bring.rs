@@ -5,7 +5,8 @@
     reason = "the loader calls what stands in a section, and loads a library"
 )]
 
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpu_leak_interpose::Registration;
@@ -35,15 +36,42 @@ unsafe extern "C" fn is_asked_for(_: *const c_char, _: *const c_void) {
     if IS_HERE.load(Ordering::Acquire) {
         return;
     }
-    // `$ORIGIN` is where the caller of `dlopen` lies: this library.
-    let name = c"$ORIGIN/libgpu_leak_inject.so";
-    let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
-    // SAFETY: a C string; the constructors of that library are made to run at any time.
-    let library = unsafe { libc::dlopen(name.as_ptr(), flags) };
+    let library = load_from_beside_us();
     if library.is_null() {
         // The program goes on unwatched; the message is none of its own.
         // SAFETY: takes the message of this thread, and nothing keeps it.
         unsafe { libc::dlerror() };
     }
     IS_HERE.store(true, Ordering::Release);
+}
+
+/// Opens the harness by its whole name. `$ORIGIN` would be where the caller of `dlopen` lies, and that
+/// is another library where a tool such as compute-sanitizer has put its own `dlopen` before the C
+/// library's.
+fn load_from_beside_us() -> *mut c_void {
+    const NAME: &[u8] = b"libgpu_leak_inject.so\0";
+
+    // SAFETY: zero is a valid value of every field.
+    let mut us: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: an address of this library, and a structure to write to.
+    let is_found = unsafe { libc::dladdr((&raw const ASKED_FOR).cast(), &raw mut us) } != 0;
+    if !is_found || us.dli_fname.is_null() {
+        return ptr::null_mut();
+    }
+    // SAFETY: the loader keeps the name as long as it keeps this library.
+    let path = unsafe { CStr::from_ptr(us.dli_fname) }.to_bytes();
+    let folder = path
+        .iter()
+        .rposition(|byte| *byte == b'/')
+        .map_or(0, |at| at + 1);
+    // On the stack: who looks something up may be an allocator.
+    let mut name = [0_u8; libc::PATH_MAX as usize];
+    let Some(place) = name.get_mut(..folder + NAME.len()) else {
+        return ptr::null_mut();
+    };
+    place[..folder].copy_from_slice(&path[..folder]);
+    place[folder..].copy_from_slice(NAME);
+    let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
+    // SAFETY: a C string; the constructors of that library are made to run at any time.
+    unsafe { libc::dlopen(name.as_ptr().cast(), flags) }
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use gpu_leak_check::report::model::CheckStatus;
 use gpu_leak_tests::fake::Fake;
 
-use super::{Ran, ran_with};
+use super::{Ran, program, ran_with};
 
 /// Compiles `source`; none where there is no such compiler.
 fn built(
@@ -179,5 +179,116 @@ fn what_a_library_gives_back_in_its_destructor_is_no_leak() {
             "{program:?}: {:?}",
             ran.told
         );
+    }
+}
+
+/// As the libraries of compute-sanitizer: whoever opens a library calls this one's `dlopen`.
+const OWN_DLOPEN: &str = "
+#define _GNU_SOURCE
+#include <dlfcn.h>
+void *dlopen(const char *name, int flags) {
+    void *(*real)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_NEXT, \"dlopen\");
+    void *library = real(name, flags);
+    return library;
+}
+";
+
+#[test]
+fn a_program_is_watched_whose_tool_has_its_own_dlopen() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flags = ["-shared", "-fPIC", "-O0", "-ldl"];
+    let tool = by_cc(folder.path(), "libtool.so", OWN_DLOPEN, &flags);
+    let script = format!(
+        "LD_PRELOAD='{}':$LD_PRELOAD exec '{}' one",
+        tool.display(),
+        program().display()
+    );
+    let words = ["-c", &script].map(OsStr::new);
+    let ran = ran_with(&Fake::new(), &[], Path::new("/bin/sh"), &words);
+    assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+    let finding = &ran.files()[0].reports[0].findings[0];
+    assert_eq!((finding.count, finding.bytes), (1, 4096), "{:?}", ran.told);
+}
+
+/// As the library that ncu preloads: it is given out as the driver, and its functions call the driver's.
+const A_SECOND_DRIVER: &str = "
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+typedef unsigned long ptr;
+static void *(*open_library(void))(const char *, int)
+{
+    return (void *(*)(const char *, int))dlsym(RTLD_NEXT, \"dlopen\");
+}
+void *dlopen(const char *name, int flags)
+{
+    if (!name || !strstr(name, \"libcuda.so\")) return open_library()(name, flags);
+    Dl_info us;
+    dladdr((void *)open_library, &us);
+    return open_library()(us.dli_fname, flags);
+}
+static void *real(const char *name)
+{
+    static void *driver;
+    if (!driver) driver = open_library()(\"libcuda.so.1\", RTLD_NOW | RTLD_LOCAL);
+    return dlsym(driver, name);
+}
+#define FORWARD(name, parameters, ...) \\
+    int name parameters { return ((int (*) parameters)real(#name))(__VA_ARGS__); }
+FORWARD(cuInit, (unsigned flags), flags)
+FORWARD(cuDevicePrimaryCtxRetain, (void **context, int device), context, device)
+FORWARD(cuCtxSetCurrent, (void *context), context)
+FORWARD(cuMemAlloc_v2, (ptr *memory, ptr bytes), memory, bytes)
+FORWARD(cuMemFree_v2, (ptr memory), memory)
+FORWARD(cuGetProcAddress_v2,
+    (const char *name, void **function, int version, ptr flags, int *status),
+    name, function, version, flags, status)
+";
+
+/// Comes to the functions of both: what the one has made, the other frees.
+const BY_BOTH_DRIVERS: &str = "
+#include <dlfcn.h>
+typedef unsigned long ptr;
+static void *library;
+static void *by_name(const char *name) { return dlsym(library, name); }
+static void *by_address(const char *name)
+{
+    void *function = 0;
+    int status;
+    ((int (*)(const char *, void **, int, ptr, int *))by_name(\"cuGetProcAddress_v2\"))(
+        name, &function, 12000, 0, &status);
+    return function;
+}
+int main(void)
+{
+    void *context;
+    ptr freed, left;
+    library = dlopen(\"libcuda.so.1\", RTLD_NOW);
+    return ((int (*)(unsigned))by_name(\"cuInit\"))(0)
+        || ((int (*)(void **, int))by_name(\"cuDevicePrimaryCtxRetain\"))(&context, 0)
+        || ((int (*)(void *))by_address(\"cuCtxSetCurrent\"))(context)
+        || ((int (*)(ptr *, ptr))by_name(\"cuMemAlloc_v2\"))(&freed, 4096)
+        || ((int (*)(ptr *, ptr))by_address(\"cuMemAlloc\"))(&left, 8192)
+        || ((int (*)(ptr))by_address(\"cuMemFree\"))(freed);
+}
+";
+
+#[test]
+fn a_call_through_two_drivers_is_one_call() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flags = ["-shared", "-fPIC", "-O0", "-ldl"];
+    let tool = by_cc(folder.path(), "libtool.so", A_SECOND_DRIVER, &flags);
+    let program = by_cc(folder.path(), "both", BY_BOTH_DRIVERS, &["-g", "-ldl"]);
+    for order in ["'$TOOL':$LD_PRELOAD", "$LD_PRELOAD:'$TOOL'"] {
+        let preloaded = order.replace("$TOOL", tool.to_str().expect("text"));
+        let script = format!("LD_PRELOAD={preloaded} exec '{}'", program.display());
+        let words = ["-c", &script].map(OsStr::new);
+        let ran = ran_with(&Fake::new(), &[], Path::new("/bin/sh"), &words);
+        assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+        let report = &ran.files()[0].reports[0];
+        let found: Vec<_> = (report.findings.iter())
+            .map(|finding| (finding.count, finding.bytes))
+            .collect();
+        assert_eq!(found, [(1, 8192)], "{:?}", ran.told);
     }
 }

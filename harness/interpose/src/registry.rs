@@ -4,6 +4,10 @@
 //! preloaded library. What is handed out is the wrapper of the first table. Its slot leads to the
 //! wrapper of the next one, and the last one's to the function. So a table that comes later hears
 //! what goes through pointers that were handed out before it came.
+//!
+//! A process may have several functions of one name: a tool such as ncu puts its own before the driver's,
+//! and programs come to both. So a table may have several rows of a name. A function is handed out as the
+//! wrapper of the first of them whose slot leads to it, or is empty.
 #![expect(
     unsafe_code,
     reason = "tables are kept as pointers, and read without a lock"
@@ -29,14 +33,27 @@ impl Table {
         // SAFETY: made of a static slice by `Registration::new`.
         let rows = unsafe { slice::from_raw_parts(registration.functions, registration.count) };
         let mut rows: Vec<_> = rows.iter().map(|row| (name_of(row), row)).collect();
-        rows.sort_unstable_by_key(|(name, _)| *name);
+        // Rows of one name stay in their order.
+        rows.sort_by_key(|(name, _)| *name);
         Self { registration, rows }
     }
 
-    fn find(&self, name: &[u8]) -> Option<&'static WatchedFunction> {
-        let at = self.rows.partition_point(|(other, _)| *other < name);
-        let (found, row) = self.rows.get(at)?;
-        (*found == name).then_some(*row)
+    /// The rows of this name.
+    fn named(&self, name: &[u8]) -> impl Iterator<Item = &'static WatchedFunction> {
+        let from = self.rows.partition_point(|(other, _)| *other < name);
+        let rows = self.rows.get(from..).unwrap_or_default().iter();
+        rows.take_while(move |(other, _)| *other == name)
+            .map(|(_, row)| *row)
+    }
+
+    /// The wrapper of the first row of this name whose slot leads to `target`, which forwards to `real`
+    /// or is it; none where all lead elsewhere. The name itself where no row has a wrapper.
+    fn lead_to(&self, name: &[u8], target: *const (), real: *const ()) -> Option<*const ()> {
+        let mut rows = self.named(name);
+        rows.find_map(|row| match row.slot() {
+            Some(slot) => slot.fill(target, real).then_some(row.wrapper),
+            None => Some(target),
+        })
     }
 
     /// The rows of `base` and of its variants: `cuMemAlloc`, `cuMemAlloc_v2`.
@@ -85,14 +102,20 @@ pub(crate) fn register(registration: &'static Registration) -> bool {
     let earlier: Vec<_> = tables().collect();
     let all = Box::new(tables().chain([table]).collect());
     TABLES.store(Box::into_raw(all), Ordering::Release);
-    for (name, row) in &table.rows {
-        // The function behind those that were handed out, which the last of the tables holds.
-        let mut holders = earlier.iter().rev();
-        let holder = holders.find_map(|table| table.find(name)?.slot());
-        if let (Some(slot), Some(holder)) = (row.slot(), holder) {
+    for rows in table.rows.chunk_by(|(name, _), (other, _)| name == other) {
+        let name = rows[0].0;
+        // The functions behind those that were handed out: the last of the tables holds them.
+        let last = earlier
+            .iter()
+            .rev()
+            .find(|table| table.named(name).any(|row| row.slot().is_some()));
+        let holders = last.into_iter().flat_map(|last| last.named(name));
+        for holder in holders.filter_map(WatchedFunction::slot) {
             let real = holder.get();
-            if !real.is_null() && slot.fill(real, real) {
-                holder.fill(row.wrapper, real);
+            if !real.is_null()
+                && let Some(wrapper) = table.lead_to(name, real, real)
+            {
+                holder.fill(wrapper, real);
             }
         }
     }
@@ -110,7 +133,7 @@ pub(crate) fn is_wanted(name: &CStr) -> bool {
 /// What to hand out for the function of this name: the wrapper that forwards to exactly it.
 pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     let bytes = name.to_bytes();
-    let found = || tables().filter_map(|table| table.find(bytes));
+    let found = || tables().flat_map(|table| table.named(bytes));
     let is_ours = found().any(|row| row.wrapper == real)
         || flagging::is_thunk(real)
         || behind_trampolines(real.cast_mut().cast()).is_some();
@@ -118,7 +141,7 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
         return real;
     }
     // Not collected: a table that is registered by one of these is asked next.
-    for table in tables().filter(|table| table.find(bytes).is_some()) {
+    for table in tables().filter(|table| table.named(bytes).next().is_some()) {
         if let Some(on_lookup) = table.registration.on_lookup {
             // SAFETY: it is given the name and the function that it is to be told of.
             unsafe { on_lookup(name.as_ptr(), real.cast()) };
@@ -127,11 +150,14 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     // A variant that no table has: else nobody would ask about this name.
     let mut is_unknown = found().next().is_none() && is_wanted(name);
     let mut target = real;
-    for row in found().rev() {
-        if let Some(slot) = row.slot() {
-            // Or its wrapper leads to another function of this name, of another library.
-            is_unknown |= !slot.fill(target, real);
-            target = row.wrapper;
+    for table in tables()
+        .rev()
+        .filter(|table| table.named(bytes).next().is_some())
+    {
+        match table.lead_to(bytes, target, real) {
+            Some(wrapper) => target = wrapper,
+            // All lead to other functions of this name, of other libraries.
+            None => is_unknown = true,
         }
     }
     if target != real || is_unknown {

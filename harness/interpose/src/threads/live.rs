@@ -11,9 +11,18 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The tokens of live threads, with their numbers. Starting a thread costs far more than the lock,
-/// and few tokens live at once.
-static COUNTS: Mutex<Vec<(u64, usize)>> = Mutex::new(Vec::new());
+/// Starting a thread costs far more than this lock.
+static LIVE: Mutex<Live> = Mutex::new(Live {
+    counts: Vec::new(),
+    threads: Vec::new(),
+});
+
+struct Live {
+    /// The tokens of live threads, with how many have each: few tokens live at once.
+    counts: Vec<(u64, usize)>,
+    /// Those threads by the kernel's number, once they run.
+    threads: Vec<libc::pid_t>,
+}
 
 /// How many calls began to start a thread without a token, and how many of them have returned. Nothing
 /// more is done about such threads: who starts one may be an allocator, which must not be called then.
@@ -24,8 +33,14 @@ static RETURNED: AtomicU64 = AtomicU64::new(0);
 static COUNTING: AtomicU32 = AtomicU32::new(0);
 
 /// None in a forked child.
-fn counts() -> Option<MutexGuard<'static, Vec<(u64, usize)>>> {
-    (!is_forked()).then(|| COUNTS.lock().unwrap_or_else(PoisonError::into_inner))
+fn lock() -> Option<MutexGuard<'static, Live>> {
+    (!is_forked()).then(|| LIVE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// The kernel's number of this thread.
+fn this_thread() -> libc::pid_t {
+    // SAFETY: asks for a number.
+    unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
 }
 
 /// Whether this is a forked child of the process that counts.
@@ -39,18 +54,16 @@ fn is_forked() -> bool {
 
 /// How many live threads inherited `token`.
 pub(crate) fn count(token: u64) -> usize {
-    let Some(counts) = counts() else {
+    let Some(live) = lock() else {
         return 0;
     };
-    let found = counts.iter().find(|(known, _)| *known == token);
+    let found = live.counts.iter().find(|(known, _)| *known == token);
     found.map_or(0, |(_, count)| *count)
 }
 
-/// How many live threads inherited any token.
-pub(crate) fn all() -> usize {
-    let counts = counts();
-    let counts = counts.iter().flat_map(|counts| counts.iter());
-    counts.map(|(_, count)| count).sum()
+/// The threads that inherited any token, by the kernel's number. One that has just begun may be missing.
+pub(crate) fn threads() -> Vec<libc::pid_t> {
+    lock().map_or_else(Vec::new, |live| live.threads.clone())
 }
 
 /// Starts a thread without a token by `create`.
@@ -75,24 +88,30 @@ pub(crate) fn is_starting_without_token() -> bool {
 
 /// One thread more is about to inherit `token`.
 pub(crate) fn add(token: u64) {
-    let Some(mut counts) = counts() else {
+    let Some(mut live) = lock() else {
         return;
     };
-    match counts.iter_mut().find(|(known, _)| *known == token) {
+    match live.counts.iter_mut().find(|(known, _)| *known == token) {
         Some((_, count)) => *count += 1,
-        None => counts.push((token, 1)),
+        None => live.counts.push((token, 1)),
     }
 }
 
 /// One thread less: it ended, or could not be started.
 pub(crate) fn remove(token: u64) {
-    let Some(mut counts) = counts() else {
-        return;
-    };
-    if let Some(at) = counts.iter().position(|(known, _)| *known == token) {
-        counts[at].1 -= 1;
-        if counts[at].1 == 0 {
-            counts.swap_remove(at);
+    if let Some(mut live) = lock() {
+        live.remove(token);
+    }
+}
+
+impl Live {
+    fn remove(&mut self, token: u64) {
+        let counts = &mut self.counts;
+        if let Some(at) = counts.iter().position(|(known, _)| *known == token) {
+            counts[at].1 -= 1;
+            if counts[at].1 == 0 {
+                counts.swap_remove(at);
+            }
         }
     }
 }
@@ -105,9 +124,13 @@ pub(crate) fn remove_at_end(token: u64) {
     let value = ptr::without_provenance::<c_void>(token as usize);
     // SAFETY: the key was made by `pthread_key_create`; the value is a number, never dereferenced.
     let set = key().map(|key| unsafe { libc::pthread_setspecific(key, value) });
-    if set != Some(0) {
+    let Some(mut live) = lock() else {
+        return;
+    };
+    match set {
+        Some(0) => live.threads.push(this_thread()),
         // Its end will not be reported: better to wait for too few than for ever.
-        remove(token);
+        _ => live.remove(token),
     }
 }
 
@@ -123,7 +146,11 @@ fn key() -> Option<libc::pthread_key_t> {
 }
 
 extern "C" fn ended(token: *mut c_void) {
-    remove(token.addr() as u64);
+    if let Some(mut live) = lock() {
+        let ended = this_thread();
+        live.threads.retain(|thread| *thread != ended);
+        live.remove(token.addr() as u64);
+    }
 }
 
 #[cfg(test)]
@@ -131,7 +158,7 @@ mod tests {
     use std::ffi::c_void;
     use std::ptr;
 
-    use super::{add, count, counts, remove};
+    use super::{add, count, lock, remove};
     use crate::threads::{set_token, token};
 
     extern "C" fn ends(_: *mut c_void) -> *mut c_void {
@@ -156,7 +183,7 @@ mod tests {
         let before = set_token(21);
         assert_eq!(token_of_a_thread(), 21);
         add(22);
-        let held = counts();
+        let held = lock();
         // SAFETY: the child starts a thread, waits for it and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {

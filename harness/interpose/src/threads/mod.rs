@@ -62,13 +62,14 @@ pub fn live(token: u64) -> usize {
     }
 }
 
-/// How many live threads inherited any token but 0. 0 without [`inherits`].
+/// The live threads that inherited any token but 0, by the kernel's numbers. One that has just begun may
+/// be missing. Empty without [`inherits`].
 #[must_use]
-pub fn all_live() -> usize {
+pub fn threads_with_token() -> Vec<i32> {
     #[cfg(interpose)]
-    return live::all();
+    return live::threads();
     #[cfg(not(interpose))]
-    0
+    Vec::new()
 }
 
 /// How many threads were ever started by threads whose token was 0, those included that are being

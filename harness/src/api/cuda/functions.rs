@@ -2,7 +2,8 @@
 //!
 //! A row has the names of a function's variants, each with the CUDA version since which
 //! `cuGetProcAddress` answers with it, the signature that they share, and what a call does. From it come
-//! a wrapper for each name and where the wrapper keeps the real function; a new function is a new row.
+//! a wrapper for each name and driver, and where the wrapper keeps the real function; a new function is a
+//! new row.
 //! Signatures are those of `cuda.h`, with every pointer that is not looked at and every handle as `u64`.
 //! A variant with other parameters is another row: programs ask the driver for the one of their own age.
 //!
@@ -34,6 +35,10 @@ use super::{look_up, state};
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, CuResult, Event, Space};
 
+/// How many functions of one name are told apart: the driver's, and those that a tool such as ncu puts
+/// before them.
+pub(super) const DRIVERS: usize = 2;
+
 /// The newest headers that the table was compared with, as `CUDA_VERSION`.
 pub(super) const KNOWN_UP_TO: i32 = 13_050;
 
@@ -64,7 +69,8 @@ macro_rules! functions {
 
         const COUNT: usize = [$($(Id::$name),+),*].len();
 
-        static SLOTS: [Slot; COUNT] = [const { Slot::new() }; COUNT];
+        /// For each driver, of each function.
+        static SLOTS: [[Slot; COUNT]; DRIVERS] = [const { [const { Slot::new() }; COUNT] }; DRIVERS];
 
         /// Every name, in the order of the rows.
         pub(super) static VARIANTS: [Variant; COUNT] = [$($(
@@ -73,11 +79,19 @@ macro_rules! functions {
 
         /// What is handed to whoever looks a name up.
         pub(super) static FUNCTIONS: &[WatchedFunction] = &[
-            $($(WatchedFunction::new(
-                name!($name), wrappers::$name as *const (), &SLOTS[Id::$name as usize],
-            ),)+)*
-            WatchedFunction::new(c"cuGetProcAddress", look_up::first as *const (), &look_up::FIRST),
-            WatchedFunction::new(c"cuGetProcAddress_v2", look_up::second as *const (), &look_up::SECOND),
+            $($(row!($name, 0), row!($name, 1),)+)*
+            WatchedFunction::new(
+                c"cuGetProcAddress", look_up::first::<0> as *const (), &look_up::FIRST[0],
+            ),
+            WatchedFunction::new(
+                c"cuGetProcAddress", look_up::first::<1> as *const (), &look_up::FIRST[1],
+            ),
+            WatchedFunction::new(
+                c"cuGetProcAddress_v2", look_up::second::<0> as *const (), &look_up::SECOND[0],
+            ),
+            WatchedFunction::new(
+                c"cuGetProcAddress_v2", look_up::second::<1> as *const (), &look_up::SECOND[1],
+            ),
         ];
 
         #[expect(non_snake_case, reason = "named as the functions are, as they are in stacks")]
@@ -98,6 +112,16 @@ macro_rules! functions {
     };
 }
 
+macro_rules! row {
+    ($name:ident, $driver:literal) => {
+        WatchedFunction::new(
+            name!($name),
+            wrappers::$name::<$driver> as *const (),
+            &SLOTS[$driver][Id::$name as usize],
+        )
+    };
+}
+
 macro_rules! name {
     ($name:ident) => {
         match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
@@ -115,15 +139,20 @@ macro_rules! wrappers {
 
 macro_rules! wrapper {
     ($name:ident, ($($parameter:ident: $type:ty),*), $does:expr) => {
-        pub(super) unsafe extern "C" fn $name($($parameter: $type),*) -> CuResult {
+        pub(super) unsafe extern "C" fn $name<const DRIVER: usize>(
+            $($parameter: $type),*
+        ) -> CuResult {
             type Real = unsafe extern "C" fn($($type),*) -> CuResult;
             // SAFETY: the slot holds the function of this name, which has these parameters in every
             // driver.
-            let real = unsafe { mem::transmute::<*const (), Real>(SLOTS[Id::$name as usize].real()) };
+            let real = unsafe { mem::transmute::<*const (), Real>(SLOTS[DRIVER][Id::$name as usize].real()) };
             // SAFETY: the caller's own call, passed on as it is.
             let mut forward = || unsafe { real($($parameter),*) };
             if !state::is_listening() {
                 return forward();
+            }
+            if DRIVER != 0 {
+                state::has_two_drivers();
             }
             heard(&Call::from($does), const { is_per_thread(stringify!($name)) }, &mut forward)
         }

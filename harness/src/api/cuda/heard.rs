@@ -78,8 +78,11 @@ pub(super) fn heard(
     let mut begun = Begun::default();
     // SAFETY: `call` is made of the parameters of a call that is about to be made.
     let is_reported = unbroken(|| unsafe { listener.began(call, &mut begun) });
-    drop(at_work);
+    // What a tool's function calls of the driver's is the same call, and what it needs for itself is not
+    // the program's: while it is at work this thread stays marked.
+    let at_work = state::are_two_drivers().then_some(at_work);
     let error = forward();
+    drop(at_work);
     if is_reported {
         let _at_work = quiet();
         // The process may have begun to exit meanwhile.

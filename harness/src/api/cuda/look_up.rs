@@ -11,20 +11,21 @@ use std::mem;
 
 use gpu_leak_interpose::{Slot, wrapper_by_address};
 
-use super::functions::{KNOWN_UP_TO, VARIANTS, Variant, is_per_thread};
+use super::functions::{DRIVERS, KNOWN_UP_TO, VARIANTS, Variant, is_per_thread};
 use crate::ledger::event::CuResult;
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
 const PER_THREAD: u64 = 2;
 
-pub(super) static FIRST: Slot = Slot::new();
-pub(super) static SECOND: Slot = Slot::new();
+/// For each driver, of each version of the function.
+pub(super) static FIRST: [Slot; DRIVERS] = [const { Slot::new() }; DRIVERS];
+pub(super) static SECOND: [Slot; DRIVERS] = [const { Slot::new() }; DRIVERS];
 
 type First = unsafe extern "C" fn(*const c_char, *mut *const (), i32, u64) -> CuResult;
 type Second = unsafe extern "C" fn(*const c_char, *mut *const (), i32, u64, *mut u32) -> CuResult;
 
 /// The wrapper of `cuGetProcAddress`.
-pub(super) unsafe extern "C" fn first(
+pub(super) unsafe extern "C" fn first<const DRIVER: usize>(
     name: *const c_char,
     answer: *mut *const (),
     version: i32,
@@ -32,14 +33,14 @@ pub(super) unsafe extern "C" fn first(
 ) -> CuResult {
     // SAFETY: the slot holds the function of this name; the caller's own call is passed on as it is.
     unsafe {
-        let real = mem::transmute::<*const (), First>(FIRST.real());
+        let real = mem::transmute::<*const (), First>(FIRST[DRIVER].real());
         let error = real(name, answer, version, flags);
         wrap(name, answer, version, flags, error)
     }
 }
 
 /// The wrapper of `cuGetProcAddress_v2`.
-pub(super) unsafe extern "C" fn second(
+pub(super) unsafe extern "C" fn second<const DRIVER: usize>(
     name: *const c_char,
     answer: *mut *const (),
     version: i32,
@@ -48,7 +49,7 @@ pub(super) unsafe extern "C" fn second(
 ) -> CuResult {
     // SAFETY: the slot holds the function of this name; the caller's own call is passed on as it is.
     unsafe {
-        let real = mem::transmute::<*const (), Second>(SECOND.real());
+        let real = mem::transmute::<*const (), Second>(SECOND[DRIVER].real());
         let error = real(name, answer, version, flags, status);
         wrap(name, answer, version, flags, error)
     }

@@ -23,6 +23,9 @@ use gpu_leak_interpose::{
 static LISTENING: AtomicBool = AtomicBool::new(true);
 /// Whether the program was heard to initialise the driver.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
+/// Whether the program has come to functions of two drivers: one of them may be a tool's, which calls the
+/// other's.
+static TWO_DRIVERS: AtomicBool = AtomicBool::new(false);
 /// What is to be done before that.
 static BEFORE: OnceLock<fn()> = OnceLock::new();
 /// What [`register`] answered.
@@ -66,6 +69,16 @@ pub(crate) enum Hearing {
 #[inline]
 pub(super) fn is_listening() -> bool {
     LISTENING.load(Ordering::Relaxed)
+}
+
+/// A function of a second driver is called.
+pub(super) fn has_two_drivers() {
+    TWO_DRIVERS.store(true, Ordering::Relaxed);
+}
+
+/// Whether a call to one driver may come from another one, which was called itself.
+pub(super) fn are_two_drivers() -> bool {
+    TWO_DRIVERS.load(Ordering::Relaxed)
 }
 
 /// Reports no calls any more.

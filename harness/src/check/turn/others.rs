@@ -1,11 +1,10 @@
 //! Who else may have been at work in this process during a run.
 //!
 //! Nothing else can run where the runner runs one test at a time and no earlier test has left a
-//! thread, and where every other test waits at the gate. What is known is how many threads have no
+//! thread, and where every other test waits at the gate. What is known is which threads have no
 //! scope: the first one, libtest's, those that unchecked tests left, and the driver's own, which do
 //! nothing by themselves.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -72,7 +71,7 @@ impl AtBegin {
             let (started, waiting) = counts();
             // Those of `started` exist by now, if none is.
             let is_starting = threads::is_starting_without_token();
-            let is_alone = is_alone(waiting);
+            let is_alone = is_alone(waiting, (!is_starting).then_some(started));
             // A thread that comes while the others are counted may be missing in every count. Where one
             // test is all that runs, nobody needs the counts.
             let is_known = concurrency() == Concurrency::OneTest
@@ -119,8 +118,9 @@ impl AtBegin {
     }
 }
 
-/// Whether no thread can do anything but the one that runs the check and those of scopes.
-fn is_alone(waiting: u64) -> bool {
+/// Whether no thread can do anything but the one that runs the check and those of scopes. `started` is
+/// how many were started without a scope, where all of them exist.
+fn is_alone(waiting: u64, started: Option<u64>) -> bool {
     // Whatever runs there, this test has brought about.
     if concurrency() == Concurrency::OneTest {
         return true;
@@ -128,14 +128,49 @@ fn is_alone(waiting: u64) -> bool {
     if !threads::inherits() {
         return one_test_at_a_time();
     }
-    let Some(all) = count_threads() else {
+    let Some(without_scope) = threads_without_scope(started) else {
         return one_test_at_a_time();
     };
-    let scoped = threads::all_live() as u64;
-    let own = 1 + RUNNERS.load(Ordering::Relaxed);
-    let others = |all: u64| all.saturating_sub(scoped + own + waiting);
     // A test that libtest starts from now on is seen by the number of threads that were started.
-    others(all) == 0 || others(living_threads().len() as u64) <= drivers_own()
+    without_scope <= 1 + RUNNERS.load(Ordering::Relaxed) + waiting
+}
+
+/// What was found when the threads were last looked at one by one.
+struct Census {
+    /// How many had been started without a scope.
+    started: u64,
+    /// How many of those that lived had none.
+    all: u64,
+    /// The same without the driver's own.
+    without_drivers: u64,
+}
+
+/// How many threads have no scope, or fewer: the driver's own are left out. None where nobody tells.
+fn threads_without_scope(started: Option<u64>) -> Option<u64> {
+    static LAST: Mutex<Option<Census>> = Mutex::new(None);
+
+    // The threads with a scope come after the others each time: one that has ended in between counts
+    // as one without, never the other way round.
+    let all = count_threads()?;
+    let all = all.saturating_sub(threads::threads_with_token().len() as u64);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    // As long as none is started, those without a scope only become fewer.
+    if let Some(last) = &*last
+        && Some(last.started) == started
+        && all <= last.all
+    {
+        return Some(last.without_drivers);
+    }
+    let mut living = living_threads();
+    let with_token = threads::threads_with_token();
+    living.retain(|thread| !with_token.contains(thread) && !is_drivers_own(*thread));
+    let without_drivers = living.len() as u64;
+    *last = started.map(|started| Census {
+        started,
+        all,
+        without_drivers,
+    });
+    Some(without_drivers)
 }
 
 /// How many threads this process has; none where nobody tells.
@@ -154,10 +189,10 @@ fn count_threads() -> Option<u64> {
 
 /// The threads of this process that can still do something. The kernel counts a thread for a moment
 /// after it was joined.
-fn living_threads() -> Vec<String> {
+fn living_threads() -> Vec<i32> {
     /// `PF_EXITING`, as Linux has it.
     const EXITING: u64 = 4;
-    let is_living = |thread: &String| {
+    let is_living = |thread: &i32| {
         let status = fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
         // Behind the name, which may have any letters: state, five numbers, flags.
         let flags = status.ok().and_then(|status| {
@@ -166,34 +201,16 @@ fn living_threads() -> Vec<String> {
         });
         flags.is_some_and(|flags| flags & EXITING == 0)
     };
-    threads_of_this_process()
-        .into_iter()
-        .filter(is_living)
-        .collect()
-}
-
-fn threads_of_this_process() -> Vec<String> {
     let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.collect()
+    let threads = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    threads.filter(is_living).collect()
 }
 
-/// How many threads bear the names of a driver's: they do nothing that nobody asked for.
-fn drivers_own() -> u64 {
-    static KNOWN: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let now = threads_of_this_process();
-    known.retain(|thread, _| now.contains(thread));
-    for thread in now {
-        known.entry(thread).or_insert_with_key(|thread| {
-            let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
-            let name = name.unwrap_or_default();
-            ["cuda", "llvmpipe"]
-                .iter()
-                .any(|of_driver| name.starts_with(of_driver))
-        });
-    }
-    known.values().filter(|is_drivers| **is_drivers).count() as u64
+/// Whether a thread bears the name of a driver's: those do nothing that nobody asked for.
+fn is_drivers_own(thread: i32) -> bool {
+    let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
+    let of_drivers = ["cuda", "llvmpipe"];
+    of_drivers.iter().any(|driver| name.starts_with(driver))
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -202,10 +219,10 @@ mod tests {
 
     use super::living_threads;
 
-    fn own_number() -> String {
+    fn own_number() -> i32 {
         let link = fs::read_link("/proc/thread-self").expect("a thread");
         let number = link.file_name().expect("its number");
-        number.to_string_lossy().into_owned()
+        number.to_string_lossy().parse().expect("a number")
     }
 
     #[test]
