@@ -44,11 +44,11 @@ pub(crate) fn most_reserved() -> Vec<LayerUsage> {
     read_all(MOST_RESERVED)
 }
 
-/// Lets the most that each stream-ordered pool has reserved begin anew.
+/// Resets the peak that each stream-ordered pool has reserved.
 pub(crate) fn restart_most_reserved() {
     with_pools(|driver, _, pools| {
         for pool in pools {
-            // A pool that keeps its old figure shows too much, never too little.
+            // A pool that keeps its old peak shows too much, never too little.
             // SAFETY: `with_pools` keeps the pool live.
             let _ = unsafe { driver.restart(pool.handle, MOST_RESERVED) };
         }
