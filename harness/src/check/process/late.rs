@@ -29,7 +29,7 @@ static LEAKED: Mutex<Vec<Leaked>> = Mutex::new(Vec::new());
 
 /// Watches for frees of what `result` found in these scopes.
 pub(crate) fn await_release(report: &Report, scopes: &[ScopeId], result: &CheckResult) {
-    // Not the records that are live now: one of them may be freed before it is looked for.
+    // By scope, not by the live records: one of them may be freed before it is looked up.
     ledger::live().await_release(scopes, Instant::now);
     let records = result.findings.iter().zip(&result.records);
     let leaked = records.filter(|(finding, _)| finding.kind == FindingKind::Leaked);
