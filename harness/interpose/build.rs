@@ -31,8 +31,8 @@ fn interposes() -> bool {
         && cfg("TARGET_ENV") == "gnu"
         // A static libc has one definition of each, and no next one.
         && !features.split(',').any(|name| name == "crt-static")
-        // Sanitizers intercept `pthread_create` themselves, and some of them calls through
-        // pointers; cargo tells of each that rustc was asked for. Miri has its own of both.
+        // Sanitizers intercept `pthread_create` themselves, and some of them call through
+        // pointers; cargo reports each one that rustc uses. Miri has its own versions of both.
         && !is_set("SANITIZE")
         && !is_set("MIRI")
         // The switch: RUSTFLAGS="--cfg gpu_leak_interpose_off".

@@ -138,7 +138,7 @@ pub struct Registration {
 unsafe impl Sync for Registration {}
 
 impl Registration {
-    /// The rows may stand in any order; each name only once.
+    /// Creates a registration. The rows can be in any order.
     #[must_use]
     pub const fn new(functions: &'static [WatchedFunction], on_lookup: Option<OnLookup>) -> Self {
         Self {
