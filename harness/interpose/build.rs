@@ -1,5 +1,5 @@
-//! Decides what this crate may stand in front of: `interpose` for anything at all, which is
-//! `pthread_create`; `lookups` for `dlsym` as well, which is written for two processors.
+//! Decides which symbols this crate defines: `interpose` for any at all, which is `pthread_create`;
+//! `lookups` for `dlsym` as well, which is written for two processors.
 
 use std::env;
 
@@ -21,18 +21,18 @@ fn cfg(name: &str) -> String {
     env::var(format!("CARGO_CFG_{name}")).unwrap_or_default()
 }
 
-/// Only where the next definition can be found behind ours, and nothing else needs to be the first
-/// to see a thread begin.
+/// Only if the next definition can be found behind ours, and nothing else must be the first to see
+/// a thread begin.
 fn interposes() -> bool {
     let is_set = |name: &str| env::var_os(format!("CARGO_CFG_{name}")).is_some();
     let features = cfg("TARGET_FEATURE");
 
     cfg("TARGET_OS") == "linux"
         && cfg("TARGET_ENV") == "gnu"
-        // A static libc has one definition of each, and nothing to look up.
+        // A static libc has one definition of each, and no next one.
         && !features.split(',').any(|name| name == "crt-static")
-        // Sanitizers intercept `pthread_create` themselves, and some of them calls through
-        // pointers; cargo tells of each that rustc was asked for. Miri has its own of both.
+        // Sanitizers intercept `pthread_create` themselves, and some of them call through
+        // pointers; cargo reports each one that rustc uses. Miri has its own versions of both.
         && !is_set("SANITIZE")
         && !is_set("MIRI")
         // The switch: RUSTFLAGS="--cfg gpu_leak_interpose_off".

@@ -1,5 +1,5 @@
-//! What benchmarks need of the inside: the harness at work without a test. Outside SemVer, and
-//! made for this project's own benchmarks alone.
+//! What this project's own benchmarks need from this crate: the harness without a test. Outside
+//! SemVer.
 
 use crate::api::cuda;
 use crate::ledger::StackId;
@@ -7,54 +7,54 @@ use crate::report::model::{CheckStatus, Report};
 use crate::report::text::{self, Rendering};
 use crate::{capture, check, device, observe};
 
-/// Starts what the first check of a process starts: ears for sources.
+/// Starts what the first check of a process starts: taking reports from sources.
 pub fn start() {
     observe::listen();
     let _ = cuda::begin_check();
 }
 
-/// Tells of no call of the driver's from now on: what is left is what every wrapped call costs.
+/// Stops reporting driver calls, so that only the fixed cost of a wrapped call remains.
 pub fn without_listening() {
     cuda::stop();
 }
 
-/// Takes no stacks from now on.
+/// Stops capturing backtraces.
 pub fn without_stacks() {
     capture::without_stacks();
 }
 
-/// This thread's stack, as a callback takes it.
+/// Returns this thread's backtrace, as a wrapper captures it.
 #[must_use]
 pub fn stack() -> StackId {
     capture::stack()
 }
 
-/// The same from the exact engine alone.
+/// Returns the backtrace that the exact unwinder alone captures.
 #[must_use]
 pub fn exact_stack() -> StackId {
     capture::exact_stack()
 }
 
-/// Reads no whole device from now on.
+/// Stops reading the memory usage of whole devices.
 pub fn without_device_readings() {
     device::memory::without_readings();
 }
 
-/// Checks `body` on this thread, from the reading before it to the report, and answers whether it
-/// left nothing.
+/// Checks `body` on this thread, from the baseline to the report, and returns whether it left
+/// nothing.
 ///
 /// # Panics
 ///
-/// When the run's settings are wrong.
+/// If the run's settings are wrong.
 pub fn leaves_nothing(body: impl FnOnce()) -> bool {
     checked(body).status == CheckStatus::Clean
 }
 
-/// Checks `body` on this thread, and answers with what a failing test would tell of it.
+/// Checks `body` on this thread and returns the report that a failing test would print.
 ///
 /// # Panics
 ///
-/// When the run's settings are wrong.
+/// If the run's settings are wrong.
 #[must_use]
 pub fn told(body: impl FnOnce()) -> String {
     text::to_string(&checked(body), &Rendering::for_stderr())

@@ -1,4 +1,4 @@
-//! The static description of one checked test: facts that the attribute emits.
+//! The static description of a checked test, as the attribute emits it.
 
 use std::process::ExitCode;
 
@@ -7,23 +7,23 @@ use crate::options::Options;
 /// One annotated test.
 #[derive(Debug)]
 pub struct Case {
-    /// Its full path, crate first: `train::optim::adam_frees_everything`. For a program's `main`,
-    /// the program's name.
+    /// Its full path, starting with the crate: `train::optim::adam_frees_everything`. For a
+    /// program's `main` it is the program's name.
     pub path: &'static str,
-    /// Where it stands and how cargo names what it is in.
+    /// Its source location and the names that cargo gives to its package and target.
     pub origin: Origin,
-    /// What the attribute says of it.
+    /// The options of its attribute.
     pub options: Options,
-    /// `#[should_panic]`, taken over from libtest.
+    /// `#[should_panic]`, which the attribute takes over from libtest.
     pub should_panic: Option<ShouldPanic>,
     /// `#[ignore]`.
     pub ignored: bool,
-    /// The test itself.
+    /// The test's body.
     pub body: fn() -> ExitCode,
 }
 
 impl Case {
-    /// A test of which its attribute says nothing else.
+    /// Creates a test without options.
     #[must_use]
     pub const fn new(path: &'static str, origin: Origin, body: fn() -> ExitCode) -> Self {
         Self {
@@ -36,13 +36,13 @@ impl Case {
         }
     }
 
-    /// Whether it is a program's `main`: its path is the program's name alone.
+    /// Whether this is a program's `main`, whose path is the program's name alone.
     #[must_use]
     pub fn is_program(&self) -> bool {
         !self.path.contains("::")
     }
 
-    /// The test's name as libtest prints it: the path without the crate.
+    /// Returns the test's name as libtest prints it: the path without the crate.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.path
@@ -51,14 +51,14 @@ impl Case {
     }
 }
 
-/// What `#[should_panic]` asks for.
+/// The argument of `#[should_panic]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShouldPanic {
-    /// A part of the message; none for any panic.
+    /// A part of the panic message; `None` accepts any panic.
     pub expected: Option<&'static str>,
 }
 
-/// Where a test comes from. Filled in by [`origin!`](crate::__private::origin).
+/// The origin of a test, filled in by [`origin!`](crate::__private::origin).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// `file!()` of the test.
@@ -67,13 +67,13 @@ pub struct Origin {
     pub line: u32,
     /// `column!()` of the test.
     pub column: u32,
-    /// `CARGO_PKG_NAME`; none without cargo.
+    /// `CARGO_PKG_NAME`; `None` without cargo.
     pub package: Option<&'static str>,
-    /// `CARGO_MANIFEST_DIR`; none without cargo.
+    /// `CARGO_MANIFEST_DIR`; `None` without cargo.
     pub manifest_dir: Option<&'static str>,
-    /// `CARGO_CRATE_NAME`; none without cargo.
+    /// `CARGO_CRATE_NAME`; `None` without cargo.
     pub crate_name: Option<&'static str>,
-    /// `CARGO_BIN_NAME`, of a test inside a binary target.
+    /// `CARGO_BIN_NAME`; `None` outside a binary target.
     pub bin_name: Option<&'static str>,
     /// Whether the target is an integration test or benchmark (`CARGO_TARGET_TMPDIR` is set).
     pub integration: bool,

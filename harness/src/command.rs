@@ -1,5 +1,5 @@
-//! What `cargo gpu-leak` asks of the library beyond the report's data. Outside SemVer: the command
-//! and the library are released together.
+//! What `cargo gpu-leak` needs from the library beyond the report's data. Outside SemVer: the
+//! command and the library are released together.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,16 +12,17 @@ use crate::device::contexts;
 use crate::device::driver::{self, Driver};
 use crate::report::model::{Reason, Report};
 
-/// An entry of a configuration file that lets something stay.
+/// An `[[allow]]` entry of a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowEntry {
-    /// As [`AllowedBy::stands_in`](report::model::AllowedBy::stands_in) has it: `gpu-leak-check.toml:12`.
+    /// Its location, in the form of [`AllowedBy::stands_in`](report::model::AllowedBy::stands_in):
+    /// `gpu-leak-check.toml:12`.
     pub stands_in: String,
     /// Why it may stay.
     pub reason: String,
 }
 
-/// What the configuration file at `path`, which reports call `shown`, lets stay.
+/// Returns the `[[allow]]` entries of the configuration file at `path`, which reports call `shown`.
 ///
 /// # Errors
 ///
@@ -35,17 +36,16 @@ pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<AllowEntry>, String
     Ok(entries.into_iter().map(told).collect())
 }
 
-/// What is wrong with the variables of this process that checks read: the sentence by which each of
-/// them would fail.
+/// Checks the environment variables of this process that checks read.
 ///
 /// # Errors
 ///
-/// That sentence.
+/// The message with which every check would fail.
 pub fn variables() -> Result<(), String> {
     crate::config::variables_of_this_process()
 }
 
-/// Whether the file at `path` is a recording, by its first line.
+/// Whether the file at `path` is a recording, judged by its first line.
 #[must_use]
 pub fn is_recording(path: &Path) -> bool {
     let mut start = Vec::new();
@@ -55,8 +55,8 @@ pub fn is_recording(path: &Path) -> bool {
     read.is_ok() && String::from_utf8_lossy(&start).contains(&schema)
 }
 
-/// Gives the findings of a report that an older release wrote the fingerprints of this one, from the
-/// stacks that the report holds: what changed between two runs is not how they are counted.
+/// Recomputes the fingerprints of a report that an older release wrote, from the backtraces in the
+/// report, so that two runs can be compared although fingerprints were computed differently.
 pub fn renew_fingerprints(report: &mut Report) {
     for finding in &mut report.findings {
         let Some(kind) = finding.resource else {
@@ -71,18 +71,18 @@ pub fn renew_fingerprints(report: &mut Report) {
     }
 }
 
-/// What checks would see on this machine.
+/// What checks can see on this machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// The CUDA version that the driver supports, or why there is none.
     pub driver: Result<String, String>,
-    /// `cuda:0 NVIDIA H200`
+    /// For example `cuda:0 NVIDIA H200`.
     pub devices: Vec<String>,
-    /// Whether the driver's calls are heard here, or why not.
+    /// Whether the driver's calls are intercepted here, or why not.
     pub heard: Result<(), Reason>,
 }
 
-/// Looks as a check would, and initialises the driver.
+/// Examines the machine as a check would, and initialises the driver.
 #[must_use]
 pub fn machine() -> Machine {
     let missing = contexts::missing();

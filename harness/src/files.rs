@@ -1,9 +1,10 @@
-//! Files and folders that other users of the machine may reach too.
+//! Files and folders that other users of the machine can reach too.
 
 use std::fs::OpenOptions;
 use std::path::Path;
 
-/// Opens no link: in a folder that others may write to, it could lead to any file.
+/// Returns options that do not follow a symbolic link: in a folder that others can write to, a link
+/// could lead to any file.
 pub(crate) fn through_no_link() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "there is no such option"))]
     let mut options = OpenOptions::new();
@@ -12,8 +13,9 @@ pub(crate) fn through_no_link() -> OpenOptions {
     options
 }
 
-/// `folder` and those around it, as far out as nobody puts files there but its owner and the
-/// system's: what lies in `/tmp` may be anybody's, whoever works in a folder inside of it.
+/// Returns `folder` and its ancestors, up to the first one in which users other than the owner and
+/// the system can create files. A file in `/tmp` may be anybody's, even for someone who works in a
+/// folder inside it.
 pub(crate) fn own_ancestors(folder: &Path) -> impl Iterator<Item = &Path> {
     let innermost = Access::of(folder);
     let mut around = folder.ancestors();
@@ -23,16 +25,16 @@ pub(crate) fn own_ancestors(folder: &Path) -> impl Iterator<Item = &Path> {
     )
 }
 
-/// Who may put files into a folder.
+/// Who can create files in a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Access {
     owner: u32,
-    /// Every user may.
+    /// Whether every user can.
     by_all: bool,
 }
 
 impl Access {
-    /// None where there is no such folder, or no such owners.
+    /// Returns `None` if the folder does not exist or the file system has no such owners.
     #[cfg(unix)]
     fn of(folder: &Path) -> Option<Self> {
         use std::os::unix::fs::MetadataExt;
@@ -49,7 +51,7 @@ impl Access {
         None
     }
 
-    /// Whether those who may write here may write to a folder `inside` as well, or are the system.
+    /// Whether everyone who can write here is the system or can also write to the folder `inside`.
     fn is_no_wider(self, inside: Option<Self>) -> bool {
         const SYSTEM: u32 = 0;
 
@@ -70,12 +72,13 @@ mod tests {
             (access(1000, false), true),
             (access(0, false), true),
             (access(1001, false), false),
-            // As `/tmp` is.
+            // The permissions of `/tmp`.
             (access(0, true), false),
         ] {
             assert_eq!(outer.is_no_wider(package), trusted, "{outer:?}");
         }
-        // All that is mounted from another system may look so, the package too.
+        // A file system mounted from another machine can look like this, including the package's
+        // own folder.
         assert!(access(0, true).is_no_wider(Some(access(0, true))));
         assert!(!access(1000, false).is_no_wider(None), "of nobody known");
     }

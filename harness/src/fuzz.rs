@@ -1,15 +1,15 @@
-//! What fuzzing throws at the inside: a function a target, which panics when something that must
-//! hold does not. Not in the library: only its own tests and the targets of `fuzz/` have it.
+//! Fuzz targets, one function each, which panic if a property does not hold. They are not part of
+//! the published library: only its own tests and the targets of `fuzz/` have them.
 
 pub use crate::check::fuzz::recording;
 pub use crate::config::fuzz::{config, variables};
 pub use crate::report::fuzz::{patterns, run_file, sites};
 
-/// Sizes and times in quotes: what is taken can be written again and is the same.
+/// Input: sizes and durations. A valid one can be written again and gives the same value.
 ///
 /// # Panics
 ///
-/// When that does not hold.
+/// If the property does not hold.
 pub fn units(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     if let Ok(bytes) = gpu_leak_check_options::units::bytes(&text) {
@@ -26,7 +26,7 @@ pub fn units(input: &[u8]) {
     }
 }
 
-/// That nothing in `text` could command a terminal or turn a line around.
+/// Whether nothing in `text` could control a terminal or change the direction of a line.
 pub(crate) fn is_fit_to_print(text: &str) -> bool {
     text.chars().all(|character| {
         character == '\n'

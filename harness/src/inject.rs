@@ -1,5 +1,6 @@
-//! What the library for unmodified programs needs of the inside, and what the command tells it.
-//! Outside SemVer: the command, the library in it and this crate are released together.
+//! What the preloaded library for unmodified programs needs from this crate, and the settings that
+//! the command passes to it. Outside SemVer: the command, its preloaded library and this crate are
+//! released together.
 
 use std::env;
 
@@ -10,13 +11,13 @@ pub use crate::check::{Attached, Cause, attach};
 use crate::ledger;
 use crate::ledger::event::{Event, Ticket};
 
-/// Has `hear` be told of every event that the ledger takes in from now on, with its answer. It must not
-/// call the harness, nor wait for a thread that does. The first one counts.
+/// Calls `hear` for every event that the ledger applies from now on, with its answer. `hear` must
+/// not call the harness or wait for a thread that does. Only the first registration takes effect.
 pub fn on_every_event(hear: impl Fn(&Event, Option<Ticket>) + Send + Sync + 'static) {
     ledger::live().listen(Box::new(move |_, event, answer| hear(event, answer)));
 }
 
-/// How the command speaks to the library in a program.
+/// The variable through which the command passes settings to the library in a program.
 pub const VARIABLE: &str = "GPU_LEAK_INJECT";
 
 /// What the command tells the library.
@@ -36,8 +37,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What the environment says; none where the command did not start this process, or does not
-    /// mean it.
+    /// Returns the settings in the environment, or `None` if the command did not start this process
+    /// or does not mean to watch it.
     #[must_use]
     pub fn of_this_process() -> Option<Self> {
         let settings: Self = serde_json::from_str(&env::var(VARIABLE).ok()?).ok()?;
@@ -45,19 +46,19 @@ impl Settings {
         is_meant.then_some(settings)
     }
 
-    /// The value of [`VARIABLE`].
+    /// Returns the value for [`VARIABLE`].
     ///
     /// # Panics
     ///
-    /// Never: numbers and text have a form in JSON.
+    /// Never: numbers and text can always be written as JSON.
     #[must_use]
     pub fn to_value(&self) -> String {
         serde_json::to_string(self).expect("numbers and text have a form in JSON")
     }
 }
 
-/// Whether a library for unmodified programs is at work in this process, or will be as soon as
-/// its driver is initialised.
+/// Whether the library for unmodified programs is active in this process, or will be once its
+/// driver is initialised.
 pub(crate) fn is_here() -> bool {
     Settings::of_this_process().is_some()
 }

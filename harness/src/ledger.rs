@@ -1,8 +1,8 @@
-//! The table of live resources: a pure function of a stream of [`Event`]s, and the one of this
-//! process.
+//! The table of live resources, which is a pure function of a stream of [`Event`]s, and the table
+//! of this process.
 //!
-//! Nothing in it knows CUDA or calls anything outside the process; every source of events enters
-//! through [`Ledger::apply`].
+//! The ledger knows nothing of CUDA and calls nothing outside the process. Every source of events
+//! enters through [`Ledger::apply`].
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ pub use gpu_leak_core::ledger::{
 
 use crate::quiet::quiet;
 
-/// The ledger of this process, which every live source reports to.
+/// Returns the ledger of this process, to which every live source reports.
 pub fn live() -> &'static Ledger {
     static LIVE: LazyLock<Ledger> = LazyLock::new(|| {
         let _quiet = quiet();

@@ -42,12 +42,12 @@ pub use check::{
     gpu_available, max_memory_allocated, memory_allocated, memory_reserved, memory_summary, run,
     snapshot,
 };
-// For tests' own code; the code under test names the crate itself.
+// For the tests' own code; the code under test names `gpu_leak_hooks` itself.
 pub use gpu_leak_hooks::{allow, hand_over};
 pub use ledger::Place;
 pub use options::OnLeak;
 
-/// Writes the `main` of a test target without libtest (`harness = false`): it runs every checked
+/// Writes the `main` of a test target without libtest (`harness = false`). It runs every checked
 /// test of the program, with libtest's command line and output.
 ///
 /// ```toml
@@ -67,8 +67,9 @@ pub use options::OnLeak;
 /// ```
 ///
 /// Filters, `--exact`, `--skip`, `--list`, `--ignored`, `--include-ignored` and `--test-threads`
-/// mean what they always do; nothing is captured, so `--nocapture` changes nothing. nextest runs
-/// such a target as any other. Functions with `#[test]` alone are not compiled there.
+/// mean what they mean in libtest. Output is never captured, so `--nocapture` changes nothing.
+/// nextest runs such a target like any other. Functions with only `#[test]` are not compiled in
+/// such a target.
 #[cfg(feature = "main")]
 #[macro_export]
 macro_rules! main {
@@ -79,7 +80,7 @@ macro_rules! main {
     };
 }
 
-/// Writes the `main` of a test target without libtest: with the feature `main`.
+/// Writes the `main` of a test target without libtest. Requires the feature `main`.
 #[cfg(not(feature = "main"))]
 #[macro_export]
 macro_rules! main {
@@ -92,10 +93,11 @@ macro_rules! main {
     };
 }
 
-/// Runs before the first check of a process.
+/// Runs a function once, before the first check of the process.
 ///
-/// What a suite makes once and keeps (a device, a library's handle, a plan cache) would be told as
-/// `first-use` by whichever test comes first. Made here, it is there before every test.
+/// Resources that a suite creates once and keeps (a device, a library's handle, a plan cache) would
+/// be reported as `first-use` by whichever test runs first. Created in a warm-up, they exist before
+/// every test.
 ///
 /// ```
 /// #[gpu_leak_check::warmup]
@@ -104,8 +106,8 @@ macro_rules! main {
 /// }
 /// ```
 ///
-/// Each of a program's warm-ups runs once, in the order of their paths, on a thread of its own. One
-/// that panics fails the check that was to begin, by name.
+/// Each warm-up of a program runs once, in the order of their paths, on its own thread. If one
+/// panics, the check that was about to begin fails and names it.
 pub use gpu_leak_check_macros::warmup;
 
 /// Fails a test that leaves GPU memory or GPU objects behind.
@@ -116,38 +118,38 @@ pub use gpu_leak_check_macros::warmup;
 /// #[gpu_leak_check]
 /// #[test]
 /// fn training_frees_everything() {
-///     // Whatever the GPU holds at the end that it did not hold here fails the test.
+///     // Anything that is allocated here and not freed fails the test.
 /// }
 /// ```
 ///
-/// It stands above every other attribute of the test, and so wraps all of what they make: an async
-/// runtime's life (`#[tokio::test]`), the cases and fixtures of `#[rstest]`, a lock of `#[serial]`.
-/// Where none of them makes a test, it adds `#[test]` itself. `#[should_panic]` and `#[ignore]`
-/// mean what they always do, and a test may return a [`Result`].
+/// Place it above every other attribute of the test, so that it wraps everything that they create:
+/// an async runtime (`#[tokio::test]`), the cases and fixtures of `#[rstest]`, a lock of
+/// `#[serial]`. If none of them is a test attribute, it adds `#[test]` itself. `#[should_panic]`
+/// and `#[ignore]` keep their usual meaning, and a test may return a [`Result`].
 ///
 /// # Options
 ///
 /// | option | default | meaning |
 /// | --- | --- | --- |
 /// | [`tolerance`](#tolerance-and-reserved_tolerance) | 0 | bytes that may stay allocated |
-/// | [`reserved_tolerance`](#tolerance-and-reserved_tolerance) | 0 | bytes that an allocator may keep in reserve |
+/// | [`reserved_tolerance`](#tolerance-and-reserved_tolerance) | 0 | bytes that an allocator may keep reserved |
 /// | [`allow`](#allow) | none | what may stay, by function, file, library or fingerprint |
-/// | [`expect`](#expect) | none | that exactly this leaks |
-/// | [`max_allocated`, `max_reserved`, `max_allocation_count`](#budgets) | none | what the test may take, though everything is given back |
-/// | [`layer`](#budgets) | the driver | the allocator that these three are about |
-/// | [`rounds`](#rounds) | 1 | in how many rounds only what gains in each is a finding |
+/// | [`expect`](#expect) | none | the exact leak that the test must have |
+/// | [`max_allocated`, `max_reserved`, `max_allocation_count`](#budgets) | none | limits on what the test may use, even if it frees everything |
+/// | [`layer`](#budgets) | the driver | the allocator that these three limits apply to |
+/// | [`rounds`](#rounds) | 1 | how often to run the body; only call sites that grow in every round are findings |
 /// | [`confirm`](#confirm) | `true` | whether a body with findings runs once more |
 /// | [`on_leak`](#on_leak) | `"fail"` | whether a leak fails the test or only warns |
-/// | [`settle`](#settle) | `"250ms"` | how long to wait for frees that are on their way |
-/// | [`unchecked_if`](#unchecked_if) | never | when the body runs without being judged |
-/// | [`parallel`](#parallel-and-isolate) | off | whether it shares the process with other such checks |
-/// | [`isolate`](#parallel-and-isolate) | off | whether it runs in a process of its own |
+/// | [`settle`](#settle) | `"250ms"` | how long to wait for frees that are in flight |
+/// | [`unchecked_if`](#unchecked_if) | never | when to run the body without checking it |
+/// | [`parallel`](#parallel-and-isolate) | off | whether it runs in parallel with other such checks |
+/// | [`isolate`](#parallel-and-isolate) | off | whether it runs in its own process |
 /// | [`warmup`](#warmup) | 0 | how often the body runs before it is measured |
-/// | [`crate`](#crate) | `::gpu_leak_check` | where this library is |
+/// | [`crate`](#crate) | `::gpu_leak_check` | the path of this library |
 ///
 /// ## `tolerance` and `reserved_tolerance`
 ///
-/// Bytes per device and layer, inclusive: an integer expression, or a string in B, KiB, MiB or GiB.
+/// Bytes per device and layer, inclusive: an integer expression or a string in B, KiB, MiB or GiB.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -160,10 +162,10 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `allow`
 ///
-/// As often as wanted, each with a reason, which the report tells beside the bytes. The pattern is
-/// looked for in the whole stack of a finding: `fn:` in its functions, `file:` in their sources,
-/// `lib:` in the libraries, and `fingerprint:` is the one that a run file gives. `kind` and `up_to`
-/// (bytes, in one test) are optional.
+/// May be repeated. Each `allow` has a reason, which the report shows beside the bytes. The pattern
+/// is matched against the whole backtrace of a finding: `fn:` against its functions, `file:`
+/// against their source files, `lib:` against the libraries. `fingerprint:` matches the fingerprint
+/// in a run file. `kind` and `up_to` (bytes, per test) are optional.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -177,8 +179,8 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `expect`
 ///
-/// The test fails unless exactly so much leaks: `count` objects and allocations, `bytes`, or both. Its
-/// body runs once.
+/// The test fails unless exactly this much leaks: `count` objects and allocations, `bytes`, or
+/// both. The body runs once.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -189,10 +191,10 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## Budgets
 ///
-/// `max_allocated` is the most bytes that what the test makes may come to at once, `max_reserved` the
-/// most that an allocator may hold beyond what it held before, `max_allocation_count` how many
-/// allocations there may be: each per device, inclusive, and whether or not everything is given back.
-/// They are about the driver's figures, or those of the allocator that `layer` names.
+/// `max_allocated` limits the bytes that the test holds at any one time, `max_reserved` the bytes
+/// that an allocator reserves beyond what it held before, and `max_allocation_count` the number of
+/// allocations. Each applies per device, is inclusive, and holds whether or not everything is
+/// freed. They apply to the driver, or to the allocator that `layer` names.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -203,8 +205,8 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `rounds`
 ///
-/// The body runs up to so often, and only what a place in the program holds more of after each run is
-/// a finding: `grew`.
+/// The body runs up to this many times. A call site is a finding (`grew`) only if it holds more
+/// after every round.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -215,8 +217,9 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `confirm`
 ///
-/// A body with findings runs once more, and only what repeats is a leak: the first run may have
-/// made what the process keeps for good. With `confirm = false` the first run decides.
+/// A body with findings runs once more, and only what repeats is a leak, because the first run may
+/// have created objects that the process keeps for good. With `confirm = false` the first run
+/// decides.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -236,7 +239,7 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `settle`
 ///
-/// A number of milliseconds or seconds.
+/// A duration in milliseconds or seconds.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -247,7 +250,7 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `unchecked_if`
 ///
-/// The condition is asked once, before the body; the reason is told in the run's summary.
+/// The condition is evaluated once, before the body. The run's summary shows the reason.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -258,15 +261,15 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `parallel` and `isolate`
 ///
-/// By default checked tests take turns, whatever libtest does. Those with `parallel` run together,
-/// each judged by what its own threads took; an allocator's reserve, which has no owner, is judged
-/// only where no other check ran meanwhile. Work that reaches threads of an older pool takes its
-/// [`Scope`] along.
+/// By default checked tests take turns, however many threads libtest uses. Tests with `parallel`
+/// run together, and each is judged by what its own threads allocated. An allocator's reserved
+/// memory has no owner, so it is judged only if no other check ran meanwhile. Work that moves to
+/// threads of an existing pool must take its [`Scope`] along.
 ///
-/// With `isolate` the test runs in a process of its own: this program again, told to run that one
-/// test. Its output and its outcome are those of the test; if the process ends inside the test, by a
-/// signal or by `exit`, the test fails and says how. Under nextest, where each test has a process
-/// anyway, and inside another check, it changes nothing.
+/// With `isolate` the test runs in its own process: the same test binary, started again for this
+/// one test. Its output and outcome become those of the test. If a signal or `exit` ends that
+/// process inside the test, the test fails and says how the process ended. `isolate` has no effect
+/// under nextest, which runs each test in its own process anyway, or inside another check.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -281,8 +284,8 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `warmup`
 ///
-/// Runs that are not judged come first. What a whole suite makes once belongs into a function under
-/// [`warmup`](macro@warmup).
+/// The number of runs before the first one that is judged. What a whole suite creates once belongs
+/// in a [`warmup`](macro@warmup) function.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -293,7 +296,7 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `crate`
 ///
-/// For a library that re-exports this one.
+/// The path of this crate, for a library that re-exports it.
 ///
 /// ```
 /// mod testing {
@@ -308,10 +311,10 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// # On a module
 ///
-/// Every test in an inline module, and in modules inside it, is checked with the module's options;
-/// an attribute of a test's own stands over them option by option. Functions that are no tests are
-/// left alone, and so is what a macro call (`proptest! { … }`) makes. Names in an option's value are
-/// looked up inside the module.
+/// Every test in an inline module and in the modules inside it is checked with the module's
+/// options. An option in a test's own attribute overrides the module's. Functions that are not
+/// tests are left alone, and so are items that a macro call (`proptest! { … }`) generates. Names in
+/// an option's value are resolved inside the module.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -329,10 +332,11 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// # On `main`
 ///
-/// The program is one check, named after its binary: the report comes at its end, on the standard
-/// error. The exit code is the program's own where that is a failure, 1 for findings and 2 for wrong
-/// settings. `main` runs on a thread of its own, and once more if something was left, so that what a
-/// program makes once and keeps is no leak: `confirm = false` is for programs that cannot.
+/// The whole program is one check, named after its binary. The report is printed at its end, on
+/// standard error. The exit code is the program's own if it failed, 1 for findings and 2 for wrong
+/// settings. `main` runs on its own thread, and runs once more if something was left, so that what
+/// a program creates once and keeps is not reported as a leak. Use `confirm = false` for programs
+/// that cannot run twice.
 ///
 /// ```no_run
 /// # use gpu_leak_check::gpu_leak_check;
@@ -344,11 +348,12 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// # Errors at compile time
 ///
-/// It belongs on a function that can be a test, on `main` or on a module: a method, a generic
-/// function, one with arguments that no other attribute supplies, an async one without a runtime's
-/// attribute and a module in another file are refused.
+/// The attribute can be placed on a function that can be a test, on `main` or on a module. It
+/// rejects methods, generic functions, functions with arguments that no other attribute supplies,
+/// async functions without a runtime's attribute, and modules in another file.
 ///
 /// # Panics
 ///
-/// The test panics if something stayed, with a report of what, where it was taken and what to do.
+/// Panics if something is still held at the end, with a report of what it is, where it was
+/// allocated and what to do.
 pub use gpu_leak_check_macros::gpu_leak_check;

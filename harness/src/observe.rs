@@ -1,7 +1,7 @@
-//! Reporting an allocator, or another GPU API, to the harness.
+//! Reports from other allocators and GPU APIs to the harness.
 //!
-//! The harness sees every call to the CUDA driver by itself. What it cannot see, the pieces that
-//! a caching allocator hands out, a device that is not CUDA's, is told here:
+//! The harness sees every call to the CUDA driver by itself. What it cannot see, such as the blocks
+//! of a caching allocator or a device that is not CUDA's, is reported here:
 //!
 //! ```
 //! use gpu_leak_check::{Place, observe::Source};
@@ -15,14 +15,14 @@
 //! }
 //!
 //! fn free(address: u64) {
-//!     // First: afterwards another thread may be given the same address.
+//! Report first: after the free another thread may be given the same address.
 //!     SOURCE.freed(address);
 //!     // … back to the pool
 //! }
 //! # free(allocate(1));
 //! ```
 //!
-//! While no check has begun in the process, both cost one relaxed load.
+//! While no check has begun in the process, each call costs one relaxed load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -39,37 +39,37 @@ static LISTENING: AtomicBool = AtomicBool::new(false);
 /// The source folders of every allocator that has reported.
 static OWN_SOURCES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-/// An allocator that reports what it hands out: the layer `allocator:NAME`. The same as
+/// An allocator that reports what it hands out, as the layer `allocator:NAME`. The same as
 /// `gpu_leak_hooks::Source`, for code that can name this crate.
 ///
-/// An address of it is in use once, wherever it is. Where each of its places counts addresses from
-/// the beginning, it is a [`PlacedSource`].
+/// An address identifies one live block, whatever its place. If addresses of different places can
+/// be equal, use [`PlacedSource`].
 #[derive(Debug)]
 pub struct Source(gpu_leak_hooks::Source);
 
 impl Source {
-    /// An allocator called `name`.
+    /// Creates a source for the allocator called `name`.
     ///
-    /// `own_sources` are pieces of the paths of its own source files (`my-pool/src/`): a report
-    /// points at the first line outside them, the allocator's user. Empty for an allocator that
-    /// comes from a registry, whose files are left out anyway.
+    /// `own_sources` are parts of the paths of the allocator's own source files (`my-pool/src/`). A
+    /// report points at the first line outside them, which is in the allocator's user. It can be
+    /// empty for an allocator from a registry, whose files are skipped anyway.
     #[must_use]
     pub const fn new(name: &'static str, own_sources: &'static [&'static str]) -> Self {
         Self(gpu_leak_hooks::Source::new(name, own_sources))
     }
 
-    /// The layer it reports for.
+    /// Returns the layer that this source reports for.
     ///
     /// # Panics
     ///
-    /// As [`Layer::allocator`].
+    /// Like [`Layer::allocator`].
     pub fn layer(&self) -> Layer {
         layer(&self.0).unwrap_or_else(|| Layer::allocator(self.0.name))
     }
 
-    /// It has handed out `bytes` at `address`. Call it after the fact; where the allocator has a probe
-    /// too, before it gives up the lock under which the probe reads its sum: a block that is counted
-    /// and not reported yet looks like one that is never reported.
+    /// Reports that `bytes` were allocated at `address`. Call it after the allocation. If the
+    /// allocator also has a probe, call it before releasing the lock under which the probe reads
+    /// its sum: a block that is counted but not yet reported looks like one that is never reported.
     #[inline]
     pub fn allocated(&self, place: Place, address: u64, bytes: u64) {
         if LISTENING.load(Ordering::Relaxed) {
@@ -77,7 +77,7 @@ impl Source {
         }
     }
 
-    /// `address` comes back. Call it before the allocator can hand it out again.
+    /// Reports that `address` is freed. Call it before the allocator can hand it out again.
     #[inline]
     pub fn freed(&self, address: u64) {
         if LISTENING.load(Ordering::Relaxed) {
@@ -86,8 +86,8 @@ impl Source {
     }
 }
 
-/// As [`Source`], of an allocator whose devices have addresses of their own: the same address may be
-/// in use on two of them, and a free names the one it is about.
+/// Like [`Source`], for an allocator with one address space per device: the same address may be in
+/// use on two devices, and a free names the device.
 ///
 /// ```
 /// use gpu_leak_check::{Place, observe::PlacedSource};
@@ -104,23 +104,23 @@ impl Source {
 pub struct PlacedSource(gpu_leak_hooks::PlacedSource);
 
 impl PlacedSource {
-    /// As [`Source::new`].
+    /// Like [`Source::new`].
     #[must_use]
     pub const fn new(name: &'static str, own_sources: &'static [&'static str]) -> Self {
         Self(gpu_leak_hooks::PlacedSource::new(name, own_sources))
     }
 
-    /// The layer it reports for.
+    /// Returns the layer that this source reports for.
     ///
     /// # Panics
     ///
-    /// As [`Layer::allocator`].
+    /// Like [`Layer::allocator`].
     pub fn layer(&self) -> Layer {
         let source = self.0.source();
         layer(source).unwrap_or_else(|| Layer::allocator(source.name))
     }
 
-    /// It has handed out `bytes` at `address` of `place`. Call it after the fact.
+    /// Reports that `bytes` were allocated at `address` of `place`. Call it after the allocation.
     #[inline]
     pub fn allocated(&self, place: Place, address: u64, bytes: u64) {
         if LISTENING.load(Ordering::Relaxed) {
@@ -128,7 +128,8 @@ impl PlacedSource {
         }
     }
 
-    /// `address` of `place` comes back. Call it before the allocator can hand it out again.
+    /// Reports that `address` of `place` is freed. Call it before the allocator can hand it out
+    /// again.
     #[inline]
     pub fn freed(&self, place: Place, address: u64) {
         if LISTENING.load(Ordering::Relaxed) {
@@ -137,9 +138,10 @@ impl PlacedSource {
     }
 }
 
-/// The layer that an allocator reports for; none where it reports what it takes to keep its own name.
+/// Returns the layer that an allocator reports for, or `None` if storing its name would report an
+/// allocation.
 fn layer(source: &gpu_leak_hooks::Source) -> Option<Layer> {
-    // Whoever reads a number can use it: what it stands for does not change.
+    // Relaxed is enough: the layer behind a number never changes.
     let number = source.number.load(Ordering::Relaxed);
     if let Some(known) = Layer::numbered(number) {
         return Some(known);
@@ -155,7 +157,7 @@ fn layer(source: &gpu_leak_hooks::Source) -> Option<Layer> {
     Some(layer)
 }
 
-/// Where a place of the hooks is.
+/// Converts a place of the hooks.
 pub(crate) fn place(place: gpu_leak_hooks::Place) -> Place {
     match place {
         gpu_leak_hooks::Place::Cuda(ordinal) => Place::cuda(ordinal as usize),
@@ -164,7 +166,7 @@ pub(crate) fn place(place: gpu_leak_hooks::Place) -> Place {
     }
 }
 
-/// An allocator has handed out `bytes` at `address`.
+/// Records that an allocator handed out `bytes` at `address`.
 #[cold]
 pub(crate) fn allocated(
     source: &gpu_leak_hooks::Source,
@@ -192,7 +194,7 @@ pub(crate) fn allocated(
     }));
 }
 
-/// An allocator is about to take `address` back.
+/// Records that an allocator is about to take back `address`.
 #[cold]
 pub(crate) fn freed(
     source: &gpu_leak_hooks::Source,
@@ -228,7 +230,8 @@ fn key(source: &gpu_leak_hooks::Source, layer: Layer, place: Option<Place>, addr
     }
 }
 
-/// Marks this thread, unless a report of it is not for the ledger.
+/// Sets the recursion guard on this thread, or returns `None` if a report from this thread must not
+/// reach the ledger.
 pub(crate) fn heard() -> Option<Quiet> {
     // In a forked child the ledger's locks may be held by threads that no longer exist.
     if exit::forked() {
@@ -237,13 +240,13 @@ pub(crate) fn heard() -> Option<Quiet> {
     quiet_if_heard()
 }
 
-/// From now on reports are taken. Never turned off again: a record that is not released when its
-/// memory is would be found under the next owner of its address.
+/// Starts taking reports. This is never turned off: a record that outlived its memory would be
+/// attributed to the next owner of the address.
 pub(crate) fn listen() {
     LISTENING.store(true, Ordering::Relaxed);
 }
 
-/// The source folders of the allocators that have reported.
+/// Returns the source folders of the allocators that have reported.
 pub(crate) fn own_sources() -> Vec<&'static str> {
     let _quiet = quiet();
     OWN_SOURCES

@@ -25,7 +25,7 @@ macro_rules! define {
     ($($group:ident {
         $($(#[$doc:meta])* $name:ident: $kind:ident = $example:literal,)*
     })*) => {
-        /// The options of `#[gpu_leak_check(…)]`; `None` where the attribute is silent.
+        /// The options of `#[gpu_leak_check(…)]`; `None` where the attribute sets none.
         #[derive(Clone, Copy, Debug)]
         pub struct Options {
             $($($(#[$doc])* pub $name: Option<value_of!($kind)>,)*)*
@@ -40,7 +40,7 @@ macro_rules! define {
                 allow: &[],
             };
 
-            /// These, and where they are silent what `other` says. Of what may stay, these alone.
+            /// Fills the unset options from `other`. The `allow` entries are not merged.
             #[must_use]
             pub(crate) fn or(&self, other: Self) -> Self {
                 Self {
@@ -53,7 +53,7 @@ macro_rules! define {
 }
 gpu_leak_check_options::options!(define);
 
-/// A number of bytes: a number, or text in B, KiB, MiB or GiB.
+/// A size in bytes: a number, or text in B, KiB, MiB or GiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 
@@ -65,7 +65,7 @@ impl From<u64> for Size {
 
 /// # Panics
 ///
-/// When the text is no size, with what may stand there.
+/// If the text is not a size; the message lists the accepted forms.
 impl From<&str> for Size {
     fn from(text: &str) -> Self {
         match gpu_leak_check_options::units::bytes(text) {
@@ -75,7 +75,7 @@ impl From<&str> for Size {
     }
 }
 
-/// What a leak does to the test.
+/// What a leak does to the test's outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnLeak {
     /// The test fails.
@@ -87,22 +87,22 @@ pub enum OnLeak {
 /// `allow("fn:pattern*", reason = "…", kind = event, up_to = "1 MiB")`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allow {
-    /// `fn:`, `file:`, `lib:` with a pattern in which `*` and `?` stand for what may vary, or
-    /// `fingerprint:` with one as reports have it.
+    /// `fn:`, `file:` or `lib:` followed by a pattern with the wildcards `*` and `?`, or
+    /// `fingerprint:` followed by a fingerprint from a report.
     pub pattern: &'static str,
-    /// Why it may stay; told in reports.
+    /// Why it may stay; shown in reports.
     pub reason: &'static str,
-    /// Only resources of this kind.
+    /// If set, only resources of this kind match.
     pub kind: Option<Kind>,
-    /// No more than these bytes, inclusive.
+    /// The most bytes that may stay, inclusive.
     pub up_to: Option<u64>,
 }
 
 /// `unchecked_if(condition, "reason")`.
 #[derive(Clone, Copy, Debug)]
 pub struct UncheckedIf {
-    /// Asked once, before the body.
+    /// Evaluated once, before the body.
     pub condition: fn() -> bool,
-    /// Why; told in the run's summary.
+    /// Why; shown in the run's summary.
     pub reason: &'static str,
 }

@@ -1,5 +1,5 @@
-//! Every name that an expansion of the attribute may use. Outside SemVer: the attribute and the
-//! library it calls are released together.
+//! Every name that an expansion of the attribute may use. Outside SemVer: the attribute and this
+//! library are released together.
 
 use std::process::Termination;
 
@@ -14,18 +14,18 @@ pub use crate::probe::RegisteredProbe;
 pub use crate::registry::{Registered, RegisteredWarmup, Warmup};
 pub use crate::{path, program, register, register_warmup};
 pub use inventory;
-// A user's own items of these names must not reach an expansion.
+// A user's own items with these names must not be picked up by an expansion.
 pub use std::option::Option::{None, Some};
 pub use std::process::ExitCode;
 pub use std::time::Duration;
 
-/// Turns what a test returns into libtest's terms, on the thread that made it: an error need not
-/// be [`Send`].
+/// Converts a test's return value into libtest's terms. It runs on the thread that produced the
+/// value, because an error need not be [`Send`].
 pub fn finish<T: Termination>(returned: T) -> ExitCode {
     returned.report()
 }
 
-/// The [`Origin`] of the place that names it.
+/// Returns the [`Origin`] of the place where it is invoked.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! origin {
@@ -46,7 +46,7 @@ macro_rules! origin {
     };
 }
 
-/// The full path of the test with this name in the module that names it.
+/// Returns the full path of the test with this name in the module where it is invoked.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! path {
@@ -55,7 +55,7 @@ macro_rules! path {
     };
 }
 
-/// The name of the program that names it.
+/// Returns the name of the program in which it is invoked.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! program {
@@ -64,7 +64,7 @@ macro_rules! program {
     };
 }
 
-/// The binary's name; tests and benchmarks without libtest have only that of their crate.
+/// Returns the binary's name, or the crate's name for tests and benchmarks without libtest.
 #[must_use]
 pub const fn program_name(binary: Option<&'static str>, root: &'static str) -> &'static str {
     match binary {
@@ -73,7 +73,7 @@ pub const fn program_name(binary: Option<&'static str>, root: &'static str) -> &
     }
 }
 
-/// Enters a static [`Warmup`] into the registry.
+/// Adds a static [`Warmup`] to the registry.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! register_warmup {
@@ -82,7 +82,7 @@ macro_rules! register_warmup {
     };
 }
 
-/// Enters a static [`Case`] into the registry.
+/// Adds a static [`Case`] to the registry.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! register {

@@ -1,47 +1,47 @@
-//! Reading an allocator that the driver's ledger cannot see into.
+//! Probes, which read allocators that the driver's ledger cannot see into.
 //!
-//! A caching allocator takes whole segments from the driver and hands out pieces of them. To the
-//! driver a segment is simply allocated; only the allocator knows which pieces are in use. A
-//! [`Probe`] tells: the check then judges the pieces in the allocator's own layer, and the
-//! segments as its reserve.
+//! A caching allocator allocates whole segments from the driver and hands out parts of them. To the
+//! driver a segment is simply allocated; only the allocator knows which parts are in use. With a
+//! [`Probe`] the check judges these parts in the allocator's own layer, and the segments as its
+//! reserved memory.
 
 pub use crate::judge::Segment;
 use crate::ledger::Place;
 
-/// Code that reads one allocator.
+/// Reads one allocator.
 ///
 /// Register it with [`probe!`](crate::probe!). Its functions are called between the runs of test
-/// bodies, from the thread that checks, and may take the allocator's locks; they must not
-/// allocate GPU memory.
+/// bodies, from the checking thread, and may take the allocator's locks. They must not allocate GPU
+/// memory.
 pub trait Probe: Sync {
-    /// The allocator's name, the same as its [`Source`](crate::observe::Source)'s if it has one.
+    /// Returns the allocator's name: that of its [`Source`](crate::observe::Source), if it has one.
     ///
-    /// Some caching allocators are known to keep memory, and a check in which they do is
-    /// inconclusive until they have a probe. By that they are known: `cubecl`, `c10`, `rmm`,
-    /// `bfc`, `onnxruntime`, `ggml`.
+    /// Some caching allocators are known by name: `cubecl`, `c10`, `rmm`, `bfc`, `onnxruntime`,
+    /// `ggml`. A check in which one of them keeps memory is inconclusive unless it has a probe.
     fn name(&self) -> &'static str;
 
-    /// Where it holds anything at present.
+    /// Returns the places where the allocator holds anything at present.
     fn places(&self) -> Vec<Place>;
 
-    /// The bytes it has handed out at `place` and not got back.
+    /// Returns the allocated bytes at `place`: handed out and not yet freed.
     fn allocated(&self, place: Place) -> u64;
 
-    /// The bytes it holds at `place` from the layer below, handed out or cached.
+    /// Returns the reserved bytes at `place`: held from the layer below, handed out or cached.
     fn reserved(&self, place: Place) -> u64;
 
-    /// The ranges it holds at `place` from the layer below. They are its reserve, and no leaks of
-    /// the driver's layer.
+    /// Returns the ranges that the allocator holds at `place` from the layer below. They count as
+    /// its reserved memory, not as leaks of the driver's layer.
     ///
-    /// None, where the allocator tells nobody. What cubecl, c10, RMM and a few more take is known by
-    /// their functions, so a probe called by that name needs none.
+    /// Return an empty list if the allocator does not expose them. The segments of cubecl, c10, RMM
+    /// and a few others are recognised by their functions, so a probe with one of those names needs
+    /// none.
     fn segments(&self, place: Place) -> Vec<Segment>;
 
-    /// Gives back to the layer below what is cached at `place` and in no use.
+    /// Returns unused cached memory at `place` to the layer below.
     fn empty_cache(&self, place: Place);
 }
 
-/// A probe that registered itself.
+/// A probe that has been registered.
 #[doc(hidden)]
 pub struct RegisteredProbe(pub &'static dyn Probe);
 
@@ -55,9 +55,9 @@ impl std::fmt::Debug for RegisteredProbe {
 
 inventory::collect!(RegisteredProbe);
 
-/// Registers a [`Probe`] that lives as long as the program.
+/// Registers a [`Probe`] for the life of the program.
 ///
-/// A registration in a library counts only where the program mentions that library.
+/// A registration in a library takes effect only if the program uses that library.
 ///
 /// ```
 /// # use gpu_leak_check::{Place, probe::{Probe, Segment}};
@@ -81,7 +81,7 @@ macro_rules! probe {
     };
 }
 
-/// The registered probes, by name.
+/// Returns the registered probes, ordered by name.
 pub(crate) fn all() -> Vec<&'static dyn Probe> {
     let mut probes: Vec<_> = inventory::iter::<RegisteredProbe>()
         .map(|entry| entry.0)

@@ -1,8 +1,8 @@
-//! The annotated tests and warm-ups of this program, wherever they stand.
+//! The annotated tests and warm-ups of this program.
 
 use crate::case::Case;
 
-/// A test that registered itself.
+/// A test that has been registered.
 #[derive(Debug)]
 pub struct Registered(pub &'static Case);
 
@@ -11,19 +11,19 @@ inventory::collect!(Registered);
 /// A function that runs before the first check of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Warmup {
-    /// Its full path, crate first.
+    /// Its full path, starting with the crate.
     pub path: &'static str,
     /// The function.
     pub run: fn(),
 }
 
-/// A warm-up that registered itself.
+/// A warm-up that has been registered.
 #[derive(Debug)]
 pub struct RegisteredWarmup(pub &'static Warmup);
 
 inventory::collect!(RegisteredWarmup);
 
-/// All warm-ups, by path: the order in which they run.
+/// Returns all warm-ups, ordered by path, which is the order in which they run.
 #[must_use]
 pub fn warmups() -> Vec<&'static Warmup> {
     let mut warmups: Vec<_> = inventory::iter::<RegisteredWarmup>()
@@ -33,7 +33,7 @@ pub fn warmups() -> Vec<&'static Warmup> {
     warmups
 }
 
-/// All of them, by path: registration has no order of its own.
+/// Returns all tests, ordered by path, because the order of registration is not defined.
 #[must_use]
 pub fn cases() -> Vec<&'static Case> {
     let mut cases: Vec<_> = inventory::iter::<Registered>()

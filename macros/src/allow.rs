@@ -8,12 +8,12 @@ use syn::{LitStr, Token, parenthesized};
 use crate::paths::Paths;
 use crate::value::{Value, size};
 
-/// What a pattern may be about.
+/// The prefixes that a pattern can have.
 const SORTS: [&str; 4] = ["fn:", "file:", "lib:", "fingerprint:"];
 
 const USAGE: &str = "`allow(\"fn:optim::Adam::*\", reason = \"…\")`";
 
-/// One thing that may stay.
+/// An `allow` entry.
 pub(crate) struct Allow {
     pattern: LitStr,
     reason: LitStr,
@@ -22,7 +22,7 @@ pub(crate) struct Allow {
 }
 
 impl Allow {
-    /// Reads what stands behind `name`.
+    /// Parses what follows `name`.
     pub(crate) fn parse(name: &Ident, input: ParseStream<'_>) -> syn::Result<Self> {
         if !input.peek(syn::token::Paren) {
             return Err(syn::Error::new(
@@ -79,7 +79,7 @@ impl Allow {
         })
     }
 
-    /// The library's `Allow`.
+    /// Expands to the library's `Allow`.
     pub(crate) fn fact(&self, paths: &Paths) -> TokenStream {
         let [allow, kind, some, none] =
             ["Allow", "Kind", "Some", "None"].map(|name| paths.private(name));
@@ -90,7 +90,7 @@ impl Allow {
             up_to,
         } = self;
         let of_kind = match of_kind {
-            // Its compiler names the kinds there are, at the user's own word.
+            // The user's compiler reports an unknown kind at the user's own word.
             Some(word) => {
                 let variant = variant(word);
                 quote!(#some(#kind::#variant))
@@ -120,7 +120,7 @@ fn check(pattern: &LitStr) -> syn::Result<()> {
     }
 }
 
-/// `StreamOrdered` of `stream_ordered`.
+/// Returns `StreamOrdered` for `stream_ordered`.
 fn variant(word: &Ident) -> Ident {
     let mut variant = String::new();
     for part in word.to_string().split('_') {

@@ -1,5 +1,5 @@
-//! The arguments of the attribute: one table of names, one check for repetition, an error at the
-//! place of each mistake.
+//! Parses the attribute's arguments: one table of names, one check for repetition, and an error at
+//! each mistake.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::quote;
@@ -13,26 +13,26 @@ use crate::pairs;
 use crate::paths::Paths;
 use crate::value::{self, Value};
 
-/// What the attribute says.
+/// The attribute's arguments.
 #[derive(Default)]
 pub(crate) struct Args {
-    /// `crate = path`: where the library is.
+    /// `crate = path`: the path of the library.
     pub(crate) library: Option<Path>,
     /// The options, as written.
     pub(crate) options: Vec<(&'static str, Value)>,
-    /// What may stay, each as the fields of `Allow`.
+    /// The `allow` entries, each as the fields of `Allow`.
     pub(crate) allow: Vec<Allow>,
 }
 
-/// One option.
+/// A row of the table of options.
 struct OptionRow {
-    /// Its name: that of the field of `Options`.
+    /// Its name, which is that of the field of `Options`.
     name: &'static str,
-    /// An example of how it is written.
+    /// An example of its syntax.
     example: &'static str,
-    /// Whether the name may stand alone.
+    /// Whether the name may be used alone.
     alone: bool,
-    /// Reads what stands behind the name.
+    /// Parses what follows the name.
     value: fn(ParseStream<'_>) -> syn::Result<Value>,
 }
 
@@ -63,7 +63,7 @@ const LIBRARY: &str = "crate";
 const ALLOW: &str = "allow";
 
 impl Args {
-    /// Reads all arguments; the error holds every mistake among them.
+    /// Parses all arguments; the error contains every mistake in them.
     pub(crate) fn parse(tokens: TokenStream) -> syn::Result<Self> {
         (|input: ParseStream<'_>| {
             let mut args = Self::default();
@@ -95,7 +95,7 @@ impl Args {
         .parse2(tokens)
     }
 
-    /// Takes over what is not said here.
+    /// Adds the inherited arguments that are not set here.
     fn fill_from(&mut self, inherited: Self) {
         self.library = self.library.take().or(inherited.library);
         self.allow.extend(inherited.allow);
@@ -106,12 +106,12 @@ impl Args {
         }
     }
 
-    /// Whether this option is among them.
+    /// Whether this option is set.
     pub(crate) fn has(&self, option: &str) -> bool {
         self.value(option).is_some()
     }
 
-    /// What is said of this option.
+    /// Returns the value of this option, if it is set.
     pub(crate) fn value(&self, option: &str) -> Option<&Value> {
         let mut options = self.options.iter();
         options.find_map(|(name, value)| (*name == option).then_some(value))
@@ -146,7 +146,7 @@ impl Args {
         behind(&name, input)
     }
 
-    /// The fields of the library's `Options` that the attribute sets.
+    /// Expands to the fields of the library's `Options` that the attribute sets.
     pub(crate) fn facts(&self, paths: &Paths) -> Vec<TokenStream> {
         let some = paths.private("Some");
         self.options
@@ -166,7 +166,7 @@ impl Args {
     }
 }
 
-/// An argument ends where it should.
+/// Checks that an argument ends where it should.
 fn behind(name: &Ident, input: ParseStream<'_>) -> syn::Result<()> {
     if value::is_alone(input) {
         return Ok(());
@@ -196,7 +196,7 @@ fn unknown(name: &Ident) -> syn::Error {
     )
 }
 
-/// The number of letters to insert, remove or replace that turn one word into the other.
+/// Returns the edit distance of two words: the letters to insert, remove or replace.
 fn distance(from: &str, to: &str) -> usize {
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (i, a) in from.bytes().enumerate() {
@@ -211,7 +211,7 @@ fn distance(from: &str, to: &str) -> usize {
     row[to.len()]
 }
 
-/// Leaves one wrong argument behind, so that the ones after it are still read.
+/// Skips an invalid argument, so that the ones after it are still parsed.
 fn skip_to_comma(input: ParseStream<'_>) -> syn::Result<()> {
     while !input.is_empty() && !input.peek(Token![,]) {
         input.parse::<TokenTree>()?;

@@ -1,10 +1,10 @@
-//! What the other attributes on a test are, as far as their names tell.
+//! Classifies the other attributes on a test by their names.
 
 use syn::Attribute;
 
-/// Attributes that the compiler reads and no macro expands. One that is missing here costs a
-/// second round of expansion, nothing else; `cfg` and `cfg_attr` are missing on purpose: behind
-/// them, what they stand for is known.
+/// Attributes that the compiler reads and no macro expands. A missing one only costs a second round
+/// of expansion. `cfg` and `cfg_attr` are missing on purpose: in the next round it is known what
+/// they expand to.
 const INERT: [&str; 20] = [
     "allow",
     "automatically_derived",
@@ -31,7 +31,7 @@ const INERT: [&str; 20] = [
 /// Tools whose attributes are inert.
 const TOOLS: [&str; 4] = ["clippy", "diagnostic", "miri", "rustfmt"];
 
-/// Whether no macro stands behind this attribute.
+/// Whether this attribute is not a macro.
 pub(crate) fn is_inert(attribute: &Attribute) -> bool {
     let name = name(attribute);
     match name.split_once("::") {
@@ -40,15 +40,15 @@ pub(crate) fn is_inert(attribute: &Attribute) -> bool {
     }
 }
 
-/// An attribute's path as text.
+/// Returns an attribute's path as text.
 pub(crate) fn name(attribute: &Attribute) -> String {
     let segments = attribute.path().segments.iter();
     let names: Vec<String> = segments.map(|segment| segment.ident.to_string()).collect();
     names.join("::")
 }
 
-/// Whether this is libtest's `#[test]`, as far as its name tells: a module may have imported
-/// another macro as `test`.
+/// Whether this is libtest's `#[test]`, judged by its name: a module may have imported another
+/// macro as `test`.
 pub(crate) fn is_plain_test(attribute: &Attribute) -> bool {
     let name = name(attribute);
     let in_prelude = |library| {
@@ -61,8 +61,7 @@ pub(crate) fn is_plain_test(attribute: &Attribute) -> bool {
 
 /// Whether this attribute makes a test that libtest knows.
 ///
-/// One that is missing here makes a test beside the one that we add; the second entry then fails
-/// and says so.
+/// For one that is missing here we add a second test; its entry then fails with the remedy.
 pub(crate) fn makes_test(attribute: &Attribute) -> bool {
     const NAMES: [&str; 6] = [
         "gtest",
@@ -73,7 +72,7 @@ pub(crate) fn makes_test(attribute: &Attribute) -> bool {
         "test_matrix",
     ];
     let name = last(attribute);
-    // `traced_test` wants a test made by someone else.
+    // `traced_test` needs another attribute that makes the test.
     NAMES.contains(&name.as_str()) || name.ends_with("_test") && name != "traced_test"
 }
 
@@ -82,12 +81,12 @@ pub(crate) fn is_self(attribute: &Attribute) -> bool {
     last(attribute) == "gpu_leak_check"
 }
 
-/// Whether this attribute means something on a test only.
+/// Whether this attribute is valid only on a test.
 pub(crate) fn is_of_libtest(attribute: &Attribute) -> bool {
     is_plain_test(attribute) || ["ignore", "should_panic"].contains(&name(attribute).as_str())
 }
 
-/// Whether this attribute speaks of a test's name and place in the module, and not of its code.
+/// Whether this attribute concerns a test's name and place in the module, not its code.
 pub(crate) fn is_of_name(attribute: &Attribute) -> bool {
     ["deprecated", "doc", "ignore", "must_use", "should_panic"].contains(&name(attribute).as_str())
 }

@@ -1,4 +1,4 @@
-//! From an annotated function to what the compiler gets in its place.
+//! Expands an annotated function.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
@@ -15,8 +15,8 @@ use crate::{attributes, inherit, module, pairs};
 
 /// Expands the attribute with `args` on `item`.
 ///
-/// With an error comes the item without its attributes of a test, so that whatever else names
-/// it is not wrong as well.
+/// On an error it also returns the item without its test attributes, so that code that names the
+/// item does not cause more errors.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     let function = match input::read(item.clone()) {
         Ok(Input::Function(function)) => *function,
@@ -50,7 +50,7 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
             tokens = inherit::join(own, tokens)?;
             function.attrs.remove(position);
         } else if inherit::is_all(&tokens) {
-            // The function's own attribute goes on, under the name that it has there.
+            // The function's own attribute is added again, under the name that it has there.
             let path = other.path();
             let marker = requeued.argument();
             let joined = inherit::join(tokens, own)?;
@@ -63,7 +63,8 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
     let args = Args::parse(tokens.clone())?;
     pairs::check_layer(&args)?;
     let paths = Paths::new(args.library.as_ref());
-    // If the test was made above, libtest has read what stands here and judges it.
+    // If the attribute that makes the test was above, libtest has read `#[should_panic]` and judges
+    // it.
     let is_made = requeued.has_test && !function.attrs.iter().any(attributes::is_plain_test);
     if !is_made && let Some(should_panic) = ShouldPanic::take(&mut function.attrs)? {
         requeued.should_panic = Some(should_panic);
@@ -73,7 +74,7 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
         return Ok(again);
     }
     if inherit::is_all(&tokens) && !requeued.has_test {
-        // What the module's attribute took for a test under some condition is none.
+        // The module's attribute took this for a test under some condition, and it is not.
         return Ok(function.into_token_stream());
     }
     input::check(&function)?;
@@ -85,8 +86,8 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
     Ok(checked_test(&args, &requeued, &paths, function))
 }
 
-/// The wrapper that libtest runs, and one item with the body and the facts about it. The second
-/// stands by itself: a build without libtest deletes the first.
+/// Expands to the wrapper that libtest runs, and one item with the body and the facts about it.
+/// They are separate because a build without libtest deletes the wrapper.
 fn checked_test(args: &Args, requeued: &Requeued, paths: &Paths, function: ItemFn) -> TokenStream {
     let case = case_name(&function);
     let test = test_attribute(requeued, &function);
@@ -104,8 +105,8 @@ fn checked_test(args: &Args, requeued: &Requeued, paths: &Paths, function: ItemF
     }
 }
 
-/// A program's `main`, and one item with its body and the facts about it. In no registry: libtest
-/// leaves it alone, and without libtest it is what the program runs.
+/// Expands to a program's `main`, and one item with its body and the facts about it. It is not
+/// registered: libtest ignores it, and without libtest it is what the program runs.
 fn checked_program(
     args: &Args,
     requeued: &Requeued,
@@ -166,13 +167,13 @@ fn case_item(
     }
 }
 
-/// What makes the wrapper a test.
+/// Returns the attribute that makes the wrapper a test.
 fn test_attribute(requeued: &Requeued, function: &ItemFn) -> TokenStream {
-    // The user's own tokens: `test` may be the name of another macro in their module.
+    // The user's own tokens, because `test` may be another macro in their module.
     let plain_test = function.attrs.iter().find(|a| attributes::is_plain_test(a));
     match plain_test {
         Some(attribute) => attribute.to_token_stream(),
-        // Whatever made the test did so above, and libtest has seen this function's name.
+        // An attribute above made the test, and libtest has seen this function's name.
         None if requeued.has_test => quote!(#[cfg(test)]),
         None => paths::test_attribute(),
     }
@@ -204,7 +205,7 @@ fn wrapper(
     }
 }
 
-/// What is expected of the body cannot be expected of the wrapper too.
+/// Converts an `expect` of the body, which the wrapper cannot fulfil as well.
 fn unexpected(attribute: &Attribute) -> Attribute {
     let mut attribute = attribute.clone();
     if attribute.path().is_ident("expect")
@@ -223,14 +224,14 @@ fn body(mut function: ItemFn) -> ItemFn {
     function
 }
 
-/// What is known of every test.
+/// Expands to the facts that every test has.
 fn new_case(path: &TokenStream, paths: &Paths, function: &ItemFn) -> TokenStream {
     let name = &function.sig.ident;
     let case = paths.private("Case");
-    // A report names the line of the function, as libtest does, not that of the attribute.
+    // A report gives the line of the function, as libtest does, not that of the attribute.
     let origin = paths.private("origin");
     let place = paths::line_and_column(name.span());
-    // A return type that is no outcome of a test is an error at that type.
+    // A return type that cannot be a test's outcome is an error at that type.
     let at = match &function.sig.output {
         ReturnType::Default => Span::call_site(),
         ReturnType::Type(_, output) => Span::call_site().located_at(output.span()),
@@ -240,7 +241,7 @@ fn new_case(path: &TokenStream, paths: &Paths, function: &ItemFn) -> TokenStream
     quote!(#case::new(#path, #origin!(#place), #finish))
 }
 
-/// A name as libtest prints it: `r#` only where it is needed.
+/// Returns a name as libtest prints it, with `r#` only if it is needed.
 fn printed(name: &Ident) -> String {
     let plain = name.unraw().to_string();
     match syn::parse_str::<Ident>(&plain) {
@@ -249,7 +250,7 @@ fn printed(name: &Ident) -> String {
     }
 }
 
-/// What is known of this test only.
+/// Expands to the facts of this test.
 fn facts(args: &Args, requeued: &Requeued, paths: &Paths, function: &ItemFn) -> Vec<TokenStream> {
     let mut facts = Vec::new();
     let options = args.facts(paths);

@@ -1,4 +1,4 @@
-//! What fuzzing throws at the attribute: whatever stands there, the compiler gets tokens.
+//! Fuzz target of the attribute: whatever its input, it expands to tokens.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use proc_macro2::TokenStream;
 
 use crate::{expand, warmup};
 
-/// Arguments, and behind the end of their line an item.
+/// Input: arguments and, after the end of their line, an item.
 pub(crate) fn attribute(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let (args, item) = text.split_once('\n').unwrap_or_default();
@@ -18,7 +18,7 @@ pub(crate) fn attribute(input: &[u8]) {
         expand::attribute(args.clone(), item.clone()),
         warmup::attribute(args, item),
     ] {
-        // From an item come items.
+        // An item expands to items.
         let items = syn::parse2::<syn::File>(expansion.clone());
         assert!(!is_item || items.is_ok(), "{expansion}");
     }

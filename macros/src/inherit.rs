@@ -1,4 +1,4 @@
-//! What a test inherits from its module: the module's arguments, in a hidden argument of its own.
+//! Passes a module's arguments to its tests, in a hidden argument of each.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -7,18 +7,18 @@ use syn::{Attribute, Meta, Token, parenthesized};
 
 const NAME: &str = "__inherited";
 
-/// The hidden argument, with its comma.
+/// Creates the hidden argument, with its comma.
 pub(crate) fn argument(args: &TokenStream) -> TokenStream {
     let name = Ident::new(NAME, Span::call_site());
     quote!(#name(#args),)
 }
 
-/// Whether the hidden argument is the next one.
+/// Whether the next argument is the hidden one.
 pub(crate) fn stands_at(input: ParseStream<'_>) -> bool {
     input.fork().parse::<Ident>().is_ok_and(|name| name == NAME)
 }
 
-/// Reads the hidden argument: what is in it.
+/// Parses the hidden argument and returns its content.
 pub(crate) fn read(input: ParseStream<'_>) -> syn::Result<TokenStream> {
     input.parse::<Ident>()?;
     let args;
@@ -26,11 +26,11 @@ pub(crate) fn read(input: ParseStream<'_>) -> syn::Result<TokenStream> {
     args.parse()
 }
 
-/// Whether nothing but the hidden argument stands here: the item has no attribute of its own.
+/// Whether there is only the hidden argument, so that the item has no attribute of its own.
 pub(crate) fn is_all(args: &TokenStream) -> bool {
     let parser = |input: ParseStream<'_>| {
         if !stands_at(input) {
-            // What follows is not ours to judge.
+            // The rest is not parsed here.
             input.parse::<TokenStream>()?;
             return Ok(false);
         }
@@ -42,17 +42,17 @@ pub(crate) fn is_all(args: &TokenStream) -> bool {
     parser.parse2(args.clone()).unwrap_or(false)
 }
 
-/// The arguments of an attribute.
+/// Returns the arguments of an attribute.
 pub(crate) fn arguments(attribute: &Attribute) -> TokenStream {
     match &attribute.meta {
         Meta::List(list) => list.tokens.clone(),
         Meta::Path(_) => TokenStream::new(),
-        // A wrong form, which is reported where it is read.
+        // An invalid form, which is reported where it is parsed.
         Meta::NameValue(pair) => pair.value.to_token_stream(),
     }
 }
 
-/// The error of two attributes on an item where none is its module's.
+/// Returns the error for two attributes on an item, neither of which is its module's.
 pub(crate) fn twice(again: &Attribute) -> syn::Error {
     syn::Error::new_spanned(
         again,
@@ -60,7 +60,7 @@ pub(crate) fn twice(again: &Attribute) -> syn::Error {
     )
 }
 
-/// Puts what is inherited in front of an item's own arguments.
+/// Puts inherited arguments in front of an item's own.
 pub(crate) fn join(inherited: TokenStream, own: TokenStream) -> syn::Result<TokenStream> {
     let arguments = |input: ParseStream<'_>| {
         let arguments = read(input)?;

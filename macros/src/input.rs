@@ -1,4 +1,4 @@
-//! Which items can be checked tests.
+//! Determines which items can be checked.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -7,15 +7,15 @@ use syn::{GenericParam, Item, ItemFn, ItemMod, ReturnType, Safety, TraitItemFn, 
 use crate::args::Args;
 use crate::requeue::Requeued;
 
-/// What can be checked.
+/// An item that can be checked.
 pub(crate) enum Input {
     /// A test, or a program's `main`.
     Function(Box<ItemFn>),
-    /// Each test in it.
+    /// A module with tests.
     Module(ItemMod),
 }
 
-/// Reads the item as a function with a body, or as a module.
+/// Parses the item as a function with a body, or as a module.
 pub(crate) fn read(item: TokenStream) -> syn::Result<Input> {
     let kind = match syn::parse2(item.clone())? {
         Item::Fn(function) => return Ok(Input::Function(Box::new(function))),
@@ -34,8 +34,8 @@ pub(crate) fn read(item: TokenStream) -> syn::Result<Input> {
     ))
 }
 
-/// Whether nothing but a body is left to run: what an attribute of a runtime or of fixtures would
-/// take away must be gone.
+/// Checks that the function only has a body to run: what an attribute of a runtime or of fixtures
+/// would remove must be gone.
 pub(crate) fn check(function: &ItemFn) -> syn::Result<()> {
     let signature = &function.sig;
     let refuse =
@@ -87,7 +87,7 @@ pub(crate) fn check(function: &ItemFn) -> syn::Result<()> {
     Ok(())
 }
 
-/// Whether a finished function fits what is known of it as a test.
+/// Checks that a function is valid as a test.
 pub(crate) fn check_test(function: &ItemFn, requeued: &Requeued) -> syn::Result<()> {
     let signature = &function.sig;
     let returns_unit = match &signature.output {
@@ -105,12 +105,12 @@ pub(crate) fn check_test(function: &ItemFn, requeued: &Requeued) -> syn::Result<
     Ok(())
 }
 
-/// Whether this is a program's `main` and no test of that name.
+/// Whether this is a program's `main` and not a test with that name.
 pub(crate) fn is_program(function: &ItemFn, requeued: &Requeued) -> bool {
     !requeued.has_test && function.sig.ident == "main"
 }
 
-/// Whether what is known of a program fits it.
+/// Checks that a function is valid as a program's `main`.
 pub(crate) fn check_program(
     function: &ItemFn,
     args: &Args,

@@ -1,4 +1,5 @@
-//! The attribute on an inline module: each test in it gets the attribute, with the module's options.
+//! Expands the attribute on an inline module: each test in it gets the attribute, with the module's
+//! options.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -10,7 +11,7 @@ use crate::args::Args;
 use crate::paths::Paths;
 use crate::{attributes, inherit};
 
-/// Hands the attribute down to what stands in the module.
+/// Adds the attribute to the items of the module.
 pub(crate) fn expand(tokens: TokenStream, mut module: ItemMod) -> syn::Result<TokenStream> {
     if let Some(own) = module.attrs.iter_mut().find(|a| attributes::is_self(a)) {
         if !inherit::is_all(&tokens) {
@@ -21,7 +22,7 @@ pub(crate) fn expand(tokens: TokenStream, mut module: ItemMod) -> syn::Result<To
         *own = parse_quote!(#[#path(#joined)]);
         return Ok(module.into_token_stream());
     }
-    // Read here, so that a mistake is reported once and not at each test.
+    // Parsed here, so that a mistake is reported once and not at each test.
     let args = Args::parse(tokens.clone())?;
     let Some((_, items)) = &mut module.content else {
         return Err(syn::Error::new_spanned(
@@ -43,13 +44,13 @@ pub(crate) fn expand(tokens: TokenStream, mut module: ItemMod) -> syn::Result<To
     Ok(module.into_token_stream())
 }
 
-/// Whether this attribute, or one that it stands for under a condition, makes a checked test.
+/// Whether this attribute, or one in a `cfg_attr`, makes a checked test.
 fn may_make_test(attribute: &Attribute) -> bool {
     if !attribute.path().is_ident("cfg_attr") {
         return attributes::makes_test(attribute) || attributes::is_self(attribute);
     }
     let conditional = |input: ParseStream<'_>| {
-        // The condition, which is of no interest here and need not look like an attribute.
+        // The condition is irrelevant here and need not look like an attribute.
         while !input.is_empty() && !input.peek(Token![,]) {
             input.parse::<proc_macro2::TokenTree>()?;
         }
@@ -63,7 +64,7 @@ fn may_make_test(attribute: &Attribute) -> bool {
         .any(|attribute: Attribute| may_make_test(&attribute))
 }
 
-/// The module without the attribute, for the case of an error.
+/// Returns the module without the attribute, to be emitted with an error.
 pub(crate) fn bare(module: &ItemMod) -> TokenStream {
     let mut module = module.clone();
     module

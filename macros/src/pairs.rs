@@ -1,11 +1,11 @@
-//! Options that make no sense together.
+//! Rejects options that contradict each other.
 
 use proc_macro2::{Ident, Span};
 
 use crate::args::Args;
 use crate::value::Value;
 
-/// What two options of one attribute say, and why that is nothing.
+/// Pairs of options, and why they contradict each other.
 const SENSELESS: [(&str, &str, &str); 4] = [
     (
         "expect",
@@ -30,10 +30,10 @@ const SENSELESS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// The options that `layer` is about.
+/// The options to which `layer` applies.
 const BUDGETS: [&str; 3] = ["max_allocated", "max_reserved", "max_allocation_count"];
 
-/// The error of each senseless pair among the options written in one attribute, at the later one.
+/// Returns the error for each contradicting pair of options in one attribute, at the later option.
 pub(crate) fn check(args: &Args, written: &[Ident]) -> Option<syn::Error> {
     let mistakes = SENSELESS.iter().filter(|(one, other, _)| {
         let says_something = |name: &str| args.value(name).is_some_and(|value| is_on(name, value));
@@ -49,7 +49,7 @@ pub(crate) fn check(args: &Args, written: &[Ident]) -> Option<syn::Error> {
     })
 }
 
-/// The error of a test with a layer and no budget, its own or its module's.
+/// Returns the error for a test with a layer and no budget, its own or its module's.
 pub(crate) fn check_layer(args: &Args) -> syn::Result<()> {
     match args.value("layer") {
         Some(Value::Text(layer)) if !BUDGETS.iter().any(|budget| args.has(budget)) => {
@@ -61,7 +61,7 @@ pub(crate) fn check_layer(args: &Args) -> syn::Result<()> {
     }
 }
 
-/// Whether an option's value is more than its default in words.
+/// Whether an option's value differs from a default that is written out.
 fn is_on(name: &str, value: &Value) -> bool {
     match value {
         Value::Flag(on) => *on,

@@ -1,20 +1,20 @@
-//! Every path that leaves this crate. All are absolute: whatever a user's module calls its own
-//! items, an expansion means ours.
+//! All paths in the expansion. They are absolute, so that an expansion never refers to items of the
+//! user's module with the same names.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::Path;
 use syn::spanned::Spanned;
 
-/// Paths into the library, by whatever name the user's crate reaches it.
+/// Paths into the library, by whatever name the user's crate has for it.
 pub(crate) struct Paths {
     library: TokenStream,
-    /// Of every path: if the library is not found, rustc says so once.
+    /// The span of every path: if the library is not found, rustc reports it once.
     span: Span,
 }
 
 impl Paths {
-    /// `library` is the option `crate = …`.
+    /// `library` is the value of the option `crate = …`.
     pub(crate) fn new(library: Option<&Path>) -> Self {
         Self {
             library: library.map_or_else(|| quote!(::gpu_leak_check), Path::to_token_stream),
@@ -22,13 +22,13 @@ impl Paths {
         }
     }
 
-    /// The attribute itself.
+    /// Returns the path of the attribute itself.
     pub(crate) fn attribute(&self) -> TokenStream {
         let library = &self.library;
         quote!(#library::gpu_leak_check)
     }
 
-    /// A name that the library keeps for expansions.
+    /// Returns the path of a name that the library provides for expansions.
     pub(crate) fn private(&self, name: &str) -> TokenStream {
         let library = &self.library;
         let name = Ident::new(name, self.span);
@@ -36,13 +36,13 @@ impl Paths {
     }
 }
 
-/// libtest's attribute, out of reach of `use some_runtime::test`.
+/// Returns libtest's attribute, whatever `use some_runtime::test` imports.
 pub(crate) fn test_attribute() -> TokenStream {
     quote!(#[::core::prelude::v1::test])
 }
 
-/// The line and the column of `place`: the compiler asks where the outermost macro stands, and a
-/// place in the user's source is outside of all of them.
+/// Returns the line and the column of `place`: the compiler uses the location of the outermost
+/// macro, and a span in the user's source is outside all of them.
 pub(crate) fn line_and_column(place: Span) -> TokenStream {
     quote_spanned!(place=> ::core::line!(), ::core::column!())
 }

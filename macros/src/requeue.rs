@@ -1,8 +1,8 @@
-//! Standing behind all other attributes.
+//! Moves the attribute behind all other attributes.
 //!
-//! Attributes expand from the first to the last, each seeing only what the ones before it made. So
-//! that a check wraps the finished test (the async runtime's life, a fixture's, a lock's), this one
-//! writes itself anew behind the others, until they are gone.
+//! Attributes expand from first to last, and each sees only what the earlier ones produced. So that
+//! a check wraps the finished test (including an async runtime, a fixture, a lock), this attribute
+//! re-emits itself behind the others until they are gone.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -15,21 +15,21 @@ use crate::input;
 use crate::paths::Paths;
 use crate::should_panic::ShouldPanic;
 
-/// What one round of expansion tells the next, in a hidden argument.
+/// What one round of expansion passes to the next, in a hidden argument.
 #[derive(Default)]
 pub(crate) struct Requeued {
-    /// Whether an attribute that makes a test was seen. It may have done so by now, and be gone.
+    /// Whether an attribute that makes a test was seen. It may already have been expanded.
     pub(crate) has_test: bool,
-    /// `#[should_panic]`, taken off before another attribute could act on it.
+    /// `#[should_panic]`, removed before another attribute could act on it.
     pub(crate) should_panic: Option<ShouldPanic>,
-    /// The attributes that were passed. If they are all that is left, they are no macros.
+    /// The attributes that were skipped. If only these are left, they are not macros.
     behind: Vec<String>,
 }
 
 impl Requeued {
     const NAME: &str = "__requeued";
 
-    /// Takes what [`Requeued::argument`] wrote off the front of the arguments.
+    /// Removes what [`Requeued::argument`] wrote from the front of the arguments.
     pub(crate) fn take(args: TokenStream) -> syn::Result<(Self, TokenStream)> {
         (|input: ParseStream<'_>| {
             let mut requeued = Self::default();
@@ -69,7 +69,7 @@ impl Requeued {
         Ok(())
     }
 
-    /// What [`Requeued::take`] takes, with its comma.
+    /// Creates what [`Requeued::take`] removes, with its comma.
     pub(crate) fn argument(&self) -> TokenStream {
         let name = Ident::new(Self::NAME, Span::call_site());
         let test = self.has_test.then(|| quote!(test()));
@@ -81,12 +81,12 @@ impl Requeued {
         quote!(#name(#test #panics behind(#(#behind),*)),)
     }
 
-    /// Writes the attribute behind the macros that still stand on the function; none if this is the
-    /// last round.
+    /// Re-emits the attribute behind the macros that are still on the function; `None` if this is
+    /// the last round.
     ///
-    /// A plain `#[test]` stays behind us: it is ours to keep, because a build without libtest
-    /// deletes what it stands on. On a function that is no finished test, `test` must be the name
-    /// of some other macro.
+    /// A plain `#[test]` is not one of them: we keep it, because a build without libtest deletes
+    /// the item that it is on. On a function that is not a finished test, `test` must be the name
+    /// of another macro.
     pub(crate) fn behind_others(
         &mut self,
         args: &TokenStream,

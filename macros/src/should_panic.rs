@@ -1,5 +1,5 @@
-//! `#[should_panic]`, taken off the test: libtest sees only the wrapper, which must not panic when
-//! the body does.
+//! Removes `#[should_panic]` from the test: libtest sees only the wrapper, which must not panic
+//! when the body does.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -7,7 +7,7 @@ use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, MetaNameValue};
 
 use crate::paths::Paths;
 
-/// What `#[should_panic]` asks for.
+/// The argument of `#[should_panic]`.
 #[derive(Clone)]
 pub(crate) struct ShouldPanic {
     /// A part of the message.
@@ -15,8 +15,8 @@ pub(crate) struct ShouldPanic {
 }
 
 impl ShouldPanic {
-    /// Takes the attribute off, if it is there. Of several the first counts, as for libtest:
-    /// `test_case` writes two.
+    /// Removes the attribute, if there is one. If there are several, the first counts, as for
+    /// libtest: `test_case` writes two.
     pub(crate) fn take(attributes: &mut Vec<Attribute>) -> syn::Result<Option<Self>> {
         let found: Vec<_> = attributes
             .extract_if(.., |attribute| attribute.path().is_ident("should_panic"))
@@ -45,7 +45,7 @@ impl ShouldPanic {
         }
     }
 
-    /// The fact, as the library keeps it.
+    /// Expands to the library's `ShouldPanic`.
     pub(crate) fn fact(&self, paths: &Paths) -> TokenStream {
         let should_panic = paths.private("ShouldPanic");
         let expected = match &self.expected {

@@ -1,5 +1,4 @@
-//! The values of the attribute's options: how each is written, and an error at the place of each
-//! mistake.
+//! Parses the values of the attribute's options, with an error at each mistake.
 
 use gpu_leak_check_options::units;
 use proc_macro2::{Ident, Span, TokenStream};
@@ -9,9 +8,9 @@ use syn::{Expr, ExprLit, Lit, LitBool, LitStr, Path, Token, parenthesized};
 
 use crate::paths::Paths;
 
-/// The value of one option.
+/// The value of an option.
 pub(crate) enum Value {
-    /// An expression: bytes, or a number of things.
+    /// An expression: a number of bytes, or a count.
     Number(TokenStream),
     /// Text in quotes.
     Text(LitStr),
@@ -19,21 +18,21 @@ pub(crate) enum Value {
     Flag(bool),
     /// A variant of `OnLeak`.
     OnLeak(&'static str),
-    /// A time to wait.
+    /// A duration.
     Milliseconds(u64),
     /// `expect(count = 2, bytes = "1 MiB")`: the fields of `Expect`.
     Expect(Vec<(&'static str, TokenStream)>),
     /// `unchecked_if(condition, "reason")`.
     UncheckedIf {
-        /// Asked before the body.
+        /// Evaluated before the body.
         condition: Box<Expr>,
-        /// Told in the run's summary.
+        /// Shown in the run's summary.
         reason: LitStr,
     },
 }
 
 impl Value {
-    /// As the value of a field of the library's `Options`.
+    /// Expands to the value of a field of the library's `Options`.
     pub(crate) fn fact(&self, paths: &Paths) -> TokenStream {
         match self {
             Self::Number(number) => number.clone(),
@@ -70,7 +69,7 @@ impl Value {
     }
 }
 
-/// Bytes: an expression, or a size in quotes.
+/// Parses a size: an expression, or text in quotes.
 pub(crate) fn size(input: ParseStream<'_>) -> syn::Result<Value> {
     let value = assigned(input)?;
     let Expr::Lit(ExprLit { lit, .. }) = &value else {
@@ -87,7 +86,7 @@ pub(crate) fn size(input: ParseStream<'_>) -> syn::Result<Value> {
     Err(syn::Error::new(lit.span(), mistake))
 }
 
-/// `= true` or `= false`.
+/// Parses `= true` or `= false`.
 pub(crate) fn flag(input: ParseStream<'_>) -> syn::Result<Value> {
     match assigned(input)? {
         Expr::Lit(ExprLit {
@@ -98,7 +97,7 @@ pub(crate) fn flag(input: ParseStream<'_>) -> syn::Result<Value> {
     }
 }
 
-/// As [`flag`], where the name alone means `true`.
+/// Like [`flag`], but the name alone means `true`.
 pub(crate) fn switch(input: ParseStream<'_>) -> syn::Result<Value> {
     if is_alone(input) {
         return Ok(Value::Flag(true));
@@ -106,7 +105,7 @@ pub(crate) fn switch(input: ParseStream<'_>) -> syn::Result<Value> {
     flag(input)
 }
 
-/// A whole number, or an expression of one.
+/// Parses a whole number, or an expression for one.
 pub(crate) fn number(input: ParseStream<'_>) -> syn::Result<Value> {
     let value = assigned(input)?;
     match &value {
@@ -118,12 +117,12 @@ pub(crate) fn number(input: ParseStream<'_>) -> syn::Result<Value> {
     }
 }
 
-/// How often the body runs.
+/// Parses how often the body runs.
 pub(crate) fn runs(input: ParseStream<'_>) -> syn::Result<Value> {
     number(input)
 }
 
-/// How many rounds: one at the least.
+/// Parses a number of rounds, at least one.
 pub(crate) fn rounds(input: ParseStream<'_>) -> syn::Result<Value> {
     let value = number(input)?;
     if let Value::Number(tokens) = &value
@@ -135,7 +134,7 @@ pub(crate) fn rounds(input: ParseStream<'_>) -> syn::Result<Value> {
     Ok(value)
 }
 
-/// What is to leak, in parentheses.
+/// Parses an expected leak, in parentheses.
 pub(crate) fn expect(input: ParseStream<'_>) -> syn::Result<Value> {
     let content;
     let parentheses = parenthesized!(content in input);
@@ -164,7 +163,7 @@ pub(crate) fn expect(input: ParseStream<'_>) -> syn::Result<Value> {
     Ok(Value::Expect(fields))
 }
 
-/// The name of a layer, in quotes.
+/// Parses the name of a layer, in quotes.
 pub(crate) fn layer(input: ParseStream<'_>) -> syn::Result<Value> {
     let usage = "expected \"driver\" or the name of an allocator, such as \"allocator:cubecl\"";
     let text = quoted(input, usage)?;
@@ -174,7 +173,7 @@ pub(crate) fn layer(input: ParseStream<'_>) -> syn::Result<Value> {
     Ok(Value::Text(text))
 }
 
-/// What a leak does, in quotes.
+/// Parses what a leak does, in quotes.
 pub(crate) fn on_leak(input: ParseStream<'_>) -> syn::Result<Value> {
     let text = quoted(input, "expected \"fail\" or \"warn\"")?;
     match text.value().as_str() {
@@ -187,7 +186,7 @@ pub(crate) fn on_leak(input: ParseStream<'_>) -> syn::Result<Value> {
     }
 }
 
-/// A time to wait, in quotes.
+/// Parses a duration, in quotes.
 pub(crate) fn duration(input: ParseStream<'_>) -> syn::Result<Value> {
     let text = quoted(
         input,
@@ -199,7 +198,7 @@ pub(crate) fn duration(input: ParseStream<'_>) -> syn::Result<Value> {
     }
 }
 
-/// A condition and its reason, in parentheses.
+/// Parses a condition and its reason, in parentheses.
 pub(crate) fn unchecked_if(input: ParseStream<'_>) -> syn::Result<Value> {
     let content;
     let parentheses = parenthesized!(content in input);
@@ -230,7 +229,7 @@ pub(crate) fn unchecked_if(input: ParseStream<'_>) -> syn::Result<Value> {
     Ok(Value::UncheckedIf { condition, reason })
 }
 
-/// Where the library is.
+/// Parses the path of the library.
 pub(crate) fn library(input: ParseStream<'_>) -> syn::Result<Path> {
     let usage = "expected a path without quotes, such as `crate = my_crate::gpu_leak_check`";
     match assigned(input)? {
@@ -248,18 +247,18 @@ pub(crate) fn library(input: ParseStream<'_>) -> syn::Result<Path> {
     }
 }
 
-/// Whether nothing stands behind the name.
+/// Whether nothing follows the name.
 pub(crate) fn is_alone(input: ParseStream<'_>) -> bool {
     input.is_empty() || input.peek(Token![,])
 }
 
-/// What stands behind `=`.
+/// Parses what follows `=`.
 fn assigned(input: ParseStream<'_>) -> syn::Result<Expr> {
     input.parse::<Token![=]>()?;
     input.parse()
 }
 
-/// As [`assigned`], of text in quotes; else the `mistake`.
+/// Like [`assigned`], for text in quotes; otherwise returns the error `mistake`.
 fn quoted(input: ParseStream<'_>, mistake: &str) -> syn::Result<LitStr> {
     match assigned(input)? {
         Expr::Lit(ExprLit {

@@ -1,4 +1,5 @@
-//! `#[gpu_leak_check::warmup]`: a function that runs before the first check of a process.
+//! Expands `#[gpu_leak_check::warmup]`, on a function that runs before the first check of a
+//! process.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};

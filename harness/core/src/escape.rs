@@ -1,29 +1,29 @@
-//! Names from outside, made fit to print: what they contain is shown, never obeyed.
+//! Makes names from outside safe to print: control sequences in them are shown, never executed.
 
 use std::fmt::Write;
 
-/// The longest cell of a table.
+/// The longest cell of a table, in characters.
 const LONGEST_CELL: usize = 48;
-/// The longest name that is shown whole, in characters.
+/// The longest name that is shown in full, in characters.
 const LONGEST_NAME: usize = 160;
-/// The longest sentence or command.
+/// The longest sentence or command, in characters.
 const LONGEST_SENTENCE: usize = 1000;
 
-/// A name on one line: control characters, line and paragraph separators, invisible and
-/// direction-changing ones are spelled out as `\u{1b}`; the middle of a very long one is left
+/// Returns a name as one line. Control characters, line and paragraph separators, and invisible or
+/// direction-changing characters are written as `\u{1b}`; the middle of a very long name is left
 /// out.
 #[must_use]
 pub fn name(text: &str) -> String {
     shown(text, LONGEST_NAME)
 }
 
-/// The same for a cell of a table, which is narrower.
+/// Like [`name()`], for a cell of a table, which is narrower.
 #[must_use]
 pub fn cell(text: &str) -> String {
     shown(text, LONGEST_CELL)
 }
 
-/// The same for a sentence, a command or a path, which may be longer.
+/// Like [`name()`], for a sentence, a command or a path, which may be longer.
 #[must_use]
 pub fn sentence(text: &str) -> String {
     shown(text, LONGEST_SENTENCE)
@@ -43,7 +43,7 @@ fn shown(text: &str, longest: usize) -> String {
     )
 }
 
-/// Each character as it is, or as its escape.
+/// Returns each character, or its escape.
 pub fn spelled_out(characters: impl Iterator<Item = char>) -> String {
     let mut shown = String::new();
     for character in characters {

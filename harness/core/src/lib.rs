@@ -1,14 +1,14 @@
-//! The inside of [gpu-leak-check](https://crates.io/crates/gpu-leak-check) that calls nothing: the
-//! table of what a GPU holds, as a function of a stream of events; the judgement, as a function of
-//! what a check has seen; and what it finds, as data.
+//! The pure part of [gpu-leak-check](https://crates.io/crates/gpu-leak-check): the ledger of what a
+//! GPU holds, as a function of a stream of events; the judgement, as a function of what a check
+//! collected; and the report, as data.
 //!
-//! It asks no driver, opens no file, reads no clock and no variable of the environment, and has no
-//! `unsafe`: whatever it has to know of these comes in as a parameter. So the same code judges a
-//! running program, a recording of another one, and a test's made-up world, and all of it runs
-//! under Miri.
+//! This crate calls no driver, opens no file, reads no clock and no environment variable, and has
+//! no `unsafe`: everything that it needs from outside is passed in as a parameter. So the same code
+//! judges a running program, a recording of another one, and the made-up input of a test, and all
+//! of it runs under Miri.
 //!
 //! This crate is a part of gpu-leak-check: its interface may change with each release. Depend on
-//! gpu-leak-check, which shows what is meant for others.
+//! gpu-leak-check, which exposes what others may use.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

@@ -1,23 +1,23 @@
-//! The harness must never observe itself: a mark on a thread that does the harness's own work.
+//! The recursion guard: the harness must never observe itself.
 //!
-//! While the mark is set, callbacks and reports of that thread return at once. Without it, a call
-//! to the driver made by a reading would enter the ledger, and an allocator that reports through
-//! `observe` and is also used by the harness would wait for a lock that its own thread holds. So
-//! whoever takes a lock that an event needs is marked first: the ledger's own functions see to that.
+//! While the guard is held, wrappers and reports of its thread return at once. Without it, a driver
+//! call made by a reading would enter the ledger, and an allocator that reports through `observe`
+//! and is also used by the harness would wait for a lock that its own thread holds. So the guard
+//! must be taken before any lock that an event needs; the ledger's own functions do so.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 
 thread_local! {
-    /// How many guards are alive on this thread. A number needs no destructor, so the mark can be
-    /// read and set while the thread's other locals are being destroyed.
+    /// The number of guards on this thread. A number needs no destructor, so it can be used while
+    /// the thread's other locals are being destroyed.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
-/// While it lives, the harness is at work on this thread. Guards nest.
+/// A guard for the harness's own work on this thread. Guards nest.
 #[derive(Debug)]
 pub struct Quiet {
-    /// The mark is this thread's: a guard dropped elsewhere would clear the wrong one.
+    /// A guard that is dropped on another thread would change the wrong count.
     _stays_on_its_thread: PhantomData<*const ()>,
 }
 
@@ -27,9 +27,9 @@ impl Drop for Quiet {
     }
 }
 
-/// Marks this thread.
+/// Takes the guard for this thread.
 ///
-/// Hold it around the harness's own driver calls and bookkeeping only, never around code of the
+/// Hold it only around the harness's own driver calls and bookkeeping, never around code of the
 /// user (a test's body, a probe): what that code allocates and frees must be seen.
 #[must_use = "the mark ends with the guard"]
 #[inline]
@@ -40,7 +40,7 @@ pub fn quiet() -> Quiet {
     }
 }
 
-/// Marks this thread unless it is marked already.
+/// Takes the guard unless this thread already holds it.
 #[must_use = "the mark ends with the guard"]
 #[inline]
 pub fn quiet_if_heard() -> Option<Quiet> {
@@ -55,7 +55,7 @@ pub fn quiet_if_heard() -> Option<Quiet> {
     })
 }
 
-/// Whether this thread is marked.
+/// Whether this thread holds the guard.
 #[must_use]
 #[inline]
 pub fn is_quiet() -> bool {

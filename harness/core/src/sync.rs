@@ -1,7 +1,7 @@
-//! What threads of the ledger, the gate and the exclusion meet at, all of it `std`'s.
+//! The synchronisation primitives of the ledger, the gate and the exclusion, all from `std`.
 //!
-//! Named here once so that `tests/interleavings` can compile the same files with a checker's types
-//! instead, which try one interleaving of the threads after the other.
+//! They are named here once so that `tests/interleavings` can compile the same files with a model
+//! checker's types, which tries one interleaving of the threads after the other.
 
 pub use lock::{Lock, LockGuard};
 pub use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,42 +11,43 @@ pub mod atomic {
     pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 }
 
-/// A lock that is free nearly always, and held for some dozen instructions.
+/// A lock that is almost always free, and held for a few dozen instructions.
 mod lock {
     use std::time::Duration;
 
     use spin::mutex::{SpinMutex, SpinMutexGuard};
 
-    /// To give it back is a plain store, where `std`'s pays a second time for an atomic exchange.
+    /// Unlocking is a plain store, where `std`'s lock pays for a second atomic exchange.
     #[derive(Debug, Default)]
     pub struct Lock<T>(SpinMutex<T>);
 
-    /// Gives the lock back when it is dropped.
+    /// Unlocks when dropped.
     pub type LockGuard<'a, T> = SpinMutexGuard<'a, T>;
 
     impl<T> Lock<T> {
-        /// A lock that nobody holds.
+        /// Creates an unlocked lock.
         #[must_use]
         pub const fn new(value: T) -> Self {
             Self(SpinMutex::new(value))
         }
 
-        /// Also after a panic of who held it: who changes more than one thing under a lock must
-        /// not panic between.
+        /// Locks even if a previous holder panicked, so code that changes more than one thing under
+        /// a lock must not panic in between.
         #[inline]
         pub fn lock(&self) -> LockGuard<'_, T> {
             self.0.try_lock_weak().unwrap_or_else(|| self.wait())
         }
 
-        /// Waits for as long as another processor needs; then, since the owner may be waiting for
-        /// this one, without it; and then asleep: a thread that the scheduler prefers to the owner
-        /// (`SCHED_FIFO` and its like) gets a processor back as soon as it has yielded it.
+        /// Spins for as long as another processor needs, then yields, because the owner may be
+        /// waiting for this processor, and then sleeps: a thread with a higher priority than the
+        /// owner (for example under `SCHED_FIFO`) gets the processor back as soon as it has
+        /// yielded.
         #[cold]
         #[inline(never)]
         fn wait(&self) -> LockGuard<'_, T> {
-            /// Several of the scheduler's turns.
+            /// Several of the scheduler's time slices.
             const YIELDS: u32 = 64;
-            /// What a sleep takes at least, at the default slack of its timer.
+            /// The least that a sleep takes, at the default timer slack.
             const NAP: Duration = Duration::from_micros(50);
 
             let mut waited = 0;
@@ -54,7 +55,8 @@ mod lock {
                 for _ in 0..32 {
                     std::hint::spin_loop();
                 }
-                // Looks before it asks: to ask takes the owner's cache line away.
+                // Reads before it tries to lock: an attempt would take the cache line from the
+                // owner.
                 let free = (!self.0.is_locked()).then(|| self.0.try_lock()).flatten();
                 if let Some(guard) = free {
                     return guard;
@@ -87,7 +89,7 @@ mod lock {
                         for _ in 0..ROUNDS {
                             let mut total = total.lock();
                             let before = *total;
-                            // Gives the processor away while it holds the lock, now and then.
+                            // Yields while it holds the lock, now and then.
                             if before.is_multiple_of(ROUNDS / 10) {
                                 thread::yield_now();
                             }

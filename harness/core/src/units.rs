@@ -1,16 +1,16 @@
-//! Bytes and counts for people.
+//! Formats bytes and counts for people.
 
 use crate::ledger::Kind;
 
 /// The units above a byte, smallest first.
 const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
-/// The sum of these sizes. A recording may name any: more than fits is as much as fits.
+/// Returns the sum of these sizes. It saturates, because a recording may contain any size.
 pub fn total(sizes: impl IntoIterator<Item = u64>) -> u64 {
     sizes.into_iter().fold(0, u64::saturating_add)
 }
 
-/// A size in binary units: `0 B`, `1,023 B`, `512 KiB`, `1.04 MiB`.
+/// Formats a size in binary units: `0 B`, `1,023 B`, `512 KiB`, `1.04 MiB`.
 ///
 /// Bytes are exact; larger units have three digits.
 #[must_use]
@@ -18,8 +18,8 @@ pub fn size(bytes: u64) -> String {
     rounded(bytes).0
 }
 
-/// The same with the exact number behind it where rounding took something away:
-/// `1.00 MiB`, `1.04 MiB (1,091,072 B)`.
+/// Like [`size`], followed by the exact number if the size was rounded: `1.00 MiB`, `1.04 MiB
+/// (1,091,072 B)`.
 #[must_use]
 pub fn exact_size(bytes: u64) -> String {
     match rounded(bytes) {
@@ -28,13 +28,13 @@ pub fn exact_size(bytes: u64) -> String {
     }
 }
 
-/// The change from `before` to `after`: `+1.00 MiB`, `-512 B`, `0 B`.
+/// Formats the change from `before` to `after`: `+1.00 MiB`, `-512 B`, `0 B`.
 #[must_use]
 pub fn size_change(before: u64, after: u64) -> String {
     signed(before, after, size)
 }
 
-/// A change by itself: `+1.00 MiB`, `-512 B`, `0 B`.
+/// Formats a change: `+1.00 MiB`, `-512 B`, `0 B`.
 #[must_use]
 pub fn signed_size(change: i64) -> String {
     if change < 0 {
@@ -44,7 +44,7 @@ pub fn signed_size(change: i64) -> String {
     }
 }
 
-/// The change of a count: `+2`, `-1,024`, `0`.
+/// Formats the change of a count: `+2`, `-1,024`, `0`.
 #[must_use]
 pub fn count_change(before: u64, after: u64) -> String {
     signed(before, after, count)
@@ -59,13 +59,13 @@ fn signed(before: u64, after: u64, show: fn(u64) -> String) -> String {
     format!("{sign}{}", show(before.abs_diff(after)))
 }
 
-/// A number as Rust writes it: `1_091_072`.
+/// Formats a number as a Rust literal: `1_091_072`.
 #[must_use]
 pub fn literal(number: u64) -> String {
     count(number).replace(',', "_")
 }
 
-/// A number with its thousands apart: `1,091,072`.
+/// Formats a number with thousands separators: `1,091,072`.
 #[must_use]
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -79,7 +79,7 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// `1 allocation`, `2 allocations`, `2 libraries`.
+/// Formats a number with its noun: `1 allocation`, `2 allocations`, `2 libraries`.
 #[must_use]
 pub fn quantity(number: u64, noun: &str) -> String {
     if number == 1 {
@@ -92,7 +92,7 @@ pub fn quantity(number: u64, noun: &str) -> String {
     format!("{} {plural}", count(number))
 }
 
-/// What one resource of `kind` is called: `allocation`, `stream`.
+/// Returns the noun for one resource of `kind`: `allocation`, `stream`.
 #[must_use]
 pub fn noun(kind: Kind) -> &'static str {
     match kind {
@@ -103,7 +103,7 @@ pub fn noun(kind: Kind) -> &'static str {
     }
 }
 
-/// The text and whether it says the whole truth.
+/// Returns the text and whether it is exact.
 fn rounded(bytes: u64) -> (String, bool) {
     if bytes < 1024 {
         return (format!("{} B", count(bytes)), true);

@@ -1,4 +1,4 @@
-//! The search where the layout of heap and stacks is unknown.
+//! The search on systems whose layout of heap and stacks is unknown.
 
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
-//! Where every version of this crate in a program finds the harness.
+//! The pointer through which all versions of this crate in a program find the harness.
 //!
-//! A program can have several versions, each with statics of its own, and the harness knows one of
-//! them. So the pointer to what it does with reports lies under a symbol that all versions define
-//! and the linker makes one of, and what it points to is the same in all of them: [`Interface`]
-//! never changes. Should it have to, it gets another symbol, and a harness installs both.
+//! A program can contain several versions, each with its own statics, and the harness knows one of
+//! them. So the pointer to the harness's functions is under a symbol that all versions define and
+//! the linker merges. What it points to is the same for all of them: [`Interface`] never changes.
+//! If it has to, it gets another symbol, and a harness installs both.
 //!
-//! All of a program is compiled by one compiler, so types of `core` and of nobody else, primitives
-//! and plain pointers mean the same in all versions. No type of this crate passes by value.
+//! A program is compiled by one compiler, so primitives, plain pointers and types of `core` are the
+//! same in all versions. No type of this crate is passed by value.
 
 #![expect(
     unsafe_code,
@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicPtr, Ordering, fence};
 
 use crate::{Hooks, Place, Source};
 
-/// What the harness does with reports, for callers of any version.
+/// The harness's functions, for callers of any version.
 #[repr(C)]
 pub(crate) struct Interface {
     pub(crate) begin_allow: fn(&'static str) -> u64,
@@ -40,19 +40,19 @@ impl Interface {
     #[inline]
     pub(crate) fn allocated(&self, source: &Source, place: Place, address: u64, bytes: u64) {
         let AnyPlace { sort, number, name } = AnyPlace::of(place);
-        // SAFETY: a source, which outlives the call.
+        // SAFETY: a reference to a source, which outlives the call.
         unsafe { (self.allocated)(source, sort, number, name, address, bytes) }
     }
 
     #[inline]
     pub(crate) fn freed(&self, source: &Source, place: AnyPlace, address: u64) {
         let AnyPlace { sort, number, name } = place;
-        // SAFETY: a source, which outlives the call.
+        // SAFETY: a reference to a source, which outlives the call.
         unsafe { (self.freed)(source, sort, number, name, address) }
     }
 }
 
-/// A place as all versions write it. A later one may have sorts that this one does not know.
+/// A place in the form of all versions. A later one may have sorts that this one does not know.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnyPlace {
     sort: u32,
@@ -61,7 +61,7 @@ pub(crate) struct AnyPlace {
 }
 
 impl AnyPlace {
-    /// No place was named.
+    /// No place is given.
     pub(crate) const NONE: Self = Self::new(0, 0, "");
 
     const fn new(sort: u32, number: u32, name: &'static str) -> Self {
@@ -86,13 +86,13 @@ impl AnyPlace {
     }
 }
 
-/// What the harness of this version does. Null: it is of another version, or there is none.
+/// The functions of a harness of this version; null if there is none, or if it has another version.
 static HOOKS: AtomicPtr<Hooks> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Tells `hooks` from now on, whatever version of this crate a report comes by. The last call
-/// counts.
+/// Calls `hooks` from now on, whichever version of this crate a report comes through. Only the last
+/// installation takes effect.
 pub fn install(hooks: &'static Hooks) {
-    /// Only found where a harness of this version was the last to install itself.
+    /// Used only if a harness of this version was the last to be installed.
     static INTERFACE: Interface = Interface {
         begin_allow: |reason| of_this_version(|hooks| (hooks.begin_allow)(reason)),
         end_allow: |token| of_this_version(|hooks| (hooks.end_allow)(token)),
@@ -122,9 +122,10 @@ unsafe fn allocated(
     address: u64,
     bytes: u64,
 ) {
-    // SAFETY: the caller's promise; it is shared, for its number is atomic.
+    // SAFETY: the caller's promise; only its atomic number is ever modified.
     let source = unsafe { &*source };
-    // An allocation is somewhere: what this version has no word for has the source's own.
+    // An allocation must have a place: an unknown sort is replaced by a place named after the
+    // source.
     let place = AnyPlace::new(sort, number, name).known();
     let place = place.unwrap_or(Place::Named(source.name));
     of_this_version(|hooks| (hooks.allocated)(source, place, address, bytes));
@@ -142,21 +143,21 @@ unsafe fn freed(source: *const Source, sort: u32, number: u32, name: &'static st
     of_this_version(|hooks| (hooks.freed)(source, place, address));
 }
 
-/// The harness of this process, of whatever version.
+/// Returns the harness of this process, of whatever version.
 #[inline]
 pub(crate) fn harness() -> Option<&'static Interface> {
     let interface = shared().load(Ordering::Relaxed);
     if interface.is_null() {
         return None;
     }
-    // What it points to was written before it was installed.
+    // The interface was written before it was installed.
     fence(Ordering::Acquire);
-    // SAFETY: the `install` of some version alone stores here, and stores a static of the one form
-    // that `Interface` has in all of them.
+    // SAFETY: only `install` of some version stores here, and it stores a static with the layout
+    // that `Interface` has in all versions.
     Some(unsafe { &*interface })
 }
 
-/// A pointer under a symbol that every version defines as common, so that the linker has one of it.
+/// A pointer under a common symbol, which every version defines and the linker merges into one.
 #[cfg(all(target_os = "linux", not(miri)))]
 mod symbol {
     use core::sync::atomic::AtomicPtr;
@@ -179,13 +180,13 @@ mod symbol {
 
     #[inline]
     pub(super) fn shared() -> &'static AtomicPtr<Interface> {
-        // SAFETY: as large and aligned as a pointer, zero at first, and used as this type by all
-        // versions.
+        // SAFETY: it has the size and alignment of a pointer, is zero at first, and is used with
+        // this type by all versions.
         unsafe { &INTERFACE }
     }
 }
 
-/// One of this version's own: what is reported through others is not heard.
+/// A pointer for this version only: reports through other versions are not received.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 mod symbol {
     use core::sync::atomic::AtomicPtr;

@@ -1,7 +1,8 @@
-//! What the code of a GPU library may tell [gpu-leak-check], from its own `src/`.
+//! Lets the code of a GPU library talk to [gpu-leak-check], from its own `src/`.
 //!
-//! A dev-dependency cannot be named outside tests. This crate can: it has no dependencies, needs no
-//! standard library, and costs one relaxed load a call until a check runs in the process.
+//! A dev-dependency can only be used in tests. This crate can be a normal dependency: it has no
+//! dependencies, needs no standard library, and costs one relaxed load per call until a check runs
+//! in the process.
 //!
 //! ```
 //! use gpu_leak_hooks as hooks;
@@ -29,8 +30,8 @@
 //!
 //! [gpu-leak-check]: https://docs.rs/gpu-leak-check
 //!
-//! A program may have several versions of this crate, as its libraries ask for them: on Linux they
-//! all reach the same harness.
+//! A program may contain several versions of this crate, as its libraries require them. On Linux
+//! they all reach the same harness.
 #![no_std]
 
 mod interface;
@@ -40,26 +41,26 @@ use core::sync::atomic::AtomicU32;
 pub use self::interface::install;
 use self::interface::{AnyPlace, Interface, harness};
 
-/// What a harness does with what it is told.
+/// The functions that a harness provides.
 ///
 /// For harnesses; libraries call the functions of this crate.
 #[derive(Debug)]
 pub struct Hooks {
-    /// What this thread makes from now on may stay, for this reason. Answers what
-    /// [`Self::end_allow`] is to be given.
+    /// Allows what this thread creates from now on to stay, for this reason. Returns the token for
+    /// [`Self::end_allow`].
     pub begin_allow: fn(&'static str) -> u64,
-    /// That ends.
+    /// Ends the section that this token belongs to.
     pub end_allow: fn(u64),
-    /// The owner of what lies at this address is somebody else from now on.
+    /// Records that the resource at this address has another owner from now on.
     pub hand_over: fn(u64),
-    /// An allocator has handed something out.
+    /// Records that an allocator has handed out memory.
     pub allocated: fn(&Source, Place, u64, u64),
-    /// It is about to take something back: where, if its addresses are [per
-    /// place](PlacedSource).
+    /// Records that an allocator is about to take back memory; with the place, if its addresses are
+    /// [per place](PlacedSource).
     pub freed: fn(&Source, Option<Place>, u64),
 }
 
-/// Where bytes live.
+/// The place of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// The CUDA device with this ordinal.
@@ -70,16 +71,17 @@ pub enum Place {
     Named(&'static str),
 }
 
-/// Runs `body`; what it makes on this thread, and on threads that it starts, may stay for `reason`.
+/// Runs `body`, and allows what it creates on this thread, and on threads that it starts, to stay
+/// for `reason`.
 ///
-/// A check counts it with its bytes as `allowed`, and fails nothing by it. What is freed later is
-/// simply gone. Of several reasons around one place the innermost is told.
+/// A check counts it as `allowed`, with its bytes, and does not fail because of it. What is freed
+/// later simply disappears. If such calls are nested, the innermost reason is reported.
 ///
-/// A budget counts it all the same, for it says how much there may be at once; and a free that fails
-/// inside is a mistake like any other. Outside every check nothing happens: what is there before a
-/// check is its baseline.
+/// A budget counts it nevertheless, because it limits how much may be live at once, and a failed
+/// free inside is an error like any other. Outside every check the call has no effect: what exists
+/// before a check is its baseline.
 pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
-    /// Ends it also when `body` panics.
+    /// Ends the section even if `body` panics.
     struct Ending(Option<(&'static Interface, u64)>);
 
     impl Drop for Ending {
@@ -94,43 +96,45 @@ pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// What lies at `address` belongs to somebody else from now on: it was handed over on purpose, as
-/// `into_raw` or an export to another framework does. A check that ran when it was made does not
-/// ask for it any more, and notes how much it was.
+/// Hands over the resource at `address`: somebody else frees it from now on, as after `into_raw` or
+/// an export to another framework. A check in which it was created no longer expects its free, and
+/// notes how much was handed over.
 ///
-/// The address is that at which memory begins, on a device or in the host's memory, or the handle of
-/// a stream, an event or another object. Where an allocator's block begins with its segment, the
-/// block is meant. Of virtual memory it is the map that begins there, with its physical memory and,
-/// where that begins there too, the range of addresses. What nobody knows, a number that is the
-/// handle of two kinds of objects, and an address that a [`PlacedSource`] uses in two places change
-/// nothing.
+/// The address is the beginning of memory, on a device or in host memory, or the handle of a
+/// stream, an event or another object. If an allocator's block begins where its segment does, the
+/// block is meant. For virtual memory it is the mapping that begins there, with its physical memory
+/// and, if it begins there too, the address range. The call has no effect for an unknown address,
+/// for a number that is the handle of two kinds of objects, and for an address that a
+/// [`PlacedSource`] uses at two places.
 pub fn hand_over(address: u64) {
     if let Some(harness) = harness() {
         (harness.hand_over)(address);
     }
 }
 
-/// An allocator that reports what it hands out: the layer `allocator:NAME` of a report.
+/// An allocator that reports what it hands out, as the layer `allocator:NAME` of a report.
 ///
-/// An address of it is in use once, wherever it is. Where each of its places counts addresses from
-/// the beginning, it is a [`PlacedSource`].
+/// An address identifies one live block, whatever its place. If addresses of different places can
+/// be equal, use [`PlacedSource`].
 // Every version of this crate has these fields in this order: see `interface`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Source {
     /// Its name.
     pub name: &'static str,
-    /// Pieces of the paths of its own source files (`my-pool/src/`): a report points at the first
-    /// line outside them, the allocator's user.
+    /// Parts of the paths of the allocator's own source files (`my-pool/src/`). A report points at
+    /// the first line outside them, which is in the allocator's user.
     pub own_sources: &'static [&'static str],
-    /// What the harness calls it, so that it need not be looked up each time. 0: they have not met.
+    /// The harness's number for this source, so that it need not be looked up each time; 0 until it
+    /// is assigned.
     pub number: AtomicU32,
     /// Whether its addresses are per place.
     pub per_place: bool,
 }
 
 impl Source {
-    /// An allocator called `name`, whose own source files have these pieces in their paths.
+    /// Creates a source for the allocator called `name`, whose source files have `own_sources` in
+    /// their paths.
     #[must_use]
     pub const fn new(name: &'static str, own_sources: &'static [&'static str]) -> Self {
         Self {
@@ -141,7 +145,7 @@ impl Source {
         }
     }
 
-    /// It has handed out `bytes` at `address`. Call it after the fact.
+    /// Reports that `bytes` were allocated at `address`. Call it after the allocation.
     #[inline]
     pub fn allocated(&self, place: Place, address: u64, bytes: u64) {
         if let Some(harness) = harness() {
@@ -149,7 +153,7 @@ impl Source {
         }
     }
 
-    /// `address` comes back. Call it before the allocator can hand it out again.
+    /// Reports that `address` is freed. Call it before the allocator can hand it out again.
     #[inline]
     pub fn freed(&self, address: u64) {
         if let Some(harness) = harness() {
@@ -158,8 +162,8 @@ impl Source {
     }
 }
 
-/// As [`Source`], of an allocator whose devices have addresses of their own: the same address may be
-/// in use on two of them, and a free names the one it is about.
+/// Like [`Source`], for an allocator with one address space per device: the same address may be in
+/// use on two devices, and a free names the device.
 ///
 /// ```
 /// use gpu_leak_hooks::{Place, PlacedSource};
@@ -176,7 +180,8 @@ impl Source {
 pub struct PlacedSource(Source);
 
 impl PlacedSource {
-    /// An allocator called `name`, whose own source files have these pieces in their paths.
+    /// Creates a source for the allocator called `name`, whose source files have `own_sources` in
+    /// their paths.
     #[must_use]
     pub const fn new(name: &'static str, own_sources: &'static [&'static str]) -> Self {
         Self(Source {
@@ -187,13 +192,14 @@ impl PlacedSource {
         })
     }
 
-    /// It has handed out `bytes` at `address` of `place`. Call it after the fact.
+    /// Reports that `bytes` were allocated at `address` of `place`. Call it after the allocation.
     #[inline]
     pub fn allocated(&self, place: Place, address: u64, bytes: u64) {
         self.0.allocated(place, address, bytes);
     }
 
-    /// `address` of `place` comes back. Call it before the allocator can hand it out again.
+    /// Reports that `address` of `place` is freed. Call it before the allocator can hand it out
+    /// again.
     #[inline]
     pub fn freed(&self, place: Place, address: u64) {
         if let Some(harness) = harness() {
@@ -201,7 +207,7 @@ impl PlacedSource {
         }
     }
 
-    /// What a harness is told of it.
+    /// Returns the underlying source, for the harness.
     #[must_use]
     pub const fn source(&self) -> &Source {
         &self.0

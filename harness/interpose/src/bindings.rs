@@ -1,6 +1,6 @@
-//! Relocations that bind `dlsym`, or a function of a table, to something else than us: of what is
-//! linked to a driver, of what was loaded with its own symbols first, and of everything if our
-//! `dlsym` is not the first of the process. They are found and rebound.
+//! Finds and rebinds relocations that bind `dlsym`, or a function of a table, to something other
+//! than us: in objects that are linked to a driver, in those that were loaded with their own
+//! symbols first, and everywhere if our `dlsym` is not the first of the process.
 #![expect(
     unsafe_code,
     reason = "reads what the loader has mapped, and writes into its tables"
@@ -15,11 +15,13 @@ use crate::dlsym;
 use crate::objects::{self, Object, Relocation};
 use crate::registry;
 
-/// What is known of the process's bindings.
+/// The known bindings of the process.
 struct State {
-    /// While none of these changes, no binding does: objects loaded and unloaded, and tables.
+    /// Bindings can only have changed if one of these has: the numbers of objects loaded and
+    /// unloaded, and of tables.
     counts: (u64, u64, usize),
-    /// Objects whose relocations were looked at, by where their dynamic sections are.
+    /// The objects whose relocations have been examined, by the addresses of their dynamic
+    /// sections.
     scanned: Vec<usize>,
     found: Vec<Found>,
     now: usize,
@@ -32,7 +34,8 @@ struct Found {
     at: usize,
 }
 
-/// Not held while the loader is called: it has locks of its own, and calls constructors under them.
+/// Not held while the loader is called, which has locks of its own and calls constructors under
+/// them.
 fn state() -> MutexGuard<'static, State> {
     static STATE: Mutex<State> = Mutex::new(State {
         counts: (0, 0, 0),
@@ -43,8 +46,8 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Rebinds what is new, and reports each binding that was found after `since`, or could not be
-/// rebound: library, symbol and whether it was.
+/// Rebinds what is new, and reports the library, the symbol and whether it was rebound for each
+/// binding that was found after `since` or could not be rebound.
 pub(crate) fn past_us(since: usize, mut each: impl FnMut(&CStr, &CStr, bool)) -> usize {
     let (loaded, unloaded) = objects::counts();
     let counts = (loaded, unloaded, registry::count());
@@ -65,7 +68,7 @@ fn rebind(counts: (u64, u64, usize)) {
     let scanned = {
         let mut state = state();
         if (state.counts.1, state.counts.2) != (counts.1, counts.2) {
-            // Something else may be at the same address; more names may be wanted.
+            // Another object may be at the same address, and more names may be wanted.
             state.scanned.clear();
             state.found.retain(|found| found.rebound);
         }
@@ -75,8 +78,8 @@ fn rebind(counts: (u64, u64, usize)) {
         if !scanned.contains(&object.dynamic) {
             object.while_loaded(|handle| {
                 let is_wanted = |name: &CStr| name == c"dlsym" || registry::is_wanted(name);
-                // The program may have addresses that others go through; a library that has this code
-                // has a `dlsym` too.
+                // Others may use addresses that the program provides, and a library that contains
+                // this code also contains a `dlsym`.
                 let wholly = object.name.is_empty() || dlsym::own_object() == Some(handle.cast());
                 object.relocations(wholly, is_wanted, |it| look_at(object, handle, it));
             });
@@ -87,18 +90,18 @@ fn rebind(counts: (u64, u64, usize)) {
     state.counts = counts;
 }
 
-/// Rebinds one relocation if it leads past us.
+/// Rebinds one relocation if it bypasses us.
 fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation) {
     let is_dlsym = relocation.symbol == c"dlsym";
-    // What an object defines itself, it may bind to itself.
+    // An object may bind what it defines to itself.
     let is_ours = is_dlsym || relocation.is_undefined && registry::is_wanted(relocation.symbol);
-    // SAFETY: the object is loaded, and the loader keeps an address here.
+    // SAFETY: the object is loaded, and the loader stores an address here.
     let entry = unsafe { AtomicPtr::from_ptr(relocation.place) };
     let bound = entry.load(Ordering::Relaxed);
     if !is_ours || bound.is_null() {
         return;
     }
-    // Leads to what binds it at the first call, so there was none.
+    // It still leads to the code that binds it at the first call, so there was no call.
     let is_unbound =
         relocation.is_undefined && dlsym::object_of(bound) == Some(handle.cast_const().cast());
     let target = if is_dlsym {
@@ -115,7 +118,7 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation) {
     let Some(target) = target else {
         return;
     };
-    // Told first: another thread that asks meanwhile finds it rebound, and must know.
+    // Reported first: another thread that asks meanwhile finds it rebound, and must know.
     if !is_unbound {
         tell(object, relocation, !target.is_null());
     }
@@ -124,7 +127,8 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation) {
     }
 }
 
-/// Where a binding of `dlsym` is to lead: null if it cannot be ours, none if it is.
+/// Returns where a binding of `dlsym` should lead: null if it cannot be ours, `None` if it already
+/// is.
 fn target_of_dlsym(bound: *mut c_void, is_unbound: bool) -> Option<*const c_void> {
     let real = [dlsym::next(), dlsym::of_libc()].map(|real| real as *mut c_void);
     if is_unbound || real.contains(&bound) {
@@ -136,8 +140,8 @@ fn target_of_dlsym(bound: *mut c_void, is_unbound: bool) -> Option<*const c_void
     }
 }
 
-/// What a symbol of an object will be bound to: it searches what is loaded for all, and then what it
-/// was loaded with.
+/// Returns what a symbol of an object will be bound to: it is searched in the global scope, and
+/// then in what was loaded with the object.
 fn would_bind(handle: *mut c_void, symbol: &CStr) -> *mut c_void {
     let handles = [libc::RTLD_DEFAULT, handle];
     let found = handles.into_iter().find_map(|handle| {

@@ -1,7 +1,7 @@
-//! `dlsym`: jumps to the next definition, except for the names of tables.
+//! `dlsym`, which jumps to the next definition except for the names of tables.
 //!
-//! It may be called before `main`, in constructors and while the loader works. What decides about a
-//! name therefore allocates nothing, takes no lock, has no thread-local and cannot panic.
+//! It may be called before `main`, in constructors and while the loader works. So the code that
+//! decides about a name allocates nothing, takes no lock, uses no thread-local and cannot panic.
 #![expect(unsafe_code, reason = "stands between the program and the C library")]
 
 use std::arch::naked_asm;
@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::{process, registry};
 
-/// Asks `dladdr1` for the object.
+/// Makes `dladdr1` return the object.
 const RTLD_DL_LINKMAP: c_int = 2;
 
 pub(crate) type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// What comes first in glibc's `struct link_map`, which is also what a handle of `dlopen` points to.
+/// The first fields of glibc's `struct link_map`, to which a handle of `dlopen` points as well.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct LinkMap {
@@ -26,23 +26,23 @@ pub(crate) struct LinkMap {
     pub(crate) next: *const LinkMap,
 }
 
-/// Looks a symbol up. Contract and result are those of
+/// Looks up a symbol, with the contract and result of
 /// [`dlsym(3)`](https://man7.org/linux/man-pages/man3/dlsym.3.html).
 ///
 /// # Safety
 ///
-/// As the manual page says: `handle` is one of `dlopen`'s or a special one, `name` a C string.
+/// As in the manual page: `handle` is a handle of `dlopen` or a special one, `name` a C string.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    // Of this symbol any library may have a definition; of the function behind it, only we.
+    // Any library may define this symbol, but only we define the function behind it.
     #[cfg(target_arch = "x86_64")]
     naked_asm!("endbr64; jmp {}", sym interposed);
     #[cfg(target_arch = "aarch64")]
     naked_asm!("hint #34; b {}", sym interposed);
 }
 
-/// Asks `decide`, with where the caller goes on as a third argument. Then either returns its answer, or
+/// Calls `decide` with the return address as third argument. Then it either returns the answer, or
 /// jumps on as if the caller had called the next `dlsym`.
 #[unsafe(naked)]
 unsafe extern "C" fn interposed(handle: *mut c_void, name: *const c_char) -> *mut c_void {
@@ -70,7 +70,7 @@ unsafe extern "C" fn interposed(handle: *mut c_void, name: *const c_char) -> *mu
     );
 }
 
-/// Two registers: the answer, or where to jump to if it is null.
+/// Two registers: the answer or, if that is null, where to jump.
 #[repr(C)]
 struct Decision {
     jump: Dlsym,
@@ -83,12 +83,12 @@ extern "C" fn decide(handle: *mut c_void, name: *const c_char, caller: *const c_
         jump,
         answer: ptr::null(),
     };
-    // A library that asks for the next definition wraps the function itself: its wrapper is what the
-    // program looks up.
+    // A library that asks for the next definition wraps the function itself, and the program looks
+    // up its wrapper.
     if handle == libc::RTLD_NEXT || name.is_null() {
         return decision;
     }
-    // SAFETY: the caller of `dlsym` gives a C string.
+    // SAFETY: the caller of `dlsym` passes a C string.
     let name = unsafe { CStr::from_ptr(name) };
     if registry::is_wanted(name) {
         match real(jump, handle, name, caller) {
@@ -101,7 +101,7 @@ extern "C" fn decide(handle: *mut c_void, name: *const c_char, caller: *const c_
     decision
 }
 
-/// What the caller would have got without us; else what tells it that there is nothing.
+/// Returns what the caller would have got without us, or what tells it that there is nothing.
 fn real(
     next: Dlsym,
     handle: *mut c_void,
@@ -109,12 +109,12 @@ fn real(
     caller: *const c_void,
 ) -> Result<*mut c_void, Dlsym> {
     let look_up = |handle| {
-        // SAFETY: the caller of `dlsym` gives a handle, or it is an object that is loaded.
+        // SAFETY: the caller of `dlsym` passes a handle, or it is that of a loaded object.
         let found = unsafe { next(handle, name.as_ptr()) };
         (!found.is_null()).then_some(found)
     };
-    // The C library searches what is loaded for all, and then what was loaded with the caller, for
-    // which it takes us here.
+    // The C library searches the global scope, and then what was loaded with the caller, for which
+    // it would take us here.
     let beside_the_caller = || {
         let map = object_of(caller).filter(|_| handle == libc::RTLD_DEFAULT)?;
         // SAFETY: the caller's object is loaded, and its name is a C string.
@@ -124,7 +124,7 @@ fn real(
     let Some(behind) = registry::behind_trampolines(found) else {
         return Ok(found);
     };
-    // SAFETY: `behind` looks up a name, for which it is given the caller's.
+    // SAFETY: `behind` looks up a name and gets the caller's.
     let found = unsafe { behind(ptr::null_mut(), name.as_ptr()) };
     if found.is_null() {
         Err(behind)
@@ -133,13 +133,13 @@ fn real(
     }
 }
 
-/// The `dlsym` behind ours.
+/// Returns the `dlsym` behind ours.
 pub(crate) fn next() -> Dlsym {
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
     let mut next = NEXT.load(Ordering::Relaxed);
     if next.is_null() {
-        // One that was preloaded stands between ours and the C library's.
+        // A preloaded `dlsym` is between ours and the C library's.
         // SAFETY: the name is a C string.
         next = unsafe { of_libc()(libc::RTLD_NEXT, c"dlsym".as_ptr()) };
         if next.is_null() {
@@ -148,19 +148,20 @@ pub(crate) fn next() -> Dlsym {
         // Threads that race find the same function.
         NEXT.store(next, Ordering::Relaxed);
     }
-    // SAFETY: not null, and the function of this name.
+    // SAFETY: not null, and the function with this name.
     unsafe { std::mem::transmute::<*mut c_void, Dlsym>(next) }
 }
 
-/// The C library's `dlsym`, which is asked for by its version: by its name alone, `dlsym` would be
-/// needed to find it.
+/// Returns the C library's `dlsym`, looked up by its version: to find it by its name alone, `dlsym`
+/// would be needed.
 pub(crate) fn of_libc() -> Dlsym {
     static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
     let mut found = FOUND.load(Ordering::Relaxed);
     if found.is_null() {
-        // The version of the processor's first glibc, which all have, whether in libc or in libdl. One
-        // that is not there would have a message allocated, by whoever interposes `malloc` and asks.
+        // The version of the processor's first glibc, which all later ones have, in libc or in
+        // libdl. A missing version would cause an error message to be allocated, possibly by an
+        // interposed `malloc` that is calling this.
         let version = if cfg!(target_arch = "x86_64") {
             c"GLIBC_2.2.5"
         } else {
@@ -173,32 +174,33 @@ pub(crate) fn of_libc() -> Dlsym {
         }
         FOUND.store(found, Ordering::Relaxed);
     }
-    // SAFETY: not null, and the function of this name.
+    // SAFETY: not null, and the function with this name.
     unsafe { std::mem::transmute::<*mut c_void, Dlsym>(found) }
 }
 
-/// Stands in where there is no C library's `dlsym`.
+/// Replaces the C library's `dlsym` if there is none.
 unsafe extern "C" fn finds_nothing(_: *mut c_void, _: *const c_char) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// The loaded object that `address` lies in.
+/// Returns the loaded object that contains `address`.
 pub(crate) fn object_of(address: *const c_void) -> Option<*const LinkMap> {
     let mut info = std::mem::MaybeUninit::uninit();
     let mut map = ptr::null_mut();
-    // SAFETY: both results are to be written to; any address may be asked about.
+    // SAFETY: both results are writable; any address may be queried.
     let found = unsafe { libc::dladdr1(address, info.as_mut_ptr(), &raw mut map, RTLD_DL_LINKMAP) };
     (found != 0 && !map.is_null()).then_some(map.cast::<LinkMap>().cast_const())
 }
 
-/// What `body` answers, given a handle of the loaded object of this name, which stays loaded meanwhile; none
-/// if there is no such object. A `LinkMap` is a handle as well, but the C library has no list of what to
-/// search for an object that was there when the program started, until somebody opens it.
+/// Calls `body` with a handle of the loaded object with this name, which stays loaded meanwhile.
+/// Returns `None` if there is no such object. A `LinkMap` is a handle as well, but for an object
+/// that was loaded at program start the C library has no search list until somebody opens it.
 pub(crate) fn while_open<T>(name: *const c_char, body: impl FnOnce(*mut c_void) -> T) -> Option<T> {
-    // SAFETY: asks for what is loaded already; the caller gives the C string of a loaded object's name.
+    // SAFETY: only asks for what is already loaded; the caller passes the C string of a loaded
+    // object's name.
     let handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if handle.is_null() {
-        // SAFETY: takes the message of this thread, and nothing keeps it.
+        // SAFETY: takes this thread's message, which nothing keeps.
         unsafe { libc::dlerror() };
         return None;
     }
@@ -208,17 +210,17 @@ pub(crate) fn while_open<T>(name: *const c_char, body: impl FnOnce(*mut c_void) 
     Some(answer)
 }
 
-/// The loaded object that this copy of the crate lies in.
+/// Returns the loaded object that contains this copy of the crate.
 pub(crate) fn own_object() -> Option<*const LinkMap> {
     object_of(ours())
 }
 
-/// Our `dlsym`, whichever the process finds by that name.
+/// Returns our `dlsym`, whichever one the process finds by that name.
 pub(crate) fn ours() -> *const c_void {
     interposed as *const c_void
 }
 
-/// Makes the linker keep `dlsym`, as `pthread_create` is kept.
+/// Makes the linker keep `dlsym`, as for `pthread_create`.
 pub(crate) fn link() {
     std::hint::black_box(dlsym as Dlsym);
 }

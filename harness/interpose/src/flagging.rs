@@ -1,6 +1,6 @@
-//! Functions that no wrapper stands for, and yet are watched: variants that no table has, or those of
-//! a second driver. Each is handed out as a thunk, which counts the call and jumps on, whatever the
-//! function's signature is.
+//! Watched functions without a wrapper: variants that no table has, or those of a second driver.
+//! Each is handed out as a thunk, which counts the call and jumps on, whatever the function's
+//! signature.
 #![expect(unsafe_code, reason = "jumps through a table")]
 
 use std::arch::naked_asm;
@@ -10,10 +10,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 const COUNT: usize = 256;
-/// The bytes of each thunk's code.
+/// The size of each thunk's code in bytes.
 const STEP: usize = 16;
 
-/// What a thunk counts and where it leads.
+/// The counter and the target of a thunk.
 #[repr(C)]
 struct Flag {
     target: AtomicPtr<()>,
@@ -30,11 +30,11 @@ static FLAGS: [Flag; COUNT] = [const {
     }
 }; COUNT];
 
-/// How many were wanted.
+/// How many thunks were requested.
 static WANTED: AtomicUsize = AtomicUsize::new(0);
 
-/// The code of all thunks, `STEP` bytes each. None may touch a register that carries an argument:
-/// free are what linkers use between a call and its function.
+/// The code of all thunks, `STEP` bytes each. They must not change a register that carries an
+/// argument; they may use the registers that linkers use between a call and its function.
 #[unsafe(naked)]
 unsafe extern "C" fn thunks() {
     #[cfg(target_arch = "x86_64")]
@@ -66,12 +66,12 @@ fn code(at: usize) -> *const () {
     (thunks as *const ()).wrapping_byte_add(at * STEP)
 }
 
-/// Whether a pointer is one of ours.
+/// Whether a pointer is one of our thunks.
 pub(crate) fn is_thunk(function: *const ()) -> bool {
     (code(0)..code(COUNT)).contains(&function)
 }
 
-/// What to hand out for a function whose calls are to be counted.
+/// Returns what to hand out for a function whose calls are to be counted.
 pub(crate) fn thunk(name: &CStr, real: *const ()) -> *const () {
     let leads_there = |flag: &Flag| flag.target.load(Ordering::Acquire).cast_const() == real;
     let at = FLAGS.iter().position(leads_there).unwrap_or_else(|| {
@@ -83,11 +83,11 @@ pub(crate) fn thunk(name: &CStr, real: *const ()) -> *const () {
         }
         at
     });
-    // One too many cannot be counted: what is looked up is called, as far as anyone can tell.
+    // There is no thunk left: assume that a function that is looked up is also called.
     if at < COUNT { code(at) } else { real }
 }
 
-/// Tells of each function that was called through its thunk, and how often.
+/// Reports each function that was called through its thunk, and how often.
 pub(crate) fn unheard_calls(mut each: impl FnMut(&CStr, u64)) {
     let wanted = WANTED.load(Ordering::Relaxed);
     for flag in FLAGS.iter().take(wanted) {

@@ -1,8 +1,8 @@
-//! What a harness hands in and gets back.
+//! The types that a harness passes in and gets back.
 //!
-//! Types with `repr(C)` pass between copies of this crate in one process, which may be of different
-//! versions: their fields stay as they are. What is added comes last and is read only where `size`
-//! says that it is there.
+//! Types with `repr(C)` are passed between copies of this crate in one process, which may have
+//! different versions, so their fields never change. New fields are added at the end and are read
+//! only if `size` says that they are there.
 #![expect(
     unsafe_code,
     reason = "tables point at names and slots, and are shared between threads"
@@ -12,22 +12,23 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Where the real function behind a wrapper is kept: one for each row of a table.
+/// Stores the real function behind a wrapper: one per row of a table.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Slot(AtomicPtr<()>);
 
 impl Slot {
-    /// A slot of a function that nobody has looked up.
+    /// Creates an empty slot.
     #[must_use]
     pub const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// The real function, never null: one relaxed load.
+    /// Returns the real function, which is never null, with one relaxed load.
     ///
-    /// Only for the slot's own wrapper. It is handed out after the slot was filled, and a thread that
-    /// runs it without having synchronised with that moment waits until it sees what was filled in.
+    /// Only for the slot's own wrapper. The wrapper is handed out after the slot was filled; a
+    /// thread that runs it without having synchronised with that moment spins until it sees the
+    /// function.
     #[must_use]
     #[inline]
     pub fn real(&self) -> *const () {
@@ -40,14 +41,14 @@ impl Slot {
         }
     }
 
-    /// What it holds; null before the function was looked up.
+    /// Returns its content; null before the function was looked up.
     #[cfg(lookups)]
     pub(crate) fn get(&self) -> *const () {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Has the slot hold `target`, which forwards to `real` or is `real`, unless it holds something
-    /// that does not: whether it holds `target` now.
+    /// Stores `target`, which is or forwards to `real`, unless the slot holds something that does
+    /// not forward to `real`. Returns whether it holds `target` now.
     #[cfg(lookups)]
     pub(crate) fn fill(&self, target: *const (), real: *const ()) -> bool {
         let mut before = self.get();
@@ -73,7 +74,7 @@ impl Default for Slot {
     }
 }
 
-/// One row of a table: a function whose look-ups are answered by a wrapper.
+/// One row of a table: a function whose look-ups return a wrapper.
 #[repr(C)]
 #[derive(Debug)]
 pub struct WatchedFunction {
@@ -82,11 +83,12 @@ pub struct WatchedFunction {
     pub(crate) slot: *const Slot,
 }
 
-// SAFETY: the pointers are made of references to what is static and shared, and of a function.
+// SAFETY: the pointers come from references to shared statics and from a function.
 unsafe impl Sync for WatchedFunction {}
 
 impl WatchedFunction {
-    /// The function exported as `name`. `wrapper` has its signature and calls what `slot` holds.
+    /// A row for the function exported as `name`. `wrapper` has its signature and calls the content
+    /// of `slot`.
     #[must_use]
     pub const fn new(name: &'static CStr, wrapper: *const (), slot: &'static Slot) -> Self {
         Self {
@@ -96,8 +98,8 @@ impl WatchedFunction {
         }
     }
 
-    /// A function that is known and has no wrapper: its look-ups are reported to
-    /// [`OnLookup`] and answered with the real function, whatever variants of it have wrappers.
+    /// A row for a known function without a wrapper: its look-ups are reported to [`OnLookup`] and
+    /// return the real function, even if other variants have wrappers.
     #[must_use]
     pub const fn known(name: &'static CStr) -> Self {
         Self {
@@ -109,19 +111,19 @@ impl WatchedFunction {
 
     #[cfg(lookups)]
     pub(crate) fn slot(&self) -> Option<&'static Slot> {
-        // SAFETY: null, or made of a static reference.
+        // SAFETY: null, or from a static reference.
         unsafe { self.slot.as_ref() }
     }
 }
 
-/// Is called with a name and its real function before a wrapper is handed out.
+/// Called with a name and its real function before a wrapper is handed out.
 ///
-/// It may be called before `main`, in constructors, inside of `dlopen`, and on any thread. It must not
-/// panic, wait for another thread, or look up by `dlsym` what a table has. It may register tables: they
-/// answer the same look-up.
+/// It may be called before `main`, in constructors, inside `dlopen`, and on any thread. It must not
+/// panic, wait for another thread, or look up a name of a table with `dlsym`. It may register
+/// tables, which then answer the same look-up.
 pub type OnLookup = unsafe extern "C" fn(name: *const c_char, real: *const c_void);
 
-/// A table of functions, and who is called when one of them is looked up.
+/// A table of functions, and the callback for their look-ups.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Registration {
@@ -132,11 +134,11 @@ pub struct Registration {
     pub(crate) trampolines: *const Trampolines,
 }
 
-// SAFETY: the pointers are made of references to what is static and shared.
+// SAFETY: the pointers come from references to shared statics.
 unsafe impl Sync for Registration {}
 
 impl Registration {
-    /// The rows may stand in any order; each name only once.
+    /// Creates a registration. The rows can be in any order.
     #[must_use]
     pub const fn new(functions: &'static [WatchedFunction], on_lookup: Option<OnLookup>) -> Self {
         Self {
@@ -148,7 +150,7 @@ impl Registration {
         }
     }
 
-    /// The same of a library that defines the functions themselves, by
+    /// Adds the trampolines of a library that defines the functions itself with
     /// [`trampolines!`](crate::trampolines).
     #[must_use]
     pub const fn with_trampolines(mut self, trampolines: &'static Trampolines) -> Self {
@@ -157,7 +159,7 @@ impl Registration {
     }
 }
 
-/// A function of the driver that a preloaded library defines: it jumps to `target`.
+/// A driver function that a preloaded library defines: it jumps to `target`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Trampoline {
@@ -166,7 +168,7 @@ pub struct Trampoline {
     pub(crate) library: *const c_char,
 }
 
-// SAFETY: the pointers are made of references to what is static and never written.
+// SAFETY: the pointers come from references to statics that are never written.
 unsafe impl Sync for Trampoline {}
 
 /// The trampolines of one library.
@@ -175,45 +177,45 @@ unsafe impl Sync for Trampoline {}
 pub struct Trampolines {
     pub(crate) entries: *const *const Trampoline,
     pub(crate) count: usize,
-    /// Looks a name up behind the library that has the trampolines; what comes first is ignored.
+    /// Looks up a name after the library that has the trampolines; the first parameter is ignored.
     pub(crate) next: unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void,
-    /// The target of a trampoline that has to find its function first.
+    /// The target of a trampoline that has not found its function yet.
     pub(crate) unresolved: *const (),
 }
 
-// SAFETY: the pointers are made of references to what is static and shared, and of functions.
+// SAFETY: the pointers come from references to shared statics and from functions.
 unsafe impl Sync for Trampolines {}
 
-/// What of a process's look-ups is heard.
+/// Which look-ups of a process are intercepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// All: the first `dlsym` of the process is ours, or that of another copy of this crate, which
-    /// answers for this one too.
+    /// also serves this one.
     EveryLookup,
-    /// The first `dlsym` is the C library's: the harness is in a library that was loaded late, or
-    /// the linker does not show the program's definition. Heard is what [`bindings_past_us`] has
-    /// rebound.
+    /// Only those that [`bindings_past_us`] has rebound. The first `dlsym` is the C library's,
+    /// because the harness is in a library that was loaded late, or the linker does not export the
+    /// program's definition.
     ///
     /// [`bindings_past_us`]: crate::bindings_past_us
     ReboundOnly,
-    /// None: not built in, or the process is served by a copy of this crate that does not know this sort
-    /// of table.
+    /// None: not built in, or the process is served by a copy of this crate that does not know this
+    /// kind of table.
     Nothing,
 }
 
-/// Bindings of loaded libraries to `dlsym` or to functions of a table that led past us.
+/// Bindings of loaded libraries to `dlsym` or to functions of a table that bypassed us.
 #[derive(Clone, Debug, Default)]
 pub struct BindingsPastUs {
-    /// To be given to [`bindings_past_us`](crate::bindings_past_us) as `since`, for what is found later.
+    /// The value of `since` for the next call of [`bindings_past_us`](crate::bindings_past_us).
     pub now: usize,
-    /// What was found since, and all that could not be rebound.
+    /// What was found since, and everything that could not be rebound.
     pub found: Vec<BindingPastUs>,
 }
 
-/// A binding past us.
+/// A binding that bypassed us.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindingPastUs {
-    /// The file that was loaded; empty for the program itself.
+    /// The loaded file; empty for the program itself.
     pub library: String,
     /// The function.
     pub symbol: String,
@@ -221,11 +223,11 @@ pub struct BindingPastUs {
     pub rebound: bool,
 }
 
-/// Calls of a function that no wrapper stands for.
+/// Calls of a function that has no wrapper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnheardCalls {
-    /// As it was looked up.
+    /// The name that was looked up.
     pub name: String,
-    /// Since the process began.
+    /// The number of calls since the process began.
     pub calls: u64,
 }

@@ -1,34 +1,35 @@
-//! What [gpu-leak-check](https://crates.io/crates/gpu-leak-check) puts in front of the C library's
-//! and the GPU driver's own symbols. It knows names, and no signatures.
+//! The symbols that [gpu-leak-check](https://crates.io/crates/gpu-leak-check) puts in front of
+//! those of the C library and the GPU driver. This crate knows names, but no signatures.
 //!
 //! # Look-ups
 //!
-//! Nearly everything reaches a GPU driver by `dlsym`: loaders like those of cudarc or ash, and the
-//! CUDA runtime inside of every library on it. This crate defines `dlsym`. For each name that no
-//! [registered](register) table has, it jumps to the next definition, so that the C library sees the
-//! caller's own return address and `RTLD_NEXT` and `RTLD_DEFAULT` mean what they meant. For a name of
-//! a table, the real function goes into the [`Slot`] of its row, and the row's wrapper is returned.
-//! What is linked to a driver directly is reached by [`bindings_past_us`].
+//! Almost everything reaches a GPU driver through `dlsym`: loaders such as those of cudarc or ash,
+//! and the CUDA runtime inside every library that is built on it. This crate defines `dlsym`. For a
+//! name that is not in a [registered](register) table, it jumps to the next definition, so that the
+//! C library sees the caller's own return address and `RTLD_NEXT` and `RTLD_DEFAULT` keep their
+//! meaning. For a name in a table, the real function is stored in the [`Slot`] of its row, and the
+//! row's wrapper is returned. Code that is linked directly to a driver is reached by
+//! [`bindings_past_us`].
 //!
-//! No symbol of a driver is defined in executables, for then a program's own mock of the driver might
-//! not be linked, and a program that asks whether there is a driver would find one. A library that is
-//! preloaded defines them by [`trampolines!`].
+//! No symbol of a driver is defined in executables: otherwise a program's own mock of the driver
+//! might not be linked, and a program that tests whether there is a driver would find one. A
+//! preloaded library defines these symbols with [`trampolines!`].
 //!
-//! One copy of this crate serves a process. Any other one, in a plugin or in a preloaded library,
-//! finds it by its marker and registers there; what the two exchange is of a fixed layout.
+//! One copy of this crate serves a process. Any other copy, in a plugin or in a preloaded library,
+//! finds it by its marker and registers there; the data exchanged between them has a fixed layout.
 //!
 //! # Threads
 //!
-//! This crate defines `pthread_create` too, so that threads inherit a [`token()`].
+//! This crate also defines `pthread_create`, so that threads inherit a [`token()`].
 //!
 //! # Where
 //!
 //! Linux with a dynamic glibc, on x86-64 and `AArch64`; threads also inherit on other processors.
-//! Neither is built in for other targets, for a static C library, under a sanitizer or Miri, and with
-//! `RUSTFLAGS="--cfg gpu_leak_interpose_off"`: [`register`] then says [`Reach::Nothing`].
+//! Nothing is built in for other targets, for a static C library, under a sanitizer or Miri, and
+//! with `RUSTFLAGS="--cfg gpu_leak_interpose_off"`: [`register`] then returns [`Reach::Nothing`].
 //!
 //! Another crate that defines `dlsym` or `pthread_create` cannot be linked into the same program:
-//! the linker's `duplicate symbol: dlsym` names both.
+//! the linker's error `duplicate symbol: dlsym` names both.
 
 #[cfg(lookups)]
 mod bindings;

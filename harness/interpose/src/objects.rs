@@ -1,4 +1,4 @@
-//! The loaded objects of the process: programs and libraries as the loader has mapped them.
+//! The loaded objects of the process: the program and libraries as the loader has mapped them.
 #![expect(unsafe_code, reason = "reads what the loader has mapped")]
 
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -9,7 +9,7 @@ use std::{ptr, slice};
 
 use crate::dlsym::{self, LinkMap};
 
-/// How many objects were loaded and unloaded since the process began.
+/// Returns how many objects have been loaded and unloaded since the process began.
 pub(crate) fn counts() -> (u64, u64) {
     let mut counts = (0, 0);
     visit(|info| {
@@ -19,23 +19,23 @@ pub(crate) fn counts() -> (u64, u64) {
     counts
 }
 
-/// An object as its program headers describe it.
+/// An object as described by its program headers.
 pub(crate) struct Object {
     /// Empty for the program itself.
     pub(crate) name: CString,
-    /// Where its dynamic section is.
+    /// The address of its dynamic section.
     pub(crate) dynamic: usize,
     base: usize,
     writable: Vec<Range<usize>>,
-    /// Read-only since it was relocated.
+    /// The part that is read-only after relocation.
     relro: Range<usize>,
 }
 
-/// Those of the namespace that this code is in.
+/// Returns the objects in the namespace of this code.
 pub(crate) fn loaded() -> Vec<Object> {
     let mut objects = Vec::new();
     visit(|info| {
-        // SAFETY: the loader gives the object's own headers and name.
+        // SAFETY: the loader passes the object's own headers and name.
         let (headers, name) = unsafe {
             let count = usize::from(info.dlpi_phnum);
             let headers = slice::from_raw_parts(info.dlpi_phdr, count);
@@ -65,7 +65,7 @@ pub(crate) fn loaded() -> Vec<Object> {
     objects
 }
 
-/// Calls `visit` for each object, while none is loaded or unloaded, until it returns false.
+/// Calls `visit` for each object until it returns false. No object is loaded or unloaded meanwhile.
 fn visit<F: FnMut(&libc::dl_phdr_info) -> bool>(mut visit: F) {
     unsafe extern "C" fn each<F: FnMut(&libc::dl_phdr_info) -> bool>(
         info: *mut libc::dl_phdr_info,
@@ -75,15 +75,15 @@ fn visit<F: FnMut(&libc::dl_phdr_info) -> bool>(mut visit: F) {
         // SAFETY: `info` is the loader's; `visit` is the closure below, which nothing else uses.
         c_int::from(unsafe { !(*visit.cast::<F>())(&*info) })
     }
-    // SAFETY: `each` takes this closure.
+    // SAFETY: `each` expects this closure.
     unsafe { libc::dl_iterate_phdr(Some(each::<F>), (&raw mut visit).cast()) };
 }
 
-/// A word of an object that the loader fills with the address of a symbol.
+/// A word of an object in which the loader stores the address of a symbol.
 pub(crate) struct Relocation<'a> {
     pub(crate) place: *mut *mut c_void,
     pub(crate) symbol: &'a CStr,
-    /// By this object.
+    /// Whether this object imports the symbol.
     pub(crate) is_undefined: bool,
 }
 
@@ -111,27 +111,28 @@ const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 const DT_RELACOUNT: i64 = 0x6fff_fff9;
 
-/// An entry of the global offset table, one of those for calls, or data.
+/// The relocation types for entries of the global offset table, for its entries for calls, and for
+/// data.
 #[cfg(target_arch = "x86_64")]
 const WITH_ADDRESS: [u32; 3] = [6, 7, 1];
 #[cfg(target_arch = "aarch64")]
 const WITH_ADDRESS: [u32; 3] = [1025, 1026, 257];
 
 impl Object {
-    /// Calls `body` with a handle of the object, which stays loaded meanwhile; not at all if it is no
-    /// longer there, or no file.
+    /// Calls `body` with a handle of the object, which stays loaded meanwhile. Does nothing if the
+    /// object is no longer there or is not a file.
     pub(crate) fn while_loaded(&self, body: impl FnOnce(*mut c_void)) {
-        // The program's own name is empty, which is what the loader calls it.
+        // The program's own name is empty, as the loader expects.
         dlsym::while_open(self.name.as_ptr(), |handle| {
-            // SAFETY: a handle of glibc's points to this structure.
+            // SAFETY: a handle of glibc points to this structure.
             if unsafe { (*handle.cast::<LinkMap>()).dynamic.addr() } == self.dynamic {
                 body(handle);
             }
         });
     }
 
-    /// Calls `each` for every word with the address of a wanted symbol that the object imports, or, if
-    /// `wholly`, has itself. The object must be loaded.
+    /// Calls `each` for every word with the address of a wanted symbol that the object imports or,
+    /// if `wholly` is set, defines. The object must be loaded.
     pub(crate) fn relocations(
         &self,
         wholly: bool,
@@ -140,35 +141,36 @@ impl Object {
     ) {
         let names = self.dynamic(DT_STRTAB);
         if names < self.base {
-            // The kernel's own, which glibc has not relocated: it imports nothing.
+            // The kernel's own object, which glibc has not relocated: it imports nothing.
             return;
         }
         let symbols = ptr::with_exposed_provenance::<libc::Elf64_Sym>(self.dynamic(DT_SYMTAB));
-        // SAFETY: the object is loaded, and its dynamic section says where its tables are.
+        // SAFETY: the object is loaded, and its dynamic section has the addresses of its tables.
         let symbol = |at: u32| unsafe { &*symbols.add(at as usize) };
         let name = |symbol: &libc::Elf64_Sym| {
             let name = ptr::with_exposed_provenance(names + symbol.st_name as usize);
-            // SAFETY: the names of an object's symbols are C strings of its own.
+            // SAFETY: the names of an object's symbols are C strings in the object.
             unsafe { CStr::from_ptr(name) }
         };
-        // What it imports stands in front of what it shows others, which its hash table begins with.
-        // There are many relocations and few symbols that matter, so those are looked for first.
+        // Imported symbols come before exported ones, with which the hash table begins. There are
+        // many relocations and few wanted symbols, so the symbols are searched first.
         let hash = ptr::with_exposed_provenance::<u32>(self.dynamic(DT_GNU_HASH));
         let imported = if hash.is_null() {
             0
         } else {
-            // SAFETY: as for symbols; the second word of the table says where its symbols begin.
+            // SAFETY: as for symbols; the second word of the table is the index of its first
+            // symbol.
             unsafe { *hash.add(1) }
         };
         let names_a_wanted = |at: &u32| is_wanted(name(symbol(*at)));
         let wanted: Vec<u32> = (0..imported).filter(names_a_wanted).collect();
-        // The table of an object that shows nothing says nothing.
+        // The hash table of an object without exports does not tell how many symbols there are.
         let wholly = wholly || imported <= 1;
         if wanted.is_empty() && !wholly {
             return;
         }
         let tables = [
-            // Those at the beginning have no symbol.
+            // The first relocations have no symbol.
             (DT_RELA, DT_RELASZ, self.dynamic(DT_RELACOUNT)),
             (DT_JMPREL, DT_PLTRELSZ, 0),
         ];
@@ -198,11 +200,11 @@ impl Object {
         }
     }
 
-    /// An entry of the dynamic section, in which glibc has made addresses of offsets; 0 if it is not
-    /// there.
+    /// Returns an entry of the dynamic section, in which glibc has converted offsets to addresses;
+    /// 0 if it is missing.
     fn dynamic(&self, tag: i64) -> usize {
         let mut entry = ptr::with_exposed_provenance::<Dynamic>(self.dynamic);
-        // SAFETY: the dynamic section of a loaded object ends in a tag of zero.
+        // SAFETY: the dynamic section of a loaded object ends with a tag of zero.
         unsafe {
             while (*entry).tag != 0 && (*entry).tag != tag {
                 entry = entry.add(1);
@@ -211,15 +213,15 @@ impl Object {
         }
     }
 
-    /// Replaces the word at `place` if it is still `before`: whether it could be written. The object
-    /// must be loaded.
+    /// Replaces the word at `place` if it is still `before`. Returns whether it could be written.
+    /// The object must be loaded.
     pub(crate) fn write(
         &self,
         place: &AtomicPtr<c_void>,
         before: *mut c_void,
         after: *mut c_void,
     ) -> bool {
-        /// A page is writable while one thread writes.
+        /// Held while a page is writable, so that only one thread writes.
         static WRITING: Mutex<()> = Mutex::new(());
 
         let address = place.as_ptr().addr();
@@ -227,13 +229,13 @@ impl Object {
             return false;
         }
         let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: has no precondition.
+        // SAFETY: the call has no preconditions.
         let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let page = ptr::with_exposed_provenance_mut::<c_void>(address & !(size - 1));
-        // As the loader does it: whole pages.
+        // Whole pages, as the loader does it.
         let is_read_only = (self.relro.start..self.relro.end & !(size - 1)).contains(&address);
         let protect = |protection| {
-            // SAFETY: the page is the object's own; its code, if any, is elsewhere.
+            // SAFETY: the page belongs to the object and contains no code.
             !is_read_only || unsafe { libc::mprotect(page, size, protection) } == 0
         };
         if !protect(libc::PROT_READ | libc::PROT_WRITE) {
@@ -244,7 +246,8 @@ impl Object {
     }
 }
 
-/// `struct r_debug`, as the loader shows its namespaces to debuggers. `next` is there from version 2.
+/// `struct r_debug`, in which the loader shows its namespaces to debuggers. `next` exists from
+/// version 2.
 #[repr(C)]
 struct Namespace {
     version: c_int,
@@ -255,15 +258,15 @@ struct Namespace {
     next: *const Namespace,
 }
 
-/// The files in other namespaces than this code's.
+/// Returns the files in other namespaces than this code's.
 pub(crate) fn elsewhere() -> Vec<String> {
     let mut files = Vec::new();
     let own = dlsym::own_object();
-    // SAFETY: asks for a C string in what is loaded for all.
+    // SAFETY: looks up a C string in the global scope.
     let first = unsafe { dlsym::next()(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) };
     visit(|_| {
         let mut namespace = first.cast_const().cast::<Namespace>();
-        // SAFETY: the lists are the loader's, and change only while nobody visits objects.
+        // SAFETY: the lists are the loader's, and do not change while objects are visited.
         unsafe {
             while let Some(this) = namespace.as_ref() {
                 let (mut names, mut is_own) = (Vec::new(), false);

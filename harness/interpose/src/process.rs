@@ -1,5 +1,5 @@
-//! What a harness asks of the interposer of its process: the copy of this crate whose `dlsym` comes
-//! first answers for all others, which find it by its marker.
+//! The interface between a harness and the interposer of its process: the copy of this crate whose
+//! `dlsym` comes first serves all others, which find it by its marker.
 #![expect(unsafe_code, reason = "calls other copies of this crate")]
 
 use std::ffi::{CStr, c_char, c_void};
@@ -10,15 +10,15 @@ use crate::dlsym::Dlsym;
 use crate::interface::{BindingPastUs, BindingsPastUs, Reach, Registration, UnheardCalls};
 use crate::{bindings, dlsym, flagging, objects, registry};
 
-/// What is reported to another copy: its list, a library, a symbol and a number.
+/// Passes a result to another copy: its list, a library, a symbol and a number.
 type Report = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, u64);
 type Reported = Vec<(String, String, u64)>;
 
-/// What a copy of this crate does for others.
+/// The functions that a copy of this crate provides to others.
 #[repr(C)]
 struct Interposer {
     size: usize,
-    /// 0 where the table was taken.
+    /// Returns 0 if the table was accepted.
     register: unsafe extern "C" fn(*const Registration) -> u32,
     wrapper: unsafe extern "C" fn(*const c_char, *const (), *const c_char) -> *const (),
     bindings: unsafe extern "C" fn(usize, Report, *mut c_void) -> usize,
@@ -33,15 +33,15 @@ static OWN: Interposer = Interposer {
     unheard: report_unheard,
 };
 
-/// The name for which `dlsym` answers with the copy that it belongs to. No symbol has it. A change that
-/// an older copy would not understand gets another name.
+/// The name for which `dlsym` returns the copy to which it belongs. No symbol has this name. A
+/// change that an older copy would not understand gets a new name.
 pub(crate) const MARKER: &CStr = c"gpu_leak_interpose_v1";
 
 pub(crate) fn marker() -> *const c_void {
     (&raw const OWN).cast()
 }
 
-/// The copy that answers; null before it was looked for.
+/// The copy that serves the process; null before it was looked up.
 static SERVING: AtomicPtr<Interposer> = AtomicPtr::new(ptr::null_mut());
 
 fn serving() -> &'static Interposer {
@@ -49,9 +49,9 @@ fn serving() -> &'static Interposer {
     unsafe { SERVING.load(Ordering::Acquire).as_ref() }.unwrap_or(&OWN)
 }
 
-/// Has look-ups of the table's functions answered by their wrappers from now on, for as long as the
-/// process lives. To be called once for each table, best from a constructor: what is looked up before
-/// is not heard.
+/// Makes look-ups of the table's functions return their wrappers from now on, for the life of the
+/// process. Call it once per table, preferably in a constructor: earlier look-ups are not
+/// intercepted.
 pub fn register(table: &'static Registration) -> Reach {
     dlsym::link();
     let (interposer, reach) = find();
@@ -64,15 +64,15 @@ pub fn register(table: &'static Registration) -> Reach {
     }
 }
 
-/// The copy that answers for the process, and what it hears.
+/// Returns the copy that serves the process, and what it intercepts.
 fn find() -> (&'static Interposer, Reach) {
-    // SAFETY: asks for a C string in what is loaded for all.
+    // SAFETY: looks up a C string in the global scope.
     let first = unsafe { dlsym::of_libc()(libc::RTLD_DEFAULT, c"dlsym".as_ptr()) };
     if !first.is_null() && dlsym::object_of(first) == dlsym::own_object() {
         return (&OWN, Reach::EveryLookup);
     }
-    // SAFETY: null is none, and else it is the function of this name; who answers the marker gives a
-    // copy, in an object that stays loaded.
+    // SAFETY: null is `None`, and otherwise it is the function with this name; its answer to the
+    // marker is a copy in an object that stays loaded.
     let found = unsafe {
         let first = std::mem::transmute::<*mut c_void, Option<Dlsym>>(first);
         let found = first.map(|first| first(libc::RTLD_DEFAULT, MARKER.as_ptr()));
@@ -85,19 +85,19 @@ fn find() -> (&'static Interposer, Reach) {
 }
 
 unsafe extern "C" fn take_in(table: *const Registration) -> u32 {
-    // SAFETY: `register` of some copy gives a static table.
+    // SAFETY: `register` of some copy passes a static table.
     u32::from(!registry::register(unsafe { &*table }))
 }
 
-/// What `dlsym` hands out where a name stands for several functions, as in `cuGetProcAddress`: the wrapper
-/// of the row of `name`, or of a variant of it, whose exported address, in the library that `real` lies in,
-/// is `real`. If there is none, the row is that of `fallback`: what headers say for the version that was
-/// asked for. What counts calls, if the wrapper forwards to another function of the name, or if only
-/// variants of the name are known; else `real`.
+/// Returns what to hand out if a name stands for several functions, as in `cuGetProcAddress`: the
+/// wrapper of the row of `name` or a variant of it that is exported at `real`, in the library that
+/// contains `real`. If there is none, the row is that of `fallback`: the variant that headers give
+/// for the requested version. A function that counts calls is returned if the wrapper forwards to
+/// another function of that name, or if only variants of the name are known; otherwise `real`.
 ///
 /// # Safety
 ///
-/// `real` is the function that `cuGetProcAddress` or the like has answered for `name`, and of the
+/// `real` is the function that `cuGetProcAddress` or the like has returned for `name`, with the
 /// signature of `fallback`: wrappers call it from now on.
 #[must_use]
 pub unsafe fn wrapper_by_address(
@@ -106,7 +106,7 @@ pub unsafe fn wrapper_by_address(
     fallback: Option<&CStr>,
 ) -> *const () {
     let fallback = fallback.map_or(ptr::null(), CStr::as_ptr);
-    // SAFETY: C strings, or null for the second one, and the caller keeps the contract.
+    // SAFETY: C strings, the second of which may be null, and the caller keeps the contract.
     unsafe { (serving().wrapper)(name.as_ptr(), real, fallback) }
 }
 
@@ -115,7 +115,7 @@ unsafe extern "C" fn wrapper(
     real: *const (),
     fallback: *const c_char,
 ) -> *const () {
-    // SAFETY: the other copy gives C strings, the second of which may be null.
+    // SAFETY: the other copy passes C strings, the second of which may be null.
     let (name, fallback) = unsafe {
         let fallback = (!fallback.is_null()).then(|| CStr::from_ptr(fallback));
         (CStr::from_ptr(name), fallback)
@@ -123,11 +123,12 @@ unsafe extern "C" fn wrapper(
     registry::by_address(name, real, fallback)
 }
 
-/// What the real `dlsym` answers, for calls of the harness's own, of which nobody is to hear.
+/// Returns the result of the real `dlsym`, for the harness's own calls, which must not be
+/// intercepted.
 ///
 /// # Safety
 ///
-/// `handle` is one of `dlopen`'s, or one that `dlsym` takes in place of those.
+/// `handle` is a handle of `dlopen`, or one that `dlsym` accepts in its place.
 #[must_use]
 pub unsafe fn real_symbol(handle: *mut c_void, name: &CStr) -> *const () {
     // SAFETY: the caller keeps the contract; the name is a C string.
@@ -135,14 +136,14 @@ pub unsafe fn real_symbol(handle: *mut c_void, name: &CStr) -> *const () {
     found.cast_const().cast()
 }
 
-/// Rebinds what was loaded since the last call, so that calls of `dlsym` and of functions of a table
-/// come to us, and says what had led past us: since `since`, or never for [`usize::MAX`].
+/// Rebinds what was loaded since the last call, so that calls of `dlsym` and of functions of a
+/// table reach us. Returns what had bypassed us since `since`, or nothing for [`usize::MAX`].
 ///
-/// It costs little while nothing is loaded. A call that went past us before is not heard.
+/// It is cheap while nothing is loaded. Earlier calls that bypassed us have not been intercepted.
 #[must_use]
 pub fn bindings_past_us(since: usize) -> BindingsPastUs {
     let mut found = Reported::new();
-    // SAFETY: `collect` is given the list that it takes.
+    // SAFETY: `collect` gets the list that it expects.
     let now = unsafe { (serving().bindings)(since, collect, (&raw mut found).cast()) };
     let found = found
         .into_iter()
@@ -157,17 +158,17 @@ pub fn bindings_past_us(since: usize) -> BindingsPastUs {
 
 unsafe extern "C" fn report_bindings(since: usize, report: Report, list: *mut c_void) -> usize {
     bindings::past_us(since, |library, symbol, rebound| {
-        // SAFETY: the other copy's function, with the list that it came with.
+        // SAFETY: the other copy's function, with its list.
         unsafe { report(list, library.as_ptr(), symbol.as_ptr(), u64::from(rebound)) };
     })
 }
 
-/// Calls of watched functions that no wrapper stands for: of variants that no table has, or of a
-/// second driver. Each check compares them with what they were when it began.
+/// Returns the calls of watched functions without a wrapper: of variants that no table has, or of a
+/// second driver. Each check compares them with those at its beginning.
 #[must_use]
 pub fn unheard_calls() -> Vec<UnheardCalls> {
     let mut called = Reported::new();
-    // SAFETY: `collect` is given the list that it takes.
+    // SAFETY: `collect` gets the list that it expects.
     unsafe { (serving().unheard)(collect, (&raw mut called).cast()) };
     let called = called.into_iter();
     called
@@ -177,19 +178,19 @@ pub fn unheard_calls() -> Vec<UnheardCalls> {
 
 unsafe extern "C" fn report_unheard(report: Report, list: *mut c_void) {
     flagging::unheard_calls(|name, calls| {
-        // SAFETY: the other copy's function, with the list that it came with.
+        // SAFETY: the other copy's function, with its list.
         unsafe { report(list, c"".as_ptr(), name.as_ptr(), calls) };
     });
 }
 
-/// The [`Report`] of this copy: library, symbol and number are added to a list.
+/// The [`Report`] of this copy: adds library, symbol and number to a list.
 unsafe extern "C" fn collect(
     list: *mut c_void,
     library: *const c_char,
     symbol: *const c_char,
     number: u64,
 ) {
-    // SAFETY: the serving copy gives the list back that it was given, and C strings.
+    // SAFETY: the serving copy passes back the list that it was given, and C strings.
     let (list, library, symbol) = unsafe {
         let list = &mut *list.cast::<Reported>();
         (list, CStr::from_ptr(library), CStr::from_ptr(symbol))
@@ -198,9 +199,9 @@ unsafe extern "C" fn collect(
     list.push((library, symbol, number));
 }
 
-/// The files loaded into other namespaces, by `dlmopen` or for `LD_AUDIT`: they have a C library and
-/// perhaps a driver of their own, of which nothing is heard. Empty before glibc 2.35, which does not
-/// tell.
+/// Returns the files loaded into other namespaces, by `dlmopen` or for `LD_AUDIT`. They have their
+/// own C library and perhaps their own driver, whose calls are not intercepted. Empty before glibc
+/// 2.35, which does not list them.
 #[must_use]
 pub fn libraries_elsewhere() -> Vec<String> {
     objects::elsewhere()

@@ -1,13 +1,13 @@
-//! The tables of this process, and what is handed out in place of a function.
+//! The tables of this process, and what is handed out instead of a function.
 //!
 //! Several tables may have the same function: those of harnesses in the program, in a plugin, in a
-//! preloaded library. What is handed out is the wrapper of the first table. Its slot leads to the
-//! wrapper of the next one, and the last one's to the function. So a table that comes later hears
-//! what goes through pointers that were handed out before it came.
+//! preloaded library. The wrapper of the first table is handed out. Its slot leads to the wrapper
+//! of the next table, and that of the last table to the function. So a table that is registered
+//! later also intercepts calls through pointers that were handed out earlier.
 //!
-//! A process may have several functions of one name: a tool such as ncu puts its own before the driver's,
-//! and programs come to both. So a table may have several rows of a name. A function is handed out as the
-//! wrapper of the first of them whose slot leads to it, or is empty.
+//! A process may have several functions of the same name: a tool such as ncu puts its own in front
+//! of the driver's, and programs use both. So a table may have several rows for a name. For a
+//! function the wrapper of the first row is handed out whose slot leads to it or is empty.
 #![expect(
     unsafe_code,
     reason = "tables are kept as pointers, and read without a lock"
@@ -22,7 +22,7 @@ use crate::dlsym::{self, Dlsym};
 use crate::flagging;
 use crate::interface::{Registration, Trampolines, WatchedFunction};
 
-/// A table, its rows in the order of their names.
+/// A table with its rows sorted by name.
 struct Table {
     registration: &'static Registration,
     rows: Vec<(&'static [u8], &'static WatchedFunction)>,
@@ -30,15 +30,15 @@ struct Table {
 
 impl Table {
     fn of(registration: &'static Registration) -> Self {
-        // SAFETY: made of a static slice by `Registration::new`.
+        // SAFETY: from a static slice, in `Registration::new`.
         let rows = unsafe { slice::from_raw_parts(registration.functions, registration.count) };
         let mut rows: Vec<_> = rows.iter().map(|row| (name_of(row), row)).collect();
-        // Rows of one name stay in their order.
+        // The sort is stable, so rows with the same name keep their order.
         rows.sort_by_key(|(name, _)| *name);
         Self { registration, rows }
     }
 
-    /// The rows of this name.
+    /// Returns the rows with this name.
     fn named(&self, name: &[u8]) -> impl Iterator<Item = &'static WatchedFunction> {
         let from = self.rows.partition_point(|(other, _)| *other < name);
         let rows = self.rows.get(from..).unwrap_or_default().iter();
@@ -46,8 +46,9 @@ impl Table {
             .map(|(_, row)| *row)
     }
 
-    /// The wrapper of the first row of this name whose slot leads to `target`, which forwards to `real`
-    /// or is it; none where all lead elsewhere. The name itself where no row has a wrapper.
+    /// Returns the wrapper of the first row with this name whose slot leads to `target`, which is
+    /// or forwards to `real`; `None` if all lead elsewhere. Returns `target` if no row has a
+    /// wrapper.
     fn lead_to(&self, name: &[u8], target: *const (), real: *const ()) -> Option<*const ()> {
         let mut rows = self.named(name);
         rows.find_map(|row| match row.slot() {
@@ -56,7 +57,7 @@ impl Table {
         })
     }
 
-    /// The rows of `base` and of its variants: `cuMemAlloc`, `cuMemAlloc_v2`.
+    /// Returns the rows of `base` and of its variants: `cuMemAlloc`, `cuMemAlloc_v2`.
     fn variants(&self, base: &[u8]) -> impl Iterator<Item = &'static WatchedFunction> {
         let from = self.rows.partition_point(|(other, _)| *other < base);
         let rows = self.rows.get(from..).unwrap_or_default().iter();
@@ -67,16 +68,16 @@ impl Table {
 }
 
 fn name_of(row: &WatchedFunction) -> &'static [u8] {
-    // SAFETY: made of a static C string by `WatchedFunction::new`.
+    // SAFETY: from a static C string, in `WatchedFunction::new`.
     unsafe { CStr::from_ptr(row.name) }.to_bytes()
 }
 
-/// The name without what tells variants apart.
+/// Returns the name without its variant's suffix.
 fn base_of(name: &[u8]) -> &[u8] {
     name.split(|letter| *letter == b'_').next().unwrap_or(name)
 }
 
-/// In the order in which they were registered. None is ever taken out, and no list is ever freed.
+/// The tables in order of registration. None is ever removed, and no list is ever freed.
 static TABLES: AtomicPtr<Vec<&Table>> = AtomicPtr::new(ptr::null_mut());
 
 fn tables() -> impl DoubleEndedIterator<Item = &'static Table> {
@@ -85,12 +86,12 @@ fn tables() -> impl DoubleEndedIterator<Item = &'static Table> {
     tables.into_iter().flatten().copied()
 }
 
-/// How many there are.
+/// Returns the number of tables.
 pub(crate) fn count() -> usize {
     tables().count()
 }
 
-/// Takes a table in; not one of a sort that is not known here.
+/// Adds a table. Returns false if its kind is not known here.
 pub(crate) fn register(registration: &'static Registration) -> bool {
     static REGISTERING: Mutex<()> = Mutex::new(());
 
@@ -104,7 +105,8 @@ pub(crate) fn register(registration: &'static Registration) -> bool {
     TABLES.store(Box::into_raw(all), Ordering::Release);
     for rows in table.rows.chunk_by(|(name, _), (other, _)| name == other) {
         let name = rows[0].0;
-        // The functions behind those that were handed out: the last of the tables holds them.
+        // The last of the earlier tables has the functions behind the wrappers that were handed
+        // out.
         let last = earlier
             .iter()
             .rev()
@@ -119,7 +121,7 @@ pub(crate) fn register(registration: &'static Registration) -> bool {
             }
         }
     }
-    // Those that found no wrapper look again.
+    // Trampolines that found no wrapper look again.
     trampolines().for_each(Trampolines::reset);
     true
 }
@@ -130,7 +132,8 @@ pub(crate) fn is_wanted(name: &CStr) -> bool {
     tables().any(|table| table.variants(base_of(name)).next().is_some())
 }
 
-/// What to hand out for the function of this name: the wrapper that forwards to exactly it.
+/// Returns what to hand out for the function with this name: the wrapper that forwards to exactly
+/// this function.
 pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     let bytes = name.to_bytes();
     let found = || tables().flat_map(|table| table.named(bytes));
@@ -140,14 +143,14 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     if is_ours {
         return real;
     }
-    // Not collected: a table that is registered by one of these is asked next.
+    // Not collected, so that a table that one of these callbacks registers is asked as well.
     for table in tables().filter(|table| table.named(bytes).next().is_some()) {
         if let Some(on_lookup) = table.registration.on_lookup {
-            // SAFETY: it is given the name and the function that it is to be told of.
+            // SAFETY: it gets the name and the function as documented.
             unsafe { on_lookup(name.as_ptr(), real.cast()) };
         }
     }
-    // A variant that no table has: else nobody would ask about this name.
+    // Then it is a variant that no table has: other names do not get here.
     let mut is_unknown = found().next().is_none() && is_wanted(name);
     let mut target = real;
     for table in tables()
@@ -156,7 +159,7 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     {
         match table.lead_to(bytes, target, real) {
             Some(wrapper) => target = wrapper,
-            // All lead to other functions of this name, of other libraries.
+            // All rows forward to functions of this name in other libraries.
             None => is_unknown = true,
         }
     }
@@ -170,13 +173,13 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     }
 }
 
-/// The same where `name` may stand for several functions: it is the one that is exported at the
-/// address; else, if none is, that of the name `fallback`.
+/// Like [`by_name`], if `name` may stand for several functions: the one that is exported at the
+/// address is used or, if there is none, the one called `fallback`.
 pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) -> *const () {
     let base = base_of(name.to_bytes());
     let object = dlsym::object_of(real.cast());
     if is_wanted(name) {
-        // And opened with that, so that it can be searched.
+        // The library is then also open, so that it can be searched.
         keep_loaded(real);
     }
     let is_exported = |row: &&WatchedFunction| {
@@ -189,12 +192,12 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
     let row = rows.find(is_exported);
     // SAFETY: the name of a row is a C string.
     let found = row.map(|row| unsafe { CStr::from_ptr(row.name) });
-    // What the search for variants has left behind is none of the caller's.
-    // SAFETY: takes the message of this thread, and nothing keeps it.
+    // Errors that the search for variants left behind must not reach the caller.
+    // SAFETY: takes this thread's message, which nothing keeps.
     unsafe { libc::dlerror() };
     match found.or(fallback) {
         Some(found) => by_name(found, real),
-        // A variant that no table has, if tables have others.
+        // A variant that no table has, although tables have others.
         None if is_wanted(name) && !flagging::is_thunk(real) && !is_a_wrapper(real) => {
             keep_loaded(real);
             flagging::thunk(name, real)
@@ -208,19 +211,20 @@ fn is_a_wrapper(function: *const ()) -> bool {
     rows.any(|(_, row)| row.wrapper == function)
 }
 
-/// If a preloaded library's trampoline was found, not the driver's function: how to look
-/// behind that library.
+/// If `found` is a preloaded library's trampoline and not the driver's function, returns how to
+/// look after that library.
 pub(crate) fn behind_trampolines(found: *mut c_void) -> Option<Dlsym> {
     let mut trampolines = trampolines().filter(|trampolines| trampolines.include(found));
     trampolines.next().map(|trampolines| trampolines.next)
 }
 
 fn trampolines() -> impl Iterator<Item = &'static Trampolines> {
-    // SAFETY: null, or made of a static reference.
+    // SAFETY: null, or from a static reference.
     tables().filter_map(|table| unsafe { table.registration.trampolines.as_ref() })
 }
 
-/// Has the library of this function stay loaded: the address is kept for as long as the process lives.
+/// Keeps the library of this function loaded, because the address is stored for the life of the
+/// process.
 pub(crate) fn keep_loaded(function: *const ()) {
     static KEPT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
@@ -228,7 +232,7 @@ pub(crate) fn keep_loaded(function: *const ()) {
         return;
     };
     if KEPT.swap(object.cast_mut().cast(), Ordering::Relaxed) != object.cast_mut().cast() {
-        // SAFETY: the object has the function, so it is loaded, and its name is a C string.
+        // SAFETY: the object contains the function, so it is loaded, and its name is a C string.
         unsafe {
             let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
             if libc::dlopen((*object).name, flags).is_null() {

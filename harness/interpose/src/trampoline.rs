@@ -1,9 +1,10 @@
-//! Functions of a driver as symbols, for a preloaded library.
+//! Driver functions as symbols, for a preloaded library.
 //!
-//! Its definitions come before the driver's for whatever is linked to the driver, whenever that is
-//! loaded. Each jumps through an entry of its own: at first to what finds the function, then to the
-//! wrapper, or to the function itself while no table has it. Where no driver is, there is no function;
-//! the caller then gets what CUDA's stub library gives, and `dlsym` does not show the symbol.
+//! Its definitions come before the driver's for everything that is linked to the driver, whenever
+//! that is loaded. Each jumps through its own entry: at first to code that finds the function, then
+//! to the wrapper, or to the function itself while no table has it. Without a driver there is no
+//! function; the caller then gets the result of CUDA's stub library, and `dlsym` does not return
+//! the symbol.
 #![expect(unsafe_code, reason = "defines functions of unknown signatures")]
 
 use std::arch::naked_asm;
@@ -16,8 +17,8 @@ use crate::interface::{Trampoline, Trampolines};
 use crate::process;
 
 /// Defines the named functions of a library and collects them for
-/// [`Registration::with_trampolines`](crate::Registration::with_trampolines). Only for a library that
-/// is preloaded: anywhere else the program would seem to have a driver.
+/// [`Registration::with_trampolines`](crate::Registration::with_trampolines). Only for a preloaded
+/// library: anywhere else the program would seem to have a driver.
 ///
 /// ```no_run
 /// gpu_leak_interpose::trampolines!(static DRIVER of c"libcuda.so.1": cuInit cuMemAlloc_v2);
@@ -84,11 +85,11 @@ impl Trampolines {
     }
 
     fn entries(&self) -> &'static [&'static Trampoline] {
-        // SAFETY: made of such a slice.
+        // SAFETY: from such a slice.
         unsafe { std::slice::from_raw_parts(self.entries.cast(), self.count) }
     }
 
-    /// Has each find its function anew.
+    /// Makes each trampoline find its function again.
     pub(crate) fn reset(&self) {
         for entry in self.entries() {
             entry
@@ -97,20 +98,21 @@ impl Trampolines {
         }
     }
 
-    /// Whether this, found under the name of a watched function, lies in the library that has them.
+    /// Whether `found`, looked up by the name of a watched function, is in the library that has the
+    /// trampolines.
     pub(crate) fn include(&self, found: *const c_void) -> bool {
         dlsym::object_of(found) == dlsym::object_of(self.unresolved.cast())
     }
 }
 
-/// The next definition behind the library that this code is in.
+/// Returns the next definition after the library that contains this code.
 unsafe extern "C" fn behind_us(_: *mut c_void, name: *const c_char) -> *mut c_void {
-    // SAFETY: the caller gives a C string.
+    // SAFETY: the caller passes a C string.
     unsafe { dlsym::next()(libc::RTLD_NEXT, name) }
 }
 
-/// Where a trampoline's entry leads that was not called yet. Finds its function and goes on there,
-/// with all arguments as they came.
+/// The target of a trampoline that has not been called yet. Finds the function and jumps to it,
+/// with all arguments unchanged.
 #[unsafe(naked)]
 unsafe extern "C" fn unresolved() {
     #[cfg(target_arch = "x86_64")]
@@ -142,11 +144,11 @@ unsafe extern "C" fn unresolved() {
     );
 }
 
-/// What a trampoline leads to from now on.
+/// Returns the target of a trampoline from now on.
 extern "C" fn resolve(entry: &'static Trampoline) -> *const () {
     let mut real = ptr::null_mut();
-    // SAFETY: names are C strings; the library is only looked at if it is loaded, and stays so, as the
-    // caller is linked to it.
+    // SAFETY: names are C strings; the library is only used if it is loaded, and it stays so,
+    // because the caller is linked to it.
     unsafe {
         real = behind_us(real, entry.name);
         if real.is_null() {
@@ -160,12 +162,13 @@ extern "C" fn resolve(entry: &'static Trampoline) -> *const () {
         return no_driver as *const ();
     }
     let before = entry.target.load(Ordering::Acquire);
-    // SAFETY: the name of a trampoline is a C string, and `real` is the driver's function of it.
+    // SAFETY: the name of a trampoline is a C string, and `real` is the driver's function with this
+    // name.
     let target = unsafe {
         let name = CStr::from_ptr(entry.name);
         process::wrapper_by_address(name, real.cast_const().cast(), Some(name))
     };
-    // Unless a table came that has a wrapper now.
+    // Unless a table with a wrapper was registered meanwhile.
     let _ = entry.target.compare_exchange(
         before,
         target.cast_mut(),

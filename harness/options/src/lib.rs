@@ -1,7 +1,7 @@
-//! The options of a check, and how sizes and durations are written.
+//! The options of a check, and the syntax of sizes and durations.
 //!
-//! gpu-leak-check's attribute reads them while it compiles, its library when it reads a configuration
-//! file, and `Check` has a method for each. All three are made from [one table](options), so that
+//! gpu-leak-check's attribute parses them at compile time, its library in the configuration file,
+//! and `Check` has a method for each. All three are generated from [one table](options), so that
 //! the same name means the same everywhere.
 
 mod table;

@@ -1,9 +1,9 @@
-//! Every option of a check, once.
+//! The table of all options of a check.
 
-/// Hands the table of options to the macro of the given name.
+/// Passes the table of options to the macro with the given name.
 ///
-/// A row has the option's documentation, its name, the kind of its value, and an example of how the
-/// attribute writes it. Rows stand in groups, by where the option may be given beside the attribute:
+/// A row has the option's documentation, its name, the kind of its value, and an example of the
+/// attribute's syntax. Rows are grouped by where the option can be set besides the attribute:
 ///
 /// | group | where |
 /// | --- | --- |
@@ -18,12 +18,12 @@
 /// | --- | --- |
 /// | `size` | bytes: a whole number, or text with a unit |
 /// | `number` | a whole number of things |
-/// | `runs`, `rounds` | how often the body runs; of rounds there is at least one |
+/// | `runs`, `rounds` | how often the body runs; there is at least one round |
 /// | `layer` | the name of a layer |
 /// | `flag`, `switch` | `true` or `false`; a switch's name alone means `true` |
 /// | `on_leak` | `"fail"` or `"warn"` |
 /// | `duration` | text with a unit of time |
-/// | `expect`, `unchecked_if` | their own forms |
+/// | `expect`, `unchecked_if` | a syntax of their own |
 ///
 /// ```
 /// macro_rules! names {
@@ -45,16 +45,16 @@ macro_rules! options {
                 tolerance: size = "tolerance = \"1 MiB\"",
                 /// Bytes that may stay reserved, per device and layer, inclusive.
                 reserved_tolerance: size = "reserved_tolerance = \"2 MiB\"",
-                /// The most bytes that what the check allocates may come to at once, per device, inclusive.
+                /// The most bytes that the check may hold at any one time, per device, inclusive.
                 max_allocated: size = "max_allocated = \"64 MiB\"",
                 /// The most bytes that an allocator may reserve beyond its baseline, per device, inclusive.
                 max_reserved: size = "max_reserved = \"128 MiB\"",
-                /// How many allocations the check may make, per device, inclusive.
+                /// The most allocations that the check may make, per device, inclusive.
                 max_allocation_count: number = "max_allocation_count = 100",
-                /// The allocator whose figures the three limits are about; the driver without it.
+                /// The allocator that the three limits apply to; the driver if it is not set.
                 layer: layer = "layer = \"allocator:NAME\"",
-                /// How many rounds the body runs, which fails only for what grows in each; 1 is one
-                /// ordinary run.
+                /// How many rounds the body runs; the check then fails only for what grows in each.
+                /// 1 is one ordinary run.
                 rounds: rounds = "rounds = 5",
                 /// Whether a body with findings runs once more, so that only what repeats is a leak.
                 confirm: flag = "confirm = false",
@@ -62,21 +62,21 @@ macro_rules! options {
                 warmup: runs = "warmup = 1",
             }
             process {
-                /// Whether the test shares the process with other such tests.
+                /// Whether the test runs in parallel with other such tests.
                 parallel: switch = "parallel",
-                /// Whether the test runs in a process of its own.
+                /// Whether the test runs in its own process.
                 isolate: switch = "isolate",
             }
             policy {
-                /// What a leak does to the test.
+                /// What a leak does to the test's outcome.
                 on_leak: on_leak = "on_leak = \"warn\"",
                 /// How long to wait for frees that are in flight.
                 settle: duration = "settle = \"250ms\"",
             }
             attribute {
-                /// What is to leak, exactly.
+                /// The exact leak that the check must have.
                 expect: expect = "expect(count = 2, bytes = \"1 MiB\")",
-                /// When the body runs without being judged.
+                /// When to run the body without judging it.
                 unchecked_if: unchecked_if = "unchecked_if(condition, \"reason\")",
             }
         }

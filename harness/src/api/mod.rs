@@ -1,3 +1,3 @@
-//! The interfaces of GPUs whose calls are heard, each a table of functions.
+//! The watched GPU APIs, each a table of functions.
 
 pub(crate) mod cuda;

@@ -1,8 +1,8 @@
-//! What was mapped where when a stack was taken.
+//! Records which modules were mapped when a backtrace was captured.
 //!
-//! Libraries go, and others take their addresses. Whose code a return address is, and with it many a
-//! verdict, follows only from what was mapped at that time: neither from what is there when a report
-//! is made, nor from what an earlier report has found at the address.
+//! Libraries are unloaded, and others take their addresses. The owner of a return address, on which
+//! many verdicts depend, follows only from what was mapped at that time: neither from what is
+//! mapped when a report is made, nor from what an earlier report has found at the address.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,32 +18,34 @@ static HISTORY: Mutex<History> = Mutex::new(History {
     stacks: Vec::new(),
 });
 
-/// A stack that was met in none.
+/// The era of a backtrace that was not recorded.
 const NO_ERA: u32 = u32::MAX;
 
-/// A stack that is new takes more memory than an era, which is a list of what it shares with the one
-/// before: so none is ever forgotten.
+/// A new backtrace takes more memory than an era, which shares most of its modules with the
+/// previous one: so eras are never removed.
 #[derive(Debug)]
 struct History {
-    /// As of the last era.
+    /// The loader's counts as of the last era.
     changes: Option<Changes>,
-    /// What was mapped from one change to the next, as far as they were noticed.
+    /// The mappings between one noticed change and the next.
     eras: Vec<Arc<Modules>>,
-    /// In which of them each stack was first met, by its number.
+    /// The era in which each backtrace was first seen, by its number.
     stacks: Vec<u32>,
 }
 
-/// A stack is new. To be called before what it lies in can go: by the thread whose stack it is.
+/// Records a new backtrace. Call it on the thread of that backtrace, before any of its modules can
+/// be unloaded.
 #[cold]
 pub(super) fn met(stack: StackId) {
-    // The loader is asked before the lock is taken: a constructor may make a call of CUDA's in there.
+    // The loader is called before the lock is taken: it may be running a constructor that calls
+    // CUDA.
     let changes = dl::changes();
     let mut history = lock();
     history.note(changes, mappings::of_this_process);
     history.met(stack);
 }
 
-/// What was mapped when the stack `raw` was new, and what is now.
+/// Returns the modules that were mapped when the backtrace `raw` was new, and those that are now.
 pub(crate) fn modules_of(raw: &[usize]) -> (Arc<Modules>, Arc<Modules>) {
     let stack = ledger::live().stacks().find(raw);
     let changes = dl::changes();
@@ -59,7 +61,7 @@ fn lock() -> MutexGuard<'static, History> {
 }
 
 impl History {
-    /// Begins an era if the loader has loaded or unloaded something since the last one did.
+    /// Begins an era if the loader has loaded or unloaded something since the last one began.
     fn note(&mut self, changes: Changes, maps: impl FnOnce() -> String) {
         if self.changes == Some(changes) {
             return;
@@ -128,7 +130,7 @@ mod tests {
         assert_eq!(at(2, 0x8010).name(), "libplugin.so");
         let now = history.now();
         assert!(!now.has(&at(1, 0x8010)) && now.has(&at(2, 0x8010)));
-        // What stayed is one and the same.
+        // Modules that stayed are the same objects.
         assert!(now.has(&at(1, 0x2000)));
         assert_eq!(history.era_of(StackId(3)), None, "nobody met it");
     }

@@ -1,14 +1,14 @@
-//! What this process has mapped where.
+//! The memory mappings of this process.
 //!
-//! Read from `/proc/self/maps`, which needs no `unsafe`; see
-//! [proc_pid_maps(5)](https://man7.org/linux/man-pages/man5/proc_pid_maps.5.html). Elsewhere
+//! They are read from `/proc/self/maps`, which needs no `unsafe`; see
+//! [proc_pid_maps(5)](https://man7.org/linux/man-pages/man5/proc_pid_maps.5.html). On other systems
 //! nothing is known.
 
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-/// A line of it: addresses with one permission and one origin.
+/// One mapping: an address range with one permission and one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping<'a> {
     start: usize,
@@ -16,28 +16,28 @@ pub(crate) struct Mapping<'a> {
     pub(crate) readable: bool,
     pub(crate) writable: bool,
     pub(crate) executable: bool,
-    /// Where in the file it begins.
+    /// The offset in the file at which it begins.
     pub(crate) offset: u64,
-    /// The file's number on its device.
+    /// The file's inode number.
     pub(crate) inode: u64,
-    /// A file's path, or the kernel's word for what is none: `[heap]`; empty for memory without a
-    /// name.
+    /// The path of the file, or the kernel's name if there is no file: `[heap]`; empty for
+    /// anonymous memory.
     pub(crate) name: &'a str,
 }
 
 impl<'a> Mapping<'a> {
-    /// Its addresses.
+    /// Returns its address range.
     pub(crate) fn addresses(&self) -> Range<usize> {
         self.start..self.end
     }
 
-    /// The file it was loaded from.
+    /// Returns the file that it was mapped from.
     pub(crate) fn file(&self) -> Option<&'a Path> {
         let name = self.name.strip_suffix(" (deleted)").unwrap_or(self.name);
         name.starts_with('/').then(|| Path::new(name))
     }
 
-    /// `55d0c0a00000-55d0c0a21000 r-xp 00001000 08:01 42  /usr/bin/train (deleted)`
+    /// Parses `55d0c0a00000-55d0c0a21000 r-xp 00001000 08:01 42  /usr/bin/train (deleted)`.
     fn parse(line: &'a str) -> Option<Self> {
         let mut rest = line;
         let mut field = || {
@@ -63,12 +63,12 @@ impl<'a> Mapping<'a> {
     }
 }
 
-/// All of it as text, for [`parse`]; empty where there is none.
+/// Returns the text for [`parse`]; empty if there is none.
 pub(crate) fn of_this_process() -> String {
     fs::read_to_string("/proc/self/maps").unwrap_or_default()
 }
 
-/// The mappings of such a text, by address.
+/// Returns the mappings in such a text, by address.
 pub(crate) fn parse(maps: &str) -> impl Iterator<Item = Mapping<'_>> {
     maps.lines().filter_map(Mapping::parse)
 }

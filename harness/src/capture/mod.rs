@@ -1,8 +1,8 @@
-//! What every source of events needs: who is calling, from which line, and what a recording has of it.
+//! What every source of events needs: the caller, the backtrace, and the recording.
 //!
-//! Every source marks its thread as [quiet](crate::device::quiet::quiet_if_heard) from the moment
-//! it is entered until the ledger has its event: what an event itself may allocate must not become
-//! another.
+//! Every source holds the [recursion guard](crate::device::quiet::quiet_if_heard) from its entry
+//! until the ledger has its event, because allocations made while handling an event must not become
+//! events.
 
 pub(crate) mod history;
 pub(crate) mod mappings;
@@ -23,7 +23,7 @@ use crate::ledger;
 use crate::ledger::event::{Caller, ScopeId, StackId};
 use crate::quiet::quiet;
 
-/// Who is calling, with the stack.
+/// Returns the caller, with a backtrace.
 pub(crate) fn caller() -> Caller {
     Caller {
         stack: stack(),
@@ -31,26 +31,27 @@ pub(crate) fn caller() -> Caller {
     }
 }
 
-/// Who is calling, where the line does not matter: a release, which is nearly always in order.
-/// A stack costs more than all the rest of an event.
+/// Returns the caller without a backtrace, for frees, which almost always succeed. A backtrace
+/// costs more than the rest of an event.
 pub(crate) fn caller_without_stack() -> Caller {
     Caller {
         thread: thread::number(),
-        // A token is a scope's number; one that does not fit is not ours.
+        // A token is a scope's number; a larger one is not ours.
         scope: ScopeId(u32::try_from(gpu_leak_interpose::token()).unwrap_or_default()),
         stack: StackId::default(),
     }
 }
 
-/// Whether frees take stacks: only while a run confirms findings, for nearly all frees are in order.
+/// Whether frees capture backtraces: only while a run confirms findings, because almost all frees
+/// succeed.
 static STACKS_OF_FREES: AtomicBool = AtomicBool::new(false);
 
-/// Has frees take stacks from now on, or no longer.
+/// Sets whether frees capture backtraces from now on.
 pub(crate) fn take_stacks_of_frees(take: bool) {
     STACKS_OF_FREES.store(take, Ordering::Relaxed);
 }
 
-/// Who is calling to free something.
+/// Returns the caller of a free.
 pub(crate) fn freeing_caller() -> Caller {
     match STACKS_OF_FREES.load(Ordering::Relaxed) {
         true => caller(),
@@ -58,15 +59,15 @@ pub(crate) fn freeing_caller() -> Caller {
     }
 }
 
-/// Whether stacks are taken. Only a benchmark ever turns them off.
+/// Whether backtraces are captured. Only a benchmark turns them off.
 static STACKS: AtomicBool = AtomicBool::new(true);
 
-/// Takes no stacks from now on, so that a benchmark can tell their cost from the rest.
+/// Stops capturing backtraces, so that a benchmark can separate their cost.
 pub(crate) fn without_stacks() {
     STACKS.store(false, Ordering::Relaxed);
 }
 
-/// This thread's stack, interned.
+/// Captures and interns this thread's backtrace.
 pub(crate) fn stack() -> StackId {
     if !STACKS.load(Ordering::Relaxed) {
         return StackId::default();
@@ -75,7 +76,7 @@ pub(crate) fn stack() -> StackId {
     unwind::stack(ledger::live().stacks())
 }
 
-/// The same from the exact engine alone, for a benchmark to compare with.
+/// Captures it with the exact unwinder alone, for a benchmark to compare with.
 pub(crate) fn exact_stack() -> StackId {
     unwind::exact_stack(ledger::live().stacks())
 }

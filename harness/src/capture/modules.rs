@@ -1,4 +1,4 @@
-//! Which library or program an address lies in.
+//! Finds the library or program that contains an address.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -9,28 +9,28 @@ use super::mappings;
 /// A program or library that is loaded, or was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Module {
-    /// The file it was loaded from.
+    /// The file that it was loaded from.
     pub(crate) path: PathBuf,
-    /// The file's number, which another under the same path has not.
+    /// The file's inode number, which distinguishes it from another file with the same path.
     inode: u64,
     /// From its first byte to the end of its code.
     addresses: Range<usize>,
 }
 
 impl Module {
-    /// `libcublas.so.13`.
+    /// Returns its file name: `libcublas.so.13`.
     pub(crate) fn name(&self) -> &str {
         let name = self.path.file_name().and_then(|name| name.to_str());
         name.unwrap_or("unknown module")
     }
 
-    /// How far behind its first byte `address` lies.
+    /// Returns the offset of `address` from its first byte.
     pub(crate) fn offset(&self, address: usize) -> usize {
         address - self.addresses.start
     }
 
-    /// Whether the system or an installed Python brought it: its sources are not on this machine,
-    /// even where debug information names them.
+    /// Whether it belongs to the system or to an installed Python: its sources are not on this
+    /// machine, even if debug information names them.
     pub(crate) fn is_installed(&self) -> bool {
         let path = self.path.to_str().unwrap_or_default();
         let of_python = ["/site-packages/", "/dist-packages/", "/lib-dynload/"];
@@ -38,7 +38,7 @@ impl Module {
     }
 }
 
-/// Whether a library lies where the system keeps its own.
+/// Whether a library is in one of the system's folders.
 pub(crate) fn is_in_a_system_folder(library: &Path) -> bool {
     let folders = [
         "/lib",
@@ -51,28 +51,28 @@ pub(crate) fn is_in_a_system_folder(library: &Path) -> bool {
     folders.iter().any(|folder| library.starts_with(folder))
 }
 
-/// What is loaded at one time, by address.
+/// The modules that are loaded at one time, by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Modules(Vec<Arc<Module>>);
 
 impl Modules {
-    /// What is loaded by what this process has [mapped](mappings::of_this_process).
+    /// Finds the modules in what this process has [mapped](mappings::of_this_process).
     pub(crate) fn parse(maps: &str) -> Self {
         Self(parse(maps).into_iter().map(Arc::new).collect())
     }
 
-    /// The module that `address` lies in.
+    /// Returns the module that contains `address`.
     pub(crate) fn find(&self, address: usize) -> Option<&Arc<Module>> {
         let mut modules = self.0.iter();
         modules.find(|module| module.addresses.contains(&address))
     }
 
-    /// Whether this very module is one of them.
+    /// Whether this module object is one of them.
     pub(crate) fn has(&self, module: &Arc<Module>) -> bool {
         self.0.iter().any(|other| Arc::ptr_eq(other, module))
     }
 
-    /// Has in common with `before` what stayed.
+    /// Replaces modules that are also in `before` by the same objects.
     pub(super) fn share(&mut self, before: &Self) {
         for module in &mut self.0 {
             let same = before.find(module.addresses.start);
@@ -89,7 +89,7 @@ fn parse(maps: &str) -> Vec<Module> {
         for mapping in mappings::parse(maps) {
             let Some(path) = mapping.file() else { continue };
             let addresses = mapping.addresses();
-            // A copy that somebody reads as a file may lie right beside it.
+            // A copy of the file that is only mapped for reading may be adjacent.
             let begins = mapping.offset == 0 && !mapping.executable;
             let last = modules.last_mut().filter(|_| !begins);
             match last.filter(|module| module.path == path) {

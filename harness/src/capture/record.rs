@@ -1,8 +1,8 @@
-//! Writes down what the ledger of this process is told: `GPU_LEAK_CHECK_RECORD=file`.
+//! Records the events that the ledger of this process receives: `GPU_LEAK_CHECK_RECORD=file`.
 //!
-//! Every line is one `write`, made before the next event is taken, so that a process which is
-//! killed leaves all it was told. A callback waits for that write; recording is for finding
-//! things out, not for every day.
+//! Every line is one `write`, made before the next event is applied, so that a process that is
+//! killed leaves everything it recorded. A wrapper waits for that write; recording is for
+//! investigations, not for everyday use.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -23,14 +23,15 @@ use crate::ledger::{self, Place, StackId, Stacks};
 /// The variable that asks for a recording.
 pub(crate) const VARIABLE: &str = "GPU_LEAK_CHECK_RECORD";
 
-/// Stands for the process's number.
+/// Stands for the process id.
 const PID: &str = "%p";
 
-/// The recording of this process, once its first check has begun; none where none was asked for.
+/// The recorder of this process, once its first check has begun; `None` if no recording was asked
+/// for.
 static RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
 
-/// Begins to record, if `GPU_LEAK_CHECK_RECORD` asks for it. To be called before any source is
-/// started. A relative path begins at `root`.
+/// Begins to record if `GPU_LEAK_CHECK_RECORD` asks for it. Call it before any source is started. A
+/// relative path is relative to `root`.
 pub(crate) fn begin(root: &Path) {
     RECORDER.get_or_init(|| {
         let path = root.join(asked()?.replace(PID, &process::id().to_string()));
@@ -44,19 +45,19 @@ pub(crate) fn begin(root: &Path) {
     });
 }
 
-/// What the variable says, if it says anything.
+/// Returns the variable's value, if it is set.
 fn asked() -> Option<String> {
     let asked = env::var_os(VARIABLE).filter(|value| !value.is_empty())?;
     Some(asked.to_string_lossy().into_owned())
 }
 
-/// What the variable is to say in a process that this one starts, so that it does not write over
-/// the recording of this one; none where nothing is asked for.
+/// Returns the variable's value for a process that this one starts, so that the child does not
+/// overwrite this recording; `None` if no recording was asked for.
 pub(crate) fn name_for_a_child() -> Option<PathBuf> {
     asked().map(|name| with_its_number(Path::new(&name)))
 }
 
-/// `gpu-%p.jsonl` of `gpu.jsonl`.
+/// Returns `gpu-%p.jsonl` for `gpu.jsonl`.
 fn with_its_number(name: &Path) -> PathBuf {
     let (Some(stem), false) = (name.file_stem(), name.to_string_lossy().contains(PID)) else {
         return name.to_owned();
@@ -71,7 +72,7 @@ fn with_its_number(name: &Path) -> PathBuf {
     name.with_file_name(file)
 }
 
-/// Writes the first line.
+/// Writes the header.
 pub(crate) fn identify() {
     if let Some(recorder) = recorder_of_this_process() {
         let _quiet = quiet();
@@ -79,13 +80,14 @@ pub(crate) fn identify() {
     }
 }
 
-/// The recorder, where a recording is being made.
+/// Returns the recorder, if a recording is being made.
 pub(crate) fn recorder_of_this_process() -> Option<&'static Recorder> {
     RECORDER.get()?.as_ref()
 }
 
-/// An empty file, in a folder made for it if need be. A link that stands there is not followed, for
-/// what it leads to would be emptied: the name can be guessed, and others may write to the folder.
+/// Creates an empty file, and its folder if necessary. A symbolic link is not followed, because its
+/// target would be truncated: the name can be guessed, and others may be able to write to the
+/// folder.
 fn create(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -93,14 +95,14 @@ fn create(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     if path.is_symlink() {
         return Err(io::Error::other("it is a symbolic link"));
     }
-    // For appending: should another process have the same name for its recording, the lines of
-    // both stay whole, and a reader can say what is wrong.
+    // Opened for appending: should another process use the same name for its recording, the lines
+    // of both stay intact, and a reader can tell what is wrong.
     let file = through_no_link().append(true).create(true).open(path)?;
     file.set_len(0)?;
     Ok(Box::new(file))
 }
 
-/// This process and machine. Initialises the driver, if nobody has.
+/// Describes this process and machine. Initialises the driver if nobody has.
 fn header() -> Header {
     let program = env::current_exe().unwrap_or_default();
     let program = program.file_name().unwrap_or_default().to_string_lossy();
@@ -123,7 +125,7 @@ fn header() -> Header {
     }
 }
 
-/// A recording in the making.
+/// A recording in progress.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     path: PathBuf,
@@ -132,19 +134,19 @@ pub(crate) struct Recorder {
 
 struct RecorderState {
     output: Output,
-    /// Of the last event.
+    /// The number of the last event.
     order: u64,
-    /// The first stack that has not been looked at.
+    /// The first backtrace that has not been written.
     next_stack: u32,
-    /// Numbers that were given away before their stack was there.
+    /// Backtraces whose number was assigned before their frames were stored.
     late: Vec<u32>,
 }
 
 enum Output {
-    /// What came before the header could be written, which must be the first line.
+    /// Collects lines until the header, which must be the first line, can be written.
     Waiting(Box<dyn Write + Send>, Vec<u8>),
     Open(Box<dyn Write + Send>),
-    /// It could not be written; the sentence about it, until somebody has asked.
+    /// The file could not be written. Holds the message until it has been reported.
     GaveUp(Option<String>),
 }
 
@@ -177,12 +179,12 @@ impl Recorder {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes the first line, once, and all that has come before it.
+    /// Writes the header, once, and the lines that were collected before it.
     pub(super) fn identify(&self, header: impl FnOnce() -> Header) {
         if !matches!(self.state().output, Output::Waiting(..)) {
             return;
         }
-        // Asked with nothing held: the driver's calls are heard of by others.
+        // Created without holding a lock, because its calls to the driver can cause events.
         let header = line(&Line::<Event>::Header(header()));
         let mut state = self.state();
         match std::mem::replace(&mut state.output, Output::GaveUp(None)) {
@@ -195,7 +197,7 @@ impl Recorder {
         }
     }
 
-    /// An event that was just taken, while none other can be.
+    /// Records an event that was just applied, while no other can be.
     pub(super) fn event(&self, stacks: &Stacks, event: &Event, ticket: Option<Ticket>) {
         let mut state = self.state();
         state.order += 1;
@@ -212,8 +214,8 @@ impl Recorder {
         self.write(&mut state, lines);
     }
 
-    /// Adds lines of a check's. Call it [between two events](crate::ledger::Ledger::between_events) where their
-    /// order matters.
+    /// Adds lines of a check. Call it [between two events](crate::ledger::Ledger::between_events)
+    /// if the order matters.
     pub(crate) fn add<L: Serialize>(&self, added: &[L]) {
         let _quiet = quiet();
         let lines: serde_json::Result<Vec<_>> = added.iter().map(line).collect();
@@ -221,7 +223,7 @@ impl Recorder {
         self.write(&mut self.state(), lines);
     }
 
-    /// Why nothing is recorded, told once; none while it is.
+    /// Returns why nothing is recorded, once; `None` while recording.
     pub(crate) fn note(&self) -> Option<String> {
         let _quiet = quiet();
         match &mut self.state().output {
@@ -247,8 +249,8 @@ impl Recorder {
 }
 
 impl RecorderState {
-    /// The lines of the stacks that have come since the last look. By their numbers, not by those
-    /// that an event names: what an event names was there before it.
+    /// Returns the lines of the backtraces since the last call. It uses their numbers, not those in
+    /// the event, because an event's backtrace existed before it.
     fn new_stacks(&mut self, stacks: &Stacks) -> serde_json::Result<Vec<u8>> {
         let end = stacks.end();
         self.late.extend(self.next_stack..end);
@@ -258,7 +260,7 @@ impl RecorderState {
         for number in self.late.drain(..) {
             let id = StackId(number);
             match stacks.frames(id) {
-                // Another thread has the number and is about to enter the stack.
+                // Another thread has taken the number and is about to store the backtrace.
                 [] => late.push(number),
                 addresses => lines.extend(line(&Line::<Event>::Stack(Stack {
                     id,

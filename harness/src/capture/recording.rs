@@ -1,17 +1,18 @@
-//! What a recording is made of: a JSON object a line, for a machine to judge again.
+//! The format of a recording: one JSON object per line, from which a program can judge the run
+//! again.
 //!
-//! First a header. Then the events in the order in which the ledger took them, each stack before
-//! the first event that may name it, and between them what the [checks](crate::check) add. Written
-//! by [`record`](super::record), read by [`replay`](super::replay).
+//! The first line is a header. Then follow the events in the order in which the ledger applied
+//! them, each backtrace before the first event that can name it, and between them the lines of the
+//! [checks](crate::check). Written by [`record`](super::record), read by [`replay`](super::replay).
 
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::StackId;
 use crate::ledger::event::Ticket;
 
-/// What the first line calls itself.
+/// The value of `schema` in the header.
 pub(crate) const SCHEMA: &str = "gpu-leak-check-recording";
-/// The version of what is written: raised when a reader of the old one would misunderstand.
+/// The version of the format; raised when a reader of the old one would misunderstand the file.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// A line about the process or its events; `E` is the event, or its JSON.
@@ -26,7 +27,7 @@ pub(crate) enum Line<E> {
     Event(Told<E>),
 }
 
-/// The words under `record` of the lines in [`Line`].
+/// The values of `record` for the lines in [`Line`].
 pub(crate) const RECORDS: [&str; 3] = ["header", "stack", "event"];
 
 /// Who wrote a recording, and on what machine.

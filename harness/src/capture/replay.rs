@@ -1,6 +1,6 @@
-//! Tells a ledger again what a recording says that another one was told.
+//! Applies the events of a recording to another ledger.
 //!
-//! Nothing is believed of the file: whatever it says, the answer is a ledger or one sentence.
+//! The file is not trusted: whatever its content, the result is a ledger or one error message.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,33 +15,33 @@ use crate::ledger::event::{Event, Ticket};
 #[derive(Debug)]
 pub(crate) struct ReplayedRecording {
     pub(crate) header: Header,
-    /// Whether the last line is cut off: the process ended while it wrote.
+    /// Whether the last line is incomplete because the process ended while writing.
     pub(crate) torn: bool,
 }
 
-/// What is wrong with a recording.
+/// An error in a recording.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Wrong {
-    /// Counted from 1; 0 where it is the whole file.
+    /// Counted from 1; 0 if it concerns the whole file.
     pub(crate) line: usize,
     pub(crate) what: String,
 }
 
-/// What stands in a recording, as it comes.
+/// An item of a recording, in the order of the file.
 #[derive(Debug)]
 pub(crate) enum Heard<'a> {
-    /// A line of the checks.
+    /// A line of a check.
     Line(Value),
-    /// What the ledger has just taken in, and when the recorded one did.
+    /// An event that the ledger has just applied, and its time in the recording.
     Event(&'a Event, Option<u64>),
 }
 
-/// Tells `ledger`, which must be a fresh one, the events in `recording`. They and the lines of the
-/// checks go to `hear` as they come.
+/// Applies the events in `recording` to `ledger`, which must be empty. They and the lines of the
+/// checks are passed to `hear` in order.
 ///
 /// # Errors
 ///
-/// What is wrong with the first line that cannot be taken.
+/// What is wrong with the first invalid line.
 pub(crate) fn replay(
     recording: &[u8],
     ledger: &Ledger,
@@ -94,7 +94,7 @@ pub(crate) fn replay(
 
 enum Read {
     Line(Line<Value>),
-    /// Not about events.
+    /// A line that is not about events.
     Other(Value),
 }
 
@@ -113,7 +113,7 @@ fn read(value: Value) -> Result<Read, String> {
     Ok(Read::Line(line))
 }
 
-/// Refuses what a header says of itself, before the rest of it is looked at.
+/// Rejects a recording by its header, before the rest is read.
 fn refuse_strangers(header: &Value) -> Result<(), String> {
     let text = |name| header.get(name).and_then(Value::as_str);
     if text("schema") != Some(SCHEMA) {
@@ -133,10 +133,10 @@ fn refuse_strangers(header: &Value) -> Result<(), String> {
 /// What the events so far have named.
 #[derive(Debug, Default)]
 struct Events {
-    /// Of the last event.
+    /// The number of the last event.
     order: u64,
     stacks: HashSet<u64>,
-    /// From the recorded ledger's tickets to this one's.
+    /// Maps the recorded ledger's tickets to this one's.
     tickets: HashMap<u64, Ticket>,
 }
 
@@ -166,9 +166,9 @@ impl Events {
         Ok(event)
     }
 
-    /// Puts this ledger's tickets in place of the recorded one's, and makes sure that every stack
-    /// is known. By the names of the fields, whatever the event: each ticket is called `ticket` and
-    /// each stack `stack`.
+    /// Replaces the recorded ledger's tickets by this one's, and checks that every backtrace is
+    /// known. It goes by field names, whatever the event: each ticket is called `ticket` and each
+    /// backtrace `stack`.
     fn translate(&mut self, event: &mut Value) -> Result<(), String> {
         match event {
             Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! Threads as the ledger knows them: a number, and a name for reports.
+//! Numbers and names threads for the ledger and reports.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,12 +12,12 @@ static LAST: AtomicU32 = AtomicU32::new(0);
 static NAMES: Mutex<Vec<Option<Box<str>>>> = Mutex::new(Vec::new());
 
 thread_local! {
-    /// 0 until the thread first meets the harness. Without a destructor, because a callback can
-    /// come from the destructor of another thread-local.
+    /// 0 until the thread first enters the harness. It has no destructor, because a wrapper can be
+    /// called from the destructor of another thread-local.
     static NUMBER: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The number of this thread.
+/// Returns the number of this thread.
 pub(crate) fn number() -> ThreadNumber {
     let known = NUMBER.get();
     if known != 0 {
@@ -30,7 +30,7 @@ pub(crate) fn number() -> ThreadNumber {
     ThreadNumber(new)
 }
 
-/// Whether this is the thread that the process began with.
+/// Whether this is the process's initial thread.
 pub(crate) fn is_first_thread() -> bool {
     thread_local! {
         static IS_FIRST: Cell<Option<bool>> = const { Cell::new(None) };
@@ -38,7 +38,7 @@ pub(crate) fn is_first_thread() -> bool {
     if let Some(known) = IS_FIRST.get() {
         return known;
     }
-    // `PID/task/TID`: of the first thread, both are one number.
+    // `PID/task/TID`: both are equal for the initial thread.
     let this = std::fs::read_link("/proc/thread-self").unwrap_or_default();
     let mut parts = this.iter();
     let is_first = parts.next() == parts.next_back();
@@ -46,7 +46,7 @@ pub(crate) fn is_first_thread() -> bool {
     is_first
 }
 
-/// The name of a thread, also after its end: its own, else `thread 7`.
+/// Returns the name of a thread, also after its end: its own, or `thread 7`.
 pub(crate) fn thread_name(thread: ThreadNumber) -> String {
     let _quiet = quiet();
     let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,13 +65,13 @@ fn register(number: u32, name: Option<Box<str>>) {
     names[index] = name;
 }
 
-/// What Linux calls this thread: its name's first 15 bytes.
+/// Returns the name of this thread on Linux: the first 15 bytes of its full name.
 ///
-/// Not [`std::thread::current`], which panics on a thread whose locals are destroyed and allocates
-/// one on a thread that Rust did not start.
+/// [`std::thread::current`] is not used, because it panics on a thread whose locals have been
+/// destroyed and allocates on a thread that Rust did not start.
 fn system_name() -> Option<Box<str>> {
     let this = std::fs::read_link("/proc/thread-self").ok()?;
-    // `PID/task/TID`: the first thread bears the program's name, which says nothing.
+    // `PID/task/TID`: the initial thread has the program's name, which is not informative.
     let mut parts = this.iter();
     if parts.next() == parts.next_back() {
         return Some("main".into());

@@ -1,4 +1,4 @@
-//! An annotated test: whether it runs here, when its turn comes, and how it ends.
+//! Runs an annotated test: whether it runs here, when, and how it ends.
 
 use std::process::ExitCode;
 use std::thread;
@@ -21,22 +21,22 @@ use crate::ledger::ScopeId;
 
 static GATE: Gate = Gate::new();
 
-/// Runs one annotated test: its body, and what the body left. For runners: it waits until no other
+/// Runs one annotated test and judges what its body left. For runners: it waits until no other
 /// check is in the way.
 ///
 /// # Panics
 ///
-/// When the test fails, by its own panic or by the report.
+/// If the test fails, by its own panic or with the report.
 pub fn run(case: &'static Case) -> ExitCode {
     run_as(case, Caller::Runner)
 }
 
-/// As [`run`], called by the test function itself: by libtest on a thread of the test's name, or by
-/// the program's own code on any thread.
+/// Like [`run`], called by the test function itself: by libtest on a thread with the test's name,
+/// or by the program's own code on any thread.
 ///
 /// # Panics
 ///
-/// When the test fails, by its own panic or by the report.
+/// If the test fails, by its own panic or with the report.
 pub fn run_test(case: &'static Case) -> ExitCode {
     let caller = match thread::current().name() {
         Some(name) if name == case.name() => Caller::Runner,
@@ -45,12 +45,12 @@ pub fn run_test(case: &'static Case) -> ExitCode {
     run_as(case, caller)
 }
 
-/// Who calls a check.
+/// The caller of a check.
 #[derive(Clone, Copy)]
 pub(super) enum Caller {
-    /// For whom no check waits.
+    /// A runner, for which no check waits.
     Runner,
-    /// For whom the check inside may wait.
+    /// The program, for which an outer check may wait.
     Program,
 }
 
@@ -61,7 +61,7 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
         if policy.mode != Mode::Off && !nested && entry::is_second(case) {
             outcome::fail(case, entry::REGISTERED_TWICE, "");
         }
-        // The library that a command has had loaded judges this process as a whole.
+        // A library that the command preloaded judges this process as a whole.
         let is_crowded = __inject::is_here();
         if !nested && (is_crowded || (policy.isolate && !company::is_isolated())) {
             return isolate::run(case);
@@ -83,7 +83,7 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
     })
 }
 
-/// The session of an annotated test, or of a program's `main`.
+/// Creates the session of an annotated test or of a program's `main`.
 pub(super) fn session_of<'gate>(
     case: &'static Case,
     policy: Policy,
@@ -113,7 +113,7 @@ pub(super) fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {
     }
 }
 
-/// Whether the run's settings leave the test out on this machine.
+/// Whether the run's settings skip the test on this machine.
 pub(super) fn is_left_out(case: &Case, policy: &Policy) -> bool {
     let left_out = policy.without_gpu == WithoutGpu::Skip && blind::no_gpu();
     if left_out {
@@ -122,7 +122,7 @@ pub(super) fn is_left_out(case: &Case, policy: &Policy) -> bool {
     left_out
 }
 
-/// Whether the attribute says that this test is not to be judged here.
+/// Whether the attribute exempts this test from checking here.
 pub(super) fn is_unchecked(case: &Case) -> bool {
     case.options.unchecked_if.is_some_and(|unchecked| {
         let holds = (unchecked.condition)();

@@ -1,8 +1,8 @@
-//! A failing assertion of ours is its test's verdict in every format: a test that fails by
-//! `assert_clean`, by a block or by `assert_no_growth` is not clean because it left nothing else.
+//! Makes a failing assertion of ours its test's verdict in every format: a test that fails by
+//! `assert_clean`, by a block or by `assert_no_growth` is not clean, even if it left nothing else.
 //!
-//! Only where its panic is what the test ends by: one that the test catches, or is to panic with, is
-//! the test's own business.
+//! This applies only if the assertion's panic ends the test, not if the test catches it or expects
+//! it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -17,18 +17,18 @@ use crate::report::text::{self, Rendering};
 /// An assertion that has failed.
 #[derive(Debug)]
 struct Failed {
-    /// The scope of the check it stands in.
+    /// The scope of the check that contains it.
     scope: ScopeId,
     headline: String,
     report: Report,
-    /// Whether the report stands in the run file.
+    /// Whether its report is in the run file.
     is_filed: bool,
 }
 
 static FAILED: Mutex<Vec<Failed>> = Mutex::new(Vec::new());
 
-/// Notes that an assertion about `report` is about to panic with `headline`, on a thread that works
-/// for a check; `is_filed`: that report stands in the run file.
+/// Records that an assertion about `report` is about to panic with `headline`, on a thread of a
+/// check. `is_filed`: whether the report is in the run file.
 pub(crate) fn fails(report: &Report, headline: &str, is_filed: bool) {
     if let Some(scope) = current() {
         let failed = Failed {
@@ -44,7 +44,7 @@ pub(crate) fn fails(report: &Report, headline: &str, is_filed: bool) {
     }
 }
 
-/// Makes the assertion by which a body of these scopes ended, if one did, the verdict of its report.
+/// If the body of these scopes ended by an assertion, makes that the verdict of its report.
 pub(crate) fn take_over(
     scopes: &[ScopeId],
     end: &End,
@@ -79,7 +79,7 @@ pub(crate) fn take_over(
     report.status = status;
     report.reason = reason;
     report.failed_inside = Some(test);
-    // What stands in the run file as a report of its own is not reported twice.
+    // A report that is in the run file itself is not repeated.
     if !assertion.is_filed {
         report.findings.splice(0..0, findings);
     }
@@ -91,7 +91,7 @@ impl Report {
     ///
     /// # Panics
     ///
-    /// With the whole report, when it has a finding that [fails](Finding::is_failure).
+    /// With the whole report, if it has a [failing](Finding::is_failure) finding.
     #[track_caller]
     pub fn assert_clean(&self) {
         if !self.findings.iter().any(Finding::is_failure) {

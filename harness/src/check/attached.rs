@@ -1,11 +1,12 @@
-//! An unmodified program as one check: from the driver's initialisation to the end of its process.
+//! Checks an unmodified program as a whole: from the driver's initialisation to the end of its
+//! process.
 //!
-//! There is no body to run twice and no baseline: what the process holds at its end is all there
-//! is to see. So the report tells apart what a library or a caching allocator is known to keep from
-//! what nobody is, and what grew from one snapshot to the next.
+//! There is no body to run twice and no baseline, only what the process holds at its end. So the
+//! report distinguishes what a library or a caching allocator is known to keep from everything
+//! else, and shows what grew from one snapshot to the next.
 //!
-//! Nothing here calls the driver. Inside `cuInit` it must not be called, at the process's exit it no
-//! longer can be, and a program that is not ours should not wait for its devices because of us.
+//! Nothing here calls the driver: inside `cuInit` it must not be called, at process exit it can no
+//! longer be called, and the harness should not make someone else's program wait for its devices.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -33,7 +34,7 @@ use crate::report::model::{CheckStatus, Report};
 use crate::report::{Sink, headline};
 use crate::units::quantity;
 
-/// Of a command line, in characters.
+/// The longest name made from a command line, in characters.
 const LONGEST_NAME: usize = 100;
 
 static ATTACHED: OnceLock<Attached> = OnceLock::new();
@@ -41,9 +42,9 @@ static ATTACHED: OnceLock<Attached> = OnceLock::new();
 /// Why a snapshot is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Its time has come.
+    /// The interval has passed.
     Tick,
-    /// The signal of this name asks for it, or ends the process.
+    /// A signal with this name requests it or ends the process.
     Signal(String),
     /// The process has begun to exit.
     Exit,
@@ -59,7 +60,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// This process as a check that has begun.
+/// The check of this process, which has begun.
 #[derive(Debug)]
 pub struct Attached {
     every: Option<Duration>,
@@ -71,12 +72,12 @@ pub struct Attached {
 struct AttachedState {
     session: Option<Session<'static>>,
     notes: Vec<String>,
-    /// The moment at which the process began to exit.
+    /// The position in the anomalies at which the process began to exit.
     exit: Option<Mark>,
 }
 
-/// Begins to listen to this process, inside its `cuInit`; none where it cannot be heard, which its
-/// file then says.
+/// Begins to watch this process, inside its `cuInit`. Returns `None` if its calls cannot be
+/// intercepted, which the run file then says.
 pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     let _quiet = quiet();
     let mut notes = Vec::new();
@@ -104,7 +105,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
         });
         return None;
     }
-    // What is wrong with the run's settings is told by the suppressions.
+    // Errors in the run's settings are reported with the suppressions.
     let policy = Policy::of(&subject.test, None, &Options::DEFAULT).unwrap_or(Policy::DEFAULT);
     let session = Session::new(subject, policy, suppressions, None).of_program();
     let attached = Attached {
@@ -126,12 +127,12 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
 }
 
 impl Attached {
-    /// Adds something to know to every report from now on.
+    /// Adds a note to all further reports.
     pub fn note(&self, note: String) {
         self.state().notes.push(note);
     }
 
-    /// Writes down what is live now.
+    /// Writes a snapshot of what is live now.
     pub fn snapshot(&self, cause: Cause) {
         if !exit::may_tell() {
             return;
@@ -156,22 +157,22 @@ impl Attached {
         if let Some(line) = line {
             answer(&line);
         }
-        // Not before: a snapshot written after the verdict would stay beside it, and a process that
-        // ended now would have answered half a line.
+        // Not earlier: a snapshot written after the verdict would remain beside it, and a process
+        // that ended now would have written half a line.
         drop(state);
     }
 
-    /// The process has begun to exit. What it frees from now on counts as freed; what ends with its
-    /// contexts from now on does not, for the driver takes itself down.
+    /// Records that the process has begun to exit. What it frees from now on counts as freed; what
+    /// ends with its contexts from now on does not, because the driver is shutting down.
     ///
-    /// Called where the process [may tell](exit::may_tell).
+    /// Call it only if the harness's data [may be read](exit::may_tell).
     fn exit_began(&self) {
         self.snapshot(Cause::Exit);
         let _quiet = quiet();
         self.state().exit = Some(ledger::live().mark());
     }
 
-    /// Judges the process, which ends now.
+    /// Judges the process, which is ending.
     pub fn finish(&self) {
         if !exit::may_tell() {
             return;
@@ -218,7 +219,7 @@ impl Attached {
     }
 }
 
-/// `2 s`, `250 ms`
+/// Formats a duration: `2 s`, `250 ms`.
 fn shown(duration: Duration) -> String {
     match duration.subsec_millis() {
         0 => format!("{} s", duration.as_secs()),
@@ -226,7 +227,8 @@ fn shown(duration: Duration) -> String {
     }
 }
 
-/// Everything that is held now; once the process exits, also what has ended with its contexts since.
+/// Returns everything that is held now and, once the process exits, what has ended with its
+/// contexts since.
 fn held_now(exit: Option<Mark>) -> RunInput {
     let ledger = ledger::live();
     let mut records = ledger.select(|_| true);
@@ -236,7 +238,7 @@ fn held_now(exit: Option<Mark>) -> RunInput {
         anomalies.truncate(anomalies.len() - since.len());
         records.extend(since.iter().filter_map(ended_with_context));
     }
-    // Named again and then gone, it is one all the same.
+    // A record that is both live and ended counts once.
     let mut met = FxHashSet::default();
     records.retain(|record| met.insert(record.sequence));
     let stacks = records.iter().map(|record| record.made.caller.stack);
@@ -266,14 +268,15 @@ fn ended_with_context(anomaly: &Anomaly) -> Option<Record> {
     }
 }
 
-/// `python3 train.py --epochs 3`
+/// Returns for example `python3 train.py --epochs 3`.
 fn command_line() -> String {
     let line = fs::read("/proc/self/cmdline").unwrap_or_default();
     shortened(&line).unwrap_or_else(executable)
 }
 
-/// The words of a command line, each ended by a zero byte, the program without its folders; none
-/// where nothing is left. A program may have written whatever it likes there.
+/// Returns the words of a command line, each ended by a zero byte, with the program's folders
+/// removed; `None` if nothing is left. A program may have overwritten its command line with
+/// anything.
 fn shortened(line: &[u8]) -> Option<String> {
     let words = line.split(|byte| *byte == 0);
     let mut words: Vec<_> = words.map(String::from_utf8_lossy).collect();
@@ -296,10 +299,10 @@ fn executable() -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Answers whoever sends a signal, in one piece.
+/// Answers the sender of a signal with one write.
 fn answer(line: &str) {
     let line = format!("gpu-leak-check: {line}\n");
-    // Err: nobody listens any more; the terminal that hangs up sends a signal itself.
+    // Err: nobody reads any more; a terminal that hangs up sends a signal itself.
     let _ = io::stderr().write_all(line.as_bytes());
 }
 

@@ -1,5 +1,5 @@
-//! What a check could not see, and which test broke a context so that nobody sees anything in it. Blind
-//! is never clean.
+//! Determines what a check could not see, and which test broke a context. A check that could not
+//! see everything is never clean.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,8 +13,8 @@ pub(crate) fn no_gpu() -> bool {
     contexts::missing().is_some()
 }
 
-/// What the check that just ran could not see, which began with `before`; `saw_events` says whether any
-/// source reported anything while it ran.
+/// Returns what the check that just ran could not see; `before` is from its beginning.
+/// `saw_events`: whether any source reported anything while it ran.
 pub(crate) fn untraced(saw_events: bool, before: &UnheardBefore) -> Option<Untraced> {
     let untraced = |lost, reason, driver_in_use| {
         Some(Untraced {
@@ -32,7 +32,7 @@ pub(crate) fn untraced(saw_events: bool, before: &UnheardBefore) -> Option<Untra
     }
 }
 
-/// Why there is nothing to hear; none where there is a device.
+/// Returns why there is nothing to watch; `None` if there is a device.
 pub(crate) fn missing() -> Option<Reason> {
     let why = contexts::missing()?;
     Some(Reason::new(
@@ -42,7 +42,7 @@ pub(crate) fn missing() -> Option<Reason> {
     ))
 }
 
-/// Why the driver's calls are not heard at all.
+/// Returns why the driver's calls are not intercepted at all.
 pub(crate) fn unheard() -> Reason {
     let (what, remedy) = match cuda::reach() {
         Reach::Nothing => (
@@ -59,7 +59,7 @@ pub(crate) fn unheard() -> Reason {
     Reason::new(Code::Unheard, what, remedy)
 }
 
-/// Why not all of the driver's calls were heard; none where they were.
+/// Returns why not all of the driver's calls were intercepted; `None` if they were.
 fn partly_heard(hearing: &Hearing) -> Option<Reason> {
     Some(match hearing {
         Hearing::WithoutFunctions(names) => Reason::new(
@@ -87,7 +87,7 @@ fn partly_heard(hearing: &Hearing) -> Option<Reason> {
     })
 }
 
-/// Nothing is judged, because the run's settings say so.
+/// The reason if the run's settings switch checks off.
 pub(crate) fn switched_off() -> Untraced {
     Untraced {
         lost: false,
@@ -99,8 +99,8 @@ pub(crate) fn switched_off() -> Untraced {
 /// The test that left a context in which every call fails.
 static CULPRIT: Mutex<Option<String>> = Mutex::new(None);
 
-/// Notes that a context failed inside `test`, in whichever of its runs; or, where it was not alone,
-/// inside a check that ran beside it. The first one stays: the others only met it.
+/// Records that a context failed inside `test` or, if that did not run alone, inside a check that
+/// ran at the same time. The first test stays recorded: later ones only found the broken context.
 pub(crate) fn blame(test: &str, met_a_check: bool) {
     let mut culprit = CULPRIT.lock().unwrap_or_else(PoisonError::into_inner);
     culprit.get_or_insert_with(|| match met_a_check {
@@ -109,7 +109,7 @@ pub(crate) fn blame(test: &str, met_a_check: bool) {
     });
 }
 
-/// The test that did it.
+/// Returns the test that broke a context.
 pub(crate) fn culprit() -> Option<String> {
     CULPRIT
         .lock()

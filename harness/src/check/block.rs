@@ -1,4 +1,4 @@
-//! A check of a block inside a test.
+//! Checks of a block inside a test.
 
 use std::panic::{Location, resume_unwind};
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use crate::options::{Allow, OnLeak, Options, Size, value_of};
 use crate::report::headline;
 use crate::report::model::Report;
 
-/// A check of a block inside a test, or in a program without tests.
+/// A check of a block inside a test or in a program without tests.
 ///
 /// ```
 /// use gpu_leak_check::Check;
@@ -28,9 +28,9 @@ use crate::report::model::Report;
 /// # assert_eq!(loss, 0.5);
 /// ```
 ///
-/// It is judged as a test is, by the same rules and options, and fails the test around it. The block
-/// runs on the calling thread: what its thread-locals hold at its end counts, and so does what it
-/// returns.
+/// The block is judged like a test, by the same rules and options, and a finding fails the test
+/// around it. The block runs on the calling thread: what its thread-locals and its return value
+/// still hold at its end counts as held.
 #[derive(Clone, Debug)]
 #[must_use = "nothing is checked before `run`"]
 pub struct Check {
@@ -40,7 +40,7 @@ pub struct Check {
     at: &'static Location<'static>,
 }
 
-/// The methods of [`Check`] that set an option.
+/// Defines the methods of [`Check`] that set an option.
 macro_rules! setters {
     (
         facts { $($(#[$fact_doc:meta])* $fact:ident: $fact_kind:ident = $fact_example:literal,)* }
@@ -75,7 +75,7 @@ macro_rules! setter {
 gpu_leak_check_options::options!(setters);
 
 impl Check {
-    /// A check of this name, without options.
+    /// Creates a check with this name and no options.
     #[track_caller]
     pub fn new(name: impl Into<String>) -> Self {
         Self {
@@ -86,8 +86,8 @@ impl Check {
         }
     }
 
-    /// What may stay, by a pattern as the attribute's `allow` takes it, with the reason, which reports
-    /// give. Each call adds one.
+    /// Lets resources stay that match `pattern`, in the syntax of the attribute's `allow`. Reports
+    /// show the reason. Each call adds one entry.
     pub fn allow(mut self, pattern: &'static str, reason: &'static str) -> Self {
         self.allow.push(Allow {
             pattern,
@@ -98,23 +98,24 @@ impl Check {
         self
     }
 
-    /// The block fails unless it leaves exactly so many objects and allocations. It runs once.
+    /// Fails the block unless it leaks exactly this many objects and allocations. The block runs
+    /// once.
     pub fn expect_count(mut self, count: u64) -> Self {
         self.options.expect.get_or_insert_default().count = Some(count);
         self
     }
 
-    /// The block fails unless it leaves exactly so many bytes. It runs once.
+    /// Fails the block unless it leaks exactly this many bytes. The block runs once.
     pub fn expect_bytes(mut self, bytes: impl Into<Size>) -> Self {
         self.options.expect.get_or_insert_default().bytes = Some(bytes.into().0);
         self
     }
 
-    /// Runs the block and fails if it left something; what its last run returned.
+    /// Runs the block, fails if it leaked, and returns the value of its last run.
     ///
     /// # Panics
     ///
-    /// With the block's own panic, with the report, or when the run's settings are wrong.
+    /// If the block panics, if it leaked (with the report), or if the run's settings are wrong.
     pub fn run<T>(self, mut block: impl FnMut() -> T) -> T {
         let mut returned = None;
         let Some((subject, session)) = self.begin(|_| {}) else {
@@ -125,9 +126,9 @@ impl Check {
         returned.expect("a block that did not panic has returned")
     }
 
-    /// Runs a block that cannot run twice, and fails if it left something; what it returned. What it
-    /// sets up once counts as left, because no second run tells it from a leak; rounds and warm-up runs
-    /// that are asked for elsewhere do not happen.
+    /// Runs a block that cannot run twice, fails if it leaked, and returns its value. One-time
+    /// set-up counts as leaked, because there is no second run to tell it from a leak. Rounds and
+    /// warm-up runs that are configured elsewhere are ignored.
     ///
     /// ```
     /// use gpu_leak_check::Check;
@@ -139,7 +140,7 @@ impl Check {
     ///
     /// # Panics
     ///
-    /// As [`run`](Self::run).
+    /// Like [`run`](Self::run).
     pub fn run_once<T>(self, block: impl FnOnce() -> T) -> T {
         let once = |policy: &mut Policy| {
             policy.facts.confirm = false;
@@ -158,8 +159,8 @@ impl Check {
         returned.expect("a block that did not panic has returned")
     }
 
-    /// As [`run`](Self::run), of a block that waits for others. It runs where this future is polled: on
-    /// the task that awaits it. The end of a run waits on that thread for frees in flight.
+    /// Like [`run`](Self::run), for an async block. The block runs on the task that awaits this
+    /// future. At the end of each run, waiting for frees in flight blocks the polling thread.
     ///
     /// ```
     /// # use gpu_leak_check::Check;
@@ -170,7 +171,7 @@ impl Check {
     ///
     /// # Panics
     ///
-    /// As [`run`](Self::run).
+    /// Like [`run`](Self::run).
     pub async fn run_async<T>(self, mut block: impl AsyncFnMut() -> T) -> T {
         let mut returned = None;
         let Some((subject, session)) = self.begin(|_| {}) else {
@@ -183,7 +184,8 @@ impl Check {
         returned.expect("a block that did not panic has returned")
     }
 
-    /// A session of this block, by a policy that `adapt` may change; none where checks are switched off.
+    /// Begins a session for this block, with a policy that `adapt` may change. Returns `None` if
+    /// checks are switched off.
     fn begin(&self, adapt: impl FnOnce(&mut Policy)) -> Option<(Subject, Session<'static>)> {
         let subject = subject_at(&self.name, self.at);
         let mut policy = Policy::of(&self.name, None, &self.options)
@@ -224,7 +226,7 @@ fn conclude(subject: &Subject, checked: Result<Checked, End>) {
     go_on(end);
 }
 
-/// A block's own panic goes on its way.
+/// Resumes the block's own panic, if it panicked.
 fn go_on(end: End) {
     match end {
         End::Passed => {}
@@ -233,7 +235,7 @@ fn go_on(end: End) {
     }
 }
 
-/// Runs `body` up to `rounds` times, and fails if a place in the program holds more after each.
+/// Runs `body` up to `rounds` times and fails if a call site holds more after every round.
 ///
 /// ```
 /// use gpu_leak_check::assert_no_growth;
@@ -243,18 +245,18 @@ fn go_on(end: End) {
 ///
 /// # Panics
 ///
-/// With the report of what grows, or with the body's own panic.
+/// If something grows (with the report), or if the body panics.
 #[track_caller]
 pub fn assert_no_growth(rounds: u32, body: impl FnMut()) {
     Check::new("assert_no_growth").rounds(rounds).run(body);
 }
 
-/// Runs `body` in a scope of its own, without a turn at the gate, a confirming run and the run file, and
-/// reports what it left: what benchmarks measure.
+/// Runs `body` in its own scope and reports what it left, without waiting at the gate, without a
+/// confirming run and without the run file. Benchmarks measure this.
 ///
 /// # Errors
 ///
-/// What is wrong with the run's settings, or that a warm-up did not end as it should.
+/// If the run's settings are wrong or a warm-up failed.
 pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, String> {
     let mut policy = Policy::of(name, None, &Options::DEFAULT)?;
     policy.facts.confirm = false;

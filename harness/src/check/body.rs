@@ -1,4 +1,4 @@
-//! Running a test's body on a thread of its own.
+//! Runs a test's body on its own thread.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,12 +18,12 @@ pub(crate) enum End {
     Passed,
     /// It returned an error, which has been printed.
     Failed(ExitCode),
-    /// It panicked, and the panic hook has told.
+    /// It panicked, and the panic hook has printed the message.
     Panicked(Box<dyn Any + Send>),
 }
 
 impl End {
-    /// Whether the test did what it should, as far as `should_panic` goes.
+    /// Whether the test did what `should_panic` expects.
     pub(crate) fn as_expected(&self, should_panic: Option<ShouldPanic>) -> bool {
         match (self, should_panic) {
             (Self::Passed, None) => true,
@@ -33,24 +33,25 @@ impl End {
     }
 }
 
-/// Of a program's first thread, as systems commonly have it; other threads get less.
+/// The usual stack size of a program's initial thread; other threads have less.
 const MAIN_STACK: usize = 8 << 20;
 
-/// Runs `body` for `scope` on a thread called `name` and waits for that thread's end, so that the
-/// destructors of its thread-locals have run.
+/// Runs `body` in `scope` on a thread called `name` and joins that thread, so that the destructors
+/// of its thread-locals have run.
 ///
 /// # Panics
 ///
-/// When the system has no thread left.
+/// If the system cannot create a thread.
 pub(crate) fn run(name: &str, scope: ScopeId, body: fn() -> ExitCode) -> End {
     run_on(thread::Builder::new(), name, scope, body)
 }
 
-/// As [`run`], for a program's `main`: under its own thread's name and with as large a stack.
+/// Like [`run`], for a program's `main`: with the thread name and the stack size of an initial
+/// thread.
 ///
 /// # Panics
 ///
-/// When the system has no thread left.
+/// If the system cannot create a thread.
 pub(crate) fn run_main(scope: ScopeId, body: fn() -> ExitCode) -> End {
     run_on(
         thread::Builder::new().stack_size(MAIN_STACK),
@@ -61,7 +62,7 @@ pub(crate) fn run_main(scope: ScopeId, body: fn() -> ExitCode) -> End {
 }
 
 fn run_on(thread: thread::Builder, name: &str, scope: ScopeId, body: fn() -> ExitCode) -> End {
-    // The thread inherits the scope: it never works for another one, nor for none.
+    // The thread inherits the scope from its start, so that it is never in another one or in none.
     let token = Token::set(scope);
     let thread = thread.name(name.to_owned()).spawn(move || {
         threads::set_token(u64::from(scope.0));
@@ -78,7 +79,7 @@ fn run_on(thread: thread::Builder, name: &str, scope: ScopeId, body: fn() -> Exi
     }
 }
 
-/// Runs `body` on this thread, and catches its panic.
+/// Runs `body` on this thread and catches its panic.
 pub(crate) fn caught(body: impl FnOnce()) -> End {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(()) => End::Passed,
@@ -86,7 +87,7 @@ pub(crate) fn caught(body: impl FnOnce()) -> End {
     }
 }
 
-/// Why this panic is not the one that was wanted, in libtest's words.
+/// Returns why this panic is not the expected one, in libtest's words.
 pub(crate) fn mismatch(payload: &(dyn Any + Send), wanted: ShouldPanic) -> Option<String> {
     let expected = wanted.expected?;
     match message(payload) {
@@ -103,7 +104,7 @@ pub(crate) fn mismatch(payload: &(dyn Any + Send), wanted: ShouldPanic) -> Optio
     }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(crate) fn message(payload: &(dyn Any + Send)) -> Option<&str> {
     let owned = payload.downcast_ref::<String>().map(String::as_str);
     owned.or_else(|| payload.downcast_ref::<&str>().copied())

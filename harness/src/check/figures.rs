@@ -1,4 +1,4 @@
-//! What is held right now, for assertions of a test's own.
+//! Current usage, for a test's own assertions.
 
 use super::blind;
 use super::naming;
@@ -15,9 +15,9 @@ pub fn gpu_available() -> bool {
     !blind::no_gpu()
 }
 
-/// The bytes that are handed out at `place` and not given back: by the driver, and inside caching
-/// allocators that have a [`Probe`](crate::probe::Probe). As every figure here, of what was taken
-/// since the first check of the process began.
+/// Returns the bytes allocated at `place`: by the driver, and inside caching allocators that have a
+/// [`Probe`](crate::probe::Probe). Like all figures here it covers what was allocated since the
+/// first check of the process began.
 ///
 /// ```
 /// use gpu_leak_check::{Place, memory_allocated};
@@ -30,7 +30,7 @@ pub fn memory_allocated(place: Place) -> u64 {
     inside + beside_probes(place)
 }
 
-/// The bytes that are held at `place`, handed out or cached.
+/// Returns the bytes that are reserved at `place`, handed out or cached.
 #[must_use]
 pub fn memory_reserved(place: Place) -> u64 {
     let inside: u64 = probes_at(place).map(|probe| probe.reserved(place)).sum();
@@ -44,8 +44,8 @@ pub fn memory_reserved(place: Place) -> u64 {
     inside + beside_probes(place) + cached
 }
 
-/// The most bytes that were handed out at `place` at once since the check began: by allocators
-/// with a [`Probe`](crate::probe::Probe) where there are such, else by the driver.
+/// Returns the peak of the bytes allocated at `place` since the check began: by allocators with a
+/// [`Probe`](crate::probe::Probe) if there are any, else by the driver.
 #[must_use]
 pub fn max_memory_allocated(place: Place) -> u64 {
     let layers = sources::read().layers;
@@ -58,7 +58,7 @@ pub fn max_memory_allocated(place: Place) -> u64 {
         .sum()
 }
 
-/// What each device holds, as the table of a report.
+/// Returns the usage of each device, as the table of a report.
 #[must_use]
 pub fn memory_summary() -> String {
     let usage = sources::read();
@@ -78,7 +78,7 @@ fn probes_at(place: Place) -> impl Iterator<Item = &'static dyn probe::Probe> {
     all.filter(move |probe| probe.places().contains(&place))
 }
 
-/// What no probe speaks for.
+/// Returns the records that belong to no probed allocator.
 fn unprobed() -> Vec<Record> {
     let probed: Vec<_> = probe::all()
         .iter()
@@ -98,14 +98,14 @@ fn beside_probes(place: Place) -> u64 {
     records.iter().map(|record| record.made.bytes).sum()
 }
 
-/// What is live at one moment, one by one.
+/// The live resources at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     live: Vec<Record>,
 }
 
-/// Everything that is live now: allocations, blocks of allocators that report, objects. Segments
-/// of an allocator with a probe are left out.
+/// Takes a snapshot of everything that is live now: allocations, blocks of allocators that report,
+/// and objects, but not the segments of an allocator with a probe.
 ///
 /// ```
 /// use gpu_leak_check::snapshot;
@@ -126,13 +126,14 @@ pub fn snapshot() -> Snapshot {
 }
 
 impl Snapshot {
-    /// How many things are live.
+    /// Returns the number of live resources.
     #[must_use]
     pub fn count(&self) -> usize {
         self.live.len()
     }
 
-    /// What is live here and was not there in an earlier one, by the line that took it.
+    /// Returns what is live here and was not in the earlier snapshot, by the line that allocated
+    /// it.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Vec<Finding> {
         let known: std::collections::BTreeSet<u64> =

@@ -1,12 +1,12 @@
-//! Recordings of any content: see [`crate::__fuzz`].
+//! Fuzz targets for recordings with arbitrary content: see [`crate::__fuzz`].
 
 use super::replay::judge_again;
 
-/// A recording: it is refused in one sentence, or judged, and the same each time.
+/// Input: a recording. It is rejected with one message or judged, with the same result each time.
 ///
 /// # Panics
 ///
-/// When that does not hold.
+/// If the property does not hold.
 pub fn recording(input: &[u8]) {
     match (judge_again(input, &[]), judge_again(input, &[])) {
         (Ok(first), Ok(second)) => assert_eq!(first, second),

@@ -1,4 +1,5 @@
-//! Which places of the program still lead to what a check found: looked for only where it fails.
+//! Finds which places of the program still refer to what a check found. Only failing findings are
+//! searched for.
 
 use std::time::Duration;
 use std::{fs, thread};
@@ -17,12 +18,13 @@ use crate::ledger::{self, Layer, Record};
 use crate::report;
 use crate::report::model::{Finding, FindingKind, Holder, HolderKind, HolderRoot, Report};
 
-/// How many of one finding are looked for.
+/// How many resources of one finding are searched for.
 const MOST: usize = 4096;
-/// What the search may use of a stack, in bytes.
+/// The stack size of the search, in bytes.
 const STACK: usize = 1 << 20;
 
-/// Adds what can be found in `time` to the findings of `report`, each about these `records`.
+/// Adds the holders that can be found within `time` to the findings of `report`; `records` has the
+/// records of each.
 pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration) {
     if time.is_zero() || !report.findings.iter().any(fails) {
         return;
@@ -61,7 +63,7 @@ pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration) {
         let _quiet = quiet();
         find(targets, groups, objects, program, time)
     };
-    // On a stack of its own: a test's may be as small as its author likes.
+    // On a separate thread, because a test's stack may be as small as its author likes.
     let found = thread::scope(|scope| {
         let searching = thread::Builder::new().name("gpu-leak-check".to_owned());
         let searching = searching.stack_size(STACK);
@@ -70,20 +72,20 @@ pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration) {
     });
     let found = found.unwrap_or_else(|| vec![None; groups]);
     for ((finding, found), count) in report.findings.iter_mut().zip(found).zip(counts) {
-        // What a library took lies in its own tables, which are not looked into.
+        // What a library allocated is in the library's own tables, which are not searched.
         let may_be_none = count <= MOST && finding.site.library.is_none();
         let found = found.filter(|found| may_be_none || !found.is_empty());
         finding.holders = found.map(|found| found.into_iter().map(holder).collect());
     }
 }
 
-/// Whether a finding fails its check, and is of something live.
+/// Whether a finding fails its check and concerns something live.
 fn fails(finding: &Finding) -> bool {
     matches!(finding.kind, FindingKind::Leaked | FindingKind::Grew)
 }
 
-/// What means a record in memory; nothing where its key is a number of the ledger's own, and for
-/// what belongs to the program before the driver knew it.
+/// Returns the value that refers to a record in memory; `None` if its key is a number of the
+/// ledger, or if it was the program's before the driver knew it.
 fn target(record: &Record, finding: usize) -> Option<Target> {
     let first = record.made.key.value;
     let bytes = match record.made.key.space {
@@ -97,7 +99,7 @@ fn target(record: &Record, finding: usize) -> Option<Target> {
     })
 }
 
-/// The driver's objects that are live.
+/// Returns the driver's live objects.
 fn objects() -> DriverObjects {
     let ledger = ledger::live();
     let is_handle = |record: &Record| matches!(record.made.key.space, Space::Handle(_));
@@ -134,17 +136,17 @@ fn mapping(mapping: mappings::Mapping<'_>) -> Mapping<'_> {
     }
 }
 
-/// The number of this thread in `/proc/self/task`.
+/// Returns the number of this thread in `/proc/self/task`.
 fn this_thread() -> Option<u32> {
     let link = fs::read_link("/proc/thread-self").ok()?;
     link.file_name()?.to_str()?.parse().ok()
 }
 
-/// The return addresses on the stack of this thread, each with its place.
+/// Returns the return addresses on the stack of this thread, each with its stack slot.
 fn own_stack() -> Vec<(u64, u64)> {
     let mut returns = Vec::new();
     capture::trace(|stack, address| {
-        // An unwinder that does not know where it is says 0.
+        // An unwinder that does not know the stack pointer returns 0.
         if stack != 0 {
             returns.push(((stack as u64).saturating_sub(8), address as u64));
         }
@@ -169,7 +171,7 @@ fn waiting_stack(
     }
 }
 
-/// A holder as reports have it.
+/// Converts a holder to the form of reports.
 fn holder(holder: gpu_leak_holders::Holder) -> Holder {
     let gpu_leak_holders::Holder { root, blocks } = holder;
     let Root {

@@ -1,9 +1,9 @@
-//! A test in a process of its own: this program again, told to run that one test.
+//! Runs a test in its own process: the same program, started again for that one test.
 //!
-//! The child prints a line before the test and one after it, with a word that only its parent
-//! knows. What stands between them is the test's own output, which the parent prints as it comes,
-//! for libtest to capture and show; the second line carries the outcome. Where it is missing, the
-//! process ended inside the test.
+//! The child prints a line before the test and one after it, with a token that only its parent
+//! knows. What is between them is the test's own output, which the parent prints as it arrives, for
+//! libtest to capture and show; the second line contains the outcome. If it is missing, the process
+//! ended inside the test.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -29,12 +29,12 @@ use crate::report::model::Code;
 use crate::report::model::{CheckStatus, Outcome, Reason, Report};
 use crate::report::{Sink, Summary, again, headline};
 
-/// libtest's code for tests that failed.
+/// libtest's exit code for failed tests.
 const FAILED: i32 = 101;
-/// How long to wait for the last line when the process has ended. It is in the pipe then, if it was
-/// written, and a slow machine must not lose it.
+/// How long to wait for the last line after the process has ended. If it was written it is in the
+/// pipe, and must not be lost on a slow machine.
 const LAST_LINE: Duration = Duration::from_secs(10);
-/// How long to wait for errors that are in the pipe when the process has ended.
+/// How long to wait for error output that is in the pipe when the process has ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// What the last line carries.
@@ -54,11 +54,11 @@ enum How {
     Panicked(String),
 }
 
-/// Runs `case` in a process of its own, and ends as the test ended there.
+/// Runs `case` in its own process, with the same outcome.
 ///
 /// # Panics
 ///
-/// When the test fails.
+/// If the test fails.
 pub(crate) fn run(case: &Case) -> ExitCode {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -109,14 +109,14 @@ fn command(case: &Case, word: &str) -> io::Result<Command> {
     Ok(command)
 }
 
-/// What the parent has seen of the child.
+/// What the parent has observed of the child.
 struct Ran {
     began: bool,
     ended: Option<ChildEnded>,
     status: ExitStatus,
 }
 
-/// Prints what the test prints, until its process ends.
+/// Prints the test's output until its process ends.
 fn follow(mut child: Child, word: &str) -> io::Result<Ran> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let between = Arc::new(Mutex::new(Between::new(word)));
@@ -137,7 +137,7 @@ fn follow(mut child: Child, word: &str) -> io::Result<Ran> {
         });
     })?;
     let status = child.wait()?;
-    // What the test has started may outlive it and hold the pipes: their end may never come.
+    // Processes that the test started may outlive it and hold the pipes open forever.
     let _ = output_over.recv_timeout(LAST_LINE);
     let _ = errors_over.recv_timeout(LAST_WORDS);
     let mut between = between.lock().unwrap_or_else(PoisonError::into_inner);
@@ -148,7 +148,8 @@ fn follow(mut child: Child, word: &str) -> io::Result<Ran> {
     })
 }
 
-/// Does `work` on a thread that libtest's capture follows to; the channel closes when it is done.
+/// Runs `work` on a thread that shares libtest's output capture; the channel closes when it is
+/// done.
 fn beside(work: impl FnOnce() + Send + 'static) -> io::Result<Receiver<()>> {
     let (done, over) = mpsc::channel();
     thread::Builder::new().spawn(move || {
@@ -158,14 +159,14 @@ fn beside(work: impl FnOnce() + Send + 'static) -> io::Result<Receiver<()>> {
     Ok(over)
 }
 
-/// Hands on each line, until `take` has enough.
+/// Passes on each line until `take` returns false.
 fn each_line(from: Option<impl Read>, mut take: impl FnMut(&str) -> bool) {
     let Some(from) = from else {
         return;
     };
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
-    // Err: the pipe is broken, and nothing more can come.
+    // Err: the pipe is broken, and nothing more can arrive.
     while from
         .read_until(b'\n', &mut line)
         .is_ok_and(|length| length != 0)
@@ -211,13 +212,13 @@ impl Between {
         }
     }
 
-    /// What of this line is the test's own.
+    /// Returns the part of this line that is the test's own output.
     fn own<'a>(&mut self, line: &'a str) -> Option<&'a str> {
         if self.ended.is_some() {
             return None;
         }
         if !self.began {
-            // libtest has written the test's name in front, without an end of line.
+            // libtest has printed the test's name before it, without a line break.
             self.began = line.trim_end().ends_with(&self.first);
             return None;
         }
@@ -237,13 +238,13 @@ fn last_line(word: &str) -> String {
     format!("[gpu-leak-check {word} ended]")
 }
 
-/// In a process that a parent started for one test: tells it how `test` ends, and ends the process.
-/// Elsewhere just runs it.
+/// In a process that a parent started for one test, reports to the parent how `test` ends, and
+/// exits. Otherwise it only runs the test.
 pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
     let Some(word) = word() else {
         return test();
     };
-    // Whoever kills the parent, as a runner does after its time, means the test.
+    // A runner that kills the parent after a timeout means the test.
     if let Some(parent) = child::parent(word) {
         exit::end_with_parent(parent);
     }
@@ -265,21 +266,21 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
     };
     let carried = serde_json::to_string(&ended).unwrap_or_default();
     say(&format!("{}{carried}\n", last_line(word)));
-    // Nothing but this test was to run: one that is registered twice would do so again.
+    // Only this test was to run: one that is registered twice would run again.
     std::process::exit(code)
 }
 
-/// The parent's word, for the first check of this process.
+/// Returns the parent's token, for the first check of this process.
 fn word() -> Option<&'static str> {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
     let word = child::word()?;
     (TAKEN.fetch_add(1, Ordering::Relaxed) == 0).then_some(word)
 }
 
-/// Past libtest's capture.
+/// Bypasses libtest's capture.
 fn say(line: &str) {
     let mut stdout = io::stdout().lock();
-    // Err: the parent is gone, and nobody listens.
+    // Err: the parent is gone, and nobody reads.
     let _ = stdout.write_all(line.as_bytes());
     let _ = stdout.flush();
 }
@@ -305,7 +306,7 @@ fn aborted(case: &Case, status: ExitStatus) -> Report {
     }
 }
 
-/// `signal 11 (SIGSEGV)`, `exit code 3`
+/// For example `signal 11 (SIGSEGV)` or `exit code 3`.
 fn ending(status: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {

@@ -1,5 +1,4 @@
-//! What a recording took and gave back, one by one and with their times: for viewers of memory over
-//! time.
+//! All allocations and frees of a recording with their times, for viewers of memory over time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -15,58 +14,58 @@ use crate::ledger::event::{Event, Key};
 use crate::ledger::{Kind, Layer, Ledger, Place, Record, StackId};
 use crate::report::model::{Frame, Site};
 
-/// All that a recording took and gave back.
+/// All allocations and frees of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Movements {
-    /// What was taken, in that order. Handles have no bytes, and are not among it.
+    /// The allocations, in order. Handles have no bytes and are not included.
     pub taken: Vec<Taken>,
-    /// What happened, in that order.
+    /// The events, in order.
     pub steps: Vec<Step>,
 }
 
-/// Bytes that were taken.
+/// An allocation.
 #[derive(Clone, Debug)]
 pub struct Taken {
-    /// Where they are.
+    /// The place.
     pub place: Place,
-    /// Whose they are.
+    /// The layer.
     pub layer: Layer,
-    /// What they are.
+    /// The kind.
     pub kind: Kind,
-    /// The first of them.
+    /// The first address.
     pub address: u64,
-    /// How many.
+    /// The size in bytes.
     pub bytes: u64,
-    /// The stream of a stream-ordered allocation, as a handle; else 0.
+    /// The stream of a stream-ordered allocation, as a handle; otherwise 0.
     pub stream: u64,
-    /// Where in the program.
+    /// The call site.
     pub site: Site,
-    /// What they were taken from: an earlier one of another layer, which holds all of them.
+    /// The allocation of another layer that contains this one, by its index.
     pub inside: Option<usize>,
-    /// Whether they were held when the recording ended.
+    /// Whether it was live when the recording ended.
     pub is_live: bool,
 }
 
-/// One thing that happened to what was taken.
+/// An event of an allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// Which of [`Movements::taken`].
+    /// The index in [`Movements::taken`].
     pub taken: usize,
-    /// What happened.
+    /// The event.
     pub did: Did,
-    /// When, in microseconds since 1970; in recordings of releases without times, the number of the
-    /// event.
+    /// The time in microseconds since 1970 or, in recordings of releases without times, the number
+    /// of the event.
     pub at_us: u64,
 }
 
-/// What happened.
+/// What happened to an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Did {
-    /// It was taken.
+    /// It was allocated.
     Take,
-    /// A call began that gave it back.
+    /// A call to free it began.
     BeginRelease,
-    /// It was gone.
+    /// It was freed.
     Release,
 }
 
@@ -74,7 +73,7 @@ pub enum Did {
 ///
 /// # Errors
 ///
-/// As [`recording::replay`](crate::recording::replay).
+/// Like [`recording::replay`](crate::recording::replay).
 pub fn movements(path: &Path) -> io::Result<Movements> {
     let recording = fs::read(path)?;
     let ledger = Ledger::new();
@@ -94,13 +93,13 @@ struct MovementsReader<'ledger> {
     ledger: &'ledger Ledger,
     symbols: HashMap<usize, Vec<Frame>>,
     movements: Movements,
-    /// The stack of each that was taken.
+    /// The backtrace of each allocation.
     stacks: Vec<StackId>,
-    /// What is held, with its number in the ledger.
+    /// The live allocations, with their sequence numbers in the ledger.
     live: HashMap<Key, (u64, usize)>,
-    /// The same by place and first address; of several there, the last.
+    /// The same by place and first address; if there are several, the last one.
     by_address: BTreeMap<(Place, u64), Vec<usize>>,
-    /// When a call began that gives a key back.
+    /// When the call that frees a key began.
     releases: HashMap<Key, u64>,
     now: u64,
 }
@@ -126,7 +125,7 @@ impl<'ledger> MovementsReader<'ledger> {
         Ok(())
     }
 
-    /// The ledger has taken `event` in: what is different now?
+    /// Adds what changed with `event`, which the ledger has just applied.
     fn event(&mut self, event: &Event, at_us: Option<u64>) {
         self.now = at_us.unwrap_or(self.now + 1);
         match event {
@@ -137,7 +136,7 @@ impl<'ledger> MovementsReader<'ledger> {
             }
             Event::ReleaseEnded { .. } | Event::ReleaseCaptured { .. } => {
                 let keys: Vec<_> = self.releases.keys().copied().collect();
-                // Those under way on other threads are still out of the table.
+                // Records whose free is in flight on other threads are still out of the table.
                 if keys.len() == 1 {
                     self.look_at(keys[0]);
                     self.releases.clear();
@@ -201,7 +200,7 @@ impl<'ledger> MovementsReader<'ledger> {
         self.step(number, Did::Take, self.now);
     }
 
-    /// The outermost of what is held on another layer and has all these bytes.
+    /// Returns the outermost live allocation of another layer that contains all these bytes.
     fn around(&self, place: Place, layer: Layer, address: u64, bytes: u64) -> Option<usize> {
         let taken = &self.movements.taken;
         let has_all = |number: &usize| {
@@ -210,7 +209,7 @@ impl<'ledger> MovementsReader<'ledger> {
             other.is_live && other.layer != layer && end >= address.saturating_add(bytes)
         };
         let before = self.by_address.range((place, 0)..=(place, address)).rev();
-        // A neighbour mostly lies in the same segment, so that few are looked at.
+        // A neighbour is usually in the same segment, so only a few are examined.
         let candidates = before.flat_map(|(_, numbers)| numbers.iter().copied());
         let candidates = candidates.flat_map(|number| [Some(number), taken[number].inside]);
         let found = candidates.flatten().find(has_all)?;

@@ -1,4 +1,4 @@
-//! Gives a judgement the names that it may ask for: call sites, devices, threads, errors.
+//! Collects the names that a judgement may use: call sites, devices, threads, errors.
 
 use super::blind::culprit;
 use crate::capture::thread::thread_name;
@@ -11,8 +11,8 @@ use crate::ledger::{self, Anomaly, Place, StackId};
 use crate::observe;
 use crate::report::symbols;
 
-/// Adds what `run` may be asked about. Reading debug information is the slow part of a report: a
-/// stack is looked up only where something of it is left.
+/// Adds the names that may be needed for `run`. Reading debug information is the slow part of a
+/// report, so only the backtraces of what is left are resolved.
 pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
     for live in &run.live {
         let record = &live.record;
@@ -86,7 +86,7 @@ fn add_device(names: &mut NameTable, place: Place, run: &RunInput) {
     {
         names.devices.insert(place, name);
     }
-    // Asked only where the whole device's figures differ.
+    // Only queried if the whole-device figures differ.
     if let (Some(was), Some(is)) = (run.baseline.whole(place), run.end.whole(place))
         && was.used != is.used
     {

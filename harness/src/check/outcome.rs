@@ -1,4 +1,4 @@
-//! Pass, warn or fail: what a report means for its test, and how that is told.
+//! Decides the outcome of a test from its report (pass, warn or fail), and reports it.
 
 use std::panic::resume_unwind;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ pub(crate) use crate::report::model::Outcome;
 use crate::report::model::{CheckStatus, Finding, FindingKind, Report};
 use crate::report::text::{self, Rendering};
 
-/// Weighs a report by the policy.
+/// Decides the outcome of a report by the policy.
 pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced>) -> Outcome {
     match report.status {
         CheckStatus::Clean | CheckStatus::Found(FindingKind::Allowed) => Outcome::Pass,
@@ -26,7 +26,7 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
         },
         CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
             let something_to_see = untraced.is_none_or(|untraced| untraced.driver_in_use);
-            // A sum without an owner fails nobody's test: `--strict` of the command does.
+            // A sum without an owner fails nobody's test; the command's `--strict` does.
             let is_shared = report
                 .reason
                 .as_ref()
@@ -34,12 +34,12 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
             match policy.mode {
                 Mode::Require => Outcome::Fail,
                 Mode::Auto if something_to_see && policy.ci && !is_shared => Outcome::Fail,
-                // What was left and could not be confirmed is worth a look.
+                // Findings that could not be confirmed are worth a warning.
                 _ if report.findings.iter().any(Finding::is_unconfirmed) => Outcome::Warn,
                 Mode::Auto | Mode::Off => Outcome::Pass,
             }
         }
-        // Every other kind of finding, and an end inside the test.
+        // Every other kind of finding, and aborted tests.
         _ => match policy.on_leak {
             OnLeak::Fail => Outcome::Fail,
             OnLeak::Warn => Outcome::Warn,
@@ -47,11 +47,11 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
     }
 }
 
-/// Ends the test as its body and the report say. The body's own failure always comes first.
+/// Ends the test as its body and the report require. The body's own failure always comes first.
 ///
 /// # Panics
 ///
-/// When the test fails: with the body's panic, or with the report.
+/// If the test fails: with the body's panic, or with the report.
 pub(crate) fn conclude(case: &Case, checked: Checked) -> ExitCode {
     let Checked {
         end,
@@ -73,11 +73,11 @@ pub(crate) fn conclude(case: &Case, checked: Checked) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Ends the test as its body says.
+/// Ends the test as its body requires.
 ///
 /// # Panics
 ///
-/// When the body panicked and should not have, or the other way round.
+/// If the body panicked and should not have, or the other way round.
 pub(crate) fn end_unjudged(case: &Case, end: End) -> ExitCode {
     match (end, case.should_panic) {
         (End::Passed, None) => ExitCode::SUCCESS,
@@ -91,16 +91,16 @@ pub(crate) fn end_unjudged(case: &Case, end: End) -> ExitCode {
     }
 }
 
-/// Tells what there is to tell without failing anything by it.
+/// Prints the report without failing the test.
 pub(crate) fn tell_beside(report: &Report, outcome: Outcome) {
-    // What failed inside has been told there.
+    // A failed nested check has printed its own report.
     let is_told = report.failed_inside.is_some() && report.findings.is_empty();
     if outcome != Outcome::Pass && !is_told {
         tell(&format!("{}\n\n{}", headline(report), story(report)));
     }
 }
 
-/// Writes this where people look for a test's words.
+/// Prints to standard error, where the test's output is expected.
 #[expect(
     clippy::print_stderr,
     reason = "libtest captures it and shows it with the test"
@@ -109,18 +109,18 @@ pub(crate) fn tell(text: &str) {
     eprintln!("{text}");
 }
 
-/// The report as the reader of this process's errors gets it.
+/// Renders the report for this process's standard error.
 pub(crate) fn story(report: &Report) -> String {
     text::to_string(report, &Rendering::for_stderr())
 }
 
-/// Fails the test as a panic would. The line is written here, not by the panic hook: runners take
-/// the story from what follows the last such line, and the report belongs to it.
+/// Fails the test like a panic would. The line is printed here, not by the panic hook: runners take
+/// the message from what follows the last such line, and the report belongs to it.
 pub(crate) fn fail(case: &Case, headline: &str, story: &str) -> ! {
     fail_at(&subject_of(case), headline, story)
 }
 
-/// As [`fail`], for a block.
+/// Like [`fail`], for a block.
 pub(crate) fn fail_at(subject: &Subject, headline: &str, story: &str) -> ! {
     let at = format!("{}:{}:{}", subject.file, subject.line, subject.column);
     tell(&format!(

@@ -1,4 +1,4 @@
-//! A whole program as one check: the attribute on `main`.
+//! Checks a whole program: the attribute on `main`.
 
 use std::panic::resume_unwind;
 use std::process::ExitCode;
@@ -11,15 +11,14 @@ use super::turn::company;
 use crate::case::Case;
 use crate::config::{Mode, Policy};
 
-/// The settings are wrong.
+/// The exit code for wrong settings.
 const USAGE: u8 = 2;
-/// Something was left.
+/// The exit code for findings.
 const FINDINGS: u8 = 1;
 
-/// Runs a program's `main` and tells what it left.
+/// Runs a program's `main` and reports what it left.
 ///
-/// The exit code is the program's own where that is a failure, 1 for findings and 2 for wrong
-/// settings.
+/// The exit code is the program's own if it failed, 1 for findings and 2 for wrong settings.
 ///
 /// # Panics
 ///
@@ -59,7 +58,7 @@ fn end_of_its_own(end: End) -> ExitCode {
     match end {
         End::Passed => ExitCode::SUCCESS,
         End::Failed(code) => code,
-        // The hook has told; this ends the process with the code of a panic.
+        // The hook has printed the message; this ends the process with a panic's exit code.
         End::Panicked(payload) => resume_unwind(payload),
     }
 }

@@ -1,5 +1,5 @@
-//! What a check adds to the recording of its process, so that it can be judged again: that it began,
-//! and everything that its judgement looked at. Nothing else knows that a recording is made.
+//! Adds to the recording of the process what is needed to judge a check again: that it began, and
+//! the input of its judgement. No other module knows that a recording is made.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -34,12 +34,12 @@ pub(crate) struct RecordedSymbol {
     pub(crate) frames: Vec<Frame>,
 }
 
-/// A check begins.
+/// Records that a check begins.
 pub(crate) fn began(subject: &Subject) {
     add_lines(|| vec![CheckLine::CheckBegan(subject.clone())]);
 }
 
-/// A check is over: all that it is judged by.
+/// Records the input of a check that is over.
 pub(crate) fn add(input: &CheckInput) {
     add_lines(|| {
         let mut lines = new_symbols();
@@ -60,25 +60,25 @@ fn add_lines(lines: impl FnOnce() -> Vec<CheckLine>) {
     }
 }
 
-/// What the recording has of the stacks.
+/// What the recording already has.
 #[derive(Debug, Default)]
 struct Written {
-    /// The first stack that was not looked at.
+    /// The first backtrace that has not been examined.
     stack: u32,
     addresses: FxHashSet<usize>,
-    /// How many folders of allocators' own sources were known.
+    /// The number of source folders of allocators at that time.
     own_sources: usize,
 }
 
 static WRITTEN: Mutex<Option<Written>> = Mutex::new(None);
 
-/// The addresses in the stacks so far that have not been written down yet.
+/// Returns the addresses in the backtraces so far that have not been recorded yet.
 fn new_symbols() -> Vec<CheckLine> {
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
     let written = written.get_or_insert_default();
     let own_sources = observe::own_sources();
     if written.own_sources != own_sources.len() {
-        // Whose a file is may be another's now.
+        // The owner of a file may have changed.
         *written = Written {
             own_sources: own_sources.len(),
             ..Written::default()
@@ -99,7 +99,7 @@ fn new_symbols() -> Vec<CheckLine> {
     lines
 }
 
-/// Where cargo and rustup keep sources says something of the machine and nothing of the frame.
+/// Where cargo and rustup keep sources depends on the machine, not on the frame.
 fn remove_what_is_this_machines(frame: &mut Frame) {
     const SHARED: [&str; 3] = ["/registry/src/", "/git/checkouts/", "/lib/rustlib/src/"];
     if let Some(file) = &mut frame.file

@@ -1,4 +1,4 @@
-//! Judges again what a recording says, by the code that judges live.
+//! Judges a recording again, with the code that judges live.
 
 use std::collections::HashMap;
 use std::fs;
@@ -17,28 +17,28 @@ use crate::report::model::{Frame, Owner, Report};
 use crate::report::symbols::assembled;
 use crate::suppressions::Suppression;
 
-/// What a recording comes to.
+/// The result of a replay.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Replay {
-    /// Who wrote it, and where.
+    /// The header, which says who wrote the recording and where.
     pub header: Header,
-    /// The checks that came to their end, in that order. What a check cost, and by which
-    /// file it was configured, is not recorded.
+    /// The checks that finished, in that order. What a check cost, and which file configured it, is
+    /// not recorded.
     pub reports: Vec<Report>,
-    /// The tests whose checks did not.
+    /// The tests whose checks did not finish.
     pub unfinished: Vec<String>,
-    /// Whether the last line is cut off, and left out: the process ended while it wrote.
+    /// Whether the last line is incomplete and was ignored: the process ended while writing it.
     pub torn: bool,
 }
 
-/// Judges every check in the recording at `path`, where what `suppressions` name may stay as well.
+/// Judges every check in the recording at `path`; what matches `suppressions` may stay as well.
 pub(crate) fn replay(path: &Path, suppressions: &[Suppression]) -> io::Result<Replay> {
     let recording = fs::read(path)?;
     judge_again(&recording, suppressions).map_err(|wrong| error_at(path, &wrong))
 }
 
-/// What is wrong with the recording at `path`, with its place.
+/// Returns the error for the recording at `path`, with the line.
 pub(crate) fn error_at(path: &Path, Wrong { line, what }: &Wrong) -> io::Error {
     let path = path.display();
     let sentence = match line {
@@ -84,7 +84,7 @@ fn add(
                 .iter()
                 .rposition(|test| *test == input.subject.test);
             begun.map(|begun| unfinished.remove(begun));
-            // What may stay is for whoever asks to say.
+            // What is allowed to stay is decided by the caller.
             input.suppressions = suppressions.to_vec();
             let result = judge(&input);
             reports.push(Report::of_check(&mut input, &result));
@@ -93,7 +93,7 @@ fn add(
     Ok(())
 }
 
-/// The frames of a stack, by what the recording says of its addresses.
+/// Returns the frames of a backtrace, from the recording's data about its addresses.
 pub(crate) fn frames_of(
     ledger: &Ledger,
     symbols: &HashMap<usize, Vec<Frame>>,

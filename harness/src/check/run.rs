@@ -1,4 +1,4 @@
-//! One run of a body: from its baseline to everything that there is to know about what it left.
+//! One run of a body: from its baseline to everything that is known about what it left.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ use crate::report::symbols;
 #[derive(Debug)]
 pub(crate) struct Run {
     open: Open,
-    /// What was created since then and is live counts: since the check's first run began.
+    /// The beginning of the check's first run: what was created since then and is live counts.
     since: Beginning,
     began: u64,
     budget: Limits,
@@ -37,7 +37,7 @@ pub(crate) struct Run {
     watch: Watch<'static>,
 }
 
-/// When a run began, in the order of the ledger's events and in that of its anomalies.
+/// When a run began: the position in the ledger's events and in its anomalies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beginning {
     at: u64,
@@ -47,13 +47,13 @@ pub(crate) struct Beginning {
 /// How a body has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended<'a> {
-    /// Whether that is how it should end.
+    /// Whether it ended as expected.
     pub(crate) as_expected: bool,
-    /// What the panic said by which it failed.
+    /// The message of the panic by which it failed.
     pub(crate) failure: Option<&'a str>,
 }
 
-/// What must be read before anything is given back.
+/// What must be read before caches are emptied.
 #[derive(Debug)]
 struct BodyEnd {
     at: u64,
@@ -62,8 +62,8 @@ struct BodyEnd {
 }
 
 impl Run {
-    /// Takes the baseline, here and now. `earlier` are the runs of the same check: their scopes, and
-    /// when the first of them began.
+    /// Takes the baseline now. `earlier` has the scopes of the check's earlier runs, and when the
+    /// first of them began.
     pub(crate) fn begin(
         company: Company<'_>,
         budget: Limits,
@@ -93,7 +93,7 @@ impl Run {
             tree::hand_on(*scope, open.scope());
         }
         if confirms {
-            // What a second free of the same address means can be told from the first one.
+            // The first free of an address shows what a second free of it means.
             ledger.await_release(&[open.scope()], Instant::now);
             capture::take_stacks_of_frees(true);
         }
@@ -120,18 +120,18 @@ impl Run {
         })
     }
 
-    /// When the first run of its check began.
+    /// Returns when the first run of its check began.
     pub(crate) fn since(&self) -> Beginning {
         self.since
     }
 
-    /// What its threads have as their token.
+    /// Returns the run's scope.
     pub(crate) fn scope(&self) -> ScopeId {
         self.open.scope()
     }
 
-    /// The body has ended: waits until nothing is left, nothing can still be freed or the time is up,
-    /// and says what there is.
+    /// Ends the run: waits until nothing is left, nothing can still be freed or the time is up, and
+    /// returns what was found.
     pub(crate) fn finish(self, policy: &Policy, company: Company<'_>, end: &Ended<'_>) -> RunInput {
         let body = self.body_ended();
         let start = Instant::now();
@@ -177,7 +177,7 @@ impl Run {
         })
     }
 
-    /// Whether a free is in flight, or a thread that works for the run lives on.
+    /// Whether a free is in flight or a thread of the run is still alive.
     fn could_still_free(&self) -> bool {
         ledger::live().releases_in_flight() || Lineage::of(self.scope()).live_threads() != 0
     }
@@ -226,8 +226,8 @@ impl Run {
         input
     }
 
-    /// Whether any record can be this run's business, live or not. Beside a million records of others
-    /// a clean run searches nothing.
+    /// Whether any record, live or not, can concern this run. A clean run then searches nothing,
+    /// even beside a million records of others.
     fn may_have_left(&self, lineage: &Lineage) -> bool {
         let ledger = ledger::live();
         ledger.live_in(self.scope()) != 0
@@ -237,7 +237,7 @@ impl Run {
             || ledger.mark() != self.mark
     }
 
-    /// What is live and was created inside, and whose it is.
+    /// Collects what is live and was created inside, with its owner.
     fn collect_records(&self, lineage: &Lineage, failure: Option<&str>, input: &mut RunInput) {
         let ledger = ledger::live();
         let handed_over = ledger.handed_over(|scope| lineage.has(scope));
@@ -251,7 +251,7 @@ impl Run {
         for record in records {
             let scope = record.made.caller.scope;
             let owner = if scope == ScopeId::NOBODY {
-                // Of a scope that is over, nobody keeps count.
+                // Not counted for a scope that is over.
                 let is_own = handed_over.count != 0 || !input.others.may_have_moved_sums();
                 is_own.then_some(Ownership::HandedOver)
             } else if lineage.has(scope) {
@@ -267,7 +267,7 @@ impl Run {
             } else if scope == ScopeId::NONE {
                 Some(Ownership::Foreign(record.made.caller.thread))
             } else {
-                // A thread whose scope has closed may be at an earlier test's work still.
+                // A thread whose scope has closed may still be working for an earlier test.
                 input.owner_unknown.add(record.made.bytes);
                 None
             };
@@ -277,7 +277,7 @@ impl Run {
         }
     }
 
-    /// What happened inside beside the coming and going of records.
+    /// Collects the anomalies inside the run.
     fn collect_anomalies(&self, lineage: &Lineage, failure: Option<&str>, input: &mut RunInput) {
         let ledger = ledger::live();
         let mut anomalies = ledger.anomalies_since(self.mark);
@@ -305,8 +305,8 @@ impl Run {
         input.anomalies = anomalies;
     }
 
-    /// Adds what an allocator has reported at an address that it has at another place as well: as long
-    /// as neither was freed, both are live, in this run and in those after it.
+    /// Adds reports of an address that is already in use at another place: until one is freed, both
+    /// are live, in this run and in later ones.
     fn collect_overwritten(&self, lineage: &Lineage, failure: Option<&str>, input: &mut RunInput) {
         let ledger = ledger::live();
         for anomaly in ledger.anomalies_since(self.since.mark) {
@@ -328,7 +328,7 @@ impl Run {
         }
     }
 
-    /// Adds what is asked for once, when there is nothing left to wait for.
+    /// Adds what is only read once, when there is nothing left to wait for.
     fn complete(&self, input: &mut RunInput, body: &BodyEnd) {
         let ledger = ledger::live();
         let lineage = Lineage::of(self.scope());
@@ -371,13 +371,13 @@ impl Run {
     }
 }
 
-/// Whether this very record is live.
+/// Whether this record is live.
 fn is_live(record: &Record) -> bool {
     let known = ledger::live().get(&record.key());
     known.is_some_and(|known| known.sequence == record.sequence)
 }
 
-/// Whose a record is that was created by the run's own threads; none where a check inside it has
+/// Returns the owner of a record that the run's own threads created; `None` if a nested check has
 /// failed for it.
 fn own(record: &Record, lineage: &Lineage, failure: Option<&str>) -> Option<Ownership> {
     match lineage.settled(record.sequence) {
@@ -391,7 +391,7 @@ fn own(record: &Record, lineage: &Lineage, failure: Option<&str>) -> Option<Owne
     })
 }
 
-/// Whether there is anything that a free on its way could still take back.
+/// Whether anything is left that a free in flight could still free.
 fn is_anything_left(input: &RunInput) -> bool {
     let is_left = |live: &LiveRecord| {
         matches!(live.owner, Ownership::Session | Ownership::Foreign(_))
@@ -412,7 +412,8 @@ fn is_anything_left(input: &RunInput) -> bool {
         })
 }
 
-/// Code that CUDA's own libraries loaded for themselves stays for the process: nobody frees it.
+/// Whether this is code that CUDA's own libraries loaded for themselves, which stays for the
+/// process.
 fn is_the_runtimes_code(record: &Record) -> bool {
     matches!(record.made.kind, Kind::Module | Kind::Library) && {
         let stacks = ledger::live().stacks();

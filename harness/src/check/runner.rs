@@ -1,4 +1,5 @@
-//! Every check of a program under libtest's command line: what [`main!`](crate::main) runs.
+//! Runs every check of a program under libtest's command line: the implementation of
+//! [`main!`](crate::main).
 
 use std::process::ExitCode;
 
@@ -8,7 +9,7 @@ use super::annotated::run;
 use crate::case::Case;
 use crate::registry;
 
-/// Runs the checks that the command line asks for.
+/// Runs the checks that the command line selects.
 pub fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let trials = registry::cases().into_iter().map(trial).collect();

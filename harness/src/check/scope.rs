@@ -1,4 +1,4 @@
-//! Scopes by hand, for work on threads that inherit none, and for stretches inside a test.
+//! Explicit scopes: for work on threads that inherit none, and for a section of a test.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -16,11 +16,11 @@ use crate::ledger::ScopeId;
 use crate::options::Options;
 use crate::report::model::Report;
 
-/// What GPU work belongs to: a checked test, or a stretch of it.
+/// The owner of GPU work: a checked test, or a section of one.
 ///
-/// Threads inherit the scope of the thread that starts them. Where work reaches a thread that was
-/// there before, the task of a runtime or the job of a pool that outlives the test, it takes its
-/// scope along by hand, in the words of the `tracing` crate:
+/// Threads inherit the scope of the thread that starts them. Work that runs on an existing thread,
+/// such as a task of a runtime or a job of a pool that outlives the test, must take its scope
+/// along. The methods are named as in the `tracing` crate:
 ///
 /// ```
 /// use gpu_leak_check::Scope;
@@ -30,15 +30,15 @@ use crate::report::model::Report;
 /// scope.in_scope(|| { /* what this takes is the test's */ });
 /// ```
 ///
-/// What is taken in a scope that has ended, or in none, belongs to nobody: it is counted in the
-/// run's summary and fails nothing.
+/// An allocation made in a scope that has ended, or in none, has no known owner: it is counted in
+/// the run's summary and fails no test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scope {
     id: ScopeId,
 }
 
 impl Scope {
-    /// The scope that this thread works for.
+    /// Returns the current scope of this thread.
     #[must_use]
     pub fn current() -> Self {
         Self {
@@ -46,22 +46,22 @@ impl Scope {
         }
     }
 
-    /// No scope: what is taken in it belongs to no test.
+    /// Returns the empty scope: allocations made in it belong to no test.
     #[must_use]
     pub const fn none() -> Self {
         Self { id: ScopeId::NONE }
     }
 
-    /// Whether this is no scope.
+    /// Whether this is the empty scope.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.id == ScopeId::NONE
     }
 
-    /// Has this thread work for the scope, until the guard is dropped.
+    /// Makes this the current scope of the thread until the guard is dropped.
     ///
-    /// Not across an `.await`, where the thread goes on with other tasks: use
-    /// [`Instrument::instrument`] there.
+    /// Do not hold the guard across an `.await`, where the thread goes on with other tasks: use
+    /// [`Instrument::instrument`] instead.
     #[must_use = "the thread leaves the scope with the guard"]
     pub fn enter(&self) -> Entered {
         Entered {
@@ -69,14 +69,14 @@ impl Scope {
         }
     }
 
-    /// Runs `work` for the scope.
+    /// Runs `work` in this scope.
     pub fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
         let _entered = self.enter();
         work()
     }
 
-    /// Opens a stretch inside the scope of this thread, from now on until
-    /// [`finish`](OpenScope::finish). Work for it is what enters it.
+    /// Opens a child of this thread's current scope, which lasts until
+    /// [`finish`](OpenScope::finish). It owns only the work that enters it.
     ///
     /// ```
     /// use gpu_leak_check::Scope;
@@ -88,7 +88,7 @@ impl Scope {
     ///
     /// # Panics
     ///
-    /// When the run's settings are wrong.
+    /// If the run's settings are wrong.
     #[track_caller]
     pub fn open(name: impl Into<String>) -> OpenScope {
         let name = name.into();
@@ -100,14 +100,14 @@ impl Scope {
     }
 }
 
-/// While it lives, its thread works for a scope.
+/// A guard that keeps a scope current on its thread.
 #[derive(Debug)]
 pub struct Entered {
     _token: Token,
 }
 
-/// A scope by hand that has begun. Dropped without [`finish`](Self::finish) it leaves what it holds
-/// to the scope around it.
+/// An explicit scope that is still open. If it is dropped without [`finish`](Self::finish), the
+/// parent scope takes over what it holds.
 #[derive(Debug)]
 pub struct OpenScope {
     scope: Scope,
@@ -117,7 +117,7 @@ pub struct OpenScope {
 
 impl OpenScope {
     pub(crate) fn begin(name: &str, policy: Policy, at: &'static Location<'static>) -> Self {
-        // Nothing runs a second time: there is no body to run.
+        // There is no body that could run again.
         let mut policy = policy;
         (policy.facts.confirm, policy.facts.rounds) = (false, 1);
         let mut session = Session::new(subject_at(name, at), policy, Vec::new(), None).unfiled();
@@ -130,13 +130,13 @@ impl OpenScope {
         }
     }
 
-    /// Ends it, and reports what it left.
+    /// Ends the scope and reports what it left.
     #[must_use = "the report fails nothing by itself: see `assert_clean`"]
     pub fn finish(self) -> Report {
         let mut session = self.session;
         session.finish_run(self.run, End::Passed);
         let mut report = session.conclude().report;
-        // Nobody weighs it: who called does.
+        // The caller decides the outcome, with `assert_clean`.
         report.outcome = None;
         report
     }
@@ -150,15 +150,15 @@ impl Deref for OpenScope {
     }
 }
 
-/// Futures that take their scope along, whatever thread polls them.
+/// Attaches a scope to a future, whichever thread polls it.
 pub trait Instrument: Future + Sized {
-    /// Has every poll, and the drop, of this future work for `scope`.
+    /// Runs every poll of this future, and its drop, in `scope`.
     ///
     /// ```
     /// use gpu_leak_check::{Instrument, Scope};
     ///
     /// async fn step() {}
-    /// # let spawn = |future| drop(Box::pin(future));
+    /// On a runtime that existed before the test:
     /// // On a runtime that was there before the test:
     /// spawn(step().instrument(Scope::current()));
     /// ```
@@ -169,7 +169,7 @@ pub trait Instrument: Future + Sized {
         }
     }
 
-    /// As [`instrument`](Self::instrument), for the scope of this thread.
+    /// Like [`instrument`](Self::instrument), with this thread's current scope.
     fn in_current_scope(self) -> Instrumented<Self> {
         self.instrument(Scope::current())
     }
@@ -177,11 +177,11 @@ pub trait Instrument: Future + Sized {
 
 impl<F: Future> Instrument for F {}
 
-/// A future that works for a scope.
+/// A future that runs in a scope.
 #[derive(Debug)]
 pub struct Instrumented<F> {
     scope: Scope,
-    /// Boxed, for pinning it in place takes `unsafe`. None only while it is dropped.
+    /// Boxed, because pinning it in place would need `unsafe`. `None` only during drop.
     future: Option<Pin<Box<F>>>,
 }
 

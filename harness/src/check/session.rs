@@ -1,5 +1,5 @@
-//! One judged scope with its runs, from the first baseline to the report: the same for a test, a
-//! block, a scope by hand, a whole program and one that was attached to.
+//! One judged scope with its runs, from the first baseline to the report. The same for a test, a
+//! block, an explicit scope, a whole program and an attached process.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -43,12 +43,12 @@ use crate::suppressions::{Date, Suppression};
 pub(crate) struct Session<'gate> {
     input: CheckInput,
     policy: Policy,
-    /// What of the driver's use had gone unheard when it began.
+    /// What of the driver's use had been missed when it began.
     unheard: UnheardBefore,
     should_panic: Option<ShouldPanic>,
     manifest_dir: Option<String>,
     turn: Option<Turn<'gate>>,
-    /// The scopes of its runs so far, warm-ups included.
+    /// The scopes of its runs so far, including warm-ups.
     scopes: Vec<ScopeId>,
     /// When the first of its runs began.
     since: Option<Beginning>,
@@ -56,29 +56,29 @@ pub(crate) struct Session<'gate> {
     body_time: Duration,
     /// How the test itself ends.
     end: Option<End>,
-    /// Whether it lies in a run that only confirms what the check around it left: it leaves its own
-    /// findings to that one.
+    /// Whether it is nested in a run that only confirms what the outer check left: then it leaves
+    /// its findings to the outer check.
     is_confirming: bool,
     is_filed: bool,
     _under_way: Option<UnderWay>,
     _runner: Runner,
 }
 
-/// What a session came to.
+/// The result of a session.
 #[derive(Debug)]
 pub(crate) struct Checked {
     /// How the test itself ends.
     pub(crate) end: End,
-    /// What it came to.
+    /// The report.
     pub(crate) report: Report,
-    /// What the report means by the policy.
+    /// The outcome by the policy.
     pub(crate) outcome: Outcome,
-    /// How what was left differs from what was to be left.
+    /// How the leak differs from what the test expects.
     pub(crate) unmet: Option<String>,
 }
 
-/// The whole flow of a check: runs the body as often as it takes to judge it. The end of a warm-up
-/// that did not end as it should.
+/// Runs a check: the body, as often as necessary, and the judgement. Returns an error with the end
+/// of a warm-up run that failed.
 pub(crate) async fn check_async(
     mut session: Session<'_>,
     mut body: impl AsyncFnMut(ScopeId) -> End,
@@ -98,7 +98,7 @@ pub(crate) async fn check_async(
     Ok(session.conclude())
 }
 
-/// As [`check_async`], of a body that waits for nothing.
+/// Like [`check_async`], for a synchronous body.
 pub(crate) fn check(
     session: Session<'_>,
     mut body: impl FnMut(ScopeId) -> End,
@@ -111,7 +111,7 @@ pub(crate) fn check(
 }
 
 impl<'gate> Session<'gate> {
-    /// A check of `subject`, with the rules that hold for it.
+    /// Creates a check of `subject` with its rules.
     pub(crate) fn new(
         subject: Subject,
         policy: Policy,
@@ -148,7 +148,7 @@ impl<'gate> Session<'gate> {
         }
     }
 
-    /// As the attribute's test: what its panic is to be, and of which package it is.
+    /// Marks it as an attribute's test, with the panic that it expects and its package.
     pub(crate) fn of_test(
         mut self,
         should_panic: Option<ShouldPanic>,
@@ -159,13 +159,13 @@ impl<'gate> Session<'gate> {
         self
     }
 
-    /// One whose report is its caller's alone: it stands in no file and in no summary.
+    /// Keeps its report out of the run file and the summary; only the caller gets it.
     pub(crate) fn unfiled(mut self) -> Self {
         self.is_filed = false;
         self
     }
 
-    /// One of a whole program that is watched from outside, and runs nothing twice.
+    /// Marks it as a check of a whole program that is watched from outside, and runs nothing twice.
     pub(crate) fn of_program(mut self) -> Self {
         self.input.facts.whole_program = true;
         self.input.facts.confirm = false;
@@ -174,7 +174,8 @@ impl<'gate> Session<'gate> {
         self.unfiled()
     }
 
-    /// What the check would come to if `run` were all of it, and the trend took it in or not.
+    /// Returns the report as if `run` were the only run. `is_for_the_trend`: whether it is added to
+    /// the trend.
     pub(crate) fn preview(&mut self, run: RunInput, is_for_the_trend: bool) -> Report {
         naming::add(&mut self.input.names, &run);
         self.input.runs = vec![run];
@@ -190,9 +191,9 @@ impl<'gate> Session<'gate> {
         Company::of(self.turn.as_ref())
     }
 
-    /// Gets everything ready that must be there before the body: ears for the driver and for other
-    /// sources, the line in the run file by which a killed test is known, and what the process warms
-    /// up once.
+    /// Prepares what must be there before the body: intercepting the driver, taking reports from
+    /// other sources, the line in the run file by which a killed test is known, and the process's
+    /// warm-ups.
     pub(crate) fn listen(&mut self) {
         let subject = &self.input.subject;
         let manifest_dir = self.manifest_dir.as_deref();
@@ -206,7 +207,7 @@ impl<'gate> Session<'gate> {
         }
     }
 
-    /// Runs the body as often as it is to run before it is measured; nothing of it is judged.
+    /// Makes the warm-up runs of the body, which are not judged.
     async fn warm_up(&mut self, body: &mut impl AsyncFnMut(ScopeId) -> End) -> Result<(), End> {
         let is_well = |scope| sources::synchronise(scope).is_empty();
         for _ in 0..self.policy.warmup {
@@ -226,7 +227,7 @@ impl<'gate> Session<'gate> {
         Ok(())
     }
 
-    /// The next run begins.
+    /// Begins the next run.
     pub(crate) fn begin_run(&self) -> Run {
         let runs = &self.input.runs;
         let confirms = !runs.is_empty() && self.input.facts.rounds <= 1;
@@ -238,7 +239,7 @@ impl<'gate> Session<'gate> {
         )
     }
 
-    /// The body of `run` has ended.
+    /// Ends `run`, whose body has ended.
     pub(crate) fn finish_run(&mut self, run: Run, end: End) {
         let scope = run.scope();
         self.since = Some(run.since());
@@ -258,20 +259,20 @@ impl<'gate> Session<'gate> {
         naming::add(&mut self.input.names, &input);
         self.scopes.push(scope);
         self.input.runs.push(input);
-        // Of rounds, the first that goes wrong is how the test ends; a run that only confirms has no
-        // say in it.
+        // With rounds, the first one that fails decides how the test ends; a confirming run does
+        // not.
         let is_round = self.input.facts.rounds > 1 && !as_expected;
         if self.end.is_none() || is_round {
             self.end = Some(end);
         }
     }
 
-    /// How many snapshots the trend has taken in.
+    /// Returns how many snapshots are in the trend.
     pub(crate) fn snapshots(&self) -> u64 {
         self.input.trend.as_ref().map_or(0, |trend| trend.taken)
     }
 
-    /// Judges the runs, and passes on what the judgement says.
+    /// Judges the runs and acts on the result.
     pub(crate) fn conclude(mut self) -> Checked {
         let saw_events = self.input.runs.iter().any(|run| run.saw_events);
         if self.input.untraced.is_none() {
@@ -297,7 +298,7 @@ impl<'gate> Session<'gate> {
             true => Outcome::Pass,
             false => outcome::weigh(&report, &self.policy, self.input.untraced.as_ref()),
         };
-        // A test that is to leave something fails where it does not.
+        // A test that is expected to leak fails if it does not.
         report.outcome = Some(unmet.as_ref().map_or(outcome, |_| Outcome::Fail));
         self.settle(&result.records, &report);
         if self.is_filed {
@@ -311,7 +312,7 @@ impl<'gate> Session<'gate> {
         }
     }
 
-    /// Looks for what still holds what was found, and out for its release after all.
+    /// Searches for the holders of what was leaked, and watches for late frees.
     fn pass_on(&self, result: &CheckResult, report: &mut Report) {
         if report.status == CheckStatus::Found(FindingKind::Leaked)
             && !self.input.facts.whole_program
@@ -329,8 +330,8 @@ impl<'gate> Session<'gate> {
         report.configured_by = config::file_in_use(self.manifest_dir.as_deref()).map(str::to_owned);
     }
 
-    /// Says for the checks around this one what it has settled: it keeps to itself what made its test
-    /// fail, and an excuse that is about an object goes with it.
+    /// Records for the outer checks what this one has settled: it keeps to itself what made its
+    /// test fail, and excuses about an object travel with the object.
     fn settle(&self, records: &[Vec<u64>], report: &Report) {
         let Some(scope) = self.scopes.last() else {
             return;
@@ -356,7 +357,7 @@ impl<'gate> Session<'gate> {
         tree::forget(*scope);
     }
 
-    /// Writes the report down where the run's summary and other programs find it.
+    /// Writes the report to the summary and the run file.
     fn file(&self, report: &Report, unowned: Amount) {
         summary::add(report, unowned);
         Sink::global().finished(report);
@@ -373,7 +374,7 @@ impl Drop for Session<'_> {
 }
 
 fn failed_sum(finding: &crate::report::model::Finding) -> FailedSum {
-    // Of a reserve there is no resource: it is room.
+    // Reserved memory is not a resource.
     let is_reserve = finding.resource.is_none();
     FailedSum {
         layer: match &finding.pool {
@@ -386,13 +387,13 @@ fn failed_sum(finding: &crate::report::model::Finding) -> FailedSum {
     }
 }
 
-/// Today; the first day of 1970 on a machine whose clock is before it.
+/// Returns today's date; 1970-01-01 if the machine's clock is before that.
 fn today() -> Date {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     Date::from_days(since.map_or(0, |since| since.as_secs() / 86_400))
 }
 
-/// The subject of an annotated test.
+/// Returns the subject of an annotated test.
 pub(crate) fn subject_of(case: &crate::case::Case) -> Subject {
     Subject {
         test: case.name().to_owned(),
@@ -403,7 +404,7 @@ pub(crate) fn subject_of(case: &crate::case::Case) -> Subject {
     }
 }
 
-/// That of a block called `test` which stands there: no command runs it alone.
+/// Returns the subject of a block called `test` at this location, which no command runs alone.
 pub(crate) fn subject_at(test: &str, at: &std::panic::Location<'_>) -> Subject {
     Subject {
         test: test.to_owned(),
@@ -414,7 +415,7 @@ pub(crate) fn subject_at(test: &str, at: &std::panic::Location<'_>) -> Subject {
     }
 }
 
-/// How a body run on this thread, in a scope of its own, ends.
+/// Runs a body on this thread in this scope, and returns how it ends.
 pub(crate) fn run_here<T>(
     scope: ScopeId,
     body: impl FnOnce() -> T,
@@ -424,7 +425,7 @@ pub(crate) fn run_here<T>(
     body::caught(|| returned(body()))
 }
 
-/// As [`run_here`], of a body that waits: for its scope whenever it is polled.
+/// Like [`run_here`], for an async body, which runs in its scope whenever it is polled.
 pub(crate) async fn run_here_async<T>(
     scope: ScopeId,
     body: &mut impl AsyncFnMut() -> T,
@@ -440,7 +441,7 @@ pub(crate) async fn run_here_async<T>(
             }
         });
         if is_over || !matches!(end, End::Passed) {
-            // What it held goes while the scope is still this thread's.
+            // What it holds is dropped while the scope is still current on this thread.
             body = None;
             return Poll::Ready(end);
         }

@@ -1,4 +1,4 @@
-//! Reading, emptying and quieting everything that can hold GPU memory.
+//! Reads, empties and synchronises everything that can hold GPU memory.
 
 use std::thread;
 use std::time::Duration;
@@ -14,8 +14,8 @@ pub(crate) fn synchronise(scope: ScopeId) -> Vec<ContextError> {
     quiesce::synchronise(|record| record.made.caller.scope == scope)
 }
 
-/// Gives back what is cached and in no use, innermost cache first: an allocator's segments may
-/// come from a driver's pool.
+/// Releases unused cached memory, innermost cache first: an allocator's segments may come from a
+/// driver's pool.
 pub(crate) fn empty_caches() {
     for probe in probe::all() {
         for place in probe.places() {
@@ -25,13 +25,13 @@ pub(crate) fn empty_caches() {
     pools::empty(&pools_at_rest());
 }
 
-/// Every figure now.
+/// Reads every figure now.
 pub(crate) fn read() -> Usage {
     read_by(layer)
 }
 
-/// As [`read`], while others are at work in this process. Where a run is over, `baseline` is what there
-/// was before it.
+/// Like [`read`], while others may be active in this process. `baseline` is the one before the run,
+/// if the run is over.
 pub(crate) fn read_beside_others(baseline: Option<&Usage>) -> Usage {
     read_by(|probe, place| layer_in_motion(probe, place, baseline))
 }
@@ -50,8 +50,8 @@ fn read_by(layer: impl Fn(&dyn Probe, Place) -> LayerUsage) -> Usage {
     usage
 }
 
-/// What the ledger itself counts, without the layers of the allocators called `probed`, which tell
-/// of themselves.
+/// Returns the ledger's own counts, without the layers of the allocators called `probed`, which
+/// have their own readings.
 pub(crate) fn read_counters(probed: &[String]) -> Usage {
     let mut usage = Usage::default();
     for (UsageKey { layer, place }, counted) in ledger::live().usage() {
@@ -72,15 +72,15 @@ pub(crate) fn read_counters(probed: &[String]) -> Usage {
     usage
 }
 
-/// Lets the reserves that [`read_most_reserved`] tells begin anew.
+/// Resets the peaks that [`read_most_reserved`] returns.
 pub(crate) fn restart_most_reserved() {
     if cuda::is_heard() {
         pools::restart_most_reserved();
     }
 }
 
-/// The most that each reserve has been. For a probed allocator that is what it holds now: read
-/// before its cache is emptied.
+/// Reads the peak of each reserve. For a probed allocator that is what it reserves now, so it must
+/// be read before its cache is emptied.
 pub(crate) fn read_most_reserved() -> Usage {
     let mut usage = read_probed();
     if cuda::is_heard() {
@@ -89,7 +89,7 @@ pub(crate) fn read_most_reserved() -> Usage {
     usage
 }
 
-/// What the probed allocators hold now. Asks no driver.
+/// Reads what the probed allocators hold now, without calling the driver.
 pub(crate) fn read_probed() -> Usage {
     let layers = probe::all().into_iter().flat_map(|probe| {
         let places = probe.places().into_iter();
@@ -101,8 +101,8 @@ pub(crate) fn read_probed() -> Usage {
     }
 }
 
-/// The driver's pools. Where its calls are not heard nobody knows which contexts to wait for, and the reserve
-/// of a pool that nobody waited for says nothing.
+/// Reads the driver's pools. If its calls are not intercepted, it is unknown which contexts to
+/// synchronise, and the reserve of an unsynchronised pool means nothing.
 fn pools_at_rest() -> Vec<LayerUsage> {
     if cuda::is_heard() {
         pools::readings()
@@ -111,16 +111,16 @@ fn pools_at_rest() -> Vec<LayerUsage> {
     }
 }
 
-/// How often an allocator is read while others use it, until its sum is no larger than expected: so
-/// many times at once, and as many a moment apart.
+/// How often an allocator is read while others use it, until its sum is as expected: this many
+/// times without a pause, then as many times with one.
 const READINGS: usize = 16;
 
-/// As [`layer`], of an allocator that others use at the same time.
+/// Like [`layer`], for an allocator that others use at the same time.
 ///
-/// A thread may be between an allocation and its report: blocks are reported after they are handed
-/// out and before they can be handed out again, so the sum is too large for a moment, and never too
-/// small. Of several readings the one with least unreported is nearest to the truth, and how far they
-/// lie apart is how much is in motion.
+/// A thread may be between an allocation and its report. Blocks are reported after they are handed
+/// out, and reported as freed before they can be handed out again, so the sum may be too large for
+/// a moment, but never too small. Of several readings, the one with the least unreported memory is
+/// closest to the truth, and their spread shows how much is in motion.
 fn layer_in_motion(probe: &dyn Probe, place: Place, baseline: Option<&Usage>) -> LayerUsage {
     let mut least = layer(probe, place);
     let was = baseline.and_then(|baseline| baseline.layer(&least.name, place));
@@ -150,7 +150,7 @@ fn layer(probe: &dyn Probe, place: Place) -> LayerUsage {
     let before = counted();
     let allocated = probe.allocated(place);
     let mut counted = counted();
-    // What was reported as freed meanwhile may be missing from the sum already.
+    // What was reported as freed meanwhile may already be missing from the sum.
     counted.live = counted.live.min(before.live);
     let counted = (counted.peak != 0).then_some(counted);
     LayerUsage {
@@ -162,13 +162,13 @@ fn layer(probe: &dyn Probe, place: Place) -> LayerUsage {
     }
 }
 
-/// The names of the allocators that have a probe.
+/// Returns the names of the allocators that have a probe.
 pub(crate) fn probed() -> Vec<String> {
     let probes = probe::all().into_iter();
     probes.map(|probe| probe.name().to_owned()).collect()
 }
 
-/// What the probed allocators hold from the layer below.
+/// Returns what the probed allocators hold from the layer below.
 pub(crate) fn segments() -> SegmentMap {
     let mut segments = SegmentMap::default();
     for probe in probe::all() {

@@ -1,4 +1,4 @@
-//! The configuration file: what it may say, and where it is wrong.
+//! Parses the configuration file, and locates errors in it.
 
 mod value;
 
@@ -18,7 +18,7 @@ use crate::ledger::Kind;
 use crate::options::{OnLeak, Options};
 use crate::suppressions::{Date, Pattern, Suppression};
 
-/// A configuration file, read.
+/// A parsed configuration file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct File {
@@ -29,7 +29,7 @@ pub(super) struct File {
     allow: Vec<Spanned<Allowed>>,
 }
 
-/// `[run]`: how the whole run is treated.
+/// `[run]`: settings of the whole run.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RunSettings {
@@ -47,7 +47,7 @@ pub(super) struct RunSettings {
     pub(super) held_by: Option<Duration>,
 }
 
-/// How the file writes the value of an option, by its kind in the
+/// The type by which the file writes an option's value, by its kind in the
 /// [table](gpu_leak_check_options::options).
 macro_rules! written {
     (size) => { WrittenSize };
@@ -65,7 +65,8 @@ macro_rules! define {
         process { $($(#[$doc:meta])* $name:ident: $kind:ident = $example:literal,)* }
         $($elsewhere:tt)*
     ) => {
-        /// `[check]`: facts about every test; `[[override]]`: about those whose name `test` matches.
+        /// `[check]`: facts about every test; `[[override]]`: about those whose name matches
+        /// `test`.
         #[derive(Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         struct Facts {
@@ -88,7 +89,7 @@ macro_rules! define {
 }
 gpu_leak_check_options::options!(define);
 
-/// `[[allow]]`: one thing that may stay.
+/// `[[allow]]`: an entry for something that may stay.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Allowed {
@@ -107,7 +108,7 @@ struct Allowed {
 }
 
 impl File {
-    /// Reads the file at `path`, which messages call `shown`, and what it says may stay.
+    /// Reads the file at `path`, which messages call `shown`, and its `[[allow]]` entries.
     ///
     /// # Errors
     ///
@@ -118,7 +119,7 @@ impl File {
         Self::of_text(&text, shown)
     }
 
-    /// As [`Self::read`], of a file that was read.
+    /// Like [`Self::read`], from text.
     pub(super) fn of_text(text: &str, shown: &str) -> Result<(Self, Vec<Suppression>), String> {
         let file = Self::parse(text).map_err(|(at, what)| {
             let (line, column) = place(text, at);
@@ -128,7 +129,7 @@ impl File {
         Ok((file, allowed))
     }
 
-    /// The error has the offset in the text that it is about.
+    /// Parses the text. An error has the offset in the text that it is about.
     fn parse(text: &str) -> Result<Self, (usize, String)> {
         let file: Self = toml::from_str(text).map_err(|why| {
             let at = why.span().map_or(0, |span| span.start);
@@ -164,17 +165,18 @@ impl File {
         }
     }
 
-    /// What may stay in any test. `shown` is the file's name.
+    /// Returns what may stay in any test. `shown` is the file's name.
     fn allowed(&self, text: &str, shown: &str) -> Vec<Suppression> {
         let entry = |allowed: &Spanned<Allowed>| {
             let (line, _) = place(text, allowed.span().start);
-            // Each has been tried as the file was read.
+            // All entries were validated when the file was read.
             allowed.get_ref().entry(format!("{shown}:{line}")).ok()
         };
         self.allow.iter().filter_map(entry).collect()
     }
 
-    /// The facts about one test: each from the first override that states it, else from `[check]`.
+    /// Returns the facts about one test: each from the first override that sets it, else from
+    /// `[check]`.
     pub(super) fn facts_about(&self, test: &str) -> Options {
         let matching = self.overrides.iter().map(Spanned::get_ref);
         let matching = matching.filter(|facts| {
@@ -216,7 +218,7 @@ impl Allowed {
 }
 
 impl Facts {
-    /// What is wrong with two facts that make no sense together.
+    /// Returns what is wrong if two facts contradict each other.
     fn senseless(&self) -> Option<&'static str> {
         let is_on = |flag: Option<Flag>| flag.is_some_and(|flag| flag.0);
         if is_on(self.parallel) && is_on(self.isolate) {
@@ -230,7 +232,7 @@ impl Facts {
     }
 }
 
-/// Line and column, from 1, of the character at `offset`.
+/// Returns the line and column, from 1, of the character at `offset`.
 fn place(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -1,4 +1,4 @@
-//! Which configuration file is this program's.
+//! Finds the configuration file of this program.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use crate::files::own_ancestors;
 use crate::report::workspace::{self, Workspace};
 
-/// The file's name, unless `GPU_LEAK_CHECK_CONFIG` names another.
+/// The file's name, unless `GPU_LEAK_CHECK_CONFIG` gives another.
 pub(super) const NAME: &str = "gpu-leak-check.toml";
 
-/// The file that `chosen` names, else the nearest one from the package's folder upward to that of
-/// its workspace.
+/// Returns the file that `chosen` names, or else the nearest one from the package's folder up to
+/// its workspace's.
 ///
 /// # Errors
 ///
+/// If the chosen file does not exist.
 /// That the chosen file is nowhere.
 pub(super) fn find(
     chosen: Option<&Path>,
@@ -27,8 +28,8 @@ pub(super) fn find(
     }
 }
 
-/// The folder of the package under test. Runners tell it, also of an archive that runs elsewhere;
-/// else it is where the compiler found it, or where the program was started.
+/// Returns the folder of the package under test. Runners provide it, also for an archive that runs
+/// elsewhere; otherwise it is where the compiler found it, or where the program was started.
 fn package(manifest_dir: Option<&str>) -> PathBuf {
     let built = manifest_dir
         .map(PathBuf::from)
@@ -39,7 +40,7 @@ fn package(manifest_dir: Option<&str>) -> PathBuf {
         .unwrap_or_default()
 }
 
-/// A relative path is one from the workspace, where cargo was called, or from the test's own
+/// Resolves a relative path from the workspace, where cargo was called, or from the test's own
 /// working directory.
 fn choose(chosen: &Path, root: &Path) -> Result<PathBuf, String> {
     let candidates = [root.join(chosen), chosen.to_owned()];

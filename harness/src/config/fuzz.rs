@@ -1,4 +1,4 @@
-//! Settings from outside, of any content: see [`crate::__fuzz`].
+//! Fuzz targets for settings with arbitrary content: see [`crate::__fuzz`].
 
 use std::ffi::OsString;
 
@@ -7,11 +7,11 @@ use super::file::File;
 use super::variables::Variables;
 use crate::options::Options;
 
-/// A configuration file: it is taken, or refused with a place inside it.
+/// Input: a configuration file. It is accepted, or rejected with a location inside it.
 ///
 /// # Panics
 ///
-/// When that does not hold.
+/// If the property does not hold.
 pub fn config(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     match File::of_text(&text, "f.toml") {
@@ -43,16 +43,17 @@ pub fn config(input: &[u8]) {
     }
 }
 
-/// Whether `text` has a line of this number, from 1; one more may be empty.
+/// Whether `text` has a line with this number, from 1; the last one may be empty.
 fn is_line(text: &str, line: usize) -> bool {
     (1..=text.matches('\n').count() + 1).contains(&line)
 }
 
-/// An environment, a `NAME=value` a line: it is taken, or refused with the name of a variable.
+/// Input: an environment, one `NAME=value` per line. It is accepted, or rejected with the name of a
+/// variable.
 ///
 /// # Panics
 ///
-/// When that does not hold.
+/// If the property does not hold.
 pub fn variables(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let pairs = || text.lines().filter_map(|line| line.split_once('='));

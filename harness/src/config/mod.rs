@@ -1,7 +1,7 @@
-//! What holds for one check: a run's policy and the facts about its test.
+//! The settings of one check: a run's policy and the facts about its test.
 //!
-//! The policy comes from the environment, over the attribute, over `[run]` in the file. Facts come
-//! from the attribute, over an `[[override]]`, over `[check]`.
+//! The policy comes from the environment, then from the attribute, then from `[run]` in the file.
+//! Facts come from the attribute, then from an `[[override]]`, then from `[check]`.
 
 mod file;
 mod find;
@@ -23,7 +23,7 @@ use crate::options::{Allow, OnLeak, Options};
 use crate::report::workspace::Workspace;
 use crate::suppressions::{Pattern, Suppression};
 
-/// What holds for one check.
+/// The settings of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub(crate) mode: Mode,
@@ -32,9 +32,9 @@ pub(crate) struct Policy {
     pub(crate) first_use: FirstUse,
     pub(crate) without_gpu: WithoutGpu,
     pub(crate) settle: Duration,
-    /// How long to look for what still holds a leak.
+    /// How long to search for what still holds a leak.
     pub(crate) held_by: Duration,
-    /// What the judgement reads.
+    /// The facts that the judgement uses.
     pub(crate) facts: Facts,
     pub(crate) parallel: bool,
     pub(crate) isolate: bool,
@@ -44,14 +44,14 @@ pub(crate) struct Policy {
 /// The configuration file of this process.
 #[derive(Debug)]
 struct Found {
-    /// As reports show it.
+    /// Its name in reports.
     shown: String,
     file: File,
     allowed: Vec<Suppression>,
 }
 
 impl Policy {
-    /// Where nobody says anything.
+    /// The settings if nothing is configured.
     pub(crate) const DEFAULT: Self = Self {
         mode: Mode::Auto,
         ci: false,
@@ -79,12 +79,13 @@ impl Policy {
         warmup: 0,
     };
 
-    /// What holds for `test`, of the package at `manifest_dir`, whose attribute says `options`.
+    /// Returns the settings for `test`, of the package at `manifest_dir`, whose attribute has
+    /// `options`.
     ///
     /// # Errors
     ///
-    /// A sentence that names the variable, or the place in the file, what is wrong with it, and
-    /// what may stand there.
+    /// A sentence that names the variable or the location in the file, what is wrong with it, and
+    /// what is valid.
     pub(crate) fn of(
         test: &str,
         manifest_dir: Option<&str>,
@@ -151,7 +152,7 @@ impl Policy {
                     allocations: options.max_allocation_count,
                     layer: options.layer.map_or(Ok(Layer::DRIVER), layer_called)?,
                 },
-                // What is to leak is known, and is to leak once: a second run says nothing of it.
+                // The expected leak is known, so a second run would prove nothing.
                 confirm: options.confirm.unwrap_or(true) && options.expect.is_none(),
                 rounds: match options.expect {
                     Some(_) => 1,
@@ -164,7 +165,7 @@ impl Policy {
     }
 }
 
-/// The layer of this name: `driver`, `allocator:NAME`, or an allocator's name alone.
+/// Returns the layer with this name: `driver`, `allocator:NAME`, or an allocator's name alone.
 fn layer_called(name: &str) -> Result<Layer, String> {
     match name.strip_prefix("allocator:").unwrap_or(name) {
         "driver" => Ok(Layer::DRIVER),
@@ -173,7 +174,7 @@ fn layer_called(name: &str) -> Result<Layer, String> {
     }
 }
 
-/// An entry of an attribute.
+/// Converts an entry of an attribute.
 fn suppression(allow: &Allow) -> Result<Suppression, String> {
     let (word, text) = allow.pattern.split_once(':').unwrap_or(("", allow.pattern));
     Ok(Suppression {
@@ -184,11 +185,11 @@ fn suppression(allow: &Allow) -> Result<Suppression, String> {
     })
 }
 
-/// What may stay in a check: these entries of its own, then the file's.
+/// Returns what may stay in a check: its own entries, then the file's.
 ///
 /// # Errors
 ///
-/// What is wrong with a pattern, or with the run's settings.
+/// What is wrong with a pattern or with the run's settings.
 pub(crate) fn suppressions(
     own: &[Allow],
     manifest_dir: Option<&str>,
@@ -203,25 +204,25 @@ pub(crate) fn suppressions(
     Ok(entries)
 }
 
-/// Whether the variables of this process can be read.
+/// Checks that the variables of this process can be read.
 ///
 /// # Errors
 ///
-/// A sentence that names the variable, what is wrong with it, and what may stand there.
+/// A sentence that names the variable, what is wrong with it, and what is valid.
 pub(crate) fn variables_of_this_process() -> Result<(), String> {
     variables::of_this_process().map(|_| ())
 }
 
-/// What the file at `path`, which messages call `shown`, lets stay.
+/// Returns the `[[allow]]` entries of the file at `path`, which messages call `shown`.
 ///
 /// # Errors
 ///
-/// What is wrong with it, and where.
+/// What is wrong with the file, and where.
 pub(crate) fn entries_of(path: &Path, shown: &str) -> Result<Vec<Suppression>, String> {
     File::read(path, shown).map(|(_, allowed)| allowed)
 }
 
-/// What may stay by the configuration file at `path`, whatever file this process uses.
+/// Returns the `[[allow]]` entries of the file at `path`, whatever file this process uses.
 ///
 /// # Errors
 ///
@@ -230,14 +231,15 @@ pub(crate) fn allowed_by(path: &Path) -> Result<Vec<Suppression>, String> {
     entries_of(path, &path.to_string_lossy())
 }
 
-/// The configuration file in use, as reports show it.
+/// Returns the name of the configuration file in use, as in reports.
 pub(crate) fn file_in_use(manifest_dir: Option<&str>) -> Option<&'static str> {
     let variables = variables::of_this_process().ok()?;
     let found = file_of_this_process(variables, manifest_dir).ok()??;
     Some(&found.shown)
 }
 
-/// The file that the first check of the process finds: all tests of a program are of one package.
+/// Returns the file that the first check of the process finds: all tests of a program belong to one
+/// package.
 fn file_of_this_process(
     variables: &Variables,
     manifest_dir: Option<&str>,

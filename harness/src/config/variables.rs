@@ -1,4 +1,4 @@
-//! The environment variables of a run.
+//! Reads the environment variables of a run.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use crate::options::OnLeak;
 
 const PREFIX: &str = "GPU_LEAK_CHECK";
 
-/// Every variable, without the prefix.
+/// All variables, without the prefix.
 const KNOWN: [&str; 11] = [
     "",
     "_CONFIG",
@@ -26,7 +26,7 @@ const KNOWN: [&str; 11] = [
     "_WITHOUT_GPU",
 ];
 
-/// What they say; none where they are silent.
+/// Their values; `None` if a variable is not set.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Variables {
     pub(super) ci: bool,
@@ -40,11 +40,11 @@ pub(super) struct Variables {
     pub(super) config: Option<PathBuf>,
 }
 
-/// Those of this process, read once.
+/// Returns the variables of this process, which are read once.
 ///
 /// # Errors
 ///
-/// A sentence that names the variable, what is wrong with it, and what may stand there.
+/// A sentence that names the variable, what is wrong with it, and what is valid.
 pub(super) fn of_this_process() -> Result<&'static Variables, String> {
     static READ: OnceLock<Result<Variables, String>> = OnceLock::new();
     READ.get_or_init(|| Variables::read(env::vars_os()))
@@ -65,7 +65,7 @@ impl Variables {
             let Some(rest) = name.strip_prefix(PREFIX) else {
                 continue;
             };
-            // A continuous integration's matrix can leave a variable empty, but not unset.
+            // A CI matrix can leave a variable empty, but cannot unset it.
             if raw.to_string_lossy().trim().is_empty() && KNOWN.contains(&rest) {
                 continue;
             }
@@ -86,7 +86,7 @@ impl Variables {
             "_HELD_BY" => self.held_by = Some(duration(name, value)?),
             "_ROUNDS" => self.rounds = Some(rounds(name, value)?),
             "_CONFIG" => self.config = Some(PathBuf::from(raw)),
-            // Read where they are used.
+            // These are read where they are used.
             "_OUTPUT" | "_RECORD" | "_RUN" => {}
             _ => return Err(unknown(name)),
         }

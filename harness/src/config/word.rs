@@ -1,4 +1,4 @@
-//! Settings that are one of a few words, alike in variables and in the file.
+//! Settings with a fixed set of words, the same in variables and in the file.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use crate::options::OnLeak;
 
 /// A setting with a word for each value.
 pub(crate) trait Word: Copy + 'static {
-    /// Every word and what it means.
+    /// Every word and its value.
     const WORDS: &'static [(&'static str, Self)];
 
-    /// What `text` means.
+    /// Returns the value of `text`.
     ///
     /// # Errors
     ///
-    /// The words there are.
+    /// The list of valid words.
     fn read(text: &str) -> Result<Self, String> {
         let found = Self::WORDS.iter().find(|(word, _)| *word == text);
         found.map(|(_, value)| *value).ok_or_else(|| {
@@ -23,13 +23,13 @@ pub(crate) trait Word: Copy + 'static {
     }
 }
 
-/// How the absence of measurement is treated: `GPU_LEAK_CHECK`, `mode`.
+/// What happens if a check cannot measure: `GPU_LEAK_CHECK`, `mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// A driver in use that cannot be traced fails the check where `CI` is set, and is noted
-    /// elsewhere.
+    /// A driver that is in use but cannot be traced fails the check if `CI` is set, and is noted
+    /// otherwise.
     Auto,
-    /// A check that cannot measure fails, also without a driver.
+    /// A check that cannot measure fails, even without a driver.
     Require,
     /// Bodies run; nothing is judged.
     Off,
@@ -46,7 +46,7 @@ impl Word for Mode {
 /// What `first-use` findings do: `GPU_LEAK_CHECK_FIRST_USE`, `first_use`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FirstUse {
-    /// They are told.
+    /// They are reported.
     Warn,
     /// They fail the test.
     Fail,
@@ -64,7 +64,7 @@ impl Word for OnLeak {
 /// `without_gpu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WithoutGpu {
-    /// Its body runs, and other sources than the driver are judged.
+    /// Its body runs, and sources other than the driver are judged.
     Run,
     /// Its body does not run, and the test passes as not measured.
     Skip,
@@ -74,7 +74,7 @@ impl Word for WithoutGpu {
     const WORDS: &'static [(&'static str, Self)] = &[("run", Self::Run), ("skip", Self::Skip)];
 }
 
-/// A duration as the attribute writes it: `250ms`.
+/// Parses a duration as the attribute writes it: `250ms`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     gpu_leak_check_options::units::milliseconds(text).map(Duration::from_millis)
 }

@@ -1,17 +1,16 @@
-//! Stream captures in progress, as their calls tell.
+//! Stream captures in progress, as seen from their calls.
 //!
-//! Synchronising a context, or releasing a pool's memory, while one of its streams is being
-//! captured would invalidate the capture: the harness would break the program it watches. A
-//! capture spreads over streams and contexts by events, so while any is active none of that is
-//! done.
+//! Synchronising a context or trimming a pool while one of its streams is being captured would
+//! invalidate the capture: the harness would break the program under test. A capture spreads over
+//! streams and contexts through events, so none of this is done while any capture is active.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Of each capture: the stream where it began, as the program names it, and the graph it adds to, of
-/// `cuStreamBeginCaptureToGraph`; else 0.
+/// For each capture, the stream where it began, as the program names it, and the graph that
+/// `cuStreamBeginCaptureToGraph` adds to; otherwise 0.
 static CAPTURES: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
-/// How many there are, so that asking costs one load.
+/// The number of captures, so that asking costs one load.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn change<T>(change: impl FnOnce(&mut Vec<(u64, u64)>) -> T) -> T {
@@ -21,13 +20,13 @@ fn change<T>(change: impl FnOnce(&mut Vec<(u64, u64)>) -> T) -> T {
     answer
 }
 
-/// A capture began on `stream`; `into` is the graph it adds to, 0 for one of its own.
+/// Records that a capture began on `stream`; `into` is the existing graph that it adds to, or 0.
 pub(crate) fn began(stream: u64, into: u64) {
     change(|captures| captures.push((stream, into)));
 }
 
-/// The newest capture that began on `stream` is over. Answers with the graph it added to, 0 for one of
-/// its own.
+/// Records the end of the newest capture that began on `stream`. Returns the existing graph that it
+/// added to, or 0.
 pub(crate) fn ended(stream: u64) -> u64 {
     change(|captures| {
         let newest = captures.iter().rposition(|capture| capture.0 == stream);
@@ -35,7 +34,7 @@ pub(crate) fn ended(stream: u64) -> u64 {
     })
 }
 
-/// Whether any capture is in progress.
+/// Whether a capture is in progress.
 pub(crate) fn active() -> bool {
     COUNT.load(Ordering::Acquire) > 0
 }
@@ -44,7 +43,7 @@ pub(crate) fn active() -> bool {
 mod tests {
     use super::{CAPTURES, began, ended};
 
-    /// Of streams that no other test of this process has.
+    /// Uses streams that no other test of this process has.
     fn count() -> usize {
         let captures = CAPTURES.lock().unwrap();
         captures
@@ -64,7 +63,7 @@ mod tests {
         assert_eq!(count(), 1);
         assert_eq!(ended(first), 0);
         assert_eq!(count(), 0);
-        // Two threads may each capture their own default stream, by the same name.
+        // Two threads may each capture their own default stream, under the same name.
         began(of_a_thread, 0);
         began(of_a_thread, 0);
         ended(of_a_thread);

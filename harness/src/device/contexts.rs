@@ -1,4 +1,4 @@
-//! Devices and whether they are in use, asked without creating a context.
+//! The devices and whether they are in use, without creating a context.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +8,10 @@ use super::quiet::quiet;
 use crate::judge::DeviceName;
 use crate::ledger::{self, Place};
 
-/// Whether it was the harness that initialised the driver, to see whether there is a device.
+/// Whether the harness initialised the driver, to find out whether there is a device.
 static INITIALISED_BY_HARNESS: AtomicBool = AtomicBool::new(false);
 
-/// The name of a CUDA device; none for another place, or where no driver can be asked.
+/// Returns the name of a CUDA device; `None` for another place, or if no driver can be asked.
 pub(crate) fn device_name(place: Place) -> Option<DeviceName> {
     let _quiet = quiet();
     let driver = driver::get()?;
@@ -22,7 +22,7 @@ pub(crate) fn device_name(place: Place) -> Option<DeviceName> {
     })
 }
 
-/// In groups of 4, 2, 2, 2 and 6 bytes, as nvidia-smi writes it.
+/// Formats a UUID in groups of 4, 2, 2, 2 and 6 bytes, as nvidia-smi does.
 fn format_uuid(bytes: [u8; 16]) -> String {
     let mut text = String::from("GPU");
     for (index, byte) in bytes.iter().enumerate() {
@@ -34,8 +34,8 @@ fn format_uuid(bytes: [u8; 16]) -> String {
     text
 }
 
-/// The devices on which a context is live: those whose contexts the ledger has seen, and those
-/// whose primary context was there before the harness.
+/// Returns the devices with a live context: those whose contexts the ledger has seen, and those
+/// whose primary context existed before the harness.
 pub(crate) fn devices_in_use() -> Vec<usize> {
     let _quiet = quiet();
     let mut devices: Vec<usize> = ledger::live()
@@ -58,8 +58,8 @@ fn active_primaries(driver: &'static Driver) -> impl Iterator<Item = usize> {
 
 /// Whether the program uses the CUDA driver.
 pub(crate) fn driver_in_use() -> bool {
-    // A context that is not a primary one shows nowhere by itself: an initialised driver is taken for
-    // one in use, unless the harness itself initialised it.
+    // A context that is not a primary one cannot be detected, so an initialised driver counts as in
+    // use, unless the harness itself initialised it.
     is_initialised()
         && (!INITIALISED_BY_HARNESS.load(Ordering::Relaxed) || !devices_in_use().is_empty())
 }
@@ -69,8 +69,8 @@ fn is_initialised() -> bool {
     driver::get().is_some_and(|driver| driver.device_count().is_ok_and(|count| count > 0))
 }
 
-/// Why no device can be used on this machine; none where one can. Initialises the driver, if nobody
-/// has.
+/// Returns why no device can be used on this machine; `None` if one can. Initialises the driver if
+/// nobody has.
 pub(crate) fn missing() -> Option<&'static str> {
     static MISSING: OnceLock<Option<String>> = OnceLock::new();
     let missing = MISSING.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Shared libraries: what is in the process, and how to open more of it.
+//! Shared libraries: lists those in the process, and opens more.
 
 #![expect(unsafe_code, reason = "the dynamic loader's interface is C")]
 
@@ -7,30 +7,30 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
-/// Bind everything now, keep the names private, stay for the life of the process.
+/// Bind all symbols now, keep them private, and never unload.
 const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
 
-/// A shared library of this process. Never closed: code and pointers into it stay valid.
+/// A shared library of this process. It is never closed, so code and pointers into it stay valid.
 #[derive(Debug)]
 pub(crate) struct Library(NonNull<c_void>);
 
-// SAFETY: a handle is a number for the loader, whose functions take it on any thread; it is never
+// SAFETY: a handle is a number for the loader, whose functions accept it on any thread; it is never
 // closed.
 unsafe impl Send for Library {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Library {}
 
 impl Library {
-    /// Opens the library at a path, or the one of this name that the loader finds.
+    /// Opens the library at a path, or one with this name that the loader finds.
     ///
     /// # Errors
     ///
-    /// What the loader says.
+    /// The loader's message.
     pub(crate) fn open(file: &Path) -> Result<Self, String> {
         Self::open_with(file, FLAGS)
     }
 
-    /// The library at this path if it is in the process already.
+    /// Returns the library at this path if it is already loaded.
     pub(crate) fn loaded(file: &Path) -> Option<Self> {
         Self::open_with(file, FLAGS | libc::RTLD_NOLOAD).ok()
     }
@@ -39,46 +39,46 @@ impl Library {
         let name = CString::new(file.as_os_str().as_bytes())
             .map_err(|_| "its name has a zero byte".to_owned())?;
         // SAFETY: `name` ends with a zero byte and outlives the call. Opening a library runs its
-        // initialisers; the libraries opened here, NVIDIA's, are made to be opened at any time.
+        // initialisers; the libraries opened here are NVIDIA's, which may be opened at any time.
         let handle = unsafe { libc::dlopen(name.as_ptr(), flags) };
         NonNull::new(handle).map(Self).ok_or_else(last_error)
     }
 
-    /// The function called `name`, as a function pointer of type `F`; none if there is none.
+    /// Returns the function called `name` as a function pointer of type `F`, if there is one.
     ///
     /// # Safety
     ///
-    /// `F` is the type of a function pointer with the signature that the library gives `name`.
+    /// `F` is a function pointer type with the signature of the library's function `name`.
     pub(crate) unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
         const {
             assert!(size_of::<F>() == size_of::<*mut c_void>());
         }
-        // SAFETY: the handle is open, for it is never closed, and `name` ends with a zero byte.
+        // SAFETY: the handle is open because it is never closed, and `name` ends with a zero byte.
         let address = NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) })?;
         // SAFETY: the sizes are equal, the address is that of the function, which stays for the
-        // life of the process, and the caller vouches for the signature.
+        // life of the process, and the caller guarantees the signature.
         Some(unsafe { std::mem::transmute_copy::<NonNull<c_void>, F>(&address) })
     }
 }
 
-/// What the loader said last on this thread.
+/// Returns the loader's last error on this thread.
 fn last_error() -> String {
-    // SAFETY: glibc keeps the message for this thread until its next call of the loader.
+    // SAFETY: glibc keeps the message for this thread until its next call to the loader.
     let text = unsafe { libc::dlerror() };
     if text.is_null() {
         return "the loader gives no reason".to_owned();
     }
-    // SAFETY: not null, so it is that message, which ends with a zero byte; it is copied before
-    // the loader is called again.
+    // SAFETY: not null, so it is that message, which ends with a zero byte; it is copied before the
+    // loader is called again.
     unsafe { CStr::from_ptr(text) }
         .to_string_lossy()
         .into_owned()
 }
 
-/// How many libraries were loaded and how many unloaded so far.
+/// How many libraries have been loaded and unloaded so far.
 pub(crate) type Changes = (u64, u64);
 
-/// How many there have been until now.
+/// Returns the current numbers.
 pub(crate) fn changes() -> Changes {
     let mut changes = Changes::default();
     visit(|object| {
@@ -88,7 +88,7 @@ pub(crate) fn changes() -> Changes {
     changes
 }
 
-/// The files of the shared libraries in this process, in the order of loading.
+/// Returns the files of the shared libraries in this process, in the order of loading.
 pub(crate) fn modules() -> Vec<PathBuf> {
     let mut list = Vec::new();
     visit(|object| {
@@ -102,8 +102,8 @@ pub(crate) fn modules() -> Vec<PathBuf> {
     list
 }
 
-/// Calls `each` for the program and for each library, while none is loaded or unloaded, until it answers
-/// false.
+/// Calls `each` for the program and for each library until it returns false. No library is loaded
+/// or unloaded meanwhile.
 pub(crate) fn visit<F: FnMut(&libc::dl_phdr_info) -> bool>(mut each: F) {
     unsafe extern "C" fn visitor<F: FnMut(&libc::dl_phdr_info) -> bool>(
         object: *mut libc::dl_phdr_info,
@@ -121,9 +121,9 @@ pub(crate) fn visit<F: FnMut(&libc::dl_phdr_info) -> bool>(mut each: F) {
     }
 }
 
-/// The exported function that the code at `address` belongs to, by its name.
+/// Returns the name of the exported function that the code at `address` belongs to.
 pub(crate) fn exported(address: usize) -> Option<String> {
-    // SAFETY: pointers, all of which may be null.
+    // SAFETY: the structure has pointers, which may be null, and no references.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: the address is only compared with those of the libraries in the process; `info` is
     // writable.
@@ -131,9 +131,10 @@ pub(crate) fn exported(address: usize) -> Option<String> {
     if found == 0 || info.dli_sname.is_null() {
         return None;
     }
-    // SAFETY: a name in the symbol table of a library. It ends with a zero byte, and is there as
-    // long as the library is; who looks a stack up while the library in it is being closed has
-    // lost the stack as well, and CUDA's libraries are not closed while they are in use.
+    // SAFETY: a name in the symbol table of a library. It ends with a zero byte and is valid as
+    // long as the library is loaded. CUDA's libraries are not unloaded while they are in use; a
+    // caller that resolves a backtrace while a library in it is being closed has lost the backtrace
+    // as well.
     let name = unsafe { CStr::from_ptr(info.dli_sname) };
     Some(name.to_string_lossy().into_owned())
 }
@@ -153,7 +154,7 @@ mod tests {
         let library = Library::loaded(&path).expect("it is in the process");
         // SAFETY: the C library's `getpid` takes nothing and returns an int.
         let getpid: Option<unsafe extern "C" fn() -> i32> = unsafe { library.function(c"getpid") };
-        // SAFETY: as above; it has no conditions.
+        // SAFETY: as above; the call has no preconditions.
         let pid = unsafe { getpid.unwrap()() };
         assert_eq!(u32::try_from(pid).unwrap(), std::process::id());
     }

@@ -1,15 +1,15 @@
-//! Where the CUDA driver is not watched: there are no libraries to open.
+//! For platforms where the CUDA driver is not watched: there are no libraries to open.
 
 use std::convert::Infallible;
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 
-/// A shared library; there is none.
+/// A shared library, of which there is none.
 #[derive(Debug)]
 pub(crate) struct Library(Infallible);
 
 impl Library {
-    /// Opens nothing.
+    /// Always fails.
     ///
     /// # Errors
     ///
@@ -18,34 +18,34 @@ impl Library {
         Err("the CUDA driver is watched on Linux only".to_owned())
     }
 
-    /// Finds nothing.
+    /// Always returns `None`.
     pub(crate) fn loaded(_file: &Path) -> Option<Self> {
         None
     }
 
-    /// Never called, either.
+    /// Cannot be called, because there is no library.
     ///
     /// # Safety
     ///
-    /// No conditions.
+    /// None.
     #[expect(unsafe_code, reason = "the same interface as on Linux")]
     pub(crate) unsafe fn function<F: Copy>(&self, _name: &CStr) -> Option<F> {
         match self.0 {}
     }
 }
 
-/// How many libraries were loaded and unloaded so far: nobody counts them.
+/// How many libraries have been loaded and unloaded so far, which is not counted here.
 pub(crate) type Changes = ();
 
-/// Always the same.
+/// Returns the unit value.
 pub(crate) fn changes() -> Changes {}
 
-/// No function is known.
+/// Always returns `None`.
 pub(crate) fn exported(_address: usize) -> Option<String> {
     None
 }
 
-/// No shared library matters here.
+/// Always returns an empty list, because no shared library is relevant here.
 pub(crate) fn modules() -> Vec<PathBuf> {
     Vec::new()
 }

@@ -1,9 +1,9 @@
 //! The functions of libcuda that the harness calls, resolved by hand.
 //!
-//! Signatures are those of the
-//! [driver API's documentation](https://docs.nvidia.com/cuda/cuda-driver-api/), with every handle as
-//! the `u64` that the ledger keeps, which every platform of CUDA passes as it passes a pointer. A
-//! driver may lack the newer functions: the methods then answer with [`NOT_FOUND`].
+//! Signatures are those of the [driver API's
+//! documentation](https://docs.nvidia.com/cuda/cuda-driver-api/), with every handle as the `u64`
+//! that the ledger stores, which every CUDA platform passes like a pointer. A driver may lack the
+//! newer functions: the methods then return [`NOT_FOUND`].
 //!
 //! `CUdevice` is an int whose value is the device's ordinal, here a `usize`.
 
@@ -19,16 +19,16 @@ use super::exit;
 use super::quiet::quiet;
 use crate::ledger::event::CuResult;
 
-/// `CUDA_ERROR_NOT_FOUND`: what a function that this driver lacks returns here.
+/// `CUDA_ERROR_NOT_FOUND`: the result of a function that this driver lacks.
 pub(crate) const NOT_FOUND: CuResult = 500;
 
 type Attribute = Option<unsafe extern "C" fn(u64, c_int, *mut u64) -> CuResult>;
-/// Stream, status, number of the capture, graph, nodes and their count.
+/// Stream, status, id of the capture, graph, dependencies and their number.
 type Capture = Option<
     unsafe extern "C" fn(u64, *mut c_int, *mut u64, *mut u64, *mut u64, *mut usize) -> CuResult,
 >;
 
-/// The driver in this process: its functions, of which an older one lacks some.
+/// The driver's functions; an older driver lacks some of them.
 #[derive(Debug, Default)]
 pub(crate) struct Driver {
     pub(crate) initialise: Option<unsafe extern "C" fn(c_uint) -> CuResult>,
@@ -61,14 +61,14 @@ pub(crate) struct Driver {
     pub(crate) limit: Option<unsafe extern "C" fn(*mut usize, c_int) -> CuResult>,
 }
 
-/// The driver of this process, once it was [found](find).
+/// The driver of this process, once it has been [found](find).
 static DRIVER: OnceLock<Driver> = OnceLock::new();
 
 impl Driver {
     fn of(library: &Library) -> Self {
         exit::install();
-        // SAFETY: the signatures are the documented ones of these symbols; a symbol with another
-        // signature has another name (`_v2`), in every driver.
+        // SAFETY: the signatures are the documented ones; in every driver, a symbol with another
+        // signature has another name (`_v2`).
         unsafe {
             Self {
                 initialise: library.function(c"cuInit"),
@@ -103,7 +103,7 @@ impl Driver {
     }
 }
 
-/// Finds the driver, if it is in the process.
+/// Finds the driver if it is loaded in the process.
 pub(crate) fn find() {
     let is_libcuda = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -117,18 +117,18 @@ pub(crate) fn find() {
     }
 }
 
-/// As [`find`]; brings the driver into the process where it is not there yet.
+/// Like [`find`], but loads the driver if necessary.
 ///
 /// # Errors
 ///
-/// Why there is none, in the loader's words.
+/// The loader's message.
 pub(crate) fn load() -> Result<&'static Driver, String> {
     find();
     if DRIVER.get().is_none() {
         let searched = env::var("LD_LIBRARY_PATH").unwrap_or_default();
         let tried = candidates(&searched);
         let mut tried = tried.iter().map(|path| Library::open(path));
-        // The first refusal is about the driver's own name.
+        // The first error is about the driver's usual name.
         let first = tried.next().unwrap_or_else(|| Err(String::new()));
         let library = first.or_else(|why| tried.find_map(Result::ok).ok_or(why))?;
         DRIVER.get_or_init(|| Driver::of(&library));
@@ -136,10 +136,10 @@ pub(crate) fn load() -> Result<&'static Driver, String> {
     DRIVER.get().ok_or_else(String::new)
 }
 
-/// What to open as the driver, the best first: its name, which the loader searches for, unless an entry of
-/// the loader's search path is empty or relative. Such a one means the working folder, and the harness is
-/// not to load what somebody has put there; then it is the folders of the path that have a place, and the
-/// system's.
+/// Returns what to open as the driver, best first: its name, for which the loader searches, unless
+/// an entry of the loader's search path is empty or relative. Such an entry means the working
+/// directory, from which the harness must not load a file that somebody may have put there. In that
+/// case the absolute folders of the path and the system's folders are returned.
 fn candidates(searched: &str) -> Vec<PathBuf> {
     const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
     const SYSTEM: [&str; 5] = [
@@ -160,29 +160,29 @@ fn candidates(searched: &str) -> Vec<PathBuf> {
     files.collect()
 }
 
-/// The driver, once it was [found](find) and as long as it may be called.
+/// Returns the driver, if it has been [found](find) and may be called.
 pub(crate) fn get() -> Option<&'static Driver> {
     DRIVER.get().filter(|_| exit::may_call_driver())
 }
 
-/// The name that the driver gives an error: `CUDA_ERROR_OUT_OF_MEMORY`, or `CUresult 2` where no
-/// driver can be asked.
+/// Returns the driver's name of an error: `CUDA_ERROR_OUT_OF_MEMORY`, or `CUresult 2` if no driver
+/// can be asked.
 pub(crate) fn error_name(error: CuResult) -> String {
     let _quiet = quiet();
     let name = get().and_then(|driver| driver.error_name(error));
     name.map_or_else(|| format!("CUresult {error}"), str::to_owned)
 }
 
-/// A `CUdevice`.
+/// Converts an ordinal to a `CUdevice`.
 fn device_handle(ordinal: usize) -> c_int {
     c_int::try_from(ordinal).unwrap_or(c_int::MAX)
 }
 
-/// Calls a function; one that is missing answers [`NOT_FOUND`].
+/// Calls a function; a missing one returns [`NOT_FOUND`].
 macro_rules! call {
     ($driver:ident.$function:ident($($argument:expr),*)) => {
         match $driver.$function {
-            // SAFETY: said by each method.
+            // SAFETY: each method states why.
             Some(function) => match unsafe { function($($argument),*) } {
                 0 => Ok(()),
                 error => Err(error),
@@ -192,45 +192,45 @@ macro_rules! call {
     };
 }
 
-/// What a call writes to the place that it is given.
+/// Returns what a call writes to the pointer that it gets.
 fn answer<T: Default>(call: impl FnOnce(*mut T) -> Result<(), CuResult>) -> Result<T, CuResult> {
     let mut answer = T::default();
     call(&raw mut answer)?;
     Ok(answer)
 }
 
-/// Every method returns the driver's own result as its error.
+/// The methods return the driver's own result as their error.
 ///
-/// Safe ones pass only out-pointers to their own locals and device ordinals, which the driver
-/// checks. Those that take the handle of a context, pool or stream are unsafe: the driver does not
-/// say what it does with one that is no longer live.
+/// Safe methods pass only device ordinals, which the driver checks, and pointers to local
+/// variables. Methods that take the handle of a context, pool or stream are unsafe, because the
+/// driver does not define what happens if the object has been destroyed.
 impl Driver {
-    /// `cuInit`. Creates no context.
+    /// `cuInit`, which creates no context.
     pub(crate) fn initialise(&self) -> Result<(), CuResult> {
         call!(self.initialise(0))
     }
 
-    /// The CUDA version it supports, as 1000 × major + 10 × minor. Needs no initialisation.
+    /// Returns the supported CUDA version as 1000 × major + 10 × minor. Needs no initialisation.
     pub(crate) fn version(&self) -> Result<u32, CuResult> {
         answer(|version| call!(self.version(version)))
     }
 
-    /// The name of an error; none for a number that this driver does not know.
+    /// Returns the name of an error; `None` if this driver does not know it.
     fn error_name(&self, error: CuResult) -> Option<&'static str> {
         let mut name = std::ptr::null();
         call!(self.error_name(error, &raw mut name)).ok()?;
-        // SAFETY: a successful call sets the address of a constant of the driver, which stays in
-        // the process.
+        // SAFETY: a successful call sets the address of a constant of the driver, which is never
+        // unloaded.
         let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) });
         name?.to_str().ok()
     }
 
-    /// The number of devices. An error before anybody has called `cuInit`.
+    /// Returns the number of devices. Fails before `cuInit`.
     pub(crate) fn device_count(&self) -> Result<usize, CuResult> {
         Ok(answer(|count| call!(self.device_count(count)))? as usize)
     }
 
-    /// The device's name for people.
+    /// Returns the device's name for people.
     pub(crate) fn device_name(&self, device: usize) -> Result<String, CuResult> {
         let mut name = [0_u8; 256];
         let length = name.len() as c_int;
@@ -239,37 +239,38 @@ impl Driver {
         Ok(text.to_string_lossy().into_owned())
     }
 
-    /// The device's own number, or that of the MIG slice which stands for it.
+    /// Returns the UUID of the device, or of the MIG slice that represents it.
     pub(crate) fn device_uuid(&self, device: usize) -> Result<[u8; 16], CuResult> {
         answer(|uuid| call!(self.device_uuid(uuid, device_handle(device))))
     }
 
-    /// One of the device's properties, by its `CUdevice_attribute`; 0 where the driver does not tell.
+    /// Returns an attribute of the device by its `CUdevice_attribute`; 0 if the driver does not
+    /// provide it.
     pub(crate) fn device_attribute(&self, device: usize, attribute: c_int) -> u64 {
         let device = device_handle(device);
         let asked = answer(|value| call!(self.device_attribute(value, attribute, device)));
         asked.map_or(0, |value| u64::try_from(value).unwrap_or(0))
     }
 
-    /// Whether the device's primary context is live. Does not create it.
+    /// Whether the device's primary context is active. Does not create it.
     pub(crate) fn primary_is_active(&self, device: usize) -> Result<bool, CuResult> {
         let (mut flags, device) = (0, device_handle(device));
         Ok(answer(|active| call!(self.primary_state(device, &raw mut flags, active)))? != 0)
     }
 
-    /// The handle of the context current to this thread; 0 for none.
+    /// Returns the handle of the context current to this thread, or 0.
     pub(crate) fn current_context(&self) -> Result<u64, CuResult> {
         answer(|context| call!(self.current_context(context)))
     }
 
-    /// The device of that context.
+    /// Returns the device of that context.
     pub(crate) fn current_device(&self) -> Result<i32, CuResult> {
         answer(|device| call!(self.current_device(device)))
     }
 
-    /// The graph that a stream of the current context is captured into, 0 for one without a name; none
-    /// where it is not being captured. `per_thread` says whose stream 0 is: the thread's own or the
-    /// context's.
+    /// Returns the graph into which a stream of the current context is captured, 0 if it has no
+    /// handle yet, or `None` if the stream is not being captured. `per_thread`: whether stream 0 is
+    /// the thread's own or the context's.
     ///
     /// # Safety
     ///
@@ -290,18 +291,18 @@ impl Driver {
         Ok((status != 0).then_some(graph))
     }
 
-    /// The bytes of the range of memory that `address` lies in, from there on.
+    /// Returns the size from the beginning of the allocation that contains `address`.
     pub(crate) fn bytes_at(&self, address: u64) -> Result<u64, CuResult> {
         let (mut base, mut size) = (0, 0);
         call!(self.address_range(&raw mut base, &raw mut size, address))?;
         Ok((size as u64).saturating_sub(address.saturating_sub(base)))
     }
 
-    /// Runs `body` with a context current to this thread; afterwards the one before is again.
+    /// Runs `body` with a context current to this thread, and restores the previous one.
     ///
     /// # Safety
     ///
-    /// `context` is the handle of a context that stays live meanwhile.
+    /// `context` is the handle of a context that stays live during the call.
     pub(crate) unsafe fn in_context<T>(
         &self,
         context: u64,
@@ -317,14 +318,15 @@ impl Driver {
         call!(self.synchronise_context())
     }
 
-    /// The bytes of the current context's device that are free, and all it has.
+    /// Returns the free and the total bytes of the current context's device.
     pub(crate) fn memory_info(&self) -> Result<(u64, u64), CuResult> {
         let (mut free, mut total) = (0, 0);
         call!(self.memory_info(&raw mut free, &raw mut total))?;
         Ok((free as u64, total as u64))
     }
 
-    /// A size that the current context has set apart, by its `CUlimit`; 0 where the driver does not tell.
+    /// Returns a limit of the current context by its `CUlimit`; 0 if the driver does not provide
+    /// it.
     pub(crate) fn limit(&self, limit: c_int) -> u64 {
         answer(|value| call!(self.limit(value, limit))).unwrap_or(0) as u64
     }
@@ -334,7 +336,7 @@ impl Driver {
     /// # Safety
     ///
     /// `stream` is 1 (`CU_STREAM_LEGACY`), 2 (`CU_STREAM_PER_THREAD`) or a stream that stays live
-    /// meanwhile.
+    /// during the call.
     pub(crate) unsafe fn stream_is_capturing(&self, stream: u64) -> Result<bool, CuResult> {
         Ok(answer(|status| call!(self.stream_is_capturing(stream, status)))? != 0)
     }
@@ -348,21 +350,21 @@ impl Driver {
         call!(self.synchronise_stream(stream))
     }
 
-    /// The handle of the device's default pool, which nobody can destroy.
+    /// Returns the handle of the device's default pool, which cannot be destroyed.
     pub(crate) fn default_pool(&self, device: usize) -> Result<u64, CuResult> {
         answer(|pool| call!(self.default_pool(pool, device_handle(device))))
     }
 
-    /// The handle of the pool that stream-ordered allocations on the device come from.
+    /// Returns the handle of the pool that the device's stream-ordered allocations come from.
     pub(crate) fn current_pool(&self, device: usize) -> Result<u64, CuResult> {
         answer(|pool| call!(self.current_pool(pool, device_handle(device))))
     }
 
-    /// One figure of a pool, in bytes, by its `CUmemPool_attribute`.
+    /// Returns an attribute of a pool, in bytes, by its `CUmemPool_attribute`.
     ///
     /// # Safety
     ///
-    /// `pool` stays live meanwhile.
+    /// `pool` stays live during the call.
     pub(crate) unsafe fn pool_attribute(
         &self,
         pool: u64,
@@ -371,18 +373,18 @@ impl Driver {
         answer(|value| call!(self.pool_attribute(pool, attribute, value)))
     }
 
-    /// Lets a figure of a pool that is the most of something begin anew.
+    /// Resets a pool's high-water mark.
     ///
     /// # Safety
     ///
     /// As for [`Self::pool_attribute`].
     pub(crate) unsafe fn restart(&self, pool: u64, attribute: c_int) -> Result<(), CuResult> {
-        // The one value that the driver takes.
+        // The only value that the driver accepts.
         let mut zero = 0;
         call!(self.set_pool_attribute(pool, attribute, &raw mut zero))
     }
 
-    /// Gives back what the pool holds and nobody uses.
+    /// Returns the pool's unused memory to the system.
     ///
     /// # Safety
     ///
@@ -391,12 +393,12 @@ impl Driver {
         call!(self.trim_pool(pool, 0))
     }
 
-    /// One figure of the device's graph memory, in bytes, by its `CUgraphMem_attribute`.
+    /// Returns an attribute of the device's graph memory, in bytes, by its `CUgraphMem_attribute`.
     pub(crate) fn graph_attribute(&self, device: usize, attribute: c_int) -> Result<u64, CuResult> {
         answer(|value| call!(self.graph_attribute(device_handle(device), attribute, value)))
     }
 
-    /// Gives back the device's graph memory that no graph uses.
+    /// Returns the device's unused graph memory to the system.
     pub(crate) fn trim_graphs(&self, device: usize) -> Result<(), CuResult> {
         call!(self.trim_graphs(device_handle(device)))
     }

@@ -1,40 +1,39 @@
-//! A reading of a driver object and its destruction never overlap.
+//! Ensures that readings of a driver object and its destruction never overlap.
 //!
-//! The harness reads pools, contexts and streams that the program owns; the program may destroy
-//! them at any moment, and the driver does not say what a call on a destroyed handle does. So a
-//! destroy call waits, before it is made, for readings in progress, and a reading waits for destroy
-//! calls in progress.
+//! The harness reads pools, contexts and streams that the program owns. The program may destroy
+//! them at any time, and the driver does not define what a call on a destroyed handle does. So a
+//! destroy call first waits for readings in progress, and a reading waits for destroy calls in
+//! progress.
 //!
-//! It is the one wait of a wrapper for more than a table. A reading calls the driver and nothing
-//! else, but such a call may last: [`quiesce`](super::quiesce) has every context do the work that it
-//! was given, and whoever destroys a context or a pool meanwhile waits for that work. Work on a
-//! device that itself waits for the thread that destroys (a host function in a stream) holds both
-//! up.
+//! This is the only wait of a wrapper that is longer than a table access. A reading only calls the
+//! driver, but such a call may take long: [`quiesce`](super::quiesce) waits for all work of a
+//! context, and a thread that destroys a context or a pool meanwhile waits for that work too. If
+//! work on a device itself waits for that thread (a host function in a stream), both are delayed.
 
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a reading waits for destroy calls. One that lasts longer waits for something itself.
+/// How long a reading waits for destroy calls. One that takes longer waits for something itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Contexts and the pools of devices.
+/// Guards contexts and the pools of devices.
 pub(crate) static CONTEXTS_AND_POOLS: Exclusion = Exclusion::new();
-/// Streams.
+/// Guards streams.
 pub(crate) static STREAMS: Exclusion = Exclusion::new();
 
-/// Readings on one side, destructions on the other; any number of one of them at a time.
+/// Readings on one side, destructions on the other; any number of one kind at a time.
 #[derive(Debug)]
 pub(crate) struct Exclusion {
-    /// So many readings are in progress, or, below zero, so many destructions.
+    /// The number of readings in progress or, if negative, of destructions.
     in_progress: Mutex<i64>,
     changed: Condvar,
 }
 
-/// While it lives, nothing that its [`Exclusion`] guards is destroyed.
+/// A guard while which nothing that its [`Exclusion`] protects is destroyed.
 #[derive(Debug)]
 pub(crate) struct Reading(&'static Exclusion);
 
-/// While it lives, nothing that its [`Exclusion`] guards is read.
+/// A guard while which nothing that its [`Exclusion`] protects is read.
 #[derive(Debug)]
 pub(crate) struct Destruction(&'static Exclusion);
 
@@ -68,10 +67,10 @@ impl Exclusion {
         self.changed.notify_all();
     }
 
-    /// Begins a reading; none when a destroy call does not come to its end.
+    /// Begins a reading; `None` if a destroy call does not end in time.
     ///
-    /// Look the handles up after this, never before: those of destroy calls that came first are
-    /// then out of the ledger.
+    /// Look up handles after this, never before: then those whose destruction began first are no
+    /// longer in the ledger.
     pub(crate) fn read(&'static self) -> Option<Reading> {
         let destroying = |in_progress: &mut i64| *in_progress < 0;
         let waited = self
@@ -85,7 +84,7 @@ impl Exclusion {
         Some(Reading(self))
     }
 
-    /// Begins a destroy call. Waits for the readings in progress.
+    /// Begins a destroy call, after waiting for the readings in progress.
     pub(crate) fn destroy(&'static self) -> Destruction {
         let waited = self
             .changed

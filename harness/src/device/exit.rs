@@ -1,7 +1,7 @@
-//! When the driver must no longer be called: at the process's exit, and in a forked child.
+//! When the driver must no longer be called: at process exit, and in a forked child.
 //!
-//! The driver takes itself down in a handler of its own, in an order that nobody controls, and
-//! CUDA does not work in a forked child at all.
+//! The driver shuts down in its own exit handler, whose order is not defined, and CUDA does not
+//! work in a forked child.
 
 #![expect(unsafe_code, reason = "exit and fork handlers are C's")]
 
@@ -14,10 +14,10 @@ static EXITING: AtomicBool = AtomicBool::new(false);
 static FORKED: AtomicBool = AtomicBool::new(false);
 static AT_EXIT: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 
-/// Calls `last` when the process exits (not when it is killed or aborts), the newest first.
+/// Calls `last` when the process exits (not when it is killed or aborts), newest first.
 ///
-/// `last` must not call the driver, and runs on whatever thread called `exit`. Not run in
-/// a forked child: what the parent counted is not the child's to tell.
+/// `last` must not call the driver, and runs on whatever thread called `exit`. It is not run in a
+/// forked child, whose report would repeat the parent's.
 pub(crate) fn at_exit(last: fn()) {
     AT_EXIT
         .lock()
@@ -26,15 +26,14 @@ pub(crate) fn at_exit(last: fn()) {
     install();
 }
 
-/// Has this process, a child of `parent`, end with it.
+/// Ends this process, a child of `parent`, when the parent ends.
 pub(crate) fn end_with_parent(parent: u32) {
     #[cfg(target_os = "linux")]
     {
-        // SAFETY: takes a number and reads no memory of ours; what it asks for concerns no other
-        // process.
+        // SAFETY: takes a number and reads no memory of ours; it affects only this process.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         if parent != std::os::unix::process::parent_id() {
-            // It has ended before it could be asked for.
+            // The parent ended before the request.
             std::process::abort();
         }
     }
@@ -47,7 +46,7 @@ pub(crate) fn exiting() -> bool {
     EXITING.load(Ordering::Relaxed)
 }
 
-/// Whether this is a forked child of the process that watched.
+/// Whether this is a forked child of the process that was watched.
 pub(crate) fn forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
@@ -57,21 +56,21 @@ pub(crate) fn may_call_driver() -> bool {
     !exiting() && !forked()
 }
 
-/// Whether what the harness knows may be read at the process's end. Not in a forked child, where its
-/// locks may be held by threads that are not there; nor where a handler of a signal calls `exit` in
-/// the midst of the harness's own work, whose locks this very thread may hold.
+/// Whether the harness's data may be read at process exit. Not in a forked child, whose locks may
+/// be held by threads that do not exist there; nor if a signal handler calls `exit` in the middle
+/// of the harness's own work, whose locks this thread may hold.
 pub(crate) fn may_tell() -> bool {
     !forked() && !is_quiet()
 }
 
-/// Installs the handlers, once. Whether they run before or after the driver's own does not matter:
-/// between the two the driver refuses every call (`CUDA_ERROR_DEINITIALIZED`).
+/// Installs the handlers once. They may run before or after the driver's own: after its shutdown
+/// the driver refuses every call (`CUDA_ERROR_DEINITIALIZED`).
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: both handlers are plain functions of this image that neither unwind nor end;
-        // the fork handler only stores to an atomic, which is all that a child of a process with
-        // threads may do.
+        // SAFETY: both handlers are plain functions of this image that neither unwind nor end; the
+        // fork handler only stores to an atomic, which is allowed in the child of a multi-threaded
+        // process.
         unsafe {
             libc::atexit(on_exit);
             #[cfg(unix)]
@@ -87,7 +86,7 @@ extern "C" fn on_exit() {
     }
     let handlers = std::mem::take(&mut *AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner));
     for handler in handlers.into_iter().rev() {
-        // Unwinding into the C library would abort, and hide the exit code that is on its way.
+        // Unwinding into the C library would abort and hide the exit code.
         let _ = std::panic::catch_unwind(handler);
     }
 }

@@ -1,4 +1,4 @@
-//! A whole file as bytes, of which only those are read that somebody looks at.
+//! Maps a file, so that only the parts that are accessed are read.
 
 #![expect(unsafe_code, reason = "the system's interface is C")]
 
@@ -7,12 +7,12 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr;
 
-/// The bytes of the file at `path`, for the rest of the process's life; none where it cannot be
-/// read or is empty.
+/// Returns the bytes of the file at `path`, for the rest of the process's life; `None` if it cannot
+/// be read or is empty.
 pub(crate) fn file(path: &Path) -> Option<&'static [u8]> {
     let file = File::open(path).ok()?;
     let length = usize::try_from(file.metadata().ok()?.len()).ok()?;
-    // SAFETY: a new mapping, which takes nobody's place.
+    // SAFETY: a new mapping that replaces no other.
     let start = unsafe {
         libc::mmap(
             ptr::null_mut(),
@@ -26,9 +26,9 @@ pub(crate) fn file(path: &Path) -> Option<&'static [u8]> {
     if start == libc::MAP_FAILED {
         return None;
     }
-    // SAFETY: `length` bytes that may be read and are never unmapped. They stay what they are as
-    // long as nobody writes to the file. It is one that programs run from or its debug information,
-    // which linkers replace and do not write to; std's own panics rely on the same.
+    // SAFETY: `length` readable bytes that are never unmapped. They do not change unless somebody
+    // writes to the file. It is a program, a library or its debug information, which linkers
+    // replace and do not write to; std's own panic handler relies on the same.
     Some(unsafe { std::slice::from_raw_parts(start.cast(), length) })
 }
 

@@ -1,4 +1,5 @@
-//! What a whole device holds: advisory, for other processes and the driver itself share it.
+//! Reads the usage of whole devices, which is advisory: other processes and the driver itself use
+//! them too.
 
 #![expect(unsafe_code, reason = "a context is made current by its handle")]
 
@@ -11,18 +12,18 @@ use super::quiet::quiet;
 use crate::judge::{ContextLimits, DeviceUsage};
 use crate::ledger::{self, ContextEntry, Kind, Layer, Place};
 
-/// Whether devices are read. Only a benchmark ever turns it off.
+/// Whether devices are read. Only a benchmark turns it off.
 static READ: AtomicBool = AtomicBool::new(true);
 
-/// Reads no whole device from now on, so that a benchmark can tell its cost from the rest.
+/// Stops reading whole devices, so that a benchmark can separate their cost.
 pub(crate) fn without_readings() {
     READ.store(false, Ordering::Relaxed);
 }
 
-/// The memory of each device on which the ledger knows a live context: none is ever made, and a
-/// device without one is not asked. 3.2 µs a device.
+/// Returns the memory usage of each device on which the ledger knows a live context. No context is
+/// created, and a device without one is not read. 3.2 µs per device.
 ///
-/// Nothing while a stream is being captured, and nothing of a device whose context is broken.
+/// Nothing is read while a stream is being captured, nor from a device whose context is broken.
 pub(crate) fn readings() -> Vec<DeviceUsage> {
     let _quiet = quiet();
     if !READ.load(Ordering::Relaxed) || captures::active() {
@@ -67,12 +68,12 @@ pub(crate) fn readings() -> Vec<DeviceUsage> {
     found
 }
 
-/// Bytes of the driver's layer that may lie in the host's memory or another process's, or that a
-/// pool's own figures count.
+/// Returns the bytes of the driver's layer that may be in host memory or another process's memory,
+/// or are counted by a pool.
 fn elsewhere(place: Place) -> u64 {
     const KINDS: [Kind; 3] = [Kind::Managed, Kind::Imported, Kind::Graph];
     let ledger = ledger::live();
-    // A search visits every record; most programs have none of these.
+    // A search visits every record, and most programs have none of these kinds.
     if KINDS.iter().all(|kind| ledger.live(*kind) == 0) {
         return 0;
     }
@@ -83,7 +84,8 @@ fn elsewhere(place: Place) -> u64 {
     there.iter().map(|record| record.made.bytes).sum()
 }
 
-/// How many threads a device runs at once: each has local memory set apart. 0 where nobody knows.
+/// Returns how many threads a device can run at once, for each of which local memory is reserved; 0
+/// if unknown.
 pub(crate) fn resident_threads(place: Place) -> u64 {
     let _quiet = quiet();
     let (Some(driver), Some(device)) = (driver::get(), place.cuda_ordinal()) else {

@@ -1,8 +1,8 @@
-//! The CUDA driver as the harness uses it: readings, synchronising and emptying. No context is
-//! ever created, and no call is seen by the harness's own ledger.
+//! The CUDA driver as the harness uses it: reading, synchronising and emptying. No context is ever
+//! created, and none of these calls reaches the harness's own ledger.
 //!
-//! Everything is resolved by hand from the libcuda in the process, with its documented C types,
-//! so that the harness neither needs a toolkit nor changes what other crates link.
+//! Everything is resolved by hand from the libcuda in the process, with its documented C types, so
+//! that the harness neither needs a toolkit nor changes what other crates link.
 
 pub(crate) mod captures;
 pub(crate) mod contexts;

@@ -1,14 +1,14 @@
-//! Whether other processes use a GPU of this machine, as far as this one may look.
+//! Detects whether other processes use a GPU of this machine, as far as permissions allow.
 //!
-//! A process that uses CUDA holds `/dev/nvidia-uvm` open. Those of other users and of other
-//! containers cannot be seen. No library of NVIDIA's is asked: loading one would cost more than
+//! A process that uses CUDA keeps `/dev/nvidia-uvm` open. Processes of other users and of other
+//! containers cannot be seen. No NVIDIA library is used, because loading one would cost more than
 //! the check.
 
 use std::fs;
 use std::path::Path;
 
-/// Whether another process is seen to use CUDA. Looks through `/proc`: some milliseconds on a busy
-/// machine.
+/// Whether another process is seen to use CUDA. Searches `/proc`, which takes some milliseconds on
+/// a busy machine.
 pub(crate) fn use_cuda() -> bool {
     is_open_elsewhere(
         Path::new("/proc"),
@@ -17,7 +17,7 @@ pub(crate) fn use_cuda() -> bool {
     )
 }
 
-/// Whether a process below `processes` other than `own` holds `device` open.
+/// Whether a process in `processes` other than `own` has `device` open.
 fn is_open_elsewhere(processes: &Path, own: u32, device: &Path) -> bool {
     let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
     let mut others = entries(processes).filter(|process| {

@@ -1,6 +1,7 @@
-//! Stream-ordered pools and graph memory: what is handed out, what is held, and giving it back.
+//! Stream-ordered pools and graph memory: reads what is allocated and reserved, and releases what
+//! is unused.
 //!
-//! What the attributes mean:
+//! The attributes are documented at
 //! [`CUmemPool_attribute`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html).
 
 #![expect(unsafe_code, reason = "pools are named by their handles")]
@@ -18,36 +19,36 @@ use crate::ledger::{self, Kind, Place, PoolName};
 
 /// `CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT`
 const RESERVED: c_int = 5;
-/// `CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH`: the most since it was last restarted.
+/// `CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH`: the peak since the last reset.
 const MOST_RESERVED: c_int = 6;
 /// `CU_MEMPOOL_ATTR_USED_MEM_CURRENT`
 const USED: c_int = 7;
 /// `CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT`, `CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT`
 const OF_GRAPHS: [c_int; 2] = [0, 2];
 
-/// A pool that is live.
+/// A live pool.
 struct LivePool {
     place: Place,
     name: PoolName,
     handle: u64,
 }
 
-/// The pools of every device in use.
+/// Returns the usage of the pools of every device in use.
 pub(crate) fn readings() -> Vec<LayerUsage> {
     read_all(RESERVED)
 }
 
-/// As [`readings`], with the most that each stream-ordered pool has reserved since
+/// Like [`readings`], with the peak that each stream-ordered pool has reserved since
 /// [`restart_most_reserved`].
 pub(crate) fn most_reserved() -> Vec<LayerUsage> {
     read_all(MOST_RESERVED)
 }
 
-/// Lets the most that each stream-ordered pool has reserved begin anew.
+/// Resets the peak that each stream-ordered pool has reserved.
 pub(crate) fn restart_most_reserved() {
     with_pools(|driver, _, pools| {
         for pool in pools {
-            // A pool that keeps its old figure shows too much, never too little.
+            // A pool that keeps its old peak shows too much, never too little.
             // SAFETY: `with_pools` keeps the pool live.
             let _ = unsafe { driver.restart(pool.handle, MOST_RESERVED) };
         }
@@ -70,7 +71,7 @@ fn read_all(reserved: c_int) -> Vec<LayerUsage> {
             .chain(of_graphs)
             .filter_map(|(place, pool, figures)| {
                 Some(LayerUsage {
-                    // A free counts when its stream has come to it.
+                    // A free takes effect when its stream reaches it.
                     allocated: figures.0.ok()?,
                     reserved: Some(figures.1.ok()?),
                     ..LayerUsage::new(LayerName::Pool(pool), place)
@@ -81,8 +82,9 @@ fn read_all(reserved: c_int) -> Vec<LayerUsage> {
     read.unwrap_or_default()
 }
 
-/// Gives back what these pools hold and nobody uses; a pool that is gone meanwhile is passed over.
-/// False when a stream capture is in progress: nothing was emptied, for it might break the capture.
+/// Releases the unused memory of these pools; a pool that no longer exists is skipped. Returns
+/// false if a stream capture is in progress: then nothing is released, because that could break the
+/// capture.
 ///
 /// An asynchronous free whose completion the host has not observed still counts as used, so
 /// [synchronise](super::quiesce::synchronise) first.
@@ -94,7 +96,7 @@ pub(crate) fn empty(wanted: &[LayerUsage]) -> bool {
         let is = |pool: &LayerUsage| pool.place == place && pool.name == LayerName::Pool(name);
         wanted.iter().any(is)
     };
-    // What cannot be trimmed shows in the next reading.
+    // A pool that cannot be trimmed shows in the next reading.
     with_pools(|driver, devices, pools| {
         for pool in pools.iter().filter(|pool| is_wanted(pool.place, pool.name)) {
             // SAFETY: `with_pools` keeps the pool live.
@@ -109,15 +111,15 @@ pub(crate) fn empty(wanted: &[LayerUsage]) -> bool {
     true
 }
 
-/// Calls `body` with the devices in use and every pool known, which stay live meanwhile; not where no
-/// driver can be asked.
+/// Calls `body` with the devices in use and all known pools, which stay live meanwhile. Returns
+/// `None` if no driver can be asked.
 fn with_pools<T>(body: impl FnOnce(&Driver, &[usize], &[LivePool]) -> T) -> Option<T> {
     let _quiet = quiet();
     let (driver, _reading) = (driver::get()?, CONTEXTS_AND_POOLS.read()?);
     let devices = devices_in_use();
     let mut pools = Vec::new();
     for &device in &devices {
-        // A device without stream-ordered allocation has none.
+        // A device without stream-ordered allocation has no pool.
         let Ok(default) = driver.default_pool(device) else {
             continue;
         };
@@ -143,10 +145,10 @@ fn is_in_ledger(pool: u64) -> bool {
     ledger::live().get(&key).is_some()
 }
 
-/// The pools that the program made and has not destroyed.
+/// Returns the pools that the program has created and not destroyed.
 fn explicit_pools() -> Vec<LivePool> {
     let ledger = ledger::live();
-    // A search visits every record; most programs have no pool of their own.
+    // A search visits every record, and most programs have no pool of their own.
     if ledger.live(Kind::Pool) == 0 {
         return Vec::new();
     }

@@ -1,4 +1,4 @@
-//! Waiting until the devices have done what they were asked, so that every free has happened.
+//! Waits until the devices have done their work, so that all frees have happened.
 
 #![expect(
     unsafe_code,
@@ -18,18 +18,18 @@ use crate::ledger::{self, ContextEntry, Kind, Record};
 /// `CU_STREAM_LEGACY`
 const LEGACY_STREAM: u64 = 1;
 /// `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED` to `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: refused
-/// because of a capture; the context itself is well.
+/// because of a capture; the context itself is intact.
 const CAPTURE_ERRORS: RangeInclusive<CuResult> = 900..=908;
 /// `CUDA_ERROR_DEINITIALIZED`, `…_INVALID_CONTEXT`, `…_CONTEXT_IS_DESTROYED`: there is no context
-/// any more that could be poisoned.
+/// that could be poisoned.
 const GONE: [CuResult; 3] = [4, 201, 709];
 
-/// Waits for the work of every live context that the ledger has seen, and tells which of them are
+/// Waits for the work of every live context that the ledger has seen, and returns those that are
 /// poisoned. 0.4 µs for an idle one.
 ///
-/// While a stream capture is in progress a context is left alone, for waiting would break the
-/// capture; then only those streams are waited for that `own` selects from the live streams (the
-/// scope's) and that are not being captured.
+/// While a stream capture is in progress, contexts are not synchronised, because that would break
+/// the capture. Then it waits only for the live streams that `own` selects (the scope's) and that
+/// are not being captured.
 pub(crate) fn synchronise(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
     let _quiet = quiet();
     let (Some(driver), Some(_contexts)) = (driver::get(), CONTEXTS_AND_POOLS.read()) else {
@@ -61,8 +61,8 @@ fn is_poison(error: CuResult) -> bool {
     !CAPTURE_ERRORS.contains(&error) && !GONE.contains(&error) && error != NOT_FOUND
 }
 
-/// Whether a blocking stream of the current context is being captured: it may have begun before
-/// the harness listened. The driver says so when asked about the legacy stream.
+/// Whether a blocking stream of the current context is being captured. The capture may have begun
+/// before the harness listened; the driver reports it when queried about the legacy stream.
 fn legacy_stream_is_blocked(driver: &Driver) -> bool {
     // SAFETY: the legacy stream always exists.
     let asked = unsafe { driver.stream_is_capturing(LEGACY_STREAM) };

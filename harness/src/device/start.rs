@@ -1,4 +1,4 @@
-//! The moment before the program's first thread: `main` has begun, and nothing else runs yet.
+//! Runs code before the program's first thread: `main` has begun, and nothing else runs yet.
 
 #![cfg_attr(
     target_os = "linux",
@@ -13,18 +13,19 @@ use std::thread;
 
 use gpu_leak_interpose as threads;
 
-/// What is to be done at that moment. It must be quick where there is nothing to do.
+/// A function to run at that moment. It must be quick if there is nothing to do.
 #[derive(Debug)]
 pub(crate) struct BeforeFirstThread(pub(crate) fn());
 
 inventory::collect!(BeforeFirstThread);
 
-/// Runs as the program is loaded, where nothing of CUDA may be called yet, and only leaves word.
+/// Runs when the program is loaded, where nothing of CUDA may be called yet, and only schedules the
+/// rest.
 #[cfg(target_os = "linux")]
 #[used]
 // SAFETY: the section holds pointers to functions of this type, which the C library calls once
-// each; this one stores an atomic. The number puts it before those without one, in whatever order
-// the linker comes to them.
+// each; this one stores an atomic. The number puts it before initialisers without one, in whatever
+// order they are linked.
 #[unsafe(link_section = ".init_array.50000")]
 static LEAVE_WORD: extern "C" fn() = leave_word;
 
@@ -42,11 +43,11 @@ extern "C" fn leave_word() {
 fn run_all() {
     // Only std knows that `main` has begun, and on which thread.
     if thread::current().name() != Some("main") {
-        // Something that is loaded with the program starts a thread of its own: not yet.
+        // A library that is loaded with the program starts a thread: too early.
         return leave_word();
     }
     for entry in inventory::iter::<BeforeFirstThread> {
-        // Into the C library, through which it runs, nothing may unwind.
+        // This runs inside the C library, into which nothing may unwind.
         let _ = panic::catch_unwind(entry.0);
     }
 }

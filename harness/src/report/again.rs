@@ -1,9 +1,9 @@
-//! The command that runs one test alone.
+//! The command that runs one test again.
 
 use crate::case::{Case, Origin};
 
-/// `cargo test -p train --test steps adam_frees_everything -- --exact`; none without cargo. For a
-/// program, `cargo run -p train --example steps`.
+/// Returns `cargo test -p train --test steps adam_frees_everything -- --exact`, or `None` without
+/// cargo. For a program: `cargo run -p train --example steps`.
 pub(crate) fn command(case: &Case) -> Option<String> {
     let package = case.origin.package?;
     if case.is_program() {
@@ -22,7 +22,7 @@ pub(crate) fn command(case: &Case) -> Option<String> {
     ))
 }
 
-/// How cargo runs a program of its own `main`: the folders are cargo's usual ones.
+/// Returns how cargo runs a program with its own `main`, assuming cargo's usual folders.
 fn program(origin: &Origin) -> Option<(&'static str, String)> {
     let is_in = |folder: &str| origin.file.split(['/', '\\']).any(|part| part == folder);
     Some(match origin.bin_name {
@@ -33,7 +33,7 @@ fn program(origin: &Origin) -> Option<(&'static str, String)> {
     })
 }
 
-/// How cargo selects the target that the test is in.
+/// Returns the option by which cargo selects the test's target.
 fn target(origin: &Origin) -> Option<String> {
     if origin.integration {
         return Some(format!("--test {}", target_name(origin)?));
@@ -45,8 +45,8 @@ fn target(origin: &Origin) -> Option<String> {
     )
 }
 
-/// The crate's name has underscores where the target's may have hyphens; the file's name tells
-/// them apart when the test stands in the target's root file.
+/// Returns the target's name. A crate name has underscores where the target's name may have
+/// hyphens; if the test is in the target's root file, the name of that file tells which.
 fn target_name(origin: &Origin) -> Option<&'static str> {
     let crate_name = origin.crate_name?;
     let stem = origin

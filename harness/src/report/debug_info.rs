@@ -1,9 +1,8 @@
-//! The port to the readers of debug information and symbol tables: the functions and lines of an
-//! address.
+//! Reads debug information and symbol tables: the functions and lines at an address.
 //!
-//! Two of them. `elf` is for the systems that CUDA is for, and shares its reader of DWARF with the
-//! quick unwinder; `elsewhere` is the `backtrace` crate, which reads the files of every system and
-//! takes its time to compile.
+//! There are two implementations. `elf` is for the systems that CUDA supports and shares its DWARF
+//! reader with the quick unwinder. `elsewhere` uses the `backtrace` crate, which reads the formats
+//! of every system but takes long to compile.
 
 #[cfg_attr(
     not(all(
@@ -16,12 +15,12 @@ mod elf;
 
 pub(super) use self::elf::DebugInfo;
 
-/// A function at an address, perhaps one that is inlined there.
+/// A function at an address, possibly one that is inlined there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Symbol {
     /// Demangled, without its hash.
     pub(super) function: Option<String>,
-    /// As the compiler wrote it down.
+    /// As the compiler recorded it.
     pub(super) file: Option<String>,
     pub(super) line: Option<u32>,
     pub(super) column: Option<u32>,

@@ -1,4 +1,4 @@
-//! The source line a finding points at, as the compiler would show it.
+//! Shows the source line of a finding as the compiler would.
 
 use std::fmt::{self, Write};
 use std::fs::File;
@@ -15,7 +15,7 @@ use super::workspace::Workspace;
 
 /// The most characters of a line that are shown.
 const WIDEST: usize = 100;
-/// How many of them are kept behind the mark when the beginning must go.
+/// How many of them are kept before the marker when the line's beginning is cut off.
 const BEHIND_MARK: usize = 20;
 
 /// Where source lines are read from.
@@ -26,7 +26,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The files of this process's workspace, which may have changed since it was built.
+    /// Uses the files of this process's workspace, which may have changed since the build.
     #[must_use]
     pub fn of_this_process() -> Self {
         let executable = std::env::current_exe().and_then(|path| path.metadata());
@@ -36,7 +36,7 @@ impl Sources {
         }
     }
 
-    /// The files below `root`, taken for the ones that were built.
+    /// Uses the files below `root`, assumed to be the ones that were built.
     #[must_use]
     pub fn below(root: impl Into<PathBuf>) -> Self {
         Self {
@@ -45,7 +45,7 @@ impl Sources {
         }
     }
 
-    /// A line of a file, from 1; none where it cannot be read.
+    /// Returns a line of a file, counted from 1; `None` if it cannot be read.
     fn line(&self, file: &str, number: u32) -> Option<SourceLine> {
         let file = File::open(self.root.join(file)).ok()?;
         let data = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
@@ -64,11 +64,12 @@ impl Sources {
 #[derive(Debug, PartialEq, Eq)]
 struct SourceLine {
     text: String,
-    /// After the program was built: it may be another line by now.
+    /// Whether the file changed after the program was built, so that the line may be another one.
     edited: bool,
 }
 
-/// Writes where `frame` is, its line, a mark below its column, and `label` beside that.
+/// Writes the location of `frame`, its source line, a marker below the column, and `label` after
+/// the marker.
 pub(super) fn write(
     frame: &Frame,
     label: &str,
@@ -104,8 +105,8 @@ pub(super) fn write(
     )
 }
 
-/// How long the path is that `text` begins with, in bytes: `sys::cuMemAlloc_v2`, in Python
-/// `torch.empty`. Else its first character.
+/// Returns the length in bytes of the path at the start of `text`: `sys::cuMemAlloc_v2`, in Python
+/// `torch.empty`. Without a path it is that of the first character.
 fn path_length(text: &str, language: Language) -> usize {
     let joint = match language {
         Language::Python => ".",
@@ -125,7 +126,7 @@ fn path_length(text: &str, language: Language) -> usize {
     length
 }
 
-/// A line fit to print and where to mark it, all in characters.
+/// A printable line with its marked range, in characters.
 #[derive(Debug, PartialEq, Eq)]
 struct Marked {
     text: String,
@@ -134,7 +135,7 @@ struct Marked {
 }
 
 impl Marked {
-    /// Marks the word of `line` at the byte `column`, counted from 1 as debug information does.
+    /// Marks the word of `line` at the byte `column`, counted from 1 as in debug information.
     fn new(line: &str, column: Option<u32>, language: Language) -> Self {
         let start = match column {
             Some(column @ 1..) => (column as usize - 1).min(line.len()),
@@ -151,12 +152,12 @@ impl Marked {
                 .collect()
         };
         let (before, word, after) = (shown(before), shown(word), shown(after));
-        // A mark at the end of the line would say nothing.
+        // A marker at the end of the line would point at nothing.
         let start = if word.is_empty() { 0 } else { before.len() };
         Self::cut([before, word.clone(), after].concat(), start, word.len())
     }
 
-    /// Leaves out what does not fit, never the beginning of the mark.
+    /// Cuts the line to the width, but never the beginning of the marked range.
     fn cut(mut text: Vec<char>, mut start: usize, mut length: usize) -> Self {
         if text.len() > WIDEST {
             let first = (start + length + BEHIND_MARK)

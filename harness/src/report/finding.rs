@@ -1,4 +1,4 @@
-//! One finding as a paragraph.
+//! Renders one finding as a paragraph.
 
 use std::fmt::{self, Write};
 
@@ -11,7 +11,7 @@ use super::{escape, excerpt, held_by};
 use crate::ledger::{Kind, Layer, Place};
 use crate::units::{count, exact_size, noun, quantity};
 
-/// Writes `finding` of `report`.
+/// Writes one `finding` of `report`.
 pub(super) fn write(
     finding: &Finding,
     report: &Report,
@@ -27,7 +27,7 @@ pub(super) fn write(
     }
     writeln!(out, "{strong:#}")?;
 
-    // Of a refused free, the call is the news; else where it was taken.
+    // For a failed free show the call that failed, otherwise the allocation.
     let (site, label) = match &finding.failed {
         Some(failed) => (&failed.site, refused(failed)),
         None => (&finding.site, taken(finding)),
@@ -100,7 +100,7 @@ pub(super) fn write(
     Ok(())
 }
 
-/// `cuBLAS: cublasCreate_v2 in libcublas.so.13.0.0.19, called by libtorch`
+/// For example `cuBLAS: cublasCreate_v2 in libcublas.so.13.0.0.19, called by libtorch`.
 fn held_by_library(library: &Library) -> String {
     let mut text = escape::name(&library.name);
     match (&library.function, &library.file) {
@@ -122,7 +122,7 @@ fn detail(label: &str, text: &str, how: &Rendering, out: &mut dyn Write) -> fmt:
     writeln!(out, "   {blue}{label:<9}{blue:#}  {text}")
 }
 
-/// What a finding is about: `2 × 512 KiB device memory, stream-ordered`.
+/// Returns what a finding is about: `2 × 512 KiB device memory, stream-ordered`.
 #[must_use]
 pub fn what(finding: &Finding) -> String {
     if let Some(budget) = &finding.budget {
@@ -140,7 +140,7 @@ pub fn what(finding: &Finding) -> String {
     }
     let memory = memory(kind, finding.layer, finding.place);
     match (finding.bytes, finding.count, finding.each) {
-        // A free of something that nobody took.
+        // A free of an address that was never allocated.
         (0, frees, _) if finding.failed.is_some() => {
             format!("{} of {memory}", quantity(frees, "free"))
         }
@@ -156,7 +156,7 @@ pub fn what(finding: &Finding) -> String {
     }
 }
 
-/// `1.50 MiB device memory at the peak, where max_allocated is 1.00 MiB`
+/// For example `1.50 MiB device memory at the peak, where max_allocated is 1.00 MiB`.
 fn passed(budget: &Budget, finding: &Finding) -> String {
     let (reached, allowed) = match budget.limit {
         Limit::MaxAllocationCount => (
@@ -179,7 +179,7 @@ fn passed(budget: &Budget, finding: &Finding) -> String {
     format!("{reached}, {} is {allowed}", budget.limit.option())
 }
 
-/// Whose reserve a finding is about: `pool 0`, `allocator:cubecl`.
+/// Returns the allocator whose reserve a finding is about: `pool 0`, `allocator:cubecl`.
 fn allocator(finding: &Finding) -> String {
     match finding.pool {
         Some(pool) => pool.to_string(),
@@ -187,7 +187,7 @@ fn allocator(finding: &Finding) -> String {
     }
 }
 
-/// `2 allocations, 1.00 MiB`
+/// For example `2 allocations, 1.00 MiB`.
 fn share(share: &Share) -> String {
     match share.bytes {
         0 => quantity(share.count, "allocation"),
@@ -199,7 +199,7 @@ fn share(share: &Share) -> String {
     }
 }
 
-/// `device memory, stream-ordered`
+/// For example `device memory, stream-ordered`.
 fn memory(kind: Kind, layer: Layer, place: Place) -> String {
     let is_host = place == Place::HOST;
     let place = if is_host { "host" } else { "device" };
@@ -211,7 +211,7 @@ fn memory(kind: Kind, layer: Layer, place: Place) -> String {
     }
 }
 
-/// `taken here 8 times, given back 6 times`
+/// For example `taken here 8 times, given back 6 times`.
 fn taken(finding: &Finding) -> String {
     let shares = finding.budget.as_ref().map(|budget| &*budget.shares);
     if let Some([largest, ..]) = shares {
@@ -229,8 +229,8 @@ fn taken(finding: &Finding) -> String {
     }
 }
 
-/// `calls 3 to 97 of the 100 that allocated or freed during the test`; none where there were no
-/// other calls.
+/// For example `calls 3 to 97 of the 100 that allocated or freed during the test`; `None` if there
+/// were no other calls.
 fn when(finding: &Finding) -> Option<String> {
     let When { first, last, of } = finding.when?;
     if of <= finding.count {
@@ -255,7 +255,7 @@ fn times(number: u64) -> String {
     }
 }
 
-/// `the call returned CUDA_ERROR_INVALID_VALUE (1)`
+/// For example `the call returned CUDA_ERROR_INVALID_VALUE (1)`.
 fn refused(failed: &FailedRelease) -> String {
     format!(
         "this call returned {} ({})",
@@ -264,8 +264,8 @@ fn refused(failed: &FailedRelease) -> String {
     )
 }
 
-/// `1, 2, 3 left after each: 1 more a round, 512 KiB more`; of what has no number of its own, or
-/// always the same: `4.00 KiB, 8.00 KiB left after each: 4.00 KiB more a round`
+/// For example `1, 2, 3 left after each: 1 more a round, 512 KiB more`. If the count does not apply
+/// or is constant: `4.00 KiB, 8.00 KiB left after each: 4.00 KiB more a round`.
 fn rounds(finding: &Finding) -> Option<String> {
     let (first, last) = (finding.rounds.first()?, finding.rounds.last()?);
     let steps = (finding.rounds.len() as u64).saturating_sub(1).max(1);
@@ -287,7 +287,7 @@ fn rounds(finding: &Finding) -> Option<String> {
     Some(format!("{} left after each: {slope}", levels.join(", ")))
 }
 
-/// What further runs of the body showed.
+/// Describes what further runs of the body showed.
 fn further_runs(finding: &Finding) -> Option<String> {
     let text = match (finding.kind, finding.confirmed) {
         (FindingKind::Deferred, _) => {
@@ -342,7 +342,7 @@ fn further_runs(finding: &Finding) -> Option<String> {
     Some(text)
 }
 
-/// How many devices `report` speaks of. The host is none: its memory is called so.
+/// Counts the devices in `report`, without the host, whose memory is named by itself.
 fn devices(report: &Report) -> usize {
     let tables = report.devices.iter().map(|device| device.place);
     let findings = report.findings.iter().map(|finding| finding.place);

@@ -1,4 +1,5 @@
-//! Run files, stacks and entries of any content: see [`crate::__fuzz`].
+//! Fuzz targets for run files, backtraces and entries with arbitrary content: see
+//! [`crate::__fuzz`].
 
 use std::borrow::Cow;
 
@@ -11,7 +12,7 @@ use crate::ledger::{Kind, Layer, Place};
 use crate::suppressions::{Date, Pattern, Suppression, settle};
 use crate::units::total;
 
-/// A leak whose stack has frames of these names, innermost first.
+/// A leak whose backtrace has frames with these names, innermost first.
 pub(crate) fn leak(names: &[&str]) -> Finding {
     let frames = names.iter().map(|name| frame(name)).collect();
     let site = site_of(frames, Kind::Linear);
@@ -25,7 +26,7 @@ pub(crate) fn leak(names: &[&str]) -> Finding {
     }
 }
 
-/// `OWNER|function|file|module`, of which each may be missing.
+/// Parses `OWNER|function|file|module`; each part may be missing.
 fn frame(line: &str) -> Frame {
     let mut parts = line.split('|');
     let owner = match parts.next() {
@@ -54,11 +55,11 @@ fn frame(line: &str) -> Frame {
     }
 }
 
-/// A stack, a frame a line.
+/// Input: a backtrace, one frame per line.
 ///
 /// # Panics
 ///
-/// When that does not hold.
+/// If the property does not hold.
 pub fn sites(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let lines: Vec<_> = text.lines().collect();
@@ -72,16 +73,16 @@ pub fn sites(input: &[u8]) {
     assert!(kept.len() <= frames.len());
     assert!(user.is_none_or(|user| user < kept.len()));
     assert!(kept.iter().all(|frame| frame.owner != Owner::Harness));
-    // What the command allows by its fingerprint must be one.
+    // The fingerprint must be a valid pattern, because the command allows findings by it.
     let allowed = Pattern::new("fingerprint", &finding.site.fingerprint);
     assert!(allowed.is_ok(), "{}", finding.site.fingerprint);
 }
 
-/// A run file: whatever it says, it is read, and its reports are shown.
+/// Input: a run file. Whatever its content, it can be read and its reports rendered.
 ///
 /// # Panics
 ///
-/// When that does not hold.
+/// If the property does not hold.
 pub fn run_file(input: &[u8]) {
     let file = json::parse(input).expect("bytes can be read");
     let lines = input.split_inclusive(|byte| *byte == b'\n').count();
@@ -97,7 +98,7 @@ pub fn run_file(input: &[u8]) {
         for text in [text::to_string(report, &how), headline(report)] {
             assert!(is_fit_to_print(&text), "{text:?}");
         }
-        // What was read is written as the same again.
+        // A report that was read can be written again.
         let line = json::Record::Verdict(Cow::Borrowed(report)).to_line();
         let line = line.expect("a line");
         let again = json::parse(line.as_slice()).expect("bytes can be read");
@@ -112,11 +113,11 @@ pub fn run_file(input: &[u8]) {
     }
 }
 
-/// A pattern as an attribute has it, a reason, and the names of a stack, a line each.
+/// Input: a pattern as in an attribute, a reason, and the names of a backtrace, one per line.
 ///
 /// # Panics
 ///
-/// When that does not hold.
+/// If the property does not hold.
 pub fn patterns(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let mut lines = text.lines();

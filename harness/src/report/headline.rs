@@ -1,4 +1,4 @@
-//! The result of a check in one line.
+//! Summarises the result of a check in one line.
 
 use super::escape;
 use super::model::{CheckStatus, Finding, FindingKind, Limit, Report};
@@ -6,9 +6,9 @@ use crate::ledger::{Amount, Kind, Place};
 use crate::units::total;
 use crate::units::{exact_size, noun, quantity};
 
-/// `gpu leak: 2 allocations, 1.00 MiB on cuda:0, taken at src/optim.rs:88`
+/// Returns for example `gpu leak: 2 allocations, 1.00 MiB on cuda:0, taken at src/optim.rs:88`.
 ///
-/// Of the findings, those of the status are summed up.
+/// Only the findings that decided the status are summed up.
 #[must_use]
 pub fn headline(report: &Report) -> String {
     let findings: Vec<_> = report
@@ -63,12 +63,12 @@ pub fn headline(report: &Report) -> String {
         CheckStatus::Aborted => {
             "gpu leak check: aborted: the process ended inside the test".to_owned()
         }
-        // `clean`, for one.
+        // For example `clean`.
         status => format!("gpu leak check: {}", status.name()),
     }
 }
 
-/// `1.50 MiB on cuda:0, max_allocated is 1.00 MiB`
+/// For example `1.50 MiB on cuda:0, max_allocated is 1.00 MiB`.
 fn budgets(findings: &[&Finding]) -> String {
     let budget = |finding: &&Finding| {
         let budget = finding.budget.as_ref()?;
@@ -87,7 +87,7 @@ fn budgets(findings: &[&Finding]) -> String {
     listed(&findings.iter().filter_map(budget).collect::<Vec<_>>())
 }
 
-/// `2 allocations, 1.00 MiB on cuda:0 and 1 stream on cuda:1`
+/// For example `2 allocations, 1.00 MiB on cuda:0 and 1 stream on cuda:1`.
 fn amounts(findings: &[&Finding]) -> String {
     let mut amounts: Vec<((Sort, Place), Amount)> = Vec::new();
     for finding in findings {
@@ -108,7 +108,7 @@ fn amounts(findings: &[&Finding]) -> String {
     listed(&texts.collect::<Vec<_>>())
 }
 
-/// What is summed up, beside the findings of its place.
+/// The groups into which the findings of a place are summed up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sort {
     Allocations,
@@ -129,7 +129,7 @@ fn text(sort: Sort, place: Place, Amount { count, bytes }: Amount) -> String {
     }
 }
 
-/// `1 free returned CUDA_ERROR_INVALID_VALUE (1)`
+/// For example `1 free returned CUDA_ERROR_INVALID_VALUE (1)`.
 fn failures(findings: &[&Finding]) -> String {
     let frees = quantity(total(findings.iter().map(|finding| finding.count)), "free");
     let failed = findings.iter().find_map(|finding| finding.failed.as_ref());
@@ -143,7 +143,7 @@ fn failures(findings: &[&Finding]) -> String {
     }
 }
 
-/// `at src/optim.rs:88 and 2 other places`
+/// For example `at src/optim.rs:88 and 2 other places`.
 fn places(findings: &[&Finding]) -> String {
     let mut places: Vec<String> = Vec::new();
     for finding in findings {

@@ -1,11 +1,11 @@
-//! Which places of the program still lead to what was left behind, in words.
+//! Describes the places of the program that still refer to a leaked resource.
 
 use super::escape;
 use super::model::{Finding, Holder, HolderKind, HolderRoot};
 use crate::units::quantity;
 
-/// `static optim::STATE, through 2 heap blocks, and the stack of thread worker-3, in train::work`;
-/// none where nobody knows.
+/// Returns for example `static optim::STATE, through 2 heap blocks, and the stack of thread
+/// worker-3, in train::work`, or `None` if no holder is known.
 #[must_use]
 pub fn held_by(finding: &Finding) -> Option<String> {
     let holders = finding.holders.as_ref()?;

@@ -1,9 +1,10 @@
-//! What to do about each kind of finding.
+//! What the user can do about each kind of finding.
 
 use super::model::{CheckStatus, Finding, FindingKind, Limit, MeantToStay, Report};
 use crate::units::literal;
 
-/// One sentence or two for why `report` came to no result, and for each kind of finding, worst first.
+/// Returns one or two sentences for the reason why `report` is inconclusive, if it is, and for each
+/// kind of finding, worst first.
 #[must_use]
 pub fn help(report: &Report) -> Vec<String> {
     let mut kinds: Vec<_> = report.findings.iter().map(|finding| finding.kind).collect();
@@ -41,7 +42,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                 .to_owned()
         }
         FindingKind::Retained => {
-            // Beside a leak, the help for that one names the options.
+            // Next to a leak, the leak's help names the options.
             let is_worst = report.status == CheckStatus::Found(kind);
             let option = match is_worst {
                 true => meant_to_stay(report),
@@ -84,13 +85,13 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
              reported, and fails nothing"
                 .to_owned()
         }
-        // What is allowed needs none.
+        // An allowed finding needs no help.
         _ => return None,
     };
     Some(text)
 }
 
-/// `; if it is meant to stay: …`, for a program that nobody compiles again.
+/// Returns `; if it is meant to stay: …` for a program that cannot carry an attribute.
 fn entry(report: &Report, kind: FindingKind) -> String {
     let by = match function(report, kind) {
         Some(function) => format!("fn = \"{function}\" and reason = \"…\""),
@@ -99,7 +100,7 @@ fn entry(report: &Report, kind: FindingKind) -> String {
     format!("; if it is meant to stay: [[allow]] in gpu-leak-check.toml, with {by}")
 }
 
-/// What lets go of memory in Python, where its lines are told.
+/// Returns how to release memory in Python, if a backtrace has Python frames.
 fn python(report: &Report, kind: FindingKind) -> &'static str {
     let mut found = report.findings.iter().filter(|it| it.kind == kind);
     let is_python = |finding: &Finding| {
@@ -114,7 +115,7 @@ fn python(report: &Report, kind: FindingKind) -> &'static str {
     }
 }
 
-/// `; if it is meant to stay: …`, where options are known with which the check would have passed.
+/// Returns `; if it is meant to stay: …`, if some options would have made the check pass.
 fn meant_to_stay(report: &Report) -> String {
     report
         .meant_to_stay
@@ -124,7 +125,7 @@ fn meant_to_stay(report: &Report) -> String {
         })
 }
 
-/// The function that all findings of `kind` come from.
+/// Returns the function that all findings of `kind` come from.
 fn function(report: &Report, kind: FindingKind) -> Option<&str> {
     let of_kind = report.findings.iter().filter(|it| it.kind == kind);
     Finding::common_function(&of_kind.collect::<Vec<_>>())

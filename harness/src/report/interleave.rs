@@ -1,7 +1,7 @@
-//! The lines of an interpreted program put where the interpreter's own frames stand.
+//! Replaces the frames of an interpreter by the lines of the interpreted program.
 //!
-//! What the interpreter does between two lines, or between a line and a compiled function, tells
-//! the reader nothing, and its functions have other names in every release.
+//! What the interpreter does between two lines, or between a line and a compiled function, does not
+//! help the reader, and its functions have other names in every release.
 
 use super::model::Frame;
 
@@ -9,15 +9,16 @@ use super::model::Frame;
 #[derive(Clone, Debug)]
 pub(super) struct ScriptFrame {
     pub(super) frame: Frame,
-    /// Whether compiled code began the evaluation that it is a part of.
+    /// Whether compiled code started the evaluation that it is part of.
     pub(super) outermost: bool,
 }
 
-/// `native`, innermost first, with the lines of `script` instead of the interpreter's frames.
+/// Returns `native`, innermost first, with the lines of `script` instead of the interpreter's
+/// frames.
 ///
-/// Each of the interpreter's loops evaluates the lines up to an outermost one. Lines without a
-/// loop, since native frames are cut off further out or the interpreter has no symbols, stand
-/// behind the innermost frame of the interpreter, else at the end.
+/// Each of the interpreter's evaluation loops covers the lines up to an outermost one. Lines
+/// without a loop, because outer native frames are cut off or the interpreter has no symbols, are
+/// placed after the interpreter's innermost frame, or at the end.
 pub(super) fn interleaved(native: Vec<Frame>, script: Vec<ScriptFrame>) -> Vec<Frame> {
     if script.is_empty() {
         return native;
@@ -49,14 +50,14 @@ pub(super) fn interleaved(native: Vec<Frame>, script: Vec<ScriptFrame>) -> Vec<F
     frames
 }
 
-/// Whether this is CPython evaluating lines.
+/// Whether this is CPython's evaluation loop.
 fn is_loop(frame: &Frame) -> bool {
     let function = frame.function.as_deref().unwrap_or_default();
-    // What the compiler moved out of it has the rest behind a dot.
+    // Parts that the compiler split off have a suffix after a dot.
     function.split('.').next() == Some("_PyEval_EvalFrameDefault")
 }
 
-/// Whether the frame is CPython's own: in `libpython3.12.so.1.0`, or in `python3.12` itself.
+/// Whether the frame belongs to CPython: `libpython3.12.so.1.0`, or `python3.12` itself.
 fn is_interpreter(frame: &Frame) -> bool {
     let module = frame.module.as_deref().unwrap_or_default();
     let name = module.strip_prefix("lib").unwrap_or(module);

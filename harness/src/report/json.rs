@@ -1,10 +1,10 @@
-//! The file of one process: a JSON object a line, for programs.
+//! The run file of one process: one JSON object per line, for programs.
 //!
-//! First a header. Each check adds `began` before its body and `verdict` after it, so that a
-//! test which took the process down is known by name. Fields and records may be added within a
+//! The first line is a header. Each check adds `began` before its body and `verdict` after it, so
+//! that a test that took down the process can be named. Fields and records may be added within a
 //! schema version; readers skip what they do not know.
 //!
-//! `docs/schema/run-1.json` says the same as a JSON Schema, made from these types.
+//! `docs/schema/run-1.json` is the JSON Schema of these types.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -16,10 +16,9 @@ use serde::{Deserialize, Serialize};
 use super::model::Report;
 use crate::units;
 
-/// The version of what is written: raised when a reader of the old one would misunderstand.
+/// The version of the format; raised when a reader of the old one would misunderstand the file.
 pub const SCHEMA: u32 = 1;
-/// How the file ends, in front of which stands the name of the process's, that has its newest
-/// snapshot.
+/// The extension that replaces that of the process's file for its newest snapshot.
 pub(super) const SNAPSHOT: &str = "snapshot";
 
 /// One line.
@@ -90,25 +89,25 @@ pub struct Attempt {
 }
 
 impl Header {
-    /// Whether the process still runs; none where this machine cannot tell, for it is not, or not
-    /// in the same process namespace, where the file was written.
+    /// Whether the process still runs. `None` if this cannot be told, because the file was written
+    /// on another machine or in another process namespace.
     #[must_use]
     pub fn is_running(&self) -> Option<bool> {
         let here = pid_space()?;
         if self.pid_space.as_ref() != Some(&here) {
             return None;
         }
-        // Numbers come again: it must be the same program, too.
+        // Process ids are reused, so the program must be the same too.
         let program = std::fs::read_link(format!("/proc/{}/exe", self.pid));
         Some(program.is_ok_and(|program| {
             let program = program.to_string_lossy();
-            // It may have been built anew meanwhile.
+            // It may have been rebuilt meanwhile.
             program.trim_end_matches(" (deleted)") == self.executable
         }))
     }
 }
 
-/// Where the numbers of this machine's processes count, as this process sees them.
+/// Returns the name space of this machine's process ids, as this process sees it.
 pub(super) fn pid_space() -> Option<String> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
@@ -158,7 +157,7 @@ pub struct Late {
 }
 
 impl Late {
-    /// It in a sentence.
+    /// Returns a sentence about it.
     #[must_use]
     pub fn told(&self) -> String {
         format!(
@@ -213,11 +212,11 @@ pub struct Lost {
 }
 
 impl Record<'_> {
-    /// The line, with its end.
+    /// Returns the line with its line break.
     ///
     /// # Errors
     ///
-    /// When a value has no form in JSON.
+    /// If a value cannot be written as JSON.
     pub(super) fn to_line(&self) -> serde_json::Result<Vec<u8>> {
         let mut line = serde_json::to_vec(self)?;
         line.push(b'\n');
@@ -225,41 +224,42 @@ impl Record<'_> {
     }
 }
 
-/// What a file says.
+/// The contents of a run file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunFile {
-    /// Who wrote it; none when not even that line is whole.
+    /// The header; `None` if not even that line is complete.
     pub header: Option<Header>,
-    /// The checks that came to their end, in that order.
+    /// The checks that finished, in that order.
     pub reports: Vec<Report>,
-    /// The checks that did not.
+    /// The checks that did not finish.
     pub aborted: Vec<Began>,
-    /// What no check owns, by the check that ran meanwhile.
+    /// Allocations that belong to no check, by the check that ran meanwhile.
     pub unowned: Vec<Unowned>,
-    /// What was freed after its check's verdict.
+    /// Resources that were freed after their check's verdict.
     pub late: Vec<Late>,
-    /// Checks of this or of another process that did not end, and of which this one has told.
+    /// Aborted checks of this or another process that this process has reported.
     pub told: Vec<Aborted>,
-    /// What the process held when it was last looked at; only where its check did not end.
+    /// The newest snapshot of the process; only if its check did not finish.
     pub snapshot: Option<Snapshot<'static>>,
-    /// Whether the last line is cut off: the process ended while it wrote, or the disk was full.
+    /// Whether the last line is incomplete, because the process ended while writing or the disk was
+    /// full.
     pub torn: bool,
-    /// The checks that came to an end which the file does not hold.
+    /// The checks that finished but whose results are not in the file.
     pub lost: Vec<Began>,
-    /// Why the rest could not be written, if the process could still say so.
+    /// Why the rest could not be written, if the process could still record it.
     pub lost_why: Option<String>,
-    /// How many other lines could not be read.
+    /// The number of other lines that could not be read.
     pub unreadable: usize,
 }
 
-/// No line of ours is longer: a reader holds one at a time, whatever the file.
+/// The longest line of a run file. A reader holds one line at a time, whatever the file's size.
 const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
-/// Reads the file at `path`.
+/// Reads the run file at `path`.
 ///
 /// # Errors
 ///
-/// When it cannot be read, or its schema is a later one.
+/// If the file cannot be read or its schema is a later one.
 pub fn read(path: &Path) -> io::Result<RunFile> {
     let mut file = parse(BufReader::new(File::open(path)?))?;
     if !file.aborted.is_empty()
@@ -300,8 +300,8 @@ pub(super) fn parse(mut from: impl BufRead) -> io::Result<RunFile> {
     Ok(file)
 }
 
-/// Puts the next line in place of `line`; of one that is too long, its beginning with an end.
-/// False at the end of the file.
+/// Reads the next line into `line`; a line that is too long is cut. Returns false at the end of the
+/// file.
 fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     from.by_ref().take(LONGEST_LINE).read_until(b'\n', line)?;
@@ -338,14 +338,14 @@ impl RunFile {
         }
     }
 
-    /// Takes out what began and has ended: the innermost of those that look alike, for blocks may
-    /// nest.
+    /// Removes the check that has ended from those that began. Blocks can nest, so the innermost
+    /// match is taken.
     fn end_of(&mut self, is_it: impl Fn(&Began) -> bool) -> Option<Began> {
         let at = self.aborted.iter().rposition(is_it)?;
         Some(self.aborted.remove(at))
     }
 
-    /// A verdict of which only the beginning is there is one that nobody knows, and no abort.
+    /// Handles a verdict that is cut off: its result is unknown, but the check was not aborted.
     fn end_of_torn(&mut self, line: &[u8]) {
         let line = String::from_utf8_lossy(line);
         let Some(rest) = line.strip_prefix(r#"{"record":"verdict","test":"#) else {

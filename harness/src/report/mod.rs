@@ -1,7 +1,7 @@
-//! From a finished check to what people and programs read.
+//! Turns a finished check into what people and programs read.
 //!
-//! [`model`] is the only thing that is rendered; [`site`](fn@site) turns raw return addresses into its
-//! stacks. The renderers write into any [`fmt::Write`](std::fmt::Write).
+//! [`model`] is the only input of the renderers; [`site`](fn@site) turns raw return addresses into
+//! its backtraces. The renderers write into any [`fmt::Write`](std::fmt::Write).
 
 pub(crate) mod again;
 mod debug_info;
@@ -38,6 +38,6 @@ pub use summary::Summary;
 pub use symbols::site;
 pub use table::{device_title, whole_device};
 
-// What the search for holders is told about names.
+// The search for holders classifies names with these.
 #[cfg(feature = "holders")]
 pub(crate) use self::owner::{is_cuda_function, is_cuda_library};

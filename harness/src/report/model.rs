@@ -1,4 +1,4 @@
-//! A finished check as data. Everything printed or written comes from here.
+//! The data of a finished check, from which everything is printed and written.
 
 use serde::{Deserialize, Serialize};
 
@@ -64,7 +64,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report of a check that stands there, and says nothing but its status.
+    /// Creates a report with this location and status, and nothing else.
     #[must_use]
     pub fn new(
         test: impl Into<String>,
@@ -95,11 +95,11 @@ impl Report {
         }
     }
 
-    /// The report of a check: all of it is data that the input and the result have. What may be advised
-    /// is tried on the input, which is left as it was.
+    /// Builds the report of a check from its input and its result. The advice is tried out on the
+    /// input, which is then restored.
     pub(crate) fn of_check(input: &mut CheckInput, result: &CheckResult) -> Self {
         let meant_to_stay = match input.facts.whole_program {
-            // There is no attribute to set options in.
+            // A whole program has no attribute to set options in.
             true => None,
             false => meant_to_stay(input, result),
         };
@@ -123,22 +123,21 @@ impl Report {
         }
     }
 
-    /// The configuration file as a note: `configured by gpu-leak-check.toml`.
+    /// Returns the configuration file as a note: `configured by gpu-leak-check.toml`.
     #[must_use]
     pub fn configuration_note(&self) -> Option<String> {
         let file = self.configured_by.as_ref()?;
         Some(format!("configured by {file}"))
     }
 
-    /// Whether it is of a program as a whole, which was watched from outside: there is no line where
-    /// an attribute could stand.
+    /// Whether the report is of a whole program that was watched from outside, where no line could
+    /// carry an attribute.
     #[must_use]
     pub fn is_of_a_program(&self) -> bool {
         self.line == 0
     }
 
-    /// Whether it tells of something that fails a test by default, and that the run's policy only
-    /// warns of.
+    /// Whether the status fails a test by default, but the run's policy only warns.
     #[must_use]
     pub fn is_only_warned(&self) -> bool {
         self.status.is_failure() && self.outcome == Some(Outcome::Warn)
@@ -147,7 +146,7 @@ impl Report {
 
 #[cfg(test)]
 impl Report {
-    /// A report of the test `a` that says nothing but its status.
+    /// A report of the test `a` with nothing but a status.
     pub(super) fn bare(status: CheckStatus) -> Self {
         Self {
             overhead_ms: 0.25,

@@ -1,7 +1,7 @@
-//! Whose code a frame is.
+//! Decides whose code a frame is.
 //!
-//! The file decides where there is one; without line tables the module and the symbol's first
-//! words are all there is.
+//! The source file decides if there is one. Without line tables only the module and the first words
+//! of the symbol are known.
 
 use super::model::Owner;
 use crate::call_site::libraries::{self, Role};
@@ -10,21 +10,21 @@ use crate::capture::modules::Module;
 /// What is known of a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Evidence<'a> {
-    /// The library or program it lies in.
+    /// The library or program that contains it.
     pub(super) module: Option<&'a Module>,
-    /// Its source file as the compiler wrote it down.
+    /// Its source file as the compiler recorded it.
     pub(super) file: Option<&'a str>,
     /// Its demangled symbol.
     pub(super) function: Option<&'a str>,
 }
 
-/// Whose code it is.
+/// Returns the owner of a frame.
 pub(super) fn owner(evidence: Evidence<'_>) -> Owner {
     let module = evidence.module.map_or("", Module::name);
     if is_cuda_library(module) {
         return Owner::Cuda;
     }
-    // It has no line tables, and std is in it as well.
+    // This library has no line tables, and contains std as well.
     if module.starts_with("libgpu_leak_inject") {
         return Owner::Harness;
     }
@@ -34,7 +34,7 @@ pub(super) fn owner(evidence: Evidence<'_>) -> Owner {
     }
 }
 
-/// Whose code a Python file is.
+/// Returns the owner of a Python file.
 pub(super) fn of_python(file: &str) -> Owner {
     let is_installed = |folder| file.contains(folder);
     if ["/site-packages/", "/dist-packages/"]
@@ -49,7 +49,8 @@ pub(super) fn of_python(file: &str) -> Owner {
     }
 }
 
-/// Python's own library: below `lib/python3.12`, or in `lib/python312.zip`.
+/// Whether `file` is in Python's standard library: below `lib/python3.12` or in
+/// `lib/python312.zip`.
 fn is_python_library(file: &str) -> bool {
     file.split_once("/lib/python3").is_some_and(|(_, rest)| {
         let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -57,7 +58,7 @@ fn is_python_library(file: &str) -> bool {
     })
 }
 
-/// Whether a library of this name is NVIDIA's.
+/// Whether a library of this name is one of NVIDIA's.
 pub(crate) fn is_cuda_library(name: &str) -> bool {
     libraries::of_file(name).is_some_and(|library| library.role != Role::Other)
 }
@@ -76,8 +77,9 @@ fn of_file(file: &str, module: Option<&Module>) -> Owner {
     }
 }
 
-/// This crate's `src` and those of `gpu-leak-core`, `gpu-leak-interpose` and `gpu-leak-hooks`. Not the whole folder: in the
-/// harness's own repository, tests and examples lie beside it and count as the user's.
+/// Whether `file` is in the `src` folder of this crate, `gpu-leak-core`, `gpu-leak-interpose` or
+/// `gpu-leak-hooks`. The whole repository is not matched, because tests and examples in it count as
+/// user code.
 fn is_harness_source(file: &str) -> bool {
     let ours = file
         .strip_prefix(env!("CARGO_MANIFEST_DIR"))
@@ -86,7 +88,7 @@ fn is_harness_source(file: &str) -> bool {
                 .iter()
                 .any(|folder| rest.starts_with(folder))
         });
-    // With `trim-paths` or `--remap-path-prefix`, this file knows its new prefix.
+    // With `trim-paths` or `--remap-path-prefix`, `file!()` has the new prefix.
     let remapped = file!()
         .strip_suffix("report/owner.rs")
         .is_some_and(|sources| sources.starts_with('/') && file.starts_with(sources));
@@ -140,14 +142,14 @@ fn of_symbol(function: &str) -> Owner {
         Some("std" | "core" | "alloc" | "test") => Owner::Std,
         Some(_) => Owner::User,
         None if is_cuda_function(function) => Owner::Cuda,
-        // What the compiler calls for std: `__rust_try` under every `catch_unwind`.
+        // What the compiler calls for std: `__rust_try` is under every `catch_unwind`.
         None if function.starts_with("__rust_") => Owner::Std,
         None => Owner::Native,
     }
 }
 
-/// Functions of NVIDIA's libraries, where they are linked into the program: `cudaMalloc`,
-/// `cuMemAlloc_v2`, `__cudart812`, `libcudart_static_5382…`, `cublasCreate_v2`.
+/// Whether `function` is one of NVIDIA's, which may be linked into the program statically:
+/// `cudaMalloc`, `cuMemAlloc_v2`, `__cudart812`, `libcudart_static_5382…`, `cublasCreate_v2`.
 pub(crate) fn is_cuda_function(function: &str) -> bool {
     let name = function
         .strip_prefix("cuda")

@@ -1,4 +1,4 @@
-//! The folder that the processes of one run share, and the end of old ones.
+//! The folder that the processes of one run share, and the removal of old ones.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -7,27 +7,27 @@ use std::time::SystemTime;
 
 use super::json::SNAPSHOT;
 
-/// How many runs stay.
+/// How many runs are kept.
 const KEPT: usize = 10;
-/// The file by which a folder is known to be a run's. Nothing without it is ever removed.
+/// The file that marks a folder as a run's. Folders without it are never removed.
 const MARKER: &str = ".gpu-leak-check-run";
-/// What a snapshot's file is called until it is whole.
+/// The extension of a snapshot's file while it is being written.
 pub(super) const UNFINISHED: &str = "unfinished";
-/// Of a name, in bytes; file systems take 255.
+/// The longest name, in bytes; file systems allow 255.
 const LONGEST_NAME: usize = 100;
 
-/// A run's folder, there or not.
+/// The folder of a run, which need not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RunFolder {
-    /// What holds one folder a run.
+    /// The folder that contains one folder per run.
     pub(super) base: PathBuf,
     /// This run's name.
     pub(super) run: String,
 }
 
 impl RunFolder {
-    /// Makes a new file in the folder for the process `pid` of the program `binary`. A new
-    /// folder costs the oldest one its place.
+    /// Creates a new file in the folder for process `pid` of the program `binary`. If the folder is
+    /// new, the oldest run is removed.
     pub(super) fn create_file(&self, binary: &str, pid: u32) -> io::Result<PathBuf> {
         let folder = self.base.join(&self.run);
         fs::create_dir_all(&self.base)?;
@@ -44,15 +44,15 @@ impl RunFolder {
         Ok(path)
     }
 
-    /// Leaves the newest runs. Other processes may be doing the same: what is gone is gone, and
-    /// what cannot be removed stays.
+    /// Keeps the newest runs and removes the others. Other processes may do the same at once, so
+    /// missing files and failed removals are ignored.
     fn remove_old_runs(&self) {
         let Ok(entries) = fs::read_dir(&self.base) else {
             return;
         };
         let mut others: Vec<(SystemTime, PathBuf)> = entries
             .flatten()
-            // Not through links: they may lead anywhere.
+            // Symbolic links are skipped: they may lead anywhere.
             .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
             .filter(|entry| entry.file_name() != self.run.as_str())
             .filter(|entry| entry.path().join(MARKER).is_file())
@@ -65,7 +65,7 @@ impl RunFolder {
     }
 }
 
-/// Removes what this program wrote, then the folder, if that was all.
+/// Removes the files that this program wrote, then the folder if it is empty.
 fn remove(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
@@ -76,18 +76,18 @@ fn remove(folder: &Path) {
         end.is_some_and(|end| end == "jsonl" || end == SNAPSHOT || end == UNFINISHED)
     };
     for path in written.filter(is_ours) {
-        // Best effort: another process may be faster, and a leftover file harms nobody.
+        // Best effort: another process may be faster, and a leftover file does no harm.
         let _ = fs::remove_file(path);
     }
-    // The marker goes with an otherwise empty folder only: what a user put there is theirs.
+    // The marker is removed only if nothing else is left: files of the user stay.
     let is_last = fs::read_dir(folder).is_ok_and(|entries| entries.count() == 1);
     if is_last && fs::remove_file(folder.join(MARKER)).is_ok() {
         let _ = fs::remove_dir(folder);
     }
 }
 
-/// Writes the marker. Never through what is there already: in a folder that others may write to,
-/// it could be a link to any file.
+/// Writes the marker as a new file. An existing file is never opened: in a folder that others can
+/// write to, it could be a link to any file.
 fn mark(folder: &Path) -> io::Result<()> {
     let marker = OpenOptions::new()
         .write(true)
@@ -100,7 +100,7 @@ fn mark(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// A file of this name that was not there before: in a long run, process numbers come again.
+/// Creates a file with this name or a numbered one: in a long run, process ids are reused.
 fn new_file(folder: &Path, name: &str) -> io::Result<PathBuf> {
     let mut path = folder.join(format!("{name}.jsonl"));
     for copy in 2.. {
@@ -113,8 +113,8 @@ fn new_file(folder: &Path, name: &str) -> io::Result<PathBuf> {
     unreachable!("there are more numbers than files")
 }
 
-/// What this run is called: as `GPU_LEAK_CHECK_RUN` or `NEXTEST_RUN_ID` says, else after the
-/// process that started this one, which `cargo test` is for all programs of a run.
+/// Returns the name of this run: `GPU_LEAK_CHECK_RUN` or `NEXTEST_RUN_ID`, or else a name made from
+/// the parent process, which is the same `cargo test` for all programs of a run.
 pub(super) fn run_name(variable: impl Fn(&str) -> Option<String>) -> String {
     let given = ["GPU_LEAK_CHECK_RUN", "NEXTEST_RUN_ID"]
         .into_iter()
@@ -125,7 +125,7 @@ pub(super) fn run_name(variable: impl Fn(&str) -> Option<String>) -> String {
     }
 }
 
-/// Number and start of the parent: numbers alone come again.
+/// Returns the parent's process id and start time; ids alone are reused.
 fn parent_name() -> String {
     #[cfg(unix)]
     let parent = std::os::unix::process::parent_id();
@@ -138,15 +138,15 @@ fn parent_name() -> String {
     }
 }
 
-/// Field 22 of
+/// Returns field 22 of
 /// [proc_pid_stat(5)](https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html). Field 2 is a
-/// name in parentheses that may hold anything, so the fields are counted from its end.
+/// name in parentheses that can contain anything, so fields are counted from its end.
 fn start_time(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_ascii_whitespace().nth(22 - 3)?.parse().ok()
 }
 
-/// `name` as the name of one file: a path or a hidden file it cannot become.
+/// Converts `name` to a single file name, which can be neither a path nor a hidden file.
 pub(super) fn file_name(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let plain = name.chars().map(|c| if is_plain(c) { c } else { '_' });

@@ -1,4 +1,4 @@
-//! Keeps this process's results in a file as they come.
+//! Writes this process's results to a file as they arrive.
 
 use std::borrow::Cow;
 use std::env;
@@ -18,7 +18,7 @@ use super::run_folder::{RunFolder, UNFINISHED, run_name};
 use super::workspace::Workspace;
 use crate::files::through_no_link;
 
-/// The file of this process, made with the first check. Failing to write it fails no test.
+/// The run file of this process, created with the first check. A failure to write it fails no test.
 #[derive(Debug)]
 pub struct Sink(Mutex<SinkState>);
 
@@ -26,24 +26,25 @@ pub struct Sink(Mutex<SinkState>);
 enum SinkState {
     /// No check has begun.
     Waiting(RunFolder),
-    /// The file is there. It is opened for each line: a program may close every file that it did
-    /// not open itself, and give the number to another.
+    /// The file exists. It is reopened for each line, because a program may close file descriptors
+    /// that it did not open and reuse their numbers.
     Open { path: PathBuf },
-    /// It could not be written; the sentence about it, until somebody has asked.
+    /// The file could not be written. Holds the message until it has been reported.
     GaveUp { why: Option<String> },
 }
 
 static GLOBAL: OnceLock<Sink> = OnceLock::new();
 
 impl Sink {
-    /// That of this process: `<target>/gpu-leak-check/<run>/<binary>-<pid>.jsonl`, or
+    /// Returns the sink of this process: `<target>/gpu-leak-check/<run>/<binary>-<pid>.jsonl`, or
     /// `<run>/<binary>-<pid>.jsonl` in `GPU_LEAK_CHECK_OUTPUT`.
     pub fn global() -> &'static Self {
         GLOBAL.get_or_init(|| {
             let workspace = Workspace::current();
             let output = env::var_os("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty());
             let base = match output {
-                // As cargo's own paths: not where the test happens to run.
+                // Relative to the workspace, as cargo's own paths are, not to the test's working
+                // directory.
                 Some(folder) => workspace.root().join(folder),
                 None => workspace.target().join("gpu-leak-check"),
             };
@@ -51,17 +52,17 @@ impl Sink {
         })
     }
 
-    /// A file in the folder `run` of `base`.
+    /// A sink whose file is created in the folder `run` of `base`.
     fn new(base: PathBuf, run: String) -> Self {
         Self(Mutex::new(SinkState::Waiting(RunFolder { base, run })))
     }
 
-    /// The name of this process's run, by which another process takes part in it.
+    /// Returns the name of this process's run, with which another process can join it.
     pub fn run() -> String {
         run_name(|name| env::var(name).ok())
     }
 
-    /// A check's body is about to run.
+    /// Records that a check's body is about to run.
     pub fn began(&self, test: &str, file: &str, line: u32) {
         self.write(&Record::Began(Began {
             test: test.to_owned(),
@@ -70,12 +71,12 @@ impl Sink {
         }));
     }
 
-    /// A check is over.
+    /// Records that a check is over.
     pub fn finished(&self, report: &Report) {
         self.write(&Record::Verdict(Cow::Borrowed(report)));
     }
 
-    /// Threads outside every check took so much while `test` ran.
+    /// Records what threads outside every check allocated while `test` ran.
     pub fn unowned(&self, test: &str, count: u64, bytes: u64) {
         if count > 0 {
             self.write(&Record::Unowned(Unowned {
@@ -86,12 +87,12 @@ impl Sink {
         }
     }
 
-    /// Something was freed after its check's verdict.
+    /// Records that something was freed after its check's verdict.
     pub fn late(&self, late: Late) {
         self.write(&Record::Late(late));
     }
 
-    /// The newest snapshot, which takes the place of the one before.
+    /// Writes the newest snapshot, which replaces the previous one.
     pub fn snapshot(&self, snapshot: Snapshot<'_>) {
         let mut state = self.state();
         let SinkState::Open { path } = &*state else {
@@ -109,20 +110,20 @@ impl Sink {
         }
     }
 
-    /// An attached process has its verdict: the snapshot is of no more use.
+    /// Removes the snapshot of an attached process once its verdict is written.
     pub fn forget_snapshot(&self) {
         if let Some(path) = self.path() {
-            // Err: there was none.
+            // Err: there was no snapshot.
             let _ = fs::remove_file(path.with_extension(SNAPSHOT));
         }
     }
 
-    /// The summary tells of a check that did not end.
+    /// Records that the summary has reported an aborted check.
     pub fn told(&self, aborted: Aborted) {
         self.write(&Record::Aborted(aborted));
     }
 
-    /// The files of the run's other processes, once this one has its own.
+    /// Returns the files of the run's other processes, once this process has its own.
     pub fn neighbours(&self) -> Vec<PathBuf> {
         let Some(own) = self.path() else {
             return Vec::new();
@@ -134,14 +135,14 @@ impl Sink {
             .flatten()
             .map(|entry| entry.path())
             .filter(|path| *path != own && path.extension().is_some_and(|end| end == "jsonl"))
-            // A pipe would keep its reader waiting.
+            // Opening a pipe would block.
             .filter(|path| path.is_file())
             .collect();
         others.sort();
         others
     }
 
-    /// Where the file is, once there is one.
+    /// Returns the path of the file, once it exists.
     pub fn path(&self) -> Option<PathBuf> {
         match &*self.state() {
             SinkState::Open { path } => Some(path.clone()),
@@ -149,7 +150,7 @@ impl Sink {
         }
     }
 
-    /// Why results are not kept, told once; none while they are.
+    /// Returns why results are not kept, once; `None` while they are.
     pub fn note(&self) -> Option<String> {
         match &mut *self.state() {
             SinkState::GaveUp { why } => why.take(),
@@ -171,7 +172,7 @@ impl Sink {
         {
             last_words(path, &error);
             *state = match error.kind() {
-                // It was there when it was made.
+                // The file existed when it was created, so somebody removed it.
                 io::ErrorKind::NotFound => SinkState::GaveUp {
                     why: Some(removed(path)),
                 },
@@ -206,7 +207,7 @@ fn open(folder: &RunFolder) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// What [nextest says][1] of the attempt that this process is.
+/// Returns the [attempt of nextest][1] that this process is.
 ///
 /// [1]: https://nexte.st/docs/configuration/env-vars/
 fn attempt(variable: impl Fn(&str) -> Option<String>) -> Option<Attempt> {
@@ -222,34 +223,34 @@ fn attempt(variable: impl Fn(&str) -> Option<String>) -> Option<Attempt> {
     })
 }
 
-/// Writes a file in the place of what is left of another one.
+/// Creates a file, replacing what another process left under this name.
 fn write_anew(path: &Path, line: &[u8]) -> io::Result<()> {
-    // Err: there is nothing, as nearly always.
+    // Err: the file did not exist, which is the usual case.
     let _ = fs::remove_file(path);
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.write_all(line)
 }
 
-/// One system call for the whole line, so that a process killed between two leaves whole ones. A
-/// line that does not fit on the disk is taken back.
+/// Appends a line with one system call, so that a process killed between two calls leaves only
+/// whole lines. A line that does not fit on the disk is removed again.
 fn append(path: &Path, record: &Record<'_>) -> io::Result<()> {
     let mut file = through_no_link().append(true).open(path)?;
     let before = file.metadata()?.len();
     let written = file.write_all(&record.to_line()?);
     if written.is_err() {
-        // Err: the reader knows what a torn line is.
+        // Err: readers ignore a torn last line.
         let _ = file.set_len(before);
     }
     written
 }
 
-/// Says that nothing follows, in the room of the line that was taken back: without it, the check
-/// that is under way would pass for aborted.
+/// Records that nothing follows, in the space of the line that was removed. Without this record the
+/// check in progress would look aborted.
 fn last_words(path: &Path, error: &io::Error) {
     let lost = Record::Lost(Lost {
         why: error.to_string(),
     });
-    // Err: there is no room for that either, and the process's last lines tell.
+    // Err: there is no space for this record either. The process's last lines report it.
     let _ = append(path, &lost);
 }
 
@@ -270,7 +271,7 @@ fn removed(path: &Path) -> String {
     )
 }
 
-/// `train` of `target/debug/deps/train-0123456789abcdef`.
+/// Returns `train` for `target/debug/deps/train-0123456789abcdef`.
 fn binary_name(executable: &Path) -> String {
     let name = executable.file_stem().unwrap_or_default().to_string_lossy();
     match name.rsplit_once('-') {

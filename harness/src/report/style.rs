@@ -1,4 +1,4 @@
-//! Colours, where a terminal shows them.
+//! Colours for terminals.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,20 +8,20 @@ use anstyle::{AnsiColor, Effects};
 
 use super::model::{CheckStatus, FindingKind};
 
-/// Whether to colour, and with what.
+/// Whether to colour the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
     colour: bool,
 }
 
 impl Style {
-    /// No escape codes at all.
+    /// No escape codes.
     pub const PLAIN: Self = Self { colour: false };
-    /// Colours whatever the output is.
+    /// Colours, whatever the output is.
     pub const COLOURED: Self = Self { colour: true };
 
-    /// What suits this process's standard error: colours when it is a terminal, unless
-    /// [`NO_COLOR`](https://no-color.org) is set; always with
+    /// Returns the style for this process's standard error: coloured if it is a terminal, unless
+    /// [`NO_COLOR`](https://no-color.org) is set; always coloured with
     /// [`CLICOLOR_FORCE`](https://bixense.com/clicolors/).
     #[must_use]
     pub fn for_stderr() -> Self {
@@ -37,8 +37,8 @@ impl Style {
         Self { colour }
     }
 
-    /// A check's status where it stands for a finding; the kind at the head of a finding is
-    /// coloured as a check with only that finding.
+    /// The style of a check's status, or of a finding's kind, which is styled like a check with
+    /// only that finding.
     pub(super) fn status(self, status: CheckStatus) -> anstyle::Style {
         let colour = match status {
             CheckStatus::Clean | CheckStatus::Found(FindingKind::Allowed) => AnsiColor::Green,
@@ -48,27 +48,27 @@ impl Style {
         self.on(colour.on_default().effects(Effects::BOLD))
     }
 
-    /// What a finding is, behind the word for its kind.
+    /// The style of a finding's description, after its kind.
     pub(super) fn strong(self) -> anstyle::Style {
         self.on(anstyle::Style::new().effects(Effects::BOLD))
     }
 
-    /// Line numbers, arrows and labels.
+    /// The style of line numbers, arrows and labels.
     pub(super) fn frame(self) -> anstyle::Style {
         self.on(AnsiColor::Blue.on_default().effects(Effects::BOLD))
     }
 
-    /// The mark under the source line, and figures that grew.
+    /// The style of the marker under a source line and of figures that grew.
     pub(super) fn mark(self) -> anstyle::Style {
         self.on(AnsiColor::Red.on_default().effects(Effects::BOLD))
     }
 
-    /// What is told by the way.
+    /// The style of side remarks.
     pub(super) fn dim(self) -> anstyle::Style {
         self.on(anstyle::Style::new().effects(Effects::DIMMED))
     }
 
-    /// `help:` and `again:`.
+    /// The style of `help:` and `again:`.
     pub(super) fn help(self) -> anstyle::Style {
         self.on(AnsiColor::Cyan.on_default().effects(Effects::BOLD))
     }

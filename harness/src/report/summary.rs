@@ -1,4 +1,4 @@
-//! What all checks of a process came to, for its last lines.
+//! Sums up all checks of a process for its last lines.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Summary {
     notes: Vec<(String, u64)>,
 }
 
-/// So many tests of a status are named.
+/// How many tests of a status are named.
 const NAMED: usize = 20;
 
 impl Summary {
@@ -45,7 +45,7 @@ impl Summary {
         for finding in report.findings.iter().filter(is_allowed) {
             self.allowed = self.allowed.plus(finding.amount());
         }
-        // One with other findings is printed whole, its notes included.
+        // A check with other findings prints its whole report, with its notes.
         if report.findings.iter().all(|finding| is_allowed(&finding)) {
             for note in report.notes.iter().chain(&report.configuration_note()) {
                 self.note(note);
@@ -60,7 +60,7 @@ impl Summary {
         }
     }
 
-    /// Adds what another process counted.
+    /// Adds the counts of another process.
     pub fn merge(&mut self, other: &Self) {
         for (status, number) in &other.statuses {
             *self.statuses.entry(*status).or_default() += number;
@@ -85,7 +85,7 @@ impl Summary {
         }
     }
 
-    /// Counts a check that began and will not end, for the process does.
+    /// Counts a check that began and will not end because its process ends.
     pub fn add_aborted(&mut self, test: &str) {
         *self.statuses.entry(CheckStatus::Aborted).or_default() += 1;
         self.name(CheckStatus::Aborted, test);
@@ -102,12 +102,12 @@ impl Summary {
         add_once(self.named.entry(status).or_default(), test);
     }
 
-    /// Counts `count` allocations, `bytes` together, that no check owns.
+    /// Counts `count` allocations, `bytes` in total, that belong to no check.
     pub fn add_unowned(&mut self, count: u64, bytes: u64) {
         self.unowned = self.unowned.plus(Amount { count, bytes });
     }
 
-    /// Adds a sentence; the same one again is only counted.
+    /// Adds a sentence, or counts it if it is already there.
     pub fn note(&mut self, sentence: &str) {
         match self.notes.iter_mut().find(|(known, _)| known == sentence) {
             Some((_, times)) => *times += 1,
@@ -115,7 +115,7 @@ impl Summary {
         }
     }
 
-    /// The lines, without the last end of line; none when there is nothing to say.
+    /// Returns the lines without the final line break, or `None` if there is nothing to say.
     ///
     /// ```text
     /// gpu-leak-check: 12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)
@@ -140,8 +140,8 @@ impl Summary {
         self.statuses.is_empty() && self.remarks().is_empty()
     }
 
-    /// The tests with a failing finding and those without an end, a line for each status:
-    /// `leaked: optim::adam_frees_everything`.
+    /// Returns the tests with a failing finding and the aborted ones, one line per status: `leaked:
+    /// optim::adam_frees_everything`.
     fn names(&self) -> impl Iterator<Item = String> {
         let line = |(status, tests): (&CheckStatus, &Vec<String>)| {
             format!("{}: {}", status.name(), named(tests))
@@ -149,8 +149,8 @@ impl Summary {
         self.named.iter().map(line)
     }
 
-    /// What else there is to know, a line each: why some checks came to no result, what nobody owns,
-    /// what may stay, notes.
+    /// Returns the remaining lines: why some checks have no result, allocations without an owner,
+    /// what is allowed to stay, and notes.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let mut lines = Vec::new();
@@ -192,7 +192,7 @@ impl Summary {
         lines
     }
 
-    /// `12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)`
+    /// Returns for example `12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)`.
     #[must_use]
     pub fn counts(&self) -> String {
         let mut statuses = self.statuses.clone();
@@ -201,7 +201,7 @@ impl Summary {
             0 => "nothing checked".to_owned(),
             checked => format!("{} checked: ", count(checked)),
         };
-        // The usual first, then the worst.
+        // Clean first, then worst first.
         let clean = statuses.remove_entry(&CheckStatus::Clean);
         let parts: Vec<_> = clean
             .into_iter()
@@ -221,7 +221,7 @@ impl Summary {
         text
     }
 
-    /// ` (no GPU, unheard)`
+    /// For example ` (no GPU, unheard)`.
     fn why(&self, status: CheckStatus) -> String {
         let mut words = Vec::new();
         for (_, reason) in self.reasons.iter().filter(|(of, _)| *of == status) {
@@ -243,7 +243,7 @@ fn add_once(tests: &mut Vec<String>, test: &str) {
     }
 }
 
-/// `optim::adam, train::step and 3 more`
+/// For example `optim::adam, train::step and 3 more`.
 fn named(tests: &[String]) -> String {
     let shown: Vec<_> = tests
         .iter()
@@ -257,7 +257,7 @@ fn named(tests: &[String]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// `unheard function` of `unheard-function`.
+/// For example `unheard function` for `unheard-function`.
 fn words(code: Code) -> String {
     let word = |word| match word {
         "gpu" => "GPU",

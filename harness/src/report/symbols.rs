@@ -1,7 +1,7 @@
-//! From the words of a stack to frames.
+//! Resolves the words of a raw backtrace to frames.
 //!
-//! Reading debug information is the slow part of a report, so an address is looked up once in
-//! a process.
+//! Reading debug information is the slow part of a report, so each address is looked up once per
+//! process.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,32 +20,32 @@ use crate::ledger::Kind;
 use crate::ledger::script::{self, ScriptLine};
 use crate::quiet::quiet;
 
-/// The site of the return addresses `raw`, innermost first, at which something of `kind` was
-/// taken or freed.
+/// Returns the call site of the return addresses `raw`, innermost first, where something of `kind`
+/// was allocated or freed.
 ///
-/// Files with one of `own_sources` in their path are a layer's own, not the user's.
+/// Files with one of `own_sources` in their path belong to the layer, not to the user.
 #[must_use]
 pub fn site(raw: &[usize], kind: Kind, own_sources: &[&str]) -> Site {
     site_of(frames(raw, own_sources), kind)
 }
 
-/// The frames of the stack `raw`, innermost first, inlined ones included, up to the one from which
-/// on the runtime was starting a thread or a test.
+/// Returns the frames of the backtrace `raw`, innermost first and including inlined ones, without
+/// those of the runtime that starts a thread or a test.
 ///
-/// To the user, a file with one of `own_sources` in its path belongs to a
+/// A file with one of `own_sources` in its path is shown as belonging to a
 /// [dependency](Owner::Dependency).
 pub(crate) fn frames(raw: &[usize], own_sources: &[&str]) -> Vec<Frame> {
     assembled(by_word(raw, own_sources, |_| true))
 }
 
-/// The frames of each word of the stack `raw` that is `wanted`, as far as they matter to
-/// [`frames`].
+/// Returns the frames of each word of the backtrace `raw` for which `wanted` holds, as far as
+/// [`frames`] needs them.
 pub(crate) fn by_word(
     raw: &[usize],
     own_sources: &[&str],
     mut wanted: impl FnMut(usize) -> bool,
 ) -> Vec<(usize, Vec<Frame>)> {
-    // Reading debug information takes a million blocks of the host's memory.
+    // Reading debug information makes a million host allocations.
     let _quiet = quiet();
     let (then, now) = history::modules_of(raw);
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,8 +59,8 @@ pub(crate) fn by_word(
             Some(frames) => frames,
             None if started => continue,
             None => {
-                // A return address may be the first byte behind its function, even behind its
-                // module: the call is the byte before.
+                // A return address may be the first byte after its function, or even after its
+                // module; the byte before it belongs to the call.
                 let module = then.find(word.saturating_sub(1));
                 let is_there = module.is_some_and(|module| now.has(module));
                 let frames = known.at(word, module, is_there);
@@ -76,7 +76,7 @@ pub(crate) fn by_word(
     all
 }
 
-/// The frame of a line of an interpreted program.
+/// Returns the frame for a line of an interpreted program.
 fn of_line(line: &ScriptLine) -> Frame {
     Frame {
         function: Some(line.function.clone()),
@@ -89,7 +89,7 @@ fn of_line(line: &ScriptLine) -> Frame {
     }
 }
 
-/// A frame as reports show it.
+/// Returns a frame as reports show it.
 fn shown(frame: &Frame, own_sources: &[&str], workspace: &Workspace) -> Frame {
     let mut frame = frame.clone();
     if let Some(file) = &mut frame.file {
@@ -101,8 +101,8 @@ fn shown(frame: &Frame, own_sources: &[&str], workspace: &Workspace) -> Frame {
     frame
 }
 
-/// The frames of a stack from those of its words, without those of the runtime that starts a thread
-/// or a test.
+/// Joins the frames of a backtrace's words, without those of the runtime that starts a thread or a
+/// test.
 pub(crate) fn assembled(words: impl IntoIterator<Item = (usize, Vec<Frame>)>) -> Vec<Frame> {
     let (mut native, mut lines) = (Vec::new(), Vec::new());
     for (word, frames) in words {
@@ -119,7 +119,7 @@ pub(crate) fn assembled(words: impl IntoIterator<Item = (usize, Vec<Frame>)>) ->
     interleaved(native, lines)
 }
 
-/// Std's and libtest's marker: what lies further out than it is the runtime's.
+/// Whether this is the marker of std or libtest, beyond which frames belong to the runtime.
 fn begins_a_thread(frame: &Frame) -> bool {
     let function = frame.function.as_deref().unwrap_or_default();
     function.contains("__rust_begin_short_backtrace")
@@ -127,19 +127,21 @@ fn begins_a_thread(frame: &Frame) -> bool {
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
-/// What has been looked up, by the code that lay at an address: what has gone, and what came in its
-/// place, are two. Files are as the debug information names them.
+/// The addresses that have been looked up. The key includes the code that was at the address, so
+/// that an unloaded module and its successor are told apart. Files are named as in the debug
+/// information.
 #[derive(Default)]
 struct Known {
     frames: FxHashMap<(Code, usize), Vec<Frame>>,
     debug_info: DebugInfo,
 }
 
-/// Where a module's description lies, which stays for the life of the process; 0: in none.
+/// The address of a module's description, which stays valid for the life of the process; 0 outside
+/// every module.
 type Code = usize;
 
 impl Known {
-    /// The frames of the call before `address` in `module`, which is still there or has gone.
+    /// Returns the frames of the call before `address` in `module`, which may have been unloaded.
     fn at(&mut self, address: usize, module: Option<&Arc<Module>>, is_there: bool) -> &[Frame] {
         let code = module.map_or(0, |module| Arc::as_ptr(module).addr());
         let frames = self.frames.entry((code, address));
@@ -166,7 +168,8 @@ fn look_up(
         }),
         ..Frame::default()
     };
-    // Large and stripped: not worth opening. What they export, the loader knows, of what is there.
+    // NVIDIA's libraries are large and stripped, so they are not opened. While they are loaded, the
+    // loader knows their exported functions.
     if nameless.owner == Owner::Cuda {
         let function = is_there.then(|| dl::exported(call)).flatten();
         return vec![Frame {
@@ -202,7 +205,7 @@ mod tests {
     use crate::capture;
     use crate::ledger::Kind;
 
-    /// A real stack of this process, as the port takes it.
+    /// Captures a real backtrace of this process, as a wrapper does.
     #[inline(never)]
     fn raw_stack() -> Vec<usize> {
         let mut raw = Vec::new();
@@ -215,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_real_stack_is_named_and_starts_outside_the_harness() {
-        // In the harness's own unit tests the caller is the harness: nothing of it may be left.
+        // In the harness's own unit tests the caller is the harness, so no frame may be left.
         let site = site(&raw_stack(), Kind::Linear, &[]);
         assert_eq!(site.frames, []);
     }

@@ -1,4 +1,4 @@
-//! What each device held before and after, as a table.
+//! Renders the usage of each device before and after as a table.
 
 use std::fmt::{self, Write};
 
@@ -8,12 +8,12 @@ use super::style::Style;
 use crate::units::{count, count_change, signed_size, size, size_change};
 
 const HEADERS: [&str; 4] = ["baseline", "after", "difference", "peak"];
-/// Between two columns at least.
+/// The minimal gap between two columns.
 const GAP: usize = 3;
-/// What a column takes with its gap, so that most tables of a run look alike.
+/// The usual widths of the columns with their gaps, so that most tables of a run line up.
 const USUAL_WIDTHS: [usize; 4] = [12, 12, 13, 12];
 
-/// Writes one table a device, all with the same columns.
+/// Writes one table per device, all with the same columns.
 pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) -> fmt::Result {
     let rows = || devices.iter().flat_map(|device| &device.rows);
     let layer = rows()
@@ -64,8 +64,9 @@ pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) 
     Ok(())
 }
 
-/// `device used +34.0 MiB, of which 34.0 MiB accounted for: driver +2.00 MiB, pool reserve +32.0 MiB`,
-/// and what is not; nothing where nothing changed.
+/// Returns for example `device used +34.0 MiB, of which 34.0 MiB accounted for: driver +2.00 MiB,
+/// pool reserve +32.0 MiB`, and a line for what is not accounted for. Returns nothing if nothing
+/// changed.
 #[must_use]
 pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
     if whole.after == whole.baseline && whole.unexplained == 0 {
@@ -103,7 +104,8 @@ pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
     lines
 }
 
-/// `cuda:0 NVIDIA H200 GPU-5f2c0d4e`: the first part of the UUID tells devices apart.
+/// Returns for example `cuda:0 NVIDIA H200 GPU-5f2c0d4e`; the first part of the UUID tells devices
+/// apart.
 #[must_use]
 pub fn device_title(device: &DeviceTable) -> String {
     let mut title = escape::cell(&device.place.to_string());
@@ -121,7 +123,7 @@ pub fn device_title(device: &DeviceTable) -> String {
     title
 }
 
-/// `  driver   allocated`
+/// For example `  driver   allocated`.
 fn label(row: &Row, layer_width: usize) -> String {
     let figure = match row.figure {
         Figure::Allocated => "allocated",

@@ -1,4 +1,4 @@
-//! A report as people read it.
+//! Renders a report as text for people.
 
 use std::fmt::{self, Write};
 
@@ -9,22 +9,22 @@ use super::style::Style;
 use super::{finding, help, table};
 use crate::units::{exact_size, quantity, total};
 
-/// How many findings are told one by one.
+/// How many findings are shown in full.
 const TOLD: usize = 10;
-/// Waiting for other checks is told from here on, in milliseconds.
+/// Waiting for other checks is shown from this many milliseconds on.
 const LONG_WAIT: u64 = 1000;
 
-/// What a report looks like beside its facts.
+/// How a report is rendered.
 #[derive(Clone, Debug)]
 pub struct Rendering {
-    /// Colours or none.
+    /// Whether and how to colour.
     pub style: Style,
-    /// Where source lines come from.
+    /// How source lines are found.
     pub sources: Sources,
 }
 
 impl Rendering {
-    /// For this process's standard error and its own sources.
+    /// Returns the rendering for this process's standard error and its own sources.
     #[must_use]
     pub fn for_stderr() -> Self {
         Self {
@@ -34,28 +34,28 @@ impl Rendering {
     }
 }
 
-/// What [`render`] writes.
+/// Renders `report` to a string.
 #[must_use]
 pub fn to_string(report: &Report, how: &Rendering) -> String {
     let mut text = String::new();
-    // Only the writer can fail, and a string takes everything.
+    // Writing to a string cannot fail.
     let _ = render(report, how, &mut text);
     text
 }
 
-/// Tables of devices by themselves.
+/// Renders the tables of devices alone.
 pub(crate) fn tables(devices: &[DeviceTable], style: Style) -> String {
     let mut text = String::new();
-    // Only the writer can fail, and a string takes everything.
+    // Writing to a string cannot fail.
     let _ = table::write(devices, style, &mut text);
     text
 }
 
-/// Writes `report`: why it came to no result, its findings, a table a device, and what to do.
+/// Writes `report`: why it is inconclusive, its findings, one table per device, and what to do.
 ///
 /// # Errors
 ///
-/// When `out` fails.
+/// If writing to `out` fails.
 pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
     if report.findings.is_empty() || report.reason.is_some() {
         write_status(report, how, out)?;
@@ -74,7 +74,7 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
 
     let notes = notes(report);
     let help = help(report);
-    // Nobody repeats what was clean.
+    // A clean check need not be reproduced.
     let again = report
         .again
         .as_ref()
@@ -95,7 +95,7 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
     Ok(())
 }
 
-/// `not-measured: there is no CUDA driver in this process`
+/// For example `not-measured: there is no CUDA driver in this process`.
 fn write_status(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
     let why = match (report.status, &report.reason) {
         (_, Some(reason)) => escape::sentence(&reason.what),
@@ -116,7 +116,7 @@ fn write_status(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::R
     )
 }
 
-/// `… and 4 more findings, 12.0 MiB`
+/// For example `… and 4 more findings, 12.0 MiB`.
 fn write_rest(report: &Report, out: &mut dyn Write) -> fmt::Result {
     let Some(rest @ [_, ..]) = report.findings.get(TOLD..) else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Where the user's workspace lies, and where cargo builds it.
+//! Finds the user's workspace and cargo's target folder.
 
 use std::env;
 use std::fs;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use crate::files::own_ancestors;
 
-/// The folder that paths in reports are relative to.
+/// The folder to which paths in reports are relative.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workspace {
     root: PathBuf,
@@ -16,8 +16,8 @@ pub struct Workspace {
 static CURRENT: OnceLock<Workspace> = OnceLock::new();
 
 impl Workspace {
-    /// The workspace of this process: that of the first test that named itself to
-    /// [`Self::init`], else that of the package cargo runs, else the working directory.
+    /// Returns the workspace of this process: that of the first test passed to [`Self::init`], else
+    /// that of the package that cargo runs, else the working directory.
     pub fn current() -> &'static Self {
         CURRENT.get_or_init(|| {
             let folder = manifest_dir().or_else(|| env::current_dir().ok());
@@ -25,8 +25,8 @@ impl Workspace {
         })
     }
 
-    /// Tells [`Self::current`] what the compiler knew of a test: its `CARGO_MANIFEST_DIR` and
-    /// its `file!()`. The first call counts.
+    /// Sets [`Self::current`] from a test's `CARGO_MANIFEST_DIR` and `file!()`. Only the first call
+    /// takes effect.
     pub fn init(manifest_dir: Option<&str>, file: &str) -> &'static Self {
         match manifest_dir {
             Some(folder) => CURRENT.get_or_init(|| Self::of(Path::new(folder), Path::new(file))),
@@ -34,13 +34,13 @@ impl Workspace {
         }
     }
 
-    /// The workspace of the package at `manifest_dir`, one of whose sources the compiler calls
-    /// `file`.
+    /// Returns the workspace of the package at `manifest_dir`, one of whose source files the
+    /// compiler calls `file`.
     ///
-    /// That is the nearest folder upward whose manifest has a `[workspace]`, no further out than its
-    /// owner's folders go. On a machine that
-    /// has only the program, the two paths tell: cargo calls the compiler in the workspace, so
-    /// `/w/crates/a` and `crates/a/tests/t.rs` lie in `/w`. Else it is the package itself.
+    /// This is the nearest ancestor whose manifest has a `[workspace]`, searched only through
+    /// folders of the same owner. On a machine that has only the program, it is derived from the
+    /// two paths: cargo runs the compiler in the workspace, so `/w/crates/a` and
+    /// `crates/a/tests/t.rs` give `/w`. Otherwise it is the package itself.
     #[must_use]
     pub fn of(manifest_dir: &Path, file: &Path) -> Self {
         let declared = own_ancestors(manifest_dir).find(|folder| declares_workspace(folder));
@@ -52,13 +52,13 @@ impl Workspace {
         }
     }
 
-    /// Its folder.
+    /// Returns the workspace's folder.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// `file` as reports show it: relative to the workspace where it lies inside.
+    /// Returns `file` as reports show it: relative to the workspace if it is inside.
     #[must_use]
     pub fn relative<'f>(&self, file: &'f str) -> &'f str {
         match self.root.to_str() {
@@ -70,8 +70,8 @@ impl Workspace {
         }
     }
 
-    /// Cargo's target folder: the one above the running program that cargo marked as a cache,
-    /// else `CARGO_TARGET_DIR`, else `target` in the workspace.
+    /// Returns cargo's target folder: the ancestor of the running program that cargo marked as a
+    /// cache, else `CARGO_TARGET_DIR`, else `target` in the workspace.
     #[must_use]
     pub fn target(&self) -> PathBuf {
         let executable = env::current_exe().unwrap_or_default();
@@ -85,7 +85,7 @@ impl Workspace {
     }
 }
 
-/// The folder of the package that cargo runs, if it runs one.
+/// Returns the folder of the package that cargo runs, if any.
 pub(crate) fn manifest_dir() -> Option<PathBuf> {
     let told = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     told.filter(|folder| folder.is_absolute())
@@ -99,7 +99,8 @@ fn declares_workspace(folder: &Path) -> bool {
     })
 }
 
-/// `folder` without the longest end of it that `file` begins with; none where they share nothing.
+/// Returns `folder` without its longest suffix that is a prefix of `file`, or `None` if they share
+/// nothing.
 fn common_root<'f>(folder: &'f Path, file: &Path) -> Option<&'f Path> {
     folder
         .ancestors()
@@ -169,7 +170,7 @@ mod tests {
     fn the_target_folder_is_the_one_that_holds_this_program() {
         let program = std::env::current_exe().unwrap();
         let is_target = |folder: &&Path| folder.join("CACHEDIR.TAG").is_file();
-        // A program that was carried to another machine lies in none.
+        // A program that was copied to another machine is in no target folder.
         if let Some(target) = program.ancestors().find(is_target) {
             assert_eq!(Workspace::current().target(), target);
         }

@@ -1,21 +1,20 @@
-//! Caching allocators that are known by the functions a stack goes through.
+//! Known caching allocators, recognised by the functions in a backtrace.
 //!
-//! What such an allocator takes from the driver it hands out in pieces. Without a probe nobody can
-//! tell which are in use, and a segment that stays is no leak.
+//! Such an allocator hands out parts of what it allocates from the driver. Without a probe it is
+//! unknown which parts are in use, so a segment that stays is not a leak.
 
 use crate::report::{Frame, Owner};
 
 /// A caching allocator.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Allocator {
-    /// The name that its probe has.
+    /// The name of its probe.
     pub name: &'static str,
-    /// Who takes memory through it.
+    /// The libraries that allocate through it.
     pub used_by: &'static str,
-    /// Words of which one frame has all, in its function, in its file or in its library's name; any
-    /// row of them is enough. Where a frame is the user's, they are the names of modules around its
-    /// function, or in its library's name: the user's folders and functions are called what the user
-    /// likes.
+    /// Rows of words; a row matches if one frame has all of its words, in its function, its file or
+    /// its library's name. For a frame of the user they must be names of modules around the
+    /// function, or in the library's name, because users name folders and functions as they like.
     frames: &'static [&'static [&'static str]],
 }
 
@@ -56,13 +55,13 @@ const ALLOCATORS: &[Allocator] = &[
     },
 ];
 
-/// The allocator that a stack with these frames goes through.
+/// Returns the allocator that a backtrace with these frames passes through.
 #[must_use]
 pub fn of(frames: &[Frame]) -> Option<&'static Allocator> {
     frames.iter().find_map(|frame| {
         let function = frame.function.as_deref().unwrap_or_default();
         let module = frame.module.as_deref().unwrap_or_default();
-        // Line tables name an inlined function without its path, but with its file; and a crate's
+        // Line tables give an inlined function without its path, but with its file. A crate's
         // folder has hyphens where its path has underscores.
         let file = frame.file.as_deref().unwrap_or_default().replace('-', "_");
         let has_all = |words: &&[&str]| {
@@ -79,8 +78,8 @@ pub fn of(frames: &[Frame]) -> Option<&'static Allocator> {
     })
 }
 
-/// Whether `function` is one in the module of this path: of a copy of the allocator's crate in the
-/// user's own workspace.
+/// Whether `function` is in the module with this path: then it belongs to a copy of the allocator's
+/// crate in the user's own workspace.
 fn is_below(function: &str, path: &[&str]) -> bool {
     let parts: Vec<&str> = function.split("::").collect();
     let around = parts.split_last().map_or(&[][..], |(_, around)| around);
@@ -137,7 +136,7 @@ mod tests {
         ] {
             assert_eq!(user(function, file, "train"), None, "{function} {file}");
         }
-        // A copy of the allocator in the user's workspace is that allocator still.
+        // A copy of the allocator in the user's workspace is still that allocator.
         for function in [
             "cubecl_runtime::memory_management::reserve",
             "<cubecl_runtime::memory_management::MemoryManagement<S>>::reserve",

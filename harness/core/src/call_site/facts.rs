@@ -1,28 +1,28 @@
-//! What NVIDIA's libraries and the frameworks on top of them are known to keep, and until when.
+//! What NVIDIA's libraries and the frameworks on top of them keep, and until when.
 //!
-//! One row a fact, with where it is from. A row explains a finding and names the remedy; it never
+//! Each row is one fact with its source. A row explains a finding and names the remedy; it never
 //! makes a leak pass.
 
-/// Raised when a row changes its meaning or goes. New rows do not count.
+/// Raised when a row changes its meaning or is removed, not when one is added.
 pub(crate) const VERSION: u32 = 1;
 
-/// One fact.
+/// A known fact about a library.
 #[derive(Debug)]
 pub(crate) struct Fact {
-    /// Its name, which stays the same: `cublas-handle`.
+    /// Its name, which never changes: `cublas-handle`.
     pub(crate) row: &'static str,
-    /// The library, as reports call it.
+    /// The library, as reports name it.
     library: &'static str,
-    /// How the functions begin that take it; all of the library's where there are none.
+    /// The prefixes of the functions that allocate it; if empty, all functions of the library.
     functions: &'static [&'static str],
     /// What is kept, until when, and what to do.
     pub(crate) says: &'static str,
-    /// Where this is from.
+    /// The source of this fact.
     #[cfg_attr(not(test), expect(dead_code, reason = "for whoever changes the table"))]
     source: &'static str,
 }
 
-/// The first row that fits counts.
+/// The first row that matches is used.
 const FACTS: &[Fact] = &[
     Fact {
         row: "cublas-handle",
@@ -125,7 +125,7 @@ const FACTS: &[Fact] = &[
     },
 ];
 
-/// What is known of memory that `library` takes in `function`.
+/// Returns what is known of memory that `library` allocates in `function`.
 pub(crate) fn fact(library: &str, function: &str) -> Option<&'static Fact> {
     FACTS.iter().find(|fact| {
         let named = |start: &&str| function.starts_with(*start);

@@ -1,30 +1,31 @@
-//! The libraries that take GPU memory of their own, by the names of their files and functions, and
-//! which of them took something: what stands in a stack between the driver and the user's code.
+//! The libraries that allocate GPU memory for themselves, by the names of their files and
+//! functions, and which of them made an allocation: the frames of a backtrace between the driver
+//! and the user's code.
 
 use super::facts;
 use crate::report::{Frame, Known, Library, Owner};
 
-/// A library that reports know by name.
+/// A library that reports name.
 #[derive(Debug)]
 pub struct KnownLibrary {
-    /// What its users call it.
+    /// Its usual name.
     pub name: &'static str,
-    /// Which part it has in a stack.
+    /// Its role in a backtrace.
     pub role: Role,
-    /// What its files are called, between `lib` and the version.
+    /// The names of its files, between `lib` and the version.
     files: &'static [&'static str],
-    /// How its functions begin, where it is linked into the program.
+    /// The prefixes of its functions, for programs that link it statically.
     functions: &'static [&'static str],
 }
 
-/// Which part a library has in a stack.
+/// The role of a library in a backtrace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// On everybody's way to the device: the driver, the runtime, their tools.
+    /// Part of every path to the device: the driver, the runtime, their tools.
     Way,
-    /// NVIDIA's, and takes memory for itself.
+    /// A library of NVIDIA's that allocates memory for itself.
     Nvidia,
-    /// Somebody else's.
+    /// A library of others.
     Other,
 }
 
@@ -42,7 +43,7 @@ const fn row(
     }
 }
 
-/// One row a library. Where one name begins another, the longer one stands first.
+/// One row per library. If one name is a prefix of another, the longer one comes first.
 const LIBRARIES: &[KnownLibrary] = &[
     row(
         "CUDA driver",
@@ -94,7 +95,8 @@ const LIBRARIES: &[KnownLibrary] = &[
     row("RMM", Role::Other, &["rmm"], &[]),
 ];
 
-/// The library of this file: `libcublas.so.13.0.0.19`, a wheel's `libcublas-1a2b3c4d.so.12`.
+/// Returns the library of a file: `libcublas.so.13.0.0.19`, or `libcublas-1a2b3c4d.so.12` from a
+/// wheel.
 #[must_use]
 pub fn of_file(file: &str) -> Option<&'static KnownLibrary> {
     let file = file.strip_prefix("lib")?;
@@ -107,20 +109,20 @@ pub fn of_file(file: &str) -> Option<&'static KnownLibrary> {
         .find(|library| library.files.iter().any(is))
 }
 
-/// Whether what the library called `name` takes is its own, and stays until its handles go or the
-/// process does. RMM and ggml hand it on to their callers as it comes.
+/// Whether the library called `name` keeps what it allocates until its handles are destroyed or the
+/// process ends. RMM and ggml pass it on to their callers.
 #[must_use]
 pub fn keeps_what_it_takes(name: &str) -> bool {
     !matches!(name, "RMM" | "ggml")
 }
 
-/// Whether a file is one of them.
+/// Whether a file is one of these libraries.
 #[must_use]
 pub fn is_known_library(file: &str) -> bool {
     of_file(file).is_some()
 }
 
-/// The library of a function without a path: `cublasCreate_v2`.
+/// Returns the library of a function without a path: `cublasCreate_v2`.
 #[must_use]
 pub fn of_function(function: &str) -> Option<&'static KnownLibrary> {
     let begins = |start: &&str| {
@@ -132,11 +134,12 @@ pub fn of_function(function: &str) -> Option<&'static KnownLibrary> {
         .find(|library| library.functions.iter().any(begins))
 }
 
-/// The library in `frames`, those outside the capture, that holds what was taken there.
+/// Returns the library in `frames`, from which the capture has been removed, that holds what was
+/// allocated there.
 ///
-/// Of NVIDIA's libraries that call each other, the one that was called from outside: of cuBLASLt
-/// inside cuBLAS inside cuDNN, cuDNN. Only what lies before the first frame of the user's or a
-/// crate's counts: further out, a library has called back.
+/// If NVIDIA's libraries call each other, it is the outermost: cuDNN for cuBLASLt inside cuBLAS
+/// inside cuDNN. Only frames before the first frame of the user or a crate count: further out, a
+/// library has called back.
 pub(super) fn library(frames: &[Frame]) -> Option<Library> {
     let inner = frames
         .iter()
@@ -154,7 +157,7 @@ pub(super) fn library(frames: &[Frame]) -> Option<Library> {
         .count();
     let (entry, holder) = inner[same - 1];
     let caller = inner.get(same).map(|(_, caller)| caller.name.to_owned());
-    // A mangled name is not what anybody called.
+    // A mangled name is not a function that anybody called by name.
     let function = entry
         .function
         .clone()
@@ -173,11 +176,11 @@ pub(super) fn library(frames: &[Frame]) -> Option<Library> {
     })
 }
 
-/// The library that a frame is in.
+/// Returns the library of a frame.
 fn of_frame(frame: &Frame) -> Option<&'static KnownLibrary> {
     let by_file = frame.module.as_deref().and_then(of_file);
     by_file.or_else(|| {
-        // Linked into the program, it has no sources.
+        // A statically linked library has no source files.
         let function = frame.function.as_deref().filter(|_| frame.file.is_none());
         function.and_then(of_function)
     })

@@ -1,5 +1,5 @@
-//! Where something was allocated: a stack cut down to what concerns its reader, and whose code it goes
-//! through.
+//! The call site of an allocation: a backtrace reduced to what concerns its reader, and the owners
+//! of its frames.
 
 pub mod allocators;
 mod facts;
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use crate::ledger::Kind;
 use crate::report::{Frame, Language, Owner, Site};
 
-/// The site of a stack whose frames are known.
+/// Returns the call site of a backtrace whose frames are known.
 #[must_use]
 pub fn site_of(frames: Vec<Frame>, kind: Kind) -> Site {
     let library = libraries::library(&frames[machinery(&frames)..]);
@@ -23,8 +23,9 @@ pub fn site_of(frames: Vec<Frame>, kind: Kind) -> Site {
     }
 }
 
-/// `frames` without what every stack has in common: the capture and the harness, CUDA's
-/// libraries at the top, the runtime's start-up at the bottom. A `main` that calls CUDA itself stays.
+/// Removes from `frames` what every backtrace has in common: the capture and the harness, CUDA's
+/// libraries at the top, the runtime's start-up at the bottom. A `main` that calls CUDA itself
+/// stays.
 fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
     while let Some((last, inner)) = frames.split_last()
         && is_start_up(last)
@@ -33,7 +34,7 @@ fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
         frames.pop();
     }
     frames.drain(..capture(&frames));
-    // A block of the test's own has frames of the harness further out.
+    // A block inside a test has harness frames further out.
     frames.retain(|frame| frame.owner != Owner::Harness);
     for function in frames
         .iter_mut()
@@ -44,9 +45,9 @@ fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
     frames
 }
 
-/// Whether one of CUDA's own libraries made the call, not the program: the runtime loading its
-/// code, cuBLAS its kernels. What the program loads on purpose is the program's, whichever of CUDA's
-/// libraries it asks to.
+/// Whether one of CUDA's own libraries made the call, not the program: the runtime when it loads
+/// its code, or cuBLAS its kernels. What the program loads explicitly belongs to the program,
+/// through whichever of CUDA's libraries.
 #[must_use]
 pub fn is_cudas_own(frames: &[Frame]) -> bool {
     let called_back = cuda(frames, machinery(frames));
@@ -62,16 +63,16 @@ pub fn is_cudas_own(frames: &[Frame]) -> bool {
     })
 }
 
-/// Whether that is what this function of CUDA is for: `cudaLibraryLoadData`, `cuModuleLoad`.
+/// Whether loading code is what this CUDA function is for: `cudaLibraryLoadData`, `cuModuleLoad`.
 fn loads_code(function: &str) -> bool {
     let loads = ["cudaLibraryLoad", "cuLibraryLoad", "cuModuleLoad"];
     loads.iter().any(|name| function.starts_with(name))
 }
 
-/// What the attribute's expansion calls the item around a test's body.
+/// The prefix of the item that the attribute's expansion puts around a test's body.
 const EXPANSION: &str = "__gpu_leak_check_";
 
-/// `train::frees` of `train::__gpu_leak_check_frees::frees`.
+/// Returns `train::frees` for `train::__gpu_leak_check_frees::frees`.
 #[must_use]
 pub fn as_written(function: &str) -> String {
     let mut parts = function.split(EXPANSION);
@@ -82,7 +83,7 @@ pub fn as_written(function: &str) -> String {
     written
 }
 
-/// Whether this is the expansion's call of the body.
+/// Whether this frame is the expansion's call of the body.
 fn is_expansion(frame: &Frame) -> bool {
     let path = frame.function.as_deref().unwrap_or_default();
     path.rsplit_once("::").is_some_and(|(item, last)| {
@@ -94,10 +95,10 @@ fn is_expansion(frame: &Frame) -> bool {
     })
 }
 
-/// How many of the innermost frames are the act of taking the stack.
+/// Returns how many of the innermost frames belong to the capture of the backtrace.
 fn capture(frames: &[Frame]) -> usize {
     let machinery = machinery(frames);
-    // Either the driver called back, or the user called `observe`.
+    // Either the program called the driver, or the user called `observe`.
     let cuda = cuda(frames, machinery).len();
     if cuda > 0 {
         return machinery + cuda;
@@ -106,13 +107,13 @@ fn capture(frames: &[Frame]) -> usize {
     last.map_or(0, |last| last + 1)
 }
 
-/// How many of the innermost frames are the harness's, its unwinder's and std's.
+/// Returns how many of the innermost frames belong to the harness, its unwinder and std.
 fn machinery(frames: &[Frame]) -> usize {
     let is_machinery = |frame: &&Frame| is_ours(frame) || frame.owner == Owner::Std;
     frames.iter().take_while(is_machinery).count()
 }
 
-/// The frames of CUDA's libraries from `start` on.
+/// Returns the frames of CUDA's libraries from `start` on.
 fn cuda(frames: &[Frame], start: usize) -> &[Frame] {
     let rest = &frames[start..];
     let count = rest
@@ -123,13 +124,13 @@ fn cuda(frames: &[Frame], start: usize) -> &[Frame] {
 }
 
 fn is_ours(frame: &Frame) -> bool {
-    // By its file: in line tables, an inlined function has a name without a path.
+    // By its file, because line tables give an inlined function without its path.
     let file = frame.file.as_deref().unwrap_or_default();
     frame.owner == Owner::Harness || file.contains("/backtrace-0.")
 }
 
-/// The C function that a program begins with: of a C program it is the user's own, and of a Rust program
-/// it does nothing but call std.
+/// The C function with which a program begins. In a C program it is user code; in a Rust program it
+/// only calls std.
 const MAIN: &str = "main";
 
 fn is_main(frame: &Frame) -> bool {
@@ -163,9 +164,9 @@ fn is_start_up(frame: &Frame) -> bool {
     }
 }
 
-/// Which frame is the user's line: the innermost one with a file of theirs; where no such file
-/// is known, the innermost one of an installed Python package, else the innermost one of a program
-/// or library that is neither Rust's nor CUDA's.
+/// Returns the index of the user's line: the innermost frame with a file of the user; else the
+/// innermost frame of an installed Python package; else the innermost frame of a program or library
+/// that is neither Rust's nor CUDA's.
 fn user(frames: &[Frame]) -> Option<usize> {
     let first = |wanted: fn(&Frame) -> bool| frames.iter().position(wanted);
     first(|frame| frame.owner == Owner::User && frame.file.is_some())
@@ -174,12 +175,13 @@ fn user(frames: &[Frame]) -> Option<usize> {
         .or_else(|| first(|frame| frame.owner != Owner::Cuda))
 }
 
-/// The same for every run and build in which the same functions of users, dependencies and
-/// libraries call each other.
+/// Returns a fingerprint that is the same for every run and build in which the same functions of
+/// users, dependencies and libraries call each other.
 ///
-/// FNV-1a of 64 bits ([its authors' page](http://www.isthe.com/chongo/tech/comp/fnv/)) over the
-/// kind's name and each frame's function, else its module, each with a zero byte behind it.
-/// Rust's own frames are left out: they change with its releases. So are Python's.
+/// It is the 64-bit FNV-1a hash ([its authors' page](http://www.isthe.com/chongo/tech/comp/fnv/))
+/// over the kind's name and each frame's function or else its module, each followed by a zero byte.
+/// Frames of Rust's and Python's own libraries are left out, because they change with every
+/// release.
 fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
     let lasting = frames.iter().filter(|frame| frame.owner != Owner::Std);
     let names = lasting.map(|frame| match (&frame.function, &frame.module) {
@@ -197,18 +199,19 @@ fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
     format!("{VERSION}{hash:016x}")
 }
 
-/// What every fingerprint begins with: raised when the same stack gets another one.
+/// The prefix of every fingerprint; raised when the same backtrace gets another fingerprint.
 const VERSION: &str = "1-";
 
-/// The fingerprint that a finding of another release would have now; none where it has this
-/// release's, or its stack was not kept.
+/// Returns this release's fingerprint for a finding of another release; `None` if it already has
+/// this release's fingerprint, or its backtrace was not kept.
 #[must_use]
 pub fn renewed_fingerprint(kind: Kind, site: &Site) -> Option<String> {
     let is_anothers = !site.fingerprint.is_empty() && !site.fingerprint.starts_with(VERSION);
     (is_anothers && !site.frames.is_empty()).then(|| fingerprint(kind, &site.frames))
 }
 
-/// `optim:Adam.step`: where the file lies differs between machines, and a package is its folder.
+/// Returns `optim:Adam.step`. The folder of the file differs between machines, and a package is its
+/// folder.
 fn python_name<'a>(frame: &Frame, function: &str) -> Cow<'a, str> {
     let file = frame.file.as_deref().unwrap_or_default();
     let module = file.strip_suffix(".py").unwrap_or(file);
@@ -217,9 +220,9 @@ fn python_name<'a>(frame: &Frame, function: &str) -> Cow<'a, str> {
     format!("{stem}:{function}").into()
 }
 
-/// `step` of `<optim::Adam<T> as optim::Optimizer>::step::<f32>`, `{` of any closure.
+/// Returns `step` for `<optim::Adam<T> as optim::Optimizer>::step::<f32>`, and `{` for any closure.
 ///
-/// Line tables call an inlined function no more than that, and what is inlined changes with
+/// Line tables give no more than that for an inlined function, and what is inlined changes with
 /// every build.
 #[must_use]
 pub fn bare_name(function: &str) -> &str {
@@ -227,7 +230,7 @@ pub fn bare_name(function: &str) -> &str {
     let segments = function.split(|character: char| {
         match character {
             '<' | '(' | '[' => depth += 1,
-            // Of `fn() -> T`.
+            // Part of `fn() -> T`.
             '>' if before == '-' => {}
             '>' | ')' | ']' => depth = depth.saturating_sub(1),
             _ => {}

@@ -24,7 +24,7 @@ fn kept(frames: &[Frame]) -> Vec<String> {
     trimmed(frames.to_vec()).into_iter().map(name).collect()
 }
 
-/// What a test's body has below it on the thread the harness gives it.
+/// The outer frames of a test's body on the thread that the harness gives it.
 fn bottom() -> Vec<Frame> {
     vec![
         frame(Owner::Std, "core::ops::function::FnOnce::call_once"),
@@ -75,7 +75,7 @@ fn code_that_the_program_loads_on_purpose_is_the_program_s() {
     };
     let driver = || cuda("libcuda.so.1", "cuLibraryLoadData");
     for load in ["cudaLibraryLoadData", "cudaLibraryLoadFromFile"] {
-        // Also where the runtime is linked into the program.
+        // Also if the runtime is linked into the program.
         for runtime in ["libcudart.so.13", "train"] {
             let called_back = [driver(), cuda(runtime, ""), cuda(runtime, load)];
             assert!(!is_cudas_own(&called_back), "{load} of {runtime}");
@@ -83,7 +83,8 @@ fn code_that_the_program_loads_on_purpose_is_the_program_s() {
     }
     assert!(!is_cudas_own(&[driver()]));
     assert!(!is_cudas_own(&[cuda("libcuda.so.1", "cuModuleLoadDataEx")]));
-    // What its libraries load for themselves, the runtime at the first launch or through it.
+    // What its libraries load for themselves: the runtime at the first launch, or others through
+    // it.
     let launch = cuda("libcudart.so.13", "cudaLaunchKernel");
     assert!(is_cudas_own(&[driver(), launch]));
     let cublas = [
@@ -158,13 +159,13 @@ fn a_c_programs_main_that_calls_cuda_itself_is_the_user_s_function() {
     let runtime = nameless(Owner::Cuda, "libcudart.so.13");
     let start = ["main", "__libc_start_call_main", "_start"];
     let start = start.map(|function| frame(Owner::Native, function));
-    // Also where it is linked to the driver itself.
+    // Also if it is linked to the driver itself.
     for called in [&[wrapper.clone(), runtime][..], &[wrapper]] {
         let frames = [called, &start].concat();
         assert_eq!(kept(&frames), ["main"]);
         assert_eq!(user(&trimmed(frames)), Some(0));
     }
-    // The one that Rust's own start-up gives a program calls std alone.
+    // The `main` of Rust's own start-up only calls std.
     let of_rust = [
         &[frame(Owner::User, "train::main")],
         &[frame(Owner::Std, "std::rt::lang_start_internal")],
@@ -235,7 +236,7 @@ fn a_fingerprint_tells_kinds_and_functions_apart() {
         let frames: Vec<_> = names.iter().map(|name| frame(Owner::User, name)).collect();
         fingerprint(kind, &frames)
     };
-    // Written into files that outlive a release: the first is a fixed point.
+    // Fingerprints are stored in files that outlive a release, so the first one is fixed.
     assert_eq!(of(Kind::Linear, &["ab", "c"]), "1-7874c73920f6a2ea");
     assert_ne!(
         of(Kind::Linear, &["ab", "c"]),

@@ -1,5 +1,5 @@
-//! What would let a failing check pass, where what it left is meant to stay. Each piece of advice is
-//! tried against the judgement itself: none is given that would not help.
+//! Finds options with which a failing check would pass, for leaks that are intended. Each candidate
+//! is tried against the judgement itself, so no advice is given that would not help.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::report::{CheckStatus, Confirmation, Finding, FindingKind, MeantToStay
 use crate::suppressions::{Pattern, Suppression};
 use crate::units::total;
 
-/// The options with which the check would have passed; none where its findings are not of a sort that
-/// may stay, or where no options that this knows of are enough.
+/// Returns the options with which the check would have passed, or `None` if its findings cannot be
+/// allowed or no known option is enough.
 ///
-/// Changes the facts while it tries, and leaves them as they were.
+/// Changes the facts of `input` while trying and restores them.
 pub fn meant_to_stay(input: &mut CheckInput, result: &CheckResult) -> Option<MeantToStay> {
     let stays = [FindingKind::Leaked, FindingKind::Retained].map(CheckStatus::Found);
     if !stays.contains(&result.status) {
@@ -29,7 +29,7 @@ pub fn meant_to_stay(input: &mut CheckInput, result: &CheckResult) -> Option<Mea
         .find_map(|advice| enough(input, advice))
 }
 
-/// `advice`, with a tolerance of the reserve that it leaves, if the check passes by it.
+/// Returns `advice`, plus a tolerance for the remaining reserve, if the check passes with it.
 fn enough(input: &mut CheckInput, mut advice: MeantToStay) -> Option<MeantToStay> {
     let with_it = judge_with(input, &advice);
     if !with_it.status.is_failure() {
@@ -41,7 +41,7 @@ fn enough(input: &mut CheckInput, mut advice: MeantToStay) -> Option<MeantToStay
     passes.then_some(advice)
 }
 
-/// What the check comes to with these options.
+/// Judges the check with these options.
 fn judge_with(input: &mut CheckInput, advice: &MeantToStay) -> CheckResult {
     let before = input.facts;
     let facts = &mut input.facts;
@@ -59,12 +59,12 @@ fn judge_with(input: &mut CheckInput, advice: &MeantToStay) -> CheckResult {
     result
 }
 
-/// An entry for the function that all of these come from.
+/// Advises an `allow` entry for the function that all of these come from.
 fn by_function(leaked: &[&Finding]) -> Option<MeantToStay> {
     Finding::common_function(leaked).map(MeantToStay::allow)
 }
 
-/// A tolerance holds per device and layer, and covers nothing without bytes.
+/// Advises a tolerance, which applies per device and layer and covers only bytes.
 fn by_tolerance(leaked: &[&Finding]) -> Option<MeantToStay> {
     let tolerance = largest_sum(leaked)?;
     Some(MeantToStay {
@@ -78,7 +78,7 @@ fn failing(result: &CheckResult, kind: FindingKind) -> impl Iterator<Item = &Fin
     findings.filter(move |finding| finding.kind == kind && finding.is_failure())
 }
 
-/// The most bytes that any layer has of `findings` at one place.
+/// Returns the largest sum of bytes in `findings` of one layer at one place.
 fn largest_sum(findings: &[&Finding]) -> Option<u64> {
     let mut sums: BTreeMap<_, Vec<u64>> = BTreeMap::new();
     for finding in findings {

@@ -1,5 +1,5 @@
-//! What is left and may stay: by the code under test, by a suppression, because a library is known to
-//! keep it until the process ends, or because the test says that exactly this leaks.
+//! Resources that are left and may stay: by the code under test, by a suppression, because a
+//! library keeps them until the process ends, or because the test expects exactly this leak.
 
 use super::diff::Diff;
 use super::finding::{Found, of_group};
@@ -11,7 +11,7 @@ use crate::report::{AllowedBy, Finding, FindingKind};
 use crate::suppressions::settle;
 use crate::units::{exact_size, quantity, total};
 
-/// What may stay by the word of the code that created it.
+/// Returns what the code that created it allowed to stay.
 pub(crate) fn by_the_code(diff: &Diff, input: &CheckInput) -> Vec<Found> {
     let all = diff.allowed.iter().filter_map(|(by, group)| {
         let kept = group.kept_in_all();
@@ -30,7 +30,7 @@ pub(crate) fn by_the_code(diff: &Diff, input: &CheckInput) -> Vec<Found> {
     all.collect()
 }
 
-/// Applies the suppressions; what there is to say of those that have expired.
+/// Applies the suppressions and returns notes about expired ones.
 pub(crate) fn by_suppressions<'a>(
     input: &CheckInput,
     found: impl Iterator<Item = &'a mut Found>,
@@ -39,7 +39,7 @@ pub(crate) fn by_suppressions<'a>(
     settle(&input.suppressions, input.today, &mut findings)
 }
 
-/// Marks what is known to stay until the process ends.
+/// Marks what a known library keeps until the process ends.
 pub(crate) fn kept_by_libraries(input: &CheckInput, found: &mut [Found]) {
     if !input.facts.whole_program {
         return;
@@ -75,11 +75,12 @@ fn kept_by(finding: &Finding) -> Option<String> {
     })
 }
 
-/// Compares what a test left with what it is to leave. What is left as expected is allowed.
+/// Compares what a test left with what it is expected to leave. What was left as expected is
+/// allowed.
 ///
 /// # Errors
 ///
-/// What was expected and what was left, as the failing test's line.
+/// If they differ: what was expected and what was left, as the failing test's message.
 pub(crate) fn expected(expect: Expect, found: &mut [Found]) -> Result<(), String> {
     let leaked = || {
         let all = found.iter().map(|found| &found.finding);
@@ -105,7 +106,7 @@ pub(crate) fn expected(expect: Expect, found: &mut [Found]) -> Result<(), String
     Ok(())
 }
 
-/// `2 objects, 1.00 MiB`
+/// For example `2 objects, 1.00 MiB`.
 fn amount(count: Option<u64>, bytes: Option<u64>) -> String {
     let parts = [
         count.map(|count| quantity(count, "object")),

@@ -1,7 +1,7 @@
-//! Limits of what a test uses while it runs, whether it frees that or not.
+//! Limits on what a test uses while it runs, whether or not it frees that.
 //!
-//! A limit that every run exceeds, or two of three with the last one, fails; one that only the first
-//! run exceeds was exceeded by what is set up once.
+//! A limit fails the test if every run exceeds it, or two of three including the last one. If only
+//! the first run exceeds it, one-time set-up was the cause.
 
 use std::collections::BTreeSet;
 
@@ -47,12 +47,12 @@ pub struct UsageOverBudget {
 }
 
 impl Limits {
-    /// The layer that must be metered, if any.
+    /// Returns the layer that must be metered, if any.
     pub fn metered(&self) -> Option<Layer> {
         (self.allocated.is_some() || self.allocations.is_some()).then_some(self.layer)
     }
 
-    /// Every limit that what a test took passes.
+    /// Returns every limit that these readings exceed.
     pub fn passed_by(&self, taken: Vec<MeterReading>) -> Vec<UsageOverBudget> {
         let mut over = Vec::new();
         let on_devices = taken.into_iter().filter(|taken| taken.place != Place::HOST);
@@ -88,7 +88,7 @@ impl Limits {
         over
     }
 
-    /// Every reserve that has risen above its limit from `before` to `at_most`.
+    /// Returns every reserve that rose above its limit between `before` and `at_most`.
     pub fn passed_by_reserve(&self, before: &Usage, at_most: &Usage) -> Vec<UsageOverBudget> {
         let Some(allowed) = self.reserved else {
             return Vec::new();
@@ -118,17 +118,17 @@ impl Limits {
 }
 
 impl UsageOverBudget {
-    /// Whether `other`, of another run, is the same limit passed.
+    /// Whether `other`, from another run, is about the same limit.
     pub fn is_like(&self, other: &Self) -> bool {
         let limit = |over: &Self| (over.limit, over.layer, over.place);
         limit(self) == limit(other) && self.pool == other.pool
     }
 }
 
-/// How many call sites a finding names.
+/// The number of call sites that a finding names.
 const NAMED: usize = 5;
 
-/// The budgets that the runs exceeded.
+/// Returns the budgets that the runs exceeded.
 pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
     let runs = input.judged_runs();
     let mut known: Vec<&UsageOverBudget> = Vec::new();
@@ -148,7 +148,7 @@ pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
     known.iter().filter_map(finding).map(Found::sum).collect()
 }
 
-/// Whether what only the second of two runs exceeds needs a third.
+/// Whether only the second of two runs exceeds a limit, so that a third run must decide.
 pub(crate) fn is_undecided(input: &CheckInput) -> bool {
     let [first, second] = input.judged_runs() else {
         return false;
@@ -157,7 +157,7 @@ pub(crate) fn is_undecided(input: &CheckInput) -> bool {
     second.over_budget.iter().any(is_new)
 }
 
-/// One limit, with what each run reached where it exceeded it.
+/// Returns the finding for one limit, from what each run that exceeded it used.
 fn finding(of_runs: &[Option<UsageOverBudget>], input: &CheckInput) -> Option<Finding> {
     let in_runs: Vec<bool> = of_runs.iter().map(Option::is_some).collect();
     let rounds = input.facts.rounds > 1;
@@ -209,7 +209,7 @@ fn share(taken: &SiteUsage, names: &NameTable) -> (Share, Site) {
     (share, site)
 }
 
-/// What is said of a limit that cannot bind, for nothing reported in its layer.
+/// Returns a note about a limit that cannot apply because nothing was reported in its layer.
 pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
     let limits = &input.facts.budget;
     let all = [

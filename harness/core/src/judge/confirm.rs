@@ -1,10 +1,11 @@
-//! Only what repeats is a leak: what one run leaves may be set up once and kept.
+//! Confirms findings: only what repeats is a leak, because what one run leaves may be one-time
+//! set-up.
 //!
 //! A finding is confirmed by the same call site in two runs, the last one included. What only the
-//! second run leaves triggers a third, the last there is: then the same layer, place and kind in all
-//! three runs confirms as well, whatever the call sites, and so does what is more after each of them.
-//! What is kept and not confirmed is `first-use`. What one run left and a later one freed is
-//! `deferred`. Neither fails a test by default.
+//! second run leaves triggers a third and last run. Then a finding is also confirmed if all three
+//! runs left something of the same layer, place and kind, whatever the call sites, or if more was
+//! live after each of them. What is kept and not confirmed is `first-use`. What one run left and a
+//! later one freed is `deferred`. Neither fails a test by default.
 
 use std::collections::BTreeMap;
 
@@ -20,17 +21,18 @@ use crate::units::{count, exact_size, quantity, total};
 /// The most runs that a check without `rounds` makes of its body.
 pub(crate) const MOST_RUNS: usize = 3;
 
-/// Whether the second of two runs left something that neither run explains: a third one must tell.
+/// Whether the second of two runs left something that neither run explains, so that a third must
+/// decide.
 pub(crate) fn is_undecided(groups: &[Group]) -> bool {
     let histories = histories(groups);
     histories.values().any(|history| {
-        // What takes the place of another at the same line, and is no larger, is kept until it is
-        // replaced itself.
+        // An allocation that replaces another one from the same line, and is no larger, will be
+        // kept until it is replaced itself.
         history.new_in_second.exceeds(history.replaced)
     })
 }
 
-/// The findings of one run, or of the two or three that were made.
+/// Returns the findings of the one, two or three runs that were made.
 pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
     let runs = input.judged_runs().len();
     if runs == 1 {
@@ -59,7 +61,7 @@ pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
     found
 }
 
-/// In which runs something was left that is kept.
+/// Returns, for each run, whether it left something that is kept.
 fn kept_in(group: &Group) -> Vec<bool> {
     group.kept.iter().map(|it| !it.amount.is_zero()).collect()
 }
@@ -68,8 +70,8 @@ fn has_deferred(group: &Group) -> bool {
     (0..group.left.len() - 1).any(|run| !group.freed_later(run).is_zero())
 }
 
-/// What a confirmed group loses in each run: what its first run left, or the last one if that is
-/// less.
+/// Returns what a confirmed group loses in each run: what its first run left, or what its last run
+/// left if that is less.
 fn each_run(group: &Group) -> (&Tally, usize) {
     let first = group.kept.iter().position(|it| !it.amount.is_zero());
     let (first, last) = (first.unwrap_or(0), group.kept.len() - 1);
@@ -79,7 +81,7 @@ fn each_run(group: &Group) -> (&Tally, usize) {
     }
 }
 
-/// Whether the last run lost less at this site than the first one that lost something.
+/// Whether the last run lost less at this call site than the first run that lost something.
 fn loses_less(group: &Group, first: usize) -> bool {
     let (earlier, later) = (
         group.kept[first].amount,
@@ -88,15 +90,15 @@ fn loses_less(group: &Group, first: usize) -> bool {
     later.count < earlier.count && later.bytes <= earlier.bytes
 }
 
-/// What the groups of one layer, place and kind come to together.
+/// The sums over the groups of one layer, place and kind.
 #[derive(Debug, Default)]
 struct ClassHistory<'a> {
     groups: Vec<&'a Group>,
-    /// Of each run, what it left.
+    /// What each run left.
     left: Vec<Amount>,
-    /// Of each run, what it left beyond what is confirmed by call site.
+    /// What each run left beyond what is confirmed by call site.
     residual: Vec<Amount>,
-    /// Of two runs, what the second left beyond what is confirmed at each of its call sites.
+    /// What the second of two runs left beyond what is confirmed at each of its call sites.
     new_in_second: Amount,
     /// Whether more was live after each run than after the one before.
     rises: bool,
@@ -105,14 +107,16 @@ struct ClassHistory<'a> {
 }
 
 impl ClassHistory<'_> {
-    /// Whether each of three runs left some of it, wherever, or more was live after each of them.
+    /// Whether each of three runs left some of it at any call site, or more was live after each of
+    /// them.
     fn is_in_all_runs(&self) -> bool {
         let left_in_each = self.residual.iter().all(|it| !it.is_zero());
         self.residual.len() == MOST_RUNS && (left_in_each || self.rises)
     }
 
-    /// Whether each of three runs left as much as the first, and call sites alone do not account for
-    /// it: one and the same allocation is reached by several ways, as a task is on a thread pool.
+    /// Whether each of three runs left as much as the first, although call sites alone do not
+    /// match: the same allocation can be reached through several call paths, for example from a
+    /// task on a thread pool.
     fn repeats_the_first(&self) -> bool {
         let Some((first, later)) = self.left.split_first() else {
             return false;
@@ -123,8 +127,8 @@ impl ClassHistory<'_> {
             && later.iter().all(is_as_much)
     }
 
-    /// Whether what was left in these runs is what is confirmed at another call site, come to by
-    /// another way.
+    /// Whether what was left in these runs is what is confirmed at another call site, reached
+    /// through another call path.
     fn explains(&self, kept_in: &[bool]) -> bool {
         let mut of_runs = kept_in.iter().zip(&self.residual);
         kept_in.contains(&true) && of_runs.all(|(kept, residual)| !kept || residual.is_zero())
@@ -168,7 +172,8 @@ fn histories(groups: &[Group]) -> BTreeMap<Class, ClassHistory<'_>> {
     histories
 }
 
-/// What a run left that is kept, beyond what each run is confirmed to lose at this very call site.
+/// Returns what a run left and is kept, beyond what each run is confirmed to lose at this call
+/// site.
 fn beyond_confirmed(group: &Group, run: usize) -> Amount {
     let kept = group.kept[run].amount;
     match repeats(&kept_in(group)) {
@@ -177,13 +182,13 @@ fn beyond_confirmed(group: &Group, run: usize) -> Amount {
     }
 }
 
-/// What the second run left at lines at which it freed what the first had left, beside what it is
-/// confirmed to lose there.
+/// Returns what the second run left at lines where it freed what the first had left, beyond what it
+/// is confirmed to lose there.
 fn replaced(groups: &[&Group]) -> Amount {
     type SourceLine<'a> = (Option<&'a (String, u32)>, Option<StackId>);
     let mut by_line: BTreeMap<SourceLine<'_>, [Amount; 2]> = BTreeMap::new();
     for group in groups.iter().filter(|group| group.kept.len() > 1) {
-        // Without a line, each call site stands for itself.
+        // Without a line, each call site counts by itself.
         let stack = group.line.is_none().then_some(group.key.stack);
         let [freed, left] = by_line.entry((group.line.as_ref(), stack)).or_default();
         *freed = freed.plus(group.freed_later(0));
@@ -199,11 +204,11 @@ fn replaced(groups: &[&Group]) -> Amount {
         .fold(Amount::default(), Amount::plus)
 }
 
-/// What the first run left, where every later one left as much, wherever.
+/// Reports what the first run left, if every later run left as much at any call site.
 fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> Option<Found> {
     let first = &group.kept[0];
     if first.amount.is_zero() {
-        // Told of with those of the first run.
+        // Reported with the findings of the first run.
         return None;
     }
     let last = group.kept.len() - 1;
@@ -211,7 +216,7 @@ fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> 
     let (own, all) = (group.kept[last].amount, class.left[last]);
     let shown = [own, all][usize::from(own.is_zero())];
     leaked.finding.confirmed = confirmation(&vec![true; last + 1], shown);
-    // What a later run left beyond the first is charged once.
+    // What a later run left beyond the first is counted once.
     let of_first = |other: &&&Group| !other.kept[0].amount.is_zero();
     if class.groups.iter().find(of_first).map(|other| &other.key) == Some(&group.key) {
         let most = class.left.iter().map(|it| it.bytes).max().unwrap_or(0);
@@ -228,7 +233,7 @@ fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> 
     Some(leaked)
 }
 
-/// What each run is known to lose, and beside it what was set up once.
+/// Returns what each run is confirmed to lose and, separately, what was set up once.
 fn confirmed(
     group: &Group,
     class: &ClassHistory<'_>,
@@ -245,7 +250,7 @@ fn confirmed(
     leaked.most_bytes = leaked.finding.bytes.max(largest.unwrap_or(0));
     leaked.records = group.kept_in_all().records;
     let mut found = vec![leaked];
-    // What is less here may be confirmed at another call site.
+    // The rest may be confirmed at another call site.
     if loses_less(group, first) && !class.residual[first].is_zero() {
         let once = group.part(first, earlier.amount.minus(later.amount));
         found.push(of_group(FindingKind::FirstUse, group, &once, first, input));
@@ -253,8 +258,8 @@ fn confirmed(
     found
 }
 
-/// A group of a layer, place and kind that every run left some of, each at other call sites. What
-/// the first run left is reported; what later runs left elsewhere is its confirmation.
+/// Reports a group whose layer, place and kind every run left some of, at different call sites.
+/// What the first run left is reported; what later runs left elsewhere confirms it.
 fn by_class(
     group: &Group,
     class: &ClassHistory<'_>,
@@ -271,7 +276,7 @@ fn by_class(
         .filter_map(|group| group.kept.iter().position(|it| !it.amount.is_zero()))
         .min();
     let Some(run) = earliest.filter(|run| kept_in[*run]) else {
-        // Told of with those of the first run.
+        // Reported with the findings of the first run.
         return Vec::new();
     };
     let mut leaked = of_group(FindingKind::Leaked, group, &group.kept[run], run, input);
@@ -280,7 +285,7 @@ fn by_class(
         .collect();
     let sum = class.residual[last];
     leaked.finding.confirmed = confirmation(&vec![true; kept_in.len()], sum);
-    // What another run left counts once, however many call sites the first one left some at.
+    // What another run left counts once, at however many call sites the first run left something.
     let of_first: Vec<&&Group> = others
         .filter(|other| !other.kept[run].amount.is_zero())
         .collect();
@@ -305,7 +310,7 @@ fn by_class(
     vec![leaked]
 }
 
-/// What does not repeat.
+/// Reports what does not repeat.
 fn unconfirmed(
     group: &Group,
     class: &ClassHistory<'_>,
@@ -328,7 +333,7 @@ fn unconfirmed(
         found.push(deferred);
     }
     let kept = group.kept_in_all();
-    // At the same line, by another way, it is a replacement all the same.
+    // A replacement at the same line may come through another call path.
     let is_same_line = |other: &&&Group| other.line.is_some() && other.line == group.line;
     let mut of_line = class.groups.iter().filter(is_same_line);
     let replaces = deferred.is_some() || of_line.any(|other| has_deferred(other));

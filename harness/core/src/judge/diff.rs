@@ -1,8 +1,8 @@
 //! What the runs of a check left behind, by call site and by run.
 //!
-//! Told by identity, never by sum: a record belongs to the run in which it was created. It is *left*
-//! by that run if it is live at the run's end, and *kept* if it is still live when the last run has
-//! ended; what was left and not kept was freed by a later run.
+//! Records are compared by identity, never by sum: a record belongs to the run in which it was
+//! created. A run *left* it if it is live at the end of that run; it is *kept* if it is still live
+//! after the last run. What was left and not kept was freed by a later run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,30 +15,30 @@ use crate::ledger::event::{ContextEnd, ThreadNumber};
 use crate::ledger::{Anomaly, Kind, Layer, Place, Record, StackId};
 use crate::report::{AllowedBy, Frame, Owner};
 
-/// What makes two records the same group.
+/// The key by which records are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct GroupKey {
-    /// What sort of thing, and whose.
+    /// The layer, place and kind.
     pub(crate) class: Class,
-    /// The stack that stands for the call site.
+    /// The backtrace that represents the call site.
     pub(crate) stack: StackId,
 }
 
-/// Layer, place and kind: all that is known of a record but its call site.
+/// Layer, place and kind: everything about a record except its call site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Class {
     /// The allocator.
     pub(crate) layer: Layer,
-    /// Where.
+    /// The place.
     pub(crate) place: Place,
-    /// What it is.
+    /// The kind.
     pub(crate) kind: Kind,
-    /// How its context ended, of what only that freed; none for what is live.
+    /// How its context ended, if only that freed the resource; `None` if it is live.
     pub(crate) ended: Option<ContextEnd>,
 }
 
 impl Class {
-    /// That of `record`, live.
+    /// Returns the class of `record`, which is live.
     pub(crate) fn of(record: &Record) -> Self {
         let made = &record.made;
         Self {
@@ -50,16 +50,16 @@ impl Class {
     }
 }
 
-/// Records of one group in one run.
+/// The records of one group in one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
-    /// How many, and of how many bytes.
+    /// Their number and total size.
     pub(crate) amount: Amount,
-    /// The size of each, where all have the same.
+    /// The size of each, if all are the same.
     pub(crate) each: Option<u64>,
     /// Their sequence numbers, in order.
     pub(crate) records: Vec<u64>,
-    /// The size of each of them.
+    /// The size of each record.
     sizes: Vec<u64>,
 }
 
@@ -78,7 +78,7 @@ impl Tally {
         self.sizes.push(bytes);
     }
 
-    /// Leaves out those records; how many bytes they are together.
+    /// Removes these records and returns their total amount.
     fn forget(&mut self, records: &FxHashSet<u64>) -> Amount {
         let mut forgotten = Amount::default();
         let mut rest = Self::default();
@@ -96,23 +96,23 @@ impl Tally {
 /// What the runs of a check left at one call site.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
-    /// What, and where it was allocated.
+    /// The class and the call site.
     pub(crate) key: GroupKey,
-    /// Of each run, what it left.
+    /// What each run left.
     pub(crate) left: Vec<Tally>,
-    /// Of each run, what of that is still live after the last run.
+    /// What is still live after the last run, of what each run left.
     pub(crate) kept: Vec<Tally>,
-    /// After each run, what is live of it and of all runs before it.
+    /// What is live after each run, from that run and all earlier ones.
     pub(crate) level: Vec<Amount>,
     /// How often the first run that left something allocated here.
     pub(crate) allocated: u64,
-    /// The user's line, where one is known.
+    /// The user's line, if known.
     pub(crate) line: Option<(String, u32)>,
     /// The threads that allocated what is left.
     pub(crate) threads: BTreeSet<ThreadNumber>,
-    /// The thread outside every scope that allocated one.
+    /// A thread outside every scope that allocated some of it.
     pub(crate) foreign_thread: Option<ThreadNumber>,
-    /// Stacks that are this call site.
+    /// The backtraces that belong to this call site.
     pub(crate) stacks: BTreeSet<StackId>,
 }
 
@@ -131,7 +131,7 @@ impl Group {
         }
     }
 
-    /// A part of what run `run` left, of this size; of which records nobody says.
+    /// Returns a tally of this size for a part of what run `run` left, without naming records.
     pub(crate) fn part(&self, run: usize, amount: Amount) -> Tally {
         Tally {
             amount,
@@ -140,12 +140,12 @@ impl Group {
         }
     }
 
-    /// What run `run` left and a later one freed.
+    /// Returns what run `run` left and a later one freed.
     pub(crate) fn freed_later(&self, run: usize) -> Amount {
         self.left[run].amount.minus(self.kept[run].amount)
     }
 
-    /// Leaves out those records: they are reported as something else.
+    /// Removes these records, because they are reported as something else.
     pub(crate) fn forget(&mut self, records: &FxHashSet<u64>) {
         for run in 0..self.left.len() {
             let forgotten = self.left[run].forget(records);
@@ -153,17 +153,17 @@ impl Group {
             for level in &mut self.level[run..] {
                 *level = level.minus(forgotten);
             }
-            // Nobody freed what a failed free left there.
+            // A record that a failed free left was not freed by anyone.
             self.allocated = self.allocated.saturating_sub(forgotten.count);
         }
     }
 
-    /// The first run that left something.
+    /// Returns the first run that left something.
     pub(crate) fn first_run(&self) -> Option<usize> {
         self.left.iter().position(|left| !left.amount.is_zero())
     }
 
-    /// Everything that is kept, of all runs.
+    /// Returns everything that is kept, from all runs.
     pub(crate) fn kept_in_all(&self) -> Tally {
         let mut sum = Tally::default();
         for kept in &self.kept {
@@ -182,14 +182,15 @@ impl Group {
     }
 }
 
-/// What the runs of a check left, told apart by whether it may stay.
+/// What the runs of a check left, separated by whether it is allowed to stay.
 #[derive(Debug, Default)]
 pub(crate) struct Diff {
-    /// What nobody said may stay.
+    /// What is not allowed to stay.
     pub(crate) groups: Vec<Group>,
-    /// What may stay, with who says so.
+    /// What is allowed to stay, and by whom.
     pub(crate) allowed: Vec<(AllowedBy, Group)>,
-    /// Known caching allocators through which the rest was allocated and which have no probe.
+    /// Known caching allocators without a probe, through which the remaining records were
+    /// allocated.
     pub(crate) missing_probes: Vec<&'static crate::call_site::allocators::Allocator>,
 }
 
@@ -254,8 +255,8 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
     }
 }
 
-/// Whether a record is judged by itself: a record that a probed allocator claims is judged as its
-/// reserve, and code that CUDA's libraries loaded when they first needed it stays for the process.
+/// Whether a record is judged individually. A record that a probed allocator claims is judged as
+/// its reserve, and code that CUDA's libraries loaded on first use stays for the process.
 fn is_own(live: &LiveRecord, run: &RunInput, input: &CheckInput) -> bool {
     run.segments.owner(&live.record, &run.holdings).is_none()
         && !is_the_runtimes_code(&live.record, &input.names)
@@ -267,11 +268,12 @@ pub(crate) fn is_the_runtimes_code(record: &Record, names: &NameTable) -> bool {
         && names.is_cudas_own(record.made.caller.stack)
 }
 
-/// Why a record of the driver's layer says nothing by itself.
+/// Why a record of the driver's layer is not judged by itself.
 enum Missing {
     /// It is a segment of an allocator without a probe.
     Probe(&'static crate::call_site::allocators::Allocator),
-    /// It is a segment of a probed allocator that does not name its segments: judged as its reserve.
+    /// It is a segment of a probed allocator that does not report its segments, so it is judged as
+    /// reserve.
     Segments,
 }
 
@@ -288,7 +290,8 @@ fn held_unseen(
     let has_probe = run.probed.iter().any(|name| name == allocator.name);
     match has_probe {
         false => Some(Missing::Probe(allocator)),
-        // Where the probe names its segments, this is none of them: it was forgotten.
+        // If the probe reports its segments, this record is not one of them: the allocator has lost
+        // track of it.
         true => {
             let layer = Layer::allocator(allocator.name);
             let names_segments = run.segments.has_any_of(layer, class.place);
@@ -297,12 +300,12 @@ fn held_unseen(
     }
 }
 
-/// Groups in the making.
+/// Builds the groups.
 #[derive(Debug)]
 struct Groups<'a> {
     runs: &'a [RunInput],
     by_key: FxHashMap<GroupKey, Group>,
-    /// The runs in which each record was seen: it counts once in the run that created it.
+    /// The run in which each record was first seen, which is the run that created it.
     seen: FxHashMap<u64, usize>,
 }
 
@@ -315,7 +318,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// `record` is live at the end of run `at`.
+    /// Adds `record`, which is live at the end of run `at`.
     fn add(&mut self, at: usize, key: GroupKey, record: &Record, foreign: Option<ThreadNumber>) {
         let created = self
             .runs
@@ -338,7 +341,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// `record` went with its context in run `at`: nobody can free it any more.
+    /// Adds `record`, which ended with its context in run `at` and can no longer be freed.
     fn add_ended(&mut self, at: usize, key: GroupKey, record: &Record) {
         let runs = self.runs.len();
         let group = self.group(key);
@@ -376,11 +379,12 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// The call sites met so far, each with the stack that stands for it.
+/// The call sites seen so far, each with the backtrace that represents it.
 ///
-/// Stacks that differ only inside CUDA's libraries are one: a library allocates several things for
-/// one call, and a first call takes another way through it than later ones. So are those that differ
-/// only in the column of a call further out: a report would show no difference.
+/// Backtraces that differ only inside CUDA's libraries are the same call site, because a library
+/// makes several allocations for one call, and its first call takes another path than later ones.
+/// The same holds for backtraces that differ only in the column of an outer call: a report would
+/// show no difference.
 #[derive(Debug)]
 struct CallSites<'a> {
     names: &'a NameTable,

@@ -1,15 +1,15 @@
-//! Creating calls that failed: no finding, for nothing is live because of them, but a fact that
-//! explains many a test.
+//! Allocation calls that failed. They are not findings, because nothing is live because of them,
+//! but they often explain a failing test.
 
 use super::input::CheckInput;
 use crate::ledger::event::CuResult;
 use crate::ledger::{Anomaly, Kind, StackId};
 use crate::units;
 
-/// So many are reported one by one.
+/// How many are reported individually.
 const NAMED: usize = 5;
 
-/// Failed calls of one call site.
+/// The failed calls of one call site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FailedAllocations {
     kind: Kind,
@@ -20,7 +20,7 @@ struct FailedAllocations {
     each: Option<u64>,
 }
 
-/// A sentence for each call site whose calls failed in the first run, or in any round.
+/// Returns a note for each call site whose calls failed in the first run, or in any round.
 pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
     let runs = match input.facts.rounds > 1 {
         true => &input.runs[..],
@@ -39,7 +39,7 @@ pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
     notes
 }
 
-/// The calls that failed, by call site, in the order of the first failure of each.
+/// Groups the failed calls by call site, ordered by the first failure of each.
 fn together<'a>(anomalies: impl Iterator<Item = &'a Anomaly>) -> Vec<FailedAllocations> {
     let mut all: Vec<FailedAllocations> = Vec::new();
     for anomaly in anomalies {
@@ -74,7 +74,8 @@ fn together<'a>(anomalies: impl Iterator<Item = &'a Anomaly>) -> Vec<FailedAlloc
     all
 }
 
-/// `2 × CUDA_ERROR_OUT_OF_MEMORY: 64.0 TiB of linear memory each, asked for at src/model.rs:40`
+/// For example `2 × CUDA_ERROR_OUT_OF_MEMORY: 64.0 TiB of linear memory each, asked for at
+/// src/model.rs:40`.
 fn note(failed: &FailedAllocations, input: &CheckInput) -> String {
     let FailedAllocations { kind, count, .. } = *failed;
     let wanted = match failed.each {

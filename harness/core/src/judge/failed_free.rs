@@ -1,7 +1,7 @@
-//! Free and destroy calls that returned an error: each is reported, in whichever run it was.
+//! Free and destroy calls that returned an error. Each is reported, whichever run made it.
 //!
 //! A record that is live only because its free failed is reported once, as the failed free. In a
-//! broken context every free fails from some moment on: that is one finding, with everything that
+//! broken context every free fails from some point on: that is one finding, with everything that
 //! could not be freed.
 
 use rustc_hash::FxHashSet;
@@ -16,13 +16,13 @@ use crate::ledger::{Anomaly, Kind, Layer, Place, Record, StackId};
 use crate::report::{FailedRelease, Finding, FindingKind, Site};
 use crate::units::quantity;
 
-/// Calls that failed at one line to free what was allocated at one line.
+/// The calls from one line that failed to free what was allocated at one line.
 #[derive(Debug)]
 struct Failed {
     call: Call,
-    /// The first run in which it failed, whose calls are counted.
+    /// The first run in which the call failed, whose calls are counted.
     first_run: usize,
-    /// What it meant, of an address that was not live.
+    /// The record that was probably meant, if the address was not live.
     meant: Option<Record>,
     amount: Amount,
     each: Option<u64>,
@@ -30,7 +30,7 @@ struct Failed {
     notes: Vec<String>,
 }
 
-/// The frees that failed; what only their failure keeps live is taken out of `diff`.
+/// Returns the failed frees, and removes from `diff` what is live only because of them.
 pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
     let mut all: Vec<Failed> = Vec::new();
     let mut not_freed = FxHashSet::default();
@@ -46,7 +46,7 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
             else {
                 continue;
             };
-            // A call site that fails to free the same record twice has failed to free one.
+            // A call site that fails twice to free the same record counts as one.
             let is_new = record.is_none_or(|it| met.insert((it.sequence, caller.stack, *error)));
             if is_new {
                 not_freed.extend(record.map(|record| record.sequence));
@@ -125,10 +125,11 @@ fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &Nam
     }
 }
 
-/// What a call named that was not live: it was freed before, or it lies in an allocation.
+/// The record behind an address that was not live: it was freed before, or the address is inside an
+/// allocation.
 struct Meant {
     record: Record,
-    /// The stack of the free before; none where it lies inside what was live.
+    /// The backtrace of the earlier free; `None` if the address is inside a live allocation.
     freed_at: Option<StackId>,
     is_inside: bool,
 }
@@ -183,7 +184,7 @@ impl Meant {
     }
 }
 
-/// `4,096 bytes of linear memory`, `an event`
+/// For example `4,096 bytes of linear memory` or `an event`.
 fn described(record: &Record) -> String {
     let made = &record.made;
     match made.kind.is_handle() {
@@ -239,7 +240,7 @@ fn found(mut failed: Failed, names: &NameTable) -> Found {
     }
 }
 
-/// What a call frees that names something unknown, as far as the call tells.
+/// Returns the kind of an unknown resource, as far as the free call tells.
 fn kind_of(space: Space) -> Option<Kind> {
     match space {
         Space::DevicePointer => Some(Kind::Linear),
@@ -252,7 +253,8 @@ fn kind_of(space: Space) -> Option<Kind> {
     }
 }
 
-/// What is live in a context where nothing can be freed is no news of its own.
+/// Combines the failed frees of a broken context into one finding. Nothing can be freed in such a
+/// context, so what is live in it is not a finding of its own.
 fn in_broken_context(all: Vec<Failed>, input: &CheckInput, diff: &mut Diff) -> Found {
     let mut failed = all.into_iter();
     let first = failed.next().expect("asked only where a free failed");
@@ -267,7 +269,7 @@ fn in_broken_context(all: Vec<Failed>, input: &CheckInput, diff: &mut Diff) -> F
         sum = sum.plus(kept.amount);
         found.records.extend(kept.records);
     }
-    // The record of a failed free is live as well: what is live counts, not the calls.
+    // The record of a failed free is live as well, so live resources are counted, not calls.
     (found.finding.count, found.finding.bytes) = (sum.count.max(1), sum.bytes);
     found.finding.each = None;
     found.finding.notes.push(
@@ -278,7 +280,7 @@ fn in_broken_context(all: Vec<Failed>, input: &CheckInput, diff: &mut Diff) -> F
     found
 }
 
-/// Takes the records of failed frees out of what is left.
+/// Removes the records of failed frees from what is left.
 fn take_out(diff: &mut Diff, not_freed: &FxHashSet<u64>) {
     for group in &mut diff.groups {
         group.forget(not_freed);

@@ -1,4 +1,4 @@
-//! A finding in the making: what is reported, and the very records that it is about.
+//! A finding together with the records that it is about.
 
 use super::diff::{Class, Group, Tally};
 use super::input::{CheckInput, RunInput};
@@ -8,19 +8,19 @@ use crate::ledger::event::ContextEnd;
 use crate::ledger::{Holding, Kind, Layer, Place};
 use crate::report::{Confirmation, Finding, FindingKind, Site, When};
 
-/// A finding, and the sequence numbers of the records that it is about. A sum has none.
+/// A finding, and the sequence numbers of its records. A finding about a sum has none.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     /// The finding.
     pub(crate) finding: Finding,
-    /// The records.
+    /// The sequence numbers of its records.
     pub(crate) records: Vec<u64>,
-    /// The most bytes of it that any one run is charged with: what tolerances are about.
+    /// The most bytes that any one run is charged with, to which tolerances apply.
     pub(crate) most_bytes: u64,
 }
 
 impl Found {
-    /// A finding about a sum.
+    /// A finding about a sum, without records.
     pub(crate) fn sum(finding: Finding) -> Self {
         Self {
             most_bytes: finding.bytes,
@@ -30,7 +30,7 @@ impl Found {
     }
 }
 
-/// The finding that `tally` of `group` is, allocated in the run at index `run`.
+/// Creates the finding for `tally` of `group`, allocated in the run at index `run`.
 pub(crate) fn of_group(
     kind: FindingKind,
     group: &Group,
@@ -71,8 +71,8 @@ pub(crate) fn of_group(
     }
 }
 
-/// Whether a handle of this physical memory is missing its release or a range is still mapped: one
-/// of the two was forgotten, and the line that allocated it does not say which. None of other memory.
+/// Says whether a handle of this physical memory is not released or a range is still mapped,
+/// because the line that allocated it does not show which. Returns `None` for other memory.
 fn what_holds(tally: &Tally, input: &CheckInput) -> Option<String> {
     let run = input.judged_runs().last()?;
     if run.holdings.is_empty() {
@@ -107,15 +107,15 @@ fn sentence(holdings: &[&Holding]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// That another thread than the test's allocated it, and threads of the test still ran at its end: the
-/// thread may be a pool's that other tests use as well.
+/// Notes that a thread other than the test's allocated it while threads of the test still ran at
+/// the end: the thread may belong to a pool that other tests use as well.
 fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<String> {
     let is_running = input.runs[run].threads_running != 0;
     let mut names = group
         .threads
         .iter()
         .map(|thread| input.names.thread(*thread));
-    // The test's own thread bears its name, cut off by the system.
+    // The test's own thread has the test's name, truncated by the system.
     let other = names.find(|name| !input.subject.test.starts_with(&**name))?;
     is_running.then(|| {
         format!(
@@ -133,9 +133,9 @@ fn freed_only(cause: ContextEnd) -> &'static str {
     }
 }
 
-/// Which of the run's allocating and freeing calls created these records.
+/// Returns which of the run's allocating and freeing calls created these records.
 fn when(run: &RunInput, records: &[u64]) -> Option<When> {
-    // Recordings of older releases have numbers that do not follow each other.
+    // In recordings of older releases the sequence numbers are not consecutive.
     let of = run.calls.filter(|calls| run.began + calls == run.ended)?;
     let ordinal = |sequence| sequence - run.began + 1;
     let (first, last) = (*records.first()?, *records.last()?);
@@ -146,7 +146,7 @@ fn when(run: &RunInput, records: &[u64]) -> Option<When> {
     })
 }
 
-/// A finding about a sum of `bytes`, which has no line.
+/// Creates a finding about a sum of `bytes`, which has no line.
 pub(crate) fn of_sum(kind: FindingKind, layer: Layer, place: Place, bytes: u64) -> Finding {
     Finding {
         count: 1,
@@ -157,14 +157,13 @@ pub(crate) fn of_sum(kind: FindingKind, layer: Layer, place: Place, bytes: u64) 
     }
 }
 
-/// Whether something that was so in these runs is so again and again: in two runs, the last one
-/// included.
+/// Whether something that happened in these runs repeats: in two runs, the last one included.
 pub(crate) fn repeats(in_runs: &[bool]) -> bool {
     let times = in_runs.iter().filter(|it| **it).count();
     times >= 2 && in_runs.last() == Some(&true)
 }
 
-/// What a confirmed finding says of its runs: in how many it was so, and what the last one left.
+/// Returns in how many runs a finding repeated, and what the last one left.
 pub(crate) fn confirmation(in_runs: &[bool], last: Amount) -> Option<Confirmation> {
     let runs = in_runs.iter().filter(|it| **it).count();
     (in_runs.len() > 1).then_some(Confirmation::Repeated {
@@ -175,7 +174,7 @@ pub(crate) fn confirmation(in_runs: &[bool], last: Amount) -> Option<Confirmatio
     })
 }
 
-/// Where a stack's line is, in a note.
+/// Returns the location of a group's call site for a note.
 pub(crate) fn location(names: &NameTable, group: &Group) -> String {
     names.site(group.key.stack, group.key.class.kind).location()
 }

@@ -1,8 +1,7 @@
-//! What gains in every round of a body, or from each snapshot of a program to the next.
+//! Finds what gains in every round of a body, or from each snapshot of a program to the next.
 //!
-//! Judged by call site, and beside the sites by layer, place and kind: a total that grows by another
-//! line in each round grows all the same. What is set up once and what a later round frees is no
-//! growth.
+//! Growth is judged by call site and also by layer, place and kind, because a total can grow by a
+//! different line in each round. One-time set-up, and what a later round frees, is not growth.
 
 use std::collections::BTreeMap;
 
@@ -12,17 +11,17 @@ use super::input::CheckInput;
 use super::usage::Amount;
 use crate::report::FindingKind;
 
-/// The fewest rounds that say anything: two a program passes by chance.
+/// The fewest rounds that can show growth: in two, a correct program can gain twice by chance.
 pub(crate) const FEWEST_ROUNDS: usize = 3;
 
-/// Whether each of these levels is more than the one before it, in number or in bytes.
+/// Whether each of these levels is higher than the one before it, in number or in bytes.
 pub(crate) fn gains_always(levels: &[Amount]) -> bool {
     let mut before = Amount::default();
     let mut gains = |level: &Amount| level.exceeds(std::mem::replace(&mut before, *level));
     levels.iter().all(&mut gains)
 }
 
-/// Whether anything has gained in every round so far.
+/// Whether any group has gained in every round so far.
 pub(crate) fn may_still_grow(groups: &[Group]) -> bool {
     groups.iter().any(|group| gains_always(&group.level))
         || rest_by_class(groups)
@@ -30,7 +29,7 @@ pub(crate) fn may_still_grow(groups: &[Group]) -> bool {
             .any(|(_, levels)| gains_always(levels))
 }
 
-/// What has grown in every round.
+/// Returns what has grown in every round.
 pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
     if input.could_not_repeat() || input.judged_runs().len() < FEWEST_ROUNDS {
         return Vec::new();
@@ -51,14 +50,15 @@ fn of_site(group: &Group, input: &CheckInput) -> Found {
     let is_exact = |each: &u64| each.checked_mul(last.count) == Some(last.bytes);
     (finding.count, finding.bytes) = (last.count, last.bytes);
     finding.each = finding.each.filter(is_exact);
-    // Its calls are those of several rounds.
+    // Its calls come from several rounds.
     (finding.when, finding.taken, finding.given_back) = (None, finding.count, 0);
     finding.rounds = group.level.clone();
     grown.most_bytes = last.bytes;
     grown
 }
 
-/// A sum that grows by call sites that do not: reported at the one that has most of it.
+/// Reports a sum that grows through call sites that do not grow by themselves, at the call site
+/// with the largest share.
 fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
     let largest = groups
         .iter()
@@ -93,8 +93,8 @@ fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
 /// How many other call sites a note names.
 const NAMED: usize = 4;
 
-/// What has not grown by itself, summed up by layer, place and kind; nothing where it is one call
-/// site alone.
+/// Sums up what has not grown by itself, by layer, place and kind, leaving out sums of a single
+/// call site.
 fn rest_by_class(groups: &[Group]) -> BTreeMap<Class, (Vec<&Group>, Vec<Amount>)> {
     let mut classes: BTreeMap<Class, (Vec<&Group>, Vec<Amount>)> = BTreeMap::new();
     for group in groups.iter().filter(|group| !gains_always(&group.level)) {

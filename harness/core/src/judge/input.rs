@@ -1,7 +1,7 @@
-//! Everything that the judgement of one check looks at, as data.
+//! The input of the judgement of one check, as data.
 //!
-//! A session collects it, a recording keeps it, and [`judge`](super::judge) is a function of it:
-//! what a check came to can be worked out again from this alone.
+//! A session collects it, a recording stores it, and [`judge`](super::judge) is a function of it:
+//! the result of a check can be computed again from this alone.
 
 use std::collections::BTreeMap;
 
@@ -188,7 +188,7 @@ pub struct Others {
 }
 
 impl Others {
-    /// Whether a sum that rose may be another's: sums have no owner.
+    /// Whether another check or test could have changed a sum: sums have no owner.
     pub const fn may_have_moved_sums(self) -> bool {
         self.checks || self.anything
     }
@@ -237,31 +237,31 @@ pub struct Expect {
 }
 
 impl CheckInput {
-    /// The first run, from which the baseline of the whole check is taken.
+    /// Returns the first run, whose baseline is that of the whole check.
     pub fn first(&self) -> &RunInput {
         &self.runs[0]
     }
 
-    /// The runs that say something of what repeats: a further run that did not end as it should
-    /// says nothing.
+    /// Returns the runs that can be compared. A further run that did not end as expected is left
+    /// out.
     pub fn judged_runs(&self) -> &[RunInput] {
         let further = self.runs.iter().skip(1);
         let valid = further.take_while(|run| run.as_expected).count();
         &self.runs[..1 + valid]
     }
 
-    /// Whether a run that was to confirm what an earlier one left did not end as it should.
+    /// Whether a run that was to confirm an earlier one did not end as expected.
     pub fn could_not_repeat(&self) -> bool {
         self.judged_runs().len() != self.runs.len()
     }
 
-    /// A context that is broken, by this check or before it: every call in it fails.
+    /// Returns a context that was broken by this check or before it, in which every call fails.
     pub fn broken_context(&self) -> Option<ContextError> {
         let of_run = |run: &RunInput| run.broken_inside.or(run.broken_before);
         self.runs.iter().find_map(of_run)
     }
 
-    /// Takes everything out: the run's settings say that nothing is judged.
+    /// Removes everything from the input, because the run's settings switch checks off.
     pub fn switch_off(&mut self, why: Untraced) {
         for run in &mut self.runs {
             *run = RunInput {
@@ -273,13 +273,13 @@ impl CheckInput {
         self.untraced = Some(why);
     }
 
-    /// Whether not every call was heard: what was freed may have gone unheard.
+    /// Whether some calls may have been missed, so that a freed resource may look live.
     pub fn was_partly_heard(&self) -> bool {
         self.untraced.as_ref().is_some_and(|untraced| untraced.lost)
     }
 }
 
-/// A map whose keys are no texts.
+/// Serialises a map whose keys are not strings.
 pub(super) mod pairs {
     use std::collections::BTreeMap;
 

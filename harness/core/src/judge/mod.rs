@@ -1,7 +1,7 @@
-//! From what a session collected to what its check came to. Pure: nothing here asks a driver, a
-//! clock or the process.
+//! Judges a check from what its session collected. Pure: nothing here calls a driver, reads a clock
+//! or inspects the process.
 //!
-//! [`judge`] names the rules in their order; each stands in a file whose first lines state it.
+//! [`judge`] applies the rules in their order; each is in a file whose first lines state it.
 
 mod advice;
 mod allowed;
@@ -48,20 +48,20 @@ use crate::ledger::Layer;
 use crate::report::{CheckStatus, Finding, Reason};
 use crate::units::{exact_size, quantity};
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Clone, Debug)]
 pub struct CheckResult {
-    /// The worst finding's kind, or why there could be none.
+    /// The worst finding's kind, or why there is none.
     pub status: CheckStatus,
-    /// Why, for `inconclusive` and `not-measured`.
+    /// The reason for `inconclusive` or `not-measured`.
     pub reason: Option<Reason>,
-    /// Worst first, then largest.
+    /// The findings, worst first, then largest.
     pub findings: Vec<Finding>,
-    /// Of each finding, the sequence numbers of the records that it is about.
+    /// For each finding, the sequence numbers of its records.
     pub records: Vec<Vec<u64>>,
-    /// Things to know that fail nothing, a sentence each.
+    /// Notes that fail nothing, one sentence each.
     pub notes: Vec<String>,
-    /// How what was left differs from what was to be left.
+    /// How the leak differs from what the test expects.
     pub unmet: Option<String>,
 }
 
@@ -72,7 +72,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     let failed_frees = failed_free::findings(input, &mut diff);
     let lost = input.was_partly_heard() && !input.facts.whole_program;
     if lost {
-        // It may have been freed unseen.
+        // Its free may have been missed.
         diff.groups
             .retain(|group| group.key.class.layer != Layer::DRIVER);
         diff.allowed
@@ -102,8 +102,8 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         input,
         found.iter_mut().chain(&mut others),
     ));
-    // After the suppressions, because what they allow uses up no tolerance. The other findings are not
-    // about bytes that stay allocated.
+    // After the suppressions, because what they allow does not use up tolerance. The other findings
+    // are not about bytes that stay allocated.
     notes.extend(tolerance::tolerate(input.facts.tolerance, &mut found));
     found.extend(others);
     let unmet = input.facts.expect.filter(|_| input.untraced.is_none());
@@ -129,7 +129,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     }
 }
 
-/// What a program holds now, as findings: for its [`Trend`].
+/// Returns what a program holds now as findings, for its [`Trend`].
 pub fn held(input: &CheckInput) -> Vec<Finding> {
     let found = confirm::findings(&diff(input).groups, input);
     found.into_iter().map(|found| found.finding).collect()
@@ -176,7 +176,7 @@ pub fn needs_another_run(input: &CheckInput) -> bool {
     }
 }
 
-/// The layers whose sums or reserves rose in a run.
+/// Returns the layers whose sum or reserve rose in a run.
 fn sums_and_reserves(run: &RunInput) -> Vec<&LayerName> {
     let risen = run.end.layers.iter().filter(|usage| {
         let before = run.baseline.layer(&usage.name, usage.place);
@@ -187,7 +187,7 @@ fn sums_and_reserves(run: &RunInput) -> Vec<&LayerName> {
     risen.map(|usage| &usage.name).collect()
 }
 
-/// Facts about the runs that fail nothing.
+/// Returns facts about the runs that fail nothing.
 fn notes(input: &CheckInput) -> Vec<String> {
     let first = input.first();
     let mut notes = Vec::new();

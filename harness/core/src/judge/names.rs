@@ -1,4 +1,4 @@
-//! What the judgement and its report call things: call sites, devices, threads, errors.
+//! The names that the judgement and its report use: call sites, devices, threads, errors.
 
 use std::collections::BTreeMap;
 
@@ -44,12 +44,12 @@ pub struct NameTable {
 }
 
 impl NameTable {
-    /// The frames of a stack; none where nobody thought that they would be asked for.
+    /// Returns the frames of a backtrace; empty if they were not collected.
     pub fn frames(&self, stack: StackId) -> &[Frame] {
         self.frames.get(&stack).map_or(&[], Vec::as_slice)
     }
 
-    /// The call site of a stack at which something of `kind` was allocated or freed.
+    /// Returns the call site of a backtrace where something of `kind` was allocated or freed.
     pub fn site(&self, stack: StackId, kind: Kind) -> Site {
         site_of(self.frames(stack).to_vec(), kind)
     }
@@ -59,28 +59,28 @@ impl NameTable {
         is_cudas_own(self.frames(stack))
     }
 
-    /// The known caching allocator through which memory was allocated at this stack.
+    /// Returns the known caching allocator that allocated memory at this backtrace.
     pub fn allocator(&self, stack: StackId) -> Option<&'static Allocator> {
         allocators::of(self.frames(stack))
     }
 
-    /// The name of a device.
+    /// Returns the name of a device.
     pub fn device(&self, place: Place) -> Option<&DeviceName> {
         self.devices.get(&place)
     }
 
-    /// How many threads the device at `place` runs at once; 0 where nobody knows.
+    /// Returns how many threads the device at `place` can run at once; 0 if unknown.
     pub fn resident_threads(&self, place: Place) -> u64 {
         self.resident_threads.get(&place).copied().unwrap_or(0)
     }
 
-    /// The driver's name of an error.
+    /// Returns the driver's name of an error.
     pub fn error(&self, error: CuResult) -> String {
         let known = self.errors.get(&error).cloned();
         known.unwrap_or_else(|| format!("CUresult {error}"))
     }
 
-    /// The name of a thread.
+    /// Returns the name of a thread.
     pub fn thread(&self, thread: ThreadNumber) -> String {
         let known = self.threads.get(&thread).cloned();
         known.unwrap_or_else(|| format!("thread {}", thread.0))

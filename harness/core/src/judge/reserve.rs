@@ -1,9 +1,9 @@
-//! Allocators that hold more of the layer below than at the baseline.
+//! Allocators whose reserved memory is larger than at the baseline.
 //!
-//! A reserve is reported as `retained` only as far as nothing live explains it. An excuse is no
-//! larger than its cause: a block, whosever it is, explains the new segment that it lies in; where
-//! segments are unknown, as of CUDA's pools, at most one growth chunk of its pool. A reserve that others
-//! could have moved is a note.
+//! Reserved memory is reported as `retained` only as far as nothing live explains it. A block,
+//! whoever owns it, explains the new segment that contains it; where segments are unknown, as in
+//! CUDA's pools, it explains at most one growth chunk of its pool. A reserve that others could have
+//! moved is only a note.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +15,11 @@ use crate::ledger::{Kind, Layer, Place, PoolName};
 use crate::report::FindingKind;
 use crate::units::{exact_size, total};
 
-/// How much a pool of the driver takes from the device at once: 32 MiB, or what is asked for where
-/// that is more, in whole chunks (measured on an H200, CUDA 13.0).
+/// How much a driver's pool takes from the device at once: 32 MiB, or the requested size in whole
+/// chunks if that is more (measured on an H200, CUDA 13.0).
 const GROWTH_CHUNK: u64 = 32 << 20;
 
-/// The reserves that nothing live explains.
+/// Returns the reserves that nothing live explains.
 pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
     let judged = rises(input, |run| !run.others.may_have_moved_sums());
     judged
@@ -28,7 +28,7 @@ pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
         .collect()
 }
 
-/// Sentences about reserves that rose while others could have moved them.
+/// Returns notes about reserves that rose while others could have moved them.
 pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
     let of_others = rises(input, |run| run.others.may_have_moved_sums());
     let note = |rise: &Rise| {
@@ -43,7 +43,7 @@ pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
     of_others.iter().map(note).collect()
 }
 
-/// Whether what only the second of two runs shows needs a third.
+/// Whether only the second of two runs shows a rise, so that a third run must decide.
 pub(crate) fn is_undecided(input: &CheckInput) -> bool {
     let rises = rises(input, |run| !run.others.may_have_moved_sums());
     rises.iter().any(Rise::is_undecided)
@@ -62,8 +62,8 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
     Some(found)
 }
 
-/// What rose beyond the tolerance of its layer and place in the judged runs that `is_meant` likes,
-/// and is not explained.
+/// Returns the unexplained rises beyond the tolerance of their layer and place, in the judged runs
+/// for which `is_meant` holds.
 fn rises(input: &CheckInput, is_meant: impl Fn(&RunInput) -> bool) -> Vec<Rise> {
     let runs = input.judged_runs();
     let mut rises = Vec::new();
@@ -93,7 +93,7 @@ fn rises(input: &CheckInput, is_meant: impl Fn(&RunInput) -> bool) -> Vec<Rise> 
     rises
 }
 
-/// By how much a reserve rose in a run beyond what is live and lies in it.
+/// Returns by how much a reserve rose in a run beyond what live blocks explain.
 fn risen(usage: &LayerUsage, run: &RunInput, input: &CheckInput) -> u64 {
     let more = more_reserved(usage, run);
     if more == 0 {
@@ -106,7 +106,7 @@ fn risen(usage: &LayerUsage, run: &RunInput, input: &CheckInput) -> u64 {
         .saturating_sub(explained(usage, run, input, |_| true))
 }
 
-/// How much more is reserved than at the baseline.
+/// Returns how much more is reserved than at the baseline.
 pub(super) fn more_reserved(usage: &LayerUsage, run: &RunInput) -> u64 {
     let before = run.baseline.layer(&usage.name, usage.place);
     let was = before.and_then(|before| before.reserved).unwrap_or(0);
@@ -121,7 +121,7 @@ pub fn is_more_reserved(run: &RunInput) -> bool {
         .any(|usage| more_reserved(usage, run) != 0)
 }
 
-/// Says on the first finding that pins a reserve what it keeps from being given back.
+/// Notes on the first finding that pins a reserve how much it prevents from being returned.
 pub(crate) fn note_what_is_pinned(input: &CheckInput, found: &mut [Found]) {
     let run = input.first();
     for usage in &run.end.layers {
@@ -149,7 +149,8 @@ pub(crate) fn note_what_is_pinned(input: &CheckInput, found: &mut [Found]) {
     }
 }
 
-/// How much of a reserve what is live explains, of the owners that `counts` likes.
+/// Returns how much of a reserve is explained by live records of the owners for which `counts`
+/// holds.
 fn explained(
     usage: &LayerUsage,
     run: &RunInput,
@@ -161,13 +162,14 @@ fn explained(
     let blocks = run.live.iter().filter(|live| {
         let made = &live.record.made;
         let is_here = made.layer == layer && made.place == usage.place;
-        // What earlier runs left lies in what was reserved at this one's baseline already.
+        // What earlier runs left is inside what was already reserved at this run's baseline.
         let is_new = live.record.sequence >= run.began;
         is_here && is_new && counts(&live.owner) && may_lie_in(&usage.name, made.kind)
     });
     if !run.segments.has_any_of(layer, usage.place) {
         let chunks = blocks.map(|live| chunk(live.record.made.bytes));
-        // Blocks that nobody reports: their sum has no more than one chunk beyond itself.
+        // Blocks that are not reported individually: their sum explains at most one chunk beyond
+        // itself.
         let was = before.map_or(0, |before| before.allocated);
         let sum = match (&usage.name, usage.reported) {
             (LayerName::Probe(_), None) => usage.allocated.saturating_sub(was),
@@ -181,14 +183,14 @@ fn explained(
         let address = live.record.made.key.value;
         segments.extend(run.segments.segment_of(layer, usage.place, address));
     }
-    // What a segment had at the baseline is no part of what rose.
+    // What a segment had at the baseline is not part of the rise.
     let grown = |(start, end): (u64, u64)| {
         let before = run.segments_before.segment_of(layer, usage.place, start);
         let was = before.map_or(0, |(start, end)| end.saturating_sub(start));
         end.saturating_sub(start).saturating_sub(was)
     };
     let explained = total(segments.into_iter().map(grown));
-    // Where blocks are not reported one by one, nobody knows which segments they lie in.
+    // If blocks are not reported individually, their segments are unknown.
     let was = before.map_or(0, |before| before.allocated);
     let sum = usage.allocated.saturating_sub(was);
     match usage.reported {
@@ -198,7 +200,7 @@ fn explained(
     }
 }
 
-/// What a pool takes for a block of this size.
+/// Returns what a pool reserves for a block of this size.
 const fn chunk(bytes: u64) -> u64 {
     match bytes.checked_next_multiple_of(GROWTH_CHUNK) {
         Some(0) => GROWTH_CHUNK,
@@ -207,24 +209,24 @@ const fn chunk(bytes: u64) -> u64 {
     }
 }
 
-/// Whether something of this kind, of the same layer and place, may lie in this reserve.
+/// Whether a resource of this kind, in the same layer and place, can be inside this reserve.
 fn may_lie_in(name: &LayerName, kind: Kind) -> bool {
     match name {
-        // The memory of graphs has a pool of its own.
+        // Graph memory has its own pool.
         LayerName::Pool(PoolName::Graph) => kind == Kind::Graph,
         LayerName::Pool(_) => kind == Kind::StreamOrdered,
         LayerName::Layer(_) | LayerName::Probe(_) => kind == Kind::Block,
     }
 }
 
-/// Whether this is a pool that could not be emptied: in a broken context nothing can be waited for,
-/// and what was freed in a stream's order is not free yet.
+/// Whether this is a pool that could not be emptied: a broken context cannot be synchronised, so
+/// stream-ordered frees never complete.
 fn is_kept_by_broken(usage: &LayerUsage, run: &RunInput) -> bool {
     let broken = run.broken_inside.or(run.broken_before);
     usage.name.layer() == Layer::DRIVER && broken.is_some_and(|broken| broken.place == usage.place)
 }
 
-/// Whether a pool of a broken context holds more than before, which says nothing.
+/// Whether a pool of a broken context holds more than before, which proves nothing.
 pub(crate) fn is_kept_by_a_broken_context(input: &CheckInput) -> bool {
     input.runs.iter().any(|run| {
         let kept = run

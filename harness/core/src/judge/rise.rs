@@ -1,8 +1,8 @@
 //! A figure without an owner that rose: the sum of a probed allocator, or a reserve.
 //!
-//! Nobody knows the line, nor the single block. What is known is by how much the figure rose in each
-//! run, and that is judged as what is known by call site: what repeats is no one-time set-up, and in
-//! rounds only what rises in each of them is a finding.
+//! Neither the line nor the individual block is known, only by how much the figure rose in each
+//! run. It is judged like what is known by call site: what repeats is not one-time set-up, and with
+//! rounds only what rises in every round is a finding.
 
 use super::finding::{Found, confirmation, of_sum, repeats};
 use super::growth::FEWEST_ROUNDS;
@@ -12,19 +12,19 @@ use crate::ledger::Place;
 use crate::report::FindingKind;
 use crate::units::total;
 
-/// By how much one figure rose, by run.
+/// By how much one figure rose in each run.
 #[derive(Debug)]
 pub(crate) struct Rise {
-    /// Whose figure.
+    /// The name of the figure's layer.
     pub(crate) name: LayerName,
-    /// Where.
+    /// The place.
     pub(crate) place: Place,
-    /// Of each judged run; 0 where it did not rise.
+    /// The rise in each judged run; 0 if it did not rise.
     pub(crate) bytes: Vec<u64>,
 }
 
 impl Rise {
-    /// Enters into `rises` that the figure of `usage` rose in run `at` of so many.
+    /// Records in `rises` that the figure of `usage` rose in run `at` of `of` runs.
     pub(crate) fn enter(
         rises: &mut Vec<Self>,
         usage: &LayerUsage,
@@ -44,18 +44,18 @@ impl Rise {
         rises[index].bytes[at] = bytes;
     }
 
-    /// The most that it rose in any run.
+    /// Returns the largest rise in any run.
     pub(crate) fn most(&self) -> u64 {
         self.bytes.iter().copied().max().unwrap_or(0)
     }
 
-    /// Whether only the second of two runs shows it: a third one must tell.
+    /// Whether only the second of two runs shows a rise, so that a third run must decide.
     pub(crate) fn is_undecided(&self) -> bool {
         matches!(self.bytes[..], [0, second] if second != 0)
     }
 
-    /// What it comes to: `repeated`, where it does not only happen once; none where it did not rise, or
-    /// not in every round.
+    /// Returns the finding: of kind `repeated` if the rise repeats, or `None` if there was no rise,
+    /// or not in every round.
     pub(crate) fn finding(&self, repeated: FindingKind, input: &CheckInput) -> Option<Found> {
         let in_runs: Vec<bool> = self.bytes.iter().map(|bytes| *bytes != 0).collect();
         let first = self.bytes.iter().copied().find(|bytes| *bytes != 0)?;
@@ -69,7 +69,7 @@ impl Rise {
             false => FindingKind::FirstUse,
         };
         let bytes = match kind {
-            // What each run is known to lose.
+            // What each run is confirmed to lose.
             FindingKind::Leaked => first.min(last),
             _ => first,
         };

@@ -1,4 +1,4 @@
-//! Which records belong to an allocator that is judged by itself.
+//! Decides which records belong to an allocator that is judged in its own layer.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,9 +11,9 @@ use crate::ledger::{Holding, Kind, Layer, Place, Record};
 /// A range that an allocator holds from the layer below.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Its first address, as the layer below knows it.
+    /// The first address, as the layer below knows it.
     pub address: u64,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: u64,
 }
 
@@ -64,7 +64,7 @@ impl From<Vec<Claim>> for SegmentMap {
 }
 
 impl SegmentMap {
-    /// Enters what `layer` holds at `place`.
+    /// Adds the segments that `layer` holds at `place`.
     pub fn add(&mut self, layer: Layer, place: Place, segments: &[Segment]) {
         for Segment { address, bytes } in segments {
             self.enter(Claim {
@@ -81,7 +81,8 @@ impl SegmentMap {
         ranges.insert(claim.address, claim.end);
     }
 
-    /// The segment of `layer` at `place` in which an address lies: its first address and its end.
+    /// Returns the segment of `layer` at `place` that contains an address, as first address and
+    /// end.
     pub fn segment_of(&self, layer: Layer, place: Place, address: u64) -> Option<(u64, u64)> {
         let range = around(self.ranges.get(&(layer, place))?, address)?;
         Some((range.start, range.end))
@@ -92,15 +93,17 @@ impl SegmentMap {
         self.ranges.contains_key(&(layer, place))
     }
 
-    /// The allocator whose segment `record` is, or lies in; of several, the one with the smallest.
-    /// Physical memory lies where `holdings` say that it is mapped.
+    /// Returns the allocator whose segment is or contains `record`; if there are several, the one
+    /// with the smallest segment. Physical memory is located where `holdings` say that it is
+    /// mapped.
     ///
-    /// What lies in a segment of its own layer is claimed only by who holds a part of that segment:
-    /// an allocator below claims nothing of those above it. Of two that hold exactly the same, nobody
-    /// knows which is above: neither claims, for a leak told in both layers is better than in none.
+    /// A record in a segment of its own layer is claimed only by an allocator that holds a part of
+    /// that segment: an allocator below does not claim the segments of those above it. If two hold
+    /// exactly the same range, it is unknown which is above, so neither claims it: reporting a leak
+    /// in both layers is better than in none.
     pub fn owner(&self, record: &Record, holdings: &BTreeMap<Key, Holding>) -> Option<Layer> {
         let made = &record.made;
-        // The only handle that is an address.
+        // An address range is the only handle that is an address.
         if made.kind.is_handle() && made.kind != Kind::AddressRange {
             return None;
         }
@@ -120,13 +123,13 @@ impl SegmentMap {
     }
 }
 
-/// The one among the `ranges` of one layer in which this lies.
+/// Returns the range among the `ranges` of one layer that contains `address`.
 fn around(ranges: &BTreeMap<u64, u64>, address: u64) -> Option<Range<u64>> {
     let (start, end) = ranges.range(..=address).next_back()?;
     (address < *end).then_some(*start..*end)
 }
 
-/// Whether this is a part of `whole`, and not all of it.
+/// Whether this is a proper part of `whole`.
 fn is_part(range: &Range<u64>, whole: &Range<u64>) -> bool {
     whole.start <= range.start && range.end <= whole.end && range != whole
 }
@@ -237,12 +240,12 @@ mod tests {
                     };
                     claims.owner(&record(kind, layer, place, address), &BTreeMap::default())
                 };
-                // What the inner one holds is the outer one's block, and no leak of it.
+                // What the inner one holds is a block of the outer one, not a leak.
                 assert_eq!(owner(outer, inner_begins), Some(inner));
                 assert_eq!(owner(outer, 7000), None, "a block of another's");
                 assert_eq!(owner(inner, inner_begins), None, "of its own");
                 assert_eq!(owner(Layer::DRIVER, inner_begins), Some(inner));
-                // Mapped into the outer one's segment, behind the inner one's.
+                // Mapped into the outer one's segment, after the inner one's.
                 assert_eq!(owner(Layer::DRIVER, 7000), Some(outer));
                 assert!(claims.has_any_of(outer, place) && claims.has_any_of(inner, place));
             }

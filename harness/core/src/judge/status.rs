@@ -1,7 +1,7 @@
-//! What a check came to as a whole: the kind of its worst finding, or why there could be none.
+//! The status of a check as a whole: the kind of its worst finding, or why there is none.
 //!
-//! A failing finding is a finding, whatever else could not be seen. What fails nothing says nothing
-//! about what could not be seen.
+//! A failing finding decides, whatever else could not be measured. If nothing fails, what could not
+//! be measured decides.
 
 use super::diff::Diff;
 use super::input::{CheckInput, ContextError};
@@ -11,7 +11,8 @@ use crate::ledger::Anomaly;
 use crate::report::Code;
 use crate::report::{CheckStatus, Confirmation, Finding, FindingKind, Reason};
 
-/// The status, and why there is none of the check's own. Reasons that do not decide become notes.
+/// Returns the status, and the reason if the check has no result. Reasons that do not decide become
+/// notes.
 pub(crate) fn status(
     input: &CheckInput,
     diff: &Diff,
@@ -39,7 +40,7 @@ fn sentence(reason: &Reason) -> String {
     format!("{}; {}", reason.what, reason.remedy)
 }
 
-/// Why nothing can be said, the weightiest reason first.
+/// Returns why the check has no result, the most important reason first.
 fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckStatus, Reason)> {
     let mut reasons = Vec::new();
     let mut inconclusive = |reason: Reason| reasons.push((CheckStatus::Inconclusive, reason));
@@ -87,8 +88,8 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
     reasons
 }
 
-/// Says of a failing finding that no further run could confirm it. A free that fails needs none, and
-/// what the second run had confirmed stays confirmed when the third one failed.
+/// Notes on a failing finding that no further run could confirm it. A failed free needs no
+/// confirmation, and what the second run confirmed stays confirmed if the third one failed.
 pub(crate) fn cannot_be_confirmed(finding: &mut Finding) {
     let needs_it = finding.kind.is_failure() && finding.kind != FindingKind::FailedFree;
     if needs_it && finding.confirmed.is_none() {
@@ -112,8 +113,8 @@ fn broken_context(broken: &ContextError, input: &CheckInput) -> Reason {
     )
 }
 
-/// Why a check cannot speak for such allocators. The same for every check, so that a run says it
-/// once.
+/// Returns the reason why a check cannot judge such allocators. It is the same for every check, so
+/// that a run reports it once.
 fn missing_probe(first: &Allocator, all: &[&'static Allocator]) -> Reason {
     let named: Vec<_> = all
         .iter()
@@ -134,7 +135,7 @@ fn missing_probe(first: &Allocator, all: &[&'static Allocator]) -> Reason {
     )
 }
 
-/// That an allocator reported one address as live at two places.
+/// Returns the reason if an allocator reported one address as live at two places.
 fn ambiguous_free(input: &CheckInput) -> Option<Reason> {
     let mut anomalies = input.judged_runs().iter().flat_map(|run| &run.anomalies);
     let overwritten = anomalies.find_map(|anomaly| match anomaly {

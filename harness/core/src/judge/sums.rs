@@ -1,8 +1,8 @@
-//! Sums of allocators whose blocks nobody reports, or not all of them.
+//! Sums of allocators whose blocks are not reported, or not all of them.
 //!
-//! A probe that says how much its allocator has handed out knows no owner and no line. What rose
-//! beyond the blocks that were reported is a leak where nothing but the check could have moved the
-//! sum. Where others could, it is never clean and fails nobody: the check is inconclusive.
+//! A probe that reads how much its allocator has handed out knows neither owner nor line. A rise
+//! beyond the blocks that were reported is a leak if only the check could have caused it. If others
+//! could have caused it, the check is inconclusive: never clean, and it fails nobody else's test.
 
 use super::diff::Diff;
 use super::finding::Found;
@@ -13,10 +13,10 @@ use crate::ledger::Kind;
 use crate::report::FindingKind;
 use crate::units::{exact_size, total};
 
-/// What an allocator may add to a block by rounding its size up.
+/// The most that an allocator may add to a block by rounding its size up.
 const ROUNDING: u64 = 512;
 
-/// The sums that rose in runs in which nothing else could have moved them.
+/// Returns the sums that rose in runs in which nothing else could have moved them.
 pub(crate) fn findings(input: &CheckInput, diff: &Diff) -> Vec<Found> {
     let runs = input.judged_runs();
     let rises = rises(input, diff).into_iter();
@@ -31,7 +31,7 @@ pub(crate) fn findings(input: &CheckInput, diff: &Diff) -> Vec<Found> {
     judged.filter_map(|rise| finding(&rise, input)).collect()
 }
 
-/// A sentence for each sum that rose beyond the tolerance while others could have moved it.
+/// Returns a sentence for each sum that rose beyond the tolerance while others could have moved it.
 pub(crate) fn shared(input: &CheckInput, diff: &Diff) -> Vec<String> {
     let runs = input.judged_runs();
     let rises = rises(input, diff).into_iter();
@@ -52,7 +52,7 @@ pub(crate) fn shared(input: &CheckInput, diff: &Diff) -> Vec<String> {
     shared.collect()
 }
 
-/// Whether what only the second of two runs shows needs a third.
+/// Whether only the second of two runs shows a rise, so that a third run must decide.
 pub(crate) fn is_undecided(input: &CheckInput, diff: &Diff) -> bool {
     rises(input, diff).iter().any(Rise::is_undecided)
 }
@@ -75,7 +75,7 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
     Some(found)
 }
 
-/// Every sum that rose in a judged run.
+/// Returns every sum that rose in a judged run.
 fn rises(input: &CheckInput, diff: &Diff) -> Vec<Rise> {
     let runs = input.judged_runs();
     let mut rises = Vec::new();
@@ -91,12 +91,12 @@ fn rises(input: &CheckInput, diff: &Diff) -> Vec<Rise> {
     rises
 }
 
-/// By how much a sum rose in run `at`, beyond its blocks that were reported and beyond
-/// what a check inside this one failed for.
+/// Returns by how much a sum rose in run `at`, beyond the reported blocks and beyond what a nested
+/// check already failed for.
 fn risen(usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff) -> u64 {
     let layer = usage.name.layer();
     let before = run.baseline.layer(&usage.name, usage.place);
-    // Compared at both ends: a block that is freed is no credit for what nobody reports.
+    // Compared at both ends, so that freeing a reported block does not hide an unreported one.
     let was = before.map_or(0, LayerUsage::unreported);
     let more = usage.unreported().saturating_sub(was);
     let is_it = |sum: &&FailedSum| sum.layer == usage.name && sum.place == usage.place;
@@ -106,7 +106,7 @@ fn risen(usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff) -> u64 {
         .filter(is_it)
         .map(|sum| sum.allocated);
     let failed = total(failed);
-    // A block may be larger than was asked for.
+    // A block may be larger than was requested.
     let all = diff
         .groups
         .iter()
@@ -117,8 +117,8 @@ fn risen(usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff) -> u64 {
         let left = group.left[at].amount;
         left.bytes.max(left.count.saturating_mul(ROUNDING))
     });
-    // Of what others move meanwhile, the part that is not reported yet is nobody's rise; both ends may
-    // be off by as much.
+    // Blocks that other threads have not reported yet are not a rise; both readings may be off by
+    // that much.
     let in_motion = match run.others.may_have_moved_sums() {
         true => before.map_or(0, |it| it.in_motion).max(usage.in_motion),
         false => 0,

@@ -1,4 +1,4 @@
-//! What each device held, before and after, as a report shows it.
+//! The usage of each device before and after, as a report shows it.
 
 use super::input::CheckInput;
 use super::names::NameTable;
@@ -7,8 +7,8 @@ use super::whole_device::whole_device;
 use crate::ledger::Place;
 use crate::report::{DeviceTable, Figure, Row, WholeDevice};
 
-/// What each device held before the check and after it, the driver first. Of whole devices, what only
-/// the second run can tell: the first one may have made their contexts.
+/// Returns the usage of each device before and after the check, the driver first. Whole-device
+/// figures can come from the second run, because the first one may have created the contexts.
 #[must_use]
 pub fn device_tables(input: &CheckInput) -> Vec<DeviceTable> {
     let (names, first) = (&input.names, input.first());

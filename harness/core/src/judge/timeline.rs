@@ -1,17 +1,17 @@
-//! From the ledger's curves to a report's timeline.
+//! Converts the ledger's curves to a report's timeline.
 
 use super::input::{CheckInput, RunInput};
 use super::usage::{LayerName, Usage};
 use crate::ledger::{self, Place, Sample};
 use crate::report::{Course, Figure, Point, RunPurpose, Timeline, TimelineRun};
 
-/// Of how many rounds the first and of how many the last are kept, and how many points of each.
+/// How many of the first and of the last rounds are kept, and how many points of each.
 const FIRST_ROUNDS: usize = 8;
 const LAST_ROUNDS: usize = 24;
 const POINTS_OF_A_ROUND: usize = 32;
 
-/// The timeline of one run: what was `reserved` when the body had ended, as far as it was read, and when
-/// everything was `over`.
+/// Returns the timeline of one run. `reserved` is what was reserved when the body had ended, if it
+/// was read, and `over` when the run was over.
 #[must_use]
 pub fn of_run(
     run: &RunInput,
@@ -41,7 +41,8 @@ pub fn of_run(
     let later = [(run.ended, reserved), (over, &run.end)];
     let later = later.map(|(sequence, usage)| (calls_until(sequence), usage));
     curves.extend(reserves(&run.baseline, later, &places));
-    // By name: the numbers of layers depend on what the process saw first.
+    // Sorted by name, because the numbers of layers depend on the order in which the process used
+    // them.
     curves.sort_by(|left, right| {
         let key = |course: &Course| (course.place, course.figure == Figure::Handles);
         let layer = |course: &Course| (course.layer != "driver", course.layer.clone());
@@ -55,7 +56,7 @@ pub fn of_run(
     }
 }
 
-/// As the tables have it.
+/// As in the tables.
 fn peak(curve: &ledger::Curve, after: &Usage) -> u64 {
     let place = curve.of.place;
     let counted = match curve.of.layer {
@@ -71,7 +72,7 @@ fn peak(curve: &ledger::Curve, after: &Usage) -> u64 {
     })
 }
 
-/// A sample of several events is a range, and from the last of them on what that left.
+/// Converts samples to points. A sample of several events is a range, followed by its final level.
 fn points(samples: &[Sample], began: u64, peak: u64) -> Vec<Point> {
     let mut points = Vec::with_capacity(2 * samples.len());
     let call = |sequence: u64| sequence.saturating_sub(began) + 1;
@@ -93,7 +94,7 @@ fn points(samples: &[Sample], began: u64, peak: u64) -> Vec<Point> {
     points
 }
 
-/// What was reserved at these places before the body, and later, each after so many calls.
+/// Returns what was reserved at these places before the body and at each later reading.
 fn reserves(before: &Usage, later: [(u64, &Usage); 2], places: &[Place]) -> Vec<Course> {
     let readings = || [before, later[0].1, later[1].1].into_iter();
     let mut names: Vec<_> = readings()
@@ -118,8 +119,8 @@ fn reserves(before: &Usage, later: [(u64, &Usage); 2], places: &[Place]) -> Vec<
     names.into_iter().map(course).collect()
 }
 
-/// The timeline of a check, in rounds or with runs that confirm the first one; none where nothing
-/// happened. Many rounds are not all kept.
+/// Returns the timeline of a check with rounds or confirming runs; `None` if nothing happened. Only
+/// some of many rounds are kept.
 #[must_use]
 pub fn of_check(input: &CheckInput) -> Option<Timeline> {
     let runs: Vec<&TimelineRun> = input.runs.iter().map(|run| &run.timeline).collect();
@@ -157,7 +158,7 @@ fn of_runs(runs: &[&TimelineRun], rounds: bool) -> Option<Timeline> {
     })
 }
 
-/// Puts neighbours together until few enough are left.
+/// Merges neighbouring points until few enough are left.
 fn thin(points: &mut Vec<Point>) {
     while points.len() > POINTS_OF_A_ROUND {
         let last = points.last().copied();
@@ -170,7 +171,7 @@ fn thin(points: &mut Vec<Point>) {
             Point(pair[0].0, least, most)
         };
         *points = points.chunks(2).map(pair).collect();
-        // The end stays what it was.
+        // The last point is kept.
         points.extend(last.filter(|last| points.last() != Some(last)));
     }
 }

@@ -1,7 +1,7 @@
-//! Bytes that may stay: taken off once, from what was confirmed.
+//! Bytes that may stay, subtracted once from what was confirmed.
 //!
-//! A tolerance holds per device and layer, and for each run by itself. What was set up once is covered
-//! by itself as well. Handles have no bytes, and no tolerance covers them.
+//! A tolerance applies per device and layer, and to each run separately. One-time set-up is covered
+//! separately as well. Handles have no bytes, so no tolerance covers them.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use crate::ledger::{Layer, Place};
 use crate::report::{Finding, FindingKind};
 use crate::units::exact_size;
 
-/// Takes out the findings of each layer and place that come to at most `tolerance` bytes in every
-/// run; what there is to say of them and of the others.
+/// Removes the findings of each layer and place whose sum is at most `tolerance` bytes in every
+/// run. Returns notes about them and about the others.
 pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
     if tolerance == 0 {
         return Vec::new();
@@ -19,7 +19,7 @@ pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
     let mut notes = cover(tolerance, found, |kind| {
         matches!(kind, FindingKind::Leaked | FindingKind::Grew)
     });
-    // What was set up once fails nothing, so there is nothing to say where it is more.
+    // One-time set-up fails nothing, so no note is needed if it exceeds the tolerance.
     let once = cover(tolerance, found, |kind| kind == FindingKind::FirstUse);
     notes.extend(
         once.into_iter()
@@ -28,7 +28,7 @@ pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
     notes
 }
 
-/// Covers the findings of the kinds that `is_meant` likes.
+/// Covers the findings of the kinds for which `is_meant` holds.
 fn cover(
     tolerance: u64,
     found: &mut Vec<Found>,

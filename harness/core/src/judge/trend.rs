@@ -1,5 +1,5 @@
-//! What gains from each snapshot of a program to the next: growth as in rounds, of what is held at
-//! one moment.
+//! Finds what gains from each snapshot of a program to the next: like growth in rounds, but of what
+//! is held at one moment.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +10,8 @@ use crate::call_site::allocators;
 use crate::ledger::{Kind, Layer, Place};
 use crate::report::{Finding, FindingKind};
 
-/// How many snapshots in a row something must gain in. Three or four a program passes by chance
-/// while it sets itself up.
+/// How many consecutive snapshots something must gain in. A program that is still starting up can
+/// gain in three or four by chance.
 pub const ENOUGH: usize = 5;
 
 /// What the snapshots of a program so far have shown.
@@ -80,7 +80,7 @@ impl Line {
 }
 
 impl Trend {
-    /// Takes in what is held at one more snapshot.
+    /// Adds what is held at one more snapshot.
     pub fn add(&mut self, held: &[Finding]) {
         let mut now: Vec<(Followed, Amount)> = Vec::new();
         for finding in held.iter().filter(|it| it.kind == FindingKind::Leaked) {
@@ -107,7 +107,7 @@ impl Trend {
     }
 
     /// Marks what gained in each of the last snapshots. What a caching allocator holds becomes one
-    /// finding, at the place of most of it.
+    /// finding, at the call site with the largest share.
     pub(crate) fn mark(&self, found: &mut Vec<Found>) {
         for line in self.lines.iter().filter(|line| line.grows()) {
             let is_it = |found: &mut Found| Followed::of(&found.finding) == line.what;
@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// What grows when the site has held so many at each snapshot.
+    /// Returns the levels that grow if the call site held these counts at each snapshot.
     fn levels(counts: &[u64]) -> Option<Vec<u64>> {
         let mut trend = Trend::default();
         for count in counts {

@@ -1,4 +1,4 @@
-//! What is in use at one moment, by every figure there is.
+//! What is in use at one moment, by every figure.
 
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +63,7 @@ pub enum LayerName {
 }
 
 impl LayerName {
-    /// The layer whose figures they are, or that a pool is a part of.
+    /// Returns the layer whose figures these are, or that contains the pool.
     pub(crate) const fn layer(&self) -> Layer {
         match self {
             Self::Layer(layer) | Self::Probe(layer) => *layer,
@@ -71,7 +71,7 @@ impl LayerName {
         }
     }
 
-    /// The pool, where it is one.
+    /// Returns the pool, if this is one.
     pub(crate) const fn pool(&self) -> Option<PoolName> {
         match self {
             Self::Pool(pool) => Some(*pool),
@@ -80,7 +80,7 @@ impl LayerName {
     }
 }
 
-/// `driver`, `pool 0`, `allocator:cubecl`.
+/// Formats as `driver`, `pool 0` or `allocator:cubecl`.
 impl std::fmt::Display for LayerName {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -113,7 +113,7 @@ pub struct LayerUsage {
 }
 
 impl LayerUsage {
-    /// What that layer holds there: nothing.
+    /// Returns empty usage for this layer and place.
     #[must_use]
     pub const fn new(name: LayerName, place: Place) -> Self {
         Self {
@@ -127,32 +127,32 @@ impl LayerUsage {
         }
     }
 
-    /// What it has handed out and not reported.
+    /// Returns what it has handed out and not reported.
     pub fn unreported(&self) -> u64 {
         self.allocated.saturating_sub(self.reported.unwrap_or(0))
     }
 }
 
 impl Usage {
-    /// What `name` held at `place`; nothing, where it was not there.
+    /// Returns the usage of `name` at `place`, if there is any.
     pub fn layer(&self, name: &LayerName, place: Place) -> Option<&LayerUsage> {
         self.layers
             .iter()
             .find(|layer| layer.name == *name && layer.place == place)
     }
 
-    /// The whole device at `place`.
+    /// Returns the usage of the whole device at `place`.
     pub fn whole(&self, place: Place) -> Option<&DeviceUsage> {
         self.whole_devices.iter().find(|whole| whole.place == place)
     }
 
-    /// The handles at `place`.
+    /// Returns the handles at `place`.
     pub fn handles_at(&self, place: Place) -> Counted {
         let found = self.handles.iter().find(|(at, _)| *at == place);
         found.map_or(Counted::default(), |(_, counted)| *counted)
     }
 
-    /// Every place that holds or held something, host last.
+    /// Returns every place that holds or held something, the host last.
     pub fn places(&self) -> Vec<Place> {
         let layers = self.layers.iter().filter(|layer| {
             layer.allocated != 0 || layer.peak.unwrap_or(0) != 0 || layer.reserved.unwrap_or(0) != 0

@@ -1,6 +1,7 @@
-//! Where the change of a whole device's memory comes from.
+//! Explains the change of a whole device's memory.
 //!
-//! Advice, never a verdict: the device is shared with the driver itself and with other processes.
+//! The result is advice and never fails a check: the driver itself and other processes use the
+//! device too.
 
 use super::names::NameTable;
 use super::usage::{DeviceUsage, LayerName, Usage};
@@ -8,11 +9,11 @@ use crate::ledger::{Layer, Place, PoolName};
 use crate::report::{Part, Purpose, WholeDevice};
 use crate::units::quantity;
 
-/// The driver hands device memory out in pages of this size: 4 bytes can take one.
+/// The driver hands out device memory in pages of this size: an allocation of 4 bytes can take one.
 const PAGE: u64 = 2 << 20;
 
-/// Takes the change of the device at `place` apart; none where it was not read at both moments, or
-/// where another process may have made what is left unexplained.
+/// Splits the change of the device at `place` into its causes. Returns `None` if the device was not
+/// read at both times, or if another process may account for the unexplained rest.
 pub(super) fn whole_device(
     place: Place,
     before: &Usage,
@@ -41,7 +42,7 @@ pub(super) fn whole_device(
         part(Purpose::Printf, change(was.printf, is.printf));
         part(Purpose::Heap, change(was.heap, is.heap));
     }
-    // Wraps: a recording may name any size.
+    // Wraps, because a recording may contain any size.
     let known = parts
         .iter()
         .fold(0_i64, |sum, part| sum.wrapping_add(part.bytes));
@@ -73,13 +74,13 @@ pub(super) fn whole_device(
     })
 }
 
-/// `2 contexts more on this device`; none where there are no more than before.
+/// For example `2 contexts more on this device`; `None` if there are no more than before.
 fn hint(more: i64, noun: &str, what: &str) -> Option<String> {
     let more = u64::try_from(more).ok().filter(|more| *more != 0)?;
     Some(format!("{} {what}", quantity(more, noun)))
 }
 
-/// What the driver has handed out of the device's own memory.
+/// Returns what the driver has allocated from the device's own memory.
 fn driver_bytes(usage: &Usage, whole: &DeviceUsage) -> u64 {
     let layer = usage.layer(&LayerName::Layer(Layer::DRIVER), whole.place);
     layer.map_or(0, |layer| layer.allocated.saturating_sub(whole.elsewhere))
@@ -88,9 +89,9 @@ fn driver_bytes(usage: &Usage, whole: &DeviceUsage) -> u64 {
 /// What a device's pools hold.
 #[derive(Default)]
 struct PoolReserve {
-    /// Those of streams, beyond what they have handed out: that is in the ledger.
+    /// The stream-ordered pools, without what they have handed out, which is in the ledger.
     pools: u64,
-    /// That of graphs, all of it.
+    /// The graph pool, all of it.
     graphs: u64,
 }
 
@@ -184,7 +185,7 @@ mod tests {
         let before = usage(whole(500 * MIB), &[driver(MIB)]);
         let after = usage(
             whole(566 * MIB),
-            // One of the three is in the pool's 32 already.
+            // One of the three is already inside the pool's 32.
             &[driver(4 * MIB), pool(MIB, 32 * MIB), graphs(32 * MIB)],
         );
         let told = between(&before, &after);
@@ -219,7 +220,7 @@ mod tests {
         let told = between(&usage(whole(500 * MIB), &[]), &usage(is, &[]));
         assert_eq!(told.parts, [part(Purpose::LocalMemory, grown)]);
         assert_eq!(told.unexplained, 0);
-        // Another context's limits say nothing of this one's.
+        // Another context's limits do not apply to this one.
         is.context = ContextUid(2);
         let told = between(&usage(whole(500 * MIB), &[]), &usage(is, &[]));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What happened beside the plain coming and going of records.
+//! Events that are neither a plain allocation nor a plain free.
 
 use std::mem::{self, Discriminant};
 
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::event::{Caller, ContextEnd, CuResult, Key, Record, ScopeId};
 use super::kind::Kind;
 
-/// So many of one sort are kept of one scope; a test that fails a million frees does not need a
-/// million of them, but the next one needs its first.
+/// How many of one sort are kept per scope. A test with a million failed frees does not need all of
+/// them, but the next test needs its first.
 const LIMIT: u32 = 10_000;
 
 /// One such thing.
@@ -61,8 +61,9 @@ pub enum Anomaly {
 }
 
 impl Anomaly {
-    /// Whose it is: who made the failing call, or who made the record that is gone. A record that
-    /// dies with its context was never freed by its maker, whoever ends the context.
+    /// Returns who caused it: the caller of the failing call, or the creator of the record that is
+    /// gone. A record that ended with its context was never freed by its creator, whoever ended the
+    /// context.
     #[must_use]
     pub fn caller(&self) -> Caller {
         match self {
@@ -74,7 +75,7 @@ impl Anomaly {
     }
 }
 
-/// A moment in the list of anomalies.
+/// A position in the list of anomalies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mark(usize);
 
@@ -85,7 +86,7 @@ pub(super) struct Anomalies(Mutex<AnomalyList>);
 #[derive(Debug, Default)]
 struct AnomalyList {
     all: Vec<Anomaly>,
-    /// How many of each scope and sort.
+    /// The number kept of each scope and sort.
     kept: FxHashMap<(ScopeId, Discriminant<Anomaly>), u32>,
 }
 
@@ -98,7 +99,7 @@ impl Anomalies {
         let AnomalyList { all, kept } = &mut *self.lock();
         let of_sort = (anomaly.caller().scope, mem::discriminant(&anomaly));
         let kept = kept.entry(of_sort).or_default();
-        // Each of what ended with its context was held, and has to be told.
+        // Each record that ended with its context was held, and must be reported.
         let is_limited = !matches!(anomaly, Anomaly::EndedWithContext { .. });
         if *kept < LIMIT || !is_limited {
             *kept += 1;

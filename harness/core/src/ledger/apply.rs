@@ -1,4 +1,4 @@
-//! From events to records: the one door of the ledger.
+//! Applies events to the ledger: its only entry point.
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,20 +20,20 @@ use super::tap::Tap;
 /// `CUDA_ERROR_DEINITIALIZED`: the driver is shutting down and frees everything itself.
 const DEINITIALIZED: CuResult = 4;
 
-/// More references than anything has.
+/// More references than any object can have.
 const ALL: u64 = u64::MAX;
 
-/// Whether a call that gives something back did so.
+/// Whether a call that frees something did so.
 const fn succeeded(error: CuResult) -> bool {
     matches!(error, 0 | DEINITIALIZED)
 }
 
-/// The table of live resources and what is kept beside it.
+/// The table of live resources and the bookkeeping beside it.
 #[derive(Debug)]
 pub struct Ledger {
     table: Table,
     shared: Mutex<Shared>,
-    /// Whether any graph has to do with memory: launches are frequent, and few do.
+    /// Whether any graph allocates or frees memory: launches are frequent, and few graphs do.
     knows_graph_memory: AtomicBool,
     unknown_frees: AtomicU64,
     scopes: OpenScopes,
@@ -41,13 +41,13 @@ pub struct Ledger {
     contexts: ContextTable,
     anomalies: Anomalies,
     awaited: Awaited,
-    /// Whether what no scope made is not a stranger's but the watched program's.
+    /// Whether resources made outside every scope belong to the watched program.
     all_its_own: AtomicBool,
     pub(super) tap: Tap,
 }
 
 impl Ledger {
-    /// A ledger without records. A process has one of its own, the harness's `ledger::live()`.
+    /// Creates an empty ledger. The ledger of the process is the harness's `ledger::live()`.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -65,8 +65,7 @@ impl Ledger {
         }
     }
 
-    /// Takes one event in. The beginning of a call that gives something back answers with the ticket
-    /// that its end names.
+    /// Applies one event. The beginning of a free returns a ticket, which its end must name.
     pub fn apply(&self, event: &Event) -> Option<Ticket> {
         if self.tap.is_on() {
             return self.apply_and_tell(event);
@@ -167,7 +166,8 @@ impl Ledger {
         if made.key.space.is_shared() {
             return self.shared_created(resolved);
         }
-        // By reference: a record that is moved out of an option is copied in pieces, and slowly read again.
+        // By reference: moving a record out of an option copies it in pieces, which are slow to
+        // read again.
         let (sequence, old) = &self.table.create(&resolved);
         let record = || Record {
             sequence: *sequence,
@@ -184,7 +184,7 @@ impl Ledger {
         }
     }
 
-    /// A pool knows its device; everything else lives on that of its context.
+    /// A pool knows its device; everything else belongs to the device of its context.
     fn resolve_place(&self, made: &Creation) -> Place {
         let pool = Key {
             space: Space::Handle(Kind::Pool),
@@ -240,7 +240,7 @@ impl Ledger {
         self.unknown_frees.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What was known has been freed.
+    /// Records that a known record was freed.
     fn freed(&self, record: &Record, caller: Caller) {
         self.awaited.returned(record, caller.stack);
         if caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope {

@@ -1,4 +1,5 @@
-//! What certain scopes made: when it was given back, and where if stacks of frees are taken.
+//! Records when resources of certain scopes are freed, and where if backtraces of frees are
+//! captured.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -7,22 +8,22 @@ use rustc_hash::FxHashSet;
 
 use super::event::{Record, ScopeId, StackId};
 
-/// A release that was awaited.
+/// The free of an awaited record.
 #[derive(Clone, Copy, Debug)]
 pub struct Released {
-    /// What was given back.
+    /// The record that was freed.
     pub record: Record,
-    /// When.
+    /// The time of the free.
     pub at: Instant,
-    /// Where; none where no stack was taken.
+    /// Where it was freed; the empty backtrace if none was captured.
     pub stack: StackId,
 }
 
-/// The releases of records of awaited scopes.
+/// The frees of records of awaited scopes.
 #[derive(Debug, Default)]
 pub(super) struct Awaited {
-    /// What tells the time of a release, from the first awaited scope on: most processes have
-    /// none, and releases are frequent.
+    /// Reads the time of a free. Set with the first awaited scope: most processes have none, and
+    /// frees are frequent.
     clock: OnceLock<fn() -> Instant>,
     seen: Mutex<AwaitedReleases>,
 }
@@ -38,14 +39,14 @@ impl Awaited {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on, notes each release of what was made in these scopes, with the time that
-    /// `clock` tells then. The clock of the first call counts.
+    /// Records from now on each free of what these scopes created, with the time that `clock`
+    /// returns. Only the clock of the first call is used.
     pub(super) fn begin(&self, scopes: &[ScopeId], clock: fn() -> Instant) {
         self.lock().scopes.extend(scopes);
         self.clock.get_or_init(|| clock);
     }
 
-    /// A record has been given back.
+    /// Records that a record was freed.
     pub(super) fn returned(&self, record: &Record, stack: StackId) {
         if let Some(clock) = self.clock.get() {
             let mut seen = self.lock();
@@ -59,7 +60,7 @@ impl Awaited {
         }
     }
 
-    /// The noted releases of records that `wanted` likes, the first one first.
+    /// Returns the recorded frees of records for which `wanted` holds, first one first.
     pub(super) fn released(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Released> {
         let seen = self.lock();
         let released = seen

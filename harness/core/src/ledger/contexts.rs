@@ -1,4 +1,4 @@
-//! The CUDA contexts seen so far, and what goes with them.
+//! The CUDA contexts seen so far.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::event::{Caller, ContextEnd, ContextUid, Creation};
 use super::kind::Kind;
 use super::name::Place;
 
-/// A context that lives.
+/// A live context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextEntry {
-    /// Its number, never reused in a process.
+    /// Its number, which is never reused within a process.
     pub uid: ContextUid,
     /// Its handle; 0 while only its number is known.
     pub handle: u64,
@@ -22,18 +22,18 @@ pub struct ContextEntry {
     pub place: Place,
 }
 
-/// How a context ended, and by whom.
+/// How a context ended, and who ended it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ending {
     pub(super) cause: ContextEnd,
     pub(super) caller: Caller,
 }
 
-/// The contexts. There are few, and they change seldom.
+/// The contexts. There are few, and they change rarely.
 #[derive(Debug, Default)]
 pub(super) struct ContextTable {
     known: Mutex<ContextLists>,
-    /// The highest number of those that ended.
+    /// The highest number of a context that has ended.
     last_ended: AtomicU32,
 }
 
@@ -50,7 +50,7 @@ impl ContextTable {
 
     pub(super) fn created(&self, entry: ContextEntry) {
         let mut known = self.lock();
-        // A recording may use a number again.
+        // A recording may reuse a number.
         known.ended.remove(&entry.uid);
         known.live.insert(entry.uid, entry);
     }
@@ -62,9 +62,9 @@ impl ContextTable {
         self.last_ended.fetch_max(uid.0, Ordering::Release);
     }
 
-    /// How a context ended; none while it lives.
+    /// Returns how a context ended; `None` while it is live.
     pub(super) fn ending_of(&self, uid: ContextUid) -> Option<Ending> {
-        // Numbers count up: for what is made in the newest context this is one load.
+        // Numbers increase, so for a resource of the newest context this is one load.
         if uid.0 > self.last_ended.load(Ordering::Acquire) {
             return None;
         }
@@ -83,16 +83,16 @@ impl ContextTable {
     }
 }
 
-/// Whether the end of the context that `made` names frees it.
+/// Whether the resource that `made` describes is freed when its context ends.
 ///
-/// From the documentation of
-/// [`cuCtxDestroy`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html), and where
-/// that is silent from what an H200 did (driver 580, CUDA 13.0): an object of each kind was made,
-/// its context ended by `cuCtxDestroy`, the last `cuDevicePrimaryCtxRelease` and
-/// `cuDevicePrimaryCtxReset`, and the object asked for. The three ends were alike for every kind.
+/// Taken from the documentation of
+/// [`cuCtxDestroy`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html) and, where
+/// that is silent, from tests on an H200 (driver 580, CUDA 13.0): an object of each kind was
+/// created, its context ended by `cuCtxDestroy`, the last `cuDevicePrimaryCtxRelease` and
+/// `cuDevicePrimaryCtxReset`, and the object queried. All three had the same effect on every kind.
 pub(super) const fn dies_with_context(made: &Creation) -> bool {
     match made.kind {
-        // Gone, the documentation says and the driver showed.
+        // Freed, according to both the documentation and the driver.
         Kind::Linear
         | Kind::Pitched
         | Kind::Managed
@@ -101,16 +101,16 @@ pub(super) const fn dies_with_context(made: &Creation) -> bool {
         | Kind::Event
         | Kind::Module
         | Kind::ExternalMemory => true,
-        // The documentation is silent; page-locked memory is unmapped even when it is portable, and
-        // registered memory can be registered anew.
+        // The documentation is silent. Page-locked memory is unmapped even if it is portable, and
+        // registered memory can be registered again.
         Kind::Pinned | Kind::Registered => true,
-        // The documentation says that they go; the driver's calls on dead ones tell nothing.
+        // The documentation says that these end; the driver's calls on dead ones prove nothing.
         Kind::Texture | Kind::Surface | Kind::LinkState | Kind::ExternalSemaphore => true,
         Kind::Context => true,
-        // A buffer of external memory goes with its context, a pointer into an imported pool
+        // A buffer of external memory ends with its context; a pointer into an imported pool
         // belongs to the pool.
         Kind::Imported => made.pool == 0,
-        // Of a device or of the process: still there, and still to be freed.
+        // These belong to a device or to the process: they remain and must still be freed.
         Kind::StreamOrdered
         | Kind::Physical
         | Kind::Graph
@@ -121,7 +121,8 @@ pub(super) const fn dies_with_context(made: &Creation) -> bool {
         | Kind::AddressRange
         | Kind::UserObject
         | Kind::Multicast => false,
-        // It retains the primary context, which cannot even be reset while it lives.
+        // It retains the primary context, which cannot even be reset while the green context is
+        // live.
         Kind::GreenContext => false,
         Kind::Block => false,
     }

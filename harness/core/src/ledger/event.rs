@@ -1,7 +1,7 @@
-//! What a source of events may tell the ledger: the one door.
+//! The events that a source can report to the ledger.
 //!
-//! Calls of a driver, `observe` and replayed recordings all speak these words
-//! and no others, so that the ledger is a pure function of a stream of events.
+//! Driver calls, `observe` and replayed recordings all use these events, so that the ledger is a
+//! pure function of a stream of events.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ pub enum Space {
 }
 
 impl Space {
-    /// Whether what it names may be held more than once, and goes when nothing holds it.
+    /// Whether an object of this space can have several holders and ends with the last one.
     pub const fn is_shared(self) -> bool {
         matches!(
             self,
@@ -49,7 +49,7 @@ impl Space {
         )
     }
 
-    /// Whether what it names is a graph, or executable.
+    /// Whether it names graphs, plain or executable.
     pub const fn is_graph(self) -> bool {
         matches!(self, Self::Handle(Kind::GraphHandle | Kind::ExecGraph))
     }
@@ -148,20 +148,20 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether a key is an address inside it.
+    /// Whether `key` is an address inside this resource.
     #[must_use]
     pub fn contains(&self, key: Key) -> bool {
         let Key { space, value } = self.made.key;
         space == key.space && (value..value.saturating_add(self.made.bytes)).contains(&key.value)
     }
 
-    /// Whether a key is its own or an address inside it.
+    /// Whether `key` is this resource's own or an address inside it.
     #[must_use]
     pub fn is_at(&self, key: Key) -> bool {
         self.made.key == key || self.contains(key)
     }
 
-    /// Its identity.
+    /// Returns the identity of the resource.
     #[must_use]
     pub fn key(&self) -> Key {
         self.made.key

@@ -1,10 +1,10 @@
-//! What graphs and executable graphs hold beside their own handles: references to user objects, and
-//! the memory of their nodes.
+//! What graphs and executable graphs hold besides their own handles: references to user objects,
+//! and the memory of their nodes.
 //!
-//! An alloc node's memory comes into being with a launch and lives until something frees it: a free
-//! node of the same or of another graph, or a plain free. Neither the graph's end nor the
-//! executable graph's frees it. So a graph keeps what a launch will take and give back, and hands
-//! it on to what is made from it.
+//! The memory of an alloc node is created by a launch and lives until something frees it: a free
+//! node of the same or another graph, or a plain free. Neither the graph's end nor the executable
+//! graph's end frees it. So a graph stores what a launch will allocate and free, and passes it on
+//! to what is made from it.
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
@@ -13,28 +13,28 @@ use rustc_hash::FxHashMap;
 
 use super::event::{Creation, Key};
 
-/// Graphs, executable graphs, and streams whose capture has no graph with a name yet.
+/// Graphs, executable graphs, and streams whose capture does not have a graph handle yet.
 #[derive(Debug, Default)]
 pub(super) struct Graphs(FxHashMap<Key, Graph>);
 
-/// What one of them holds.
+/// What one graph holds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Graph {
-    /// How many references it has to each user object.
+    /// The number of its references to each user object.
     objects: FxHashMap<Key, u64>,
     /// What its nodes allocate and do not free.
     allocations: Allocations,
     /// The addresses that its nodes free and do not allocate.
     frees: Vec<u64>,
-    /// A launch frees what the launch before it left.
+    /// Whether a launch frees what the previous launch left.
     auto_free: bool,
 }
 
-/// What nodes allocate, in their order: a graph may have thousands of them, and free each.
+/// The allocations of nodes, in order. A graph may have thousands, and free each of them.
 #[derive(Clone, Debug, Default)]
 struct Allocations {
     made: BTreeMap<u64, Creation>,
-    /// The numbers of those at an address, the latest last.
+    /// The numbers of the allocations at each address, the latest last.
     at: FxHashMap<u64, Vec<u64>>,
     /// How many there have been.
     count: u64,
@@ -47,7 +47,7 @@ impl Allocations {
         self.count += 1;
     }
 
-    /// Takes the latest one at `address` out; whether there was one.
+    /// Removes the latest allocation at `address`. Returns whether there was one.
     fn remove(&mut self, address: u64) -> bool {
         let Entry::Occupied(mut at) = self.at.entry(address) else {
             return false;
@@ -67,30 +67,30 @@ impl Allocations {
 /// What a launch does to memory.
 #[derive(Clone, Debug)]
 pub(super) struct Launch {
-    /// What it takes and leaves.
+    /// What it allocates and does not free.
     pub(super) allocations: Vec<Creation>,
     /// The addresses that it frees.
     pub(super) frees: Vec<u64>,
-    /// It frees what the launch before it left.
+    /// Whether it frees what the previous launch left.
     pub(super) auto_free: bool,
 }
 
 impl Graph {
-    /// The user objects that it refers to, and how often.
+    /// Returns the user objects that it refers to, with the number of references.
     pub(super) fn objects(&self) -> impl Iterator<Item = (&Key, &u64)> {
         self.objects.iter()
     }
 }
 
 impl Graphs {
-    /// `graph` has so many references more.
+    /// Adds `count` references of `graph`.
     pub(super) fn retained(&mut self, graph: Key, object: Key, count: u64) {
         let graph = self.0.entry(graph).or_default();
         let references = graph.objects.entry(object).or_default();
         *references = references.saturating_add(count);
     }
 
-    /// `graph` gives back so many references, or as many as it has. Answers how many.
+    /// Removes up to `count` references of `graph`, and returns how many.
     pub(super) fn released(&mut self, graph: &Key, object: &Key, count: u64) -> u64 {
         let graph = self.0.get_mut(graph);
         let Some(references) = graph.and_then(|graph| graph.objects.get_mut(object)) else {
@@ -101,12 +101,12 @@ impl Graphs {
         count
     }
 
-    /// A node of `graph` allocates.
+    /// Adds a node to `graph` that allocates.
     pub(super) fn allocates(&mut self, graph: Key, made: Creation) {
         self.0.entry(graph).or_default().allocations.push(made);
     }
 
-    /// A node of `graph` frees.
+    /// Adds a node to `graph` that frees.
     pub(super) fn frees(&mut self, graph: Key, address: u64) {
         let graph = self.0.entry(graph).or_default();
         if !graph.allocations.remove(address) {
@@ -114,7 +114,8 @@ impl Graphs {
         }
     }
 
-    /// What the launch of an executable graph does to memory; none if it has no such nodes.
+    /// Returns what the launch of an executable graph does to memory; `None` if it has no such
+    /// nodes.
     pub(super) fn launch(&self, exec: &Key) -> Option<Launch> {
         let graph = self.0.get(exec)?;
         let has_memory = !(graph.allocations.made.is_empty() && graph.frees.is_empty());
@@ -125,13 +126,13 @@ impl Graphs {
         })
     }
 
-    /// What `graph` holds.
+    /// Returns what `graph` holds.
     pub(super) fn get(&self, graph: &Key) -> Option<&Graph> {
         self.0.get(graph)
     }
 
-    /// `to` was made from `from` and holds the same. Answers what it held before, under a name of
-    /// something that ended unseen.
+    /// Records that `to` was made from `from` and holds the same. Returns what an earlier graph
+    /// with this handle held, whose end was missed.
     pub(super) fn copied(&mut self, from: &Key, to: Key, auto_free: bool) -> Option<Graph> {
         let Some(graph) = self.0.get(from).cloned() else {
             return self.0.remove(&to);
@@ -139,8 +140,8 @@ impl Graphs {
         self.0.insert(to, Graph { auto_free, ..graph })
     }
 
-    /// The executable graph's nodes are those of `graph` now. Answers what it referred to before.
-    /// Memory stays: an update may not change it.
+    /// Records that the executable graph now has the nodes of `graph`. Returns the objects that it
+    /// referred to before. Its memory stays, because an update cannot change it.
     pub(super) fn updated(&mut self, exec: Key, graph: &Key) -> Graph {
         let objects = self.0.get(graph).map(|graph| graph.objects.clone());
         let exec = self.0.entry(exec).or_default();
@@ -150,7 +151,7 @@ impl Graphs {
         }
     }
 
-    /// A capture's nodes are those of `graph` now, which had no name before.
+    /// Moves the nodes of a capture to `graph`, now that it has a handle.
     pub(super) fn named(&mut self, capture: &Key, graph: Key) {
         if let Some(captured) = self.0.remove(capture) {
             let graph = self.0.entry(graph).or_default();
@@ -163,17 +164,17 @@ impl Graphs {
         }
     }
 
-    /// Keeps only those that `is_wanted` likes.
+    /// Keeps only the graphs for which `is_wanted` holds.
     pub(super) fn retain(&mut self, is_wanted: impl Fn(&Key) -> bool) {
         self.0.retain(|graph, _| is_wanted(graph));
     }
 
-    /// Takes everything that `graph` holds.
+    /// Removes everything that `graph` holds.
     pub(super) fn take(&mut self, graph: &Key) -> Option<Graph> {
         self.0.remove(graph)
     }
 
-    /// Puts it back: the call that was to end it has failed.
+    /// Restores it, because the call that was to end the graph has failed.
     pub(super) fn put_back(&mut self, key: Key, graph: Graph) {
         self.0.entry(key).or_insert(graph);
     }

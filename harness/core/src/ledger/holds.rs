@@ -1,7 +1,7 @@
-//! Objects that live as long as something holds them: references, maps.
+//! Objects that live as long as something holds them: references or mappings.
 //!
-//! Such an object has one record, however many hold it. Pure bookkeeping; what comes and goes in
-//! the table is told as [`TableChange`]s.
+//! Such an object has one record, however many holders it has. This is pure bookkeeping; changes to
+//! the table are returned as [`TableChange`]s.
 
 use std::mem;
 
@@ -9,59 +9,61 @@ use rustc_hash::FxHashMap;
 
 use super::event::{Key, Record, ScopeId};
 
-/// What happens to the table because of holds that came or went.
+/// A change to the table because a hold was added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TableChange {
-    /// A new object, and something holds it.
+    /// A new object has its first holder.
     Appeared(Record),
-    /// Something holds it again: the call that gave its last holds back has failed.
+    /// The object is held again, because the call that released its last hold has failed.
     Reappeared(Record),
-    /// Nothing holds it any more.
+    /// The object has no holder any more.
     Vanished(Record),
-    /// Its last holds were not seen to go: its name stands for something else now.
+    /// Its last release was missed: its handle now names another object.
     Overwritten(Record),
 }
 
-/// Objects by their keys.
+/// The objects by key.
 #[derive(Debug, Default)]
 pub(super) struct SharedObjects(FxHashMap<Key, SharedObject>);
 
 #[derive(Debug)]
 struct SharedObject {
-    /// Of the call that made it, or of the last one that was answered with it again: a test that opens what
-    /// is open already, and does not close it, is to blame as if it had been the first.
+    /// The record of the call that created it, or of the last call that returned it again: a test
+    /// that opens an object that is already open, and does not close it, has leaked it as if it had
+    /// been the first.
     record: Record,
-    /// What stood there before, oldest first.
+    /// The records of earlier calls, oldest first.
     earlier: Vec<Record>,
-    /// The sequence of its first record, which tells it from a later object under its key.
+    /// The sequence number of its first record, which tells it from a later object under the same
+    /// key.
     first: u64,
-    /// How much holds it.
+    /// The number of holds.
     count: u64,
-    /// How many calls are giving some of its holds back.
+    /// How many calls are releasing some of its holds.
     in_flight: u32,
 }
 
-/// Holds that a call gives back, until it ends.
+/// Holds that a call in progress releases.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GivenBack {
     /// The object's record.
     pub(super) record: Record,
-    /// The sequence of the object's first record.
+    /// The sequence number of the object's first record.
     first: u64,
     count: u64,
-    /// Whether an earlier record stands there now.
+    /// Whether an earlier record has taken the place of this one.
     is_replaced: bool,
 }
 
 impl GivenBack {
-    /// How many holds.
+    /// Returns the number of holds.
     pub(super) fn count(&self) -> u64 {
         self.count
     }
 }
 
 impl SharedObjects {
-    /// A new object with one hold.
+    /// Adds a new object with one hold.
     pub(super) fn enter(&mut self, record: Record, changes: &mut Vec<TableChange>) {
         let object = SharedObject {
             record,
@@ -78,24 +80,25 @@ impl SharedObjects {
         changes.push(TableChange::Appeared(record));
     }
 
-    /// Of what was opened more than once and is still open, the records of the earlier calls.
+    /// Returns the records of the earlier calls for objects that were opened more than once and are
+    /// still open.
     pub(super) fn earlier(&self) -> impl Iterator<Item = &Record> {
         let held = self.0.values().filter(|object| object.count != 0);
         held.flat_map(|object| &object.earlier)
     }
 
-    /// Whether anything holds what is under `key`.
+    /// Whether the object under `key` is held.
     pub(super) fn is_held(&self, key: &Key) -> bool {
         self.0.get(key).is_some_and(|object| object.count != 0)
     }
 
-    /// Whether anything holds what is under `key` and was entered before the event `sequence`.
+    /// Whether the object under `key` is held and was added before the event `sequence`.
     pub(super) fn is_held_since_before(&self, key: &Key, sequence: u64) -> bool {
         let object = self.0.get(key).filter(|object| object.count != 0);
         object.is_some_and(|object| object.record.sequence < sequence)
     }
 
-    /// A call was answered with what is there already, and holds it once more.
+    /// Adds a hold, because a call returned an object that already exists.
     pub(super) fn enter_again(&mut self, record: Record, changes: &mut Vec<TableChange>) {
         if let Some(object) = self.0.get_mut(&record.key()) {
             changes.push(TableChange::Vanished(object.record));
@@ -107,17 +110,17 @@ impl SharedObjects {
         }
     }
 
-    /// `count` holds more of what is held already; nothing where it is not.
+    /// Adds `count` holds to an object that is held; otherwise does nothing.
     pub(super) fn add(&mut self, key: &Key, count: u64) {
         if let Some(object) = self.0.get_mut(key)
             && object.count != 0
         {
-            // A recording may name any number.
+            // Saturates, because a recording may contain any number.
             object.count = object.count.saturating_add(count);
         }
     }
 
-    /// A call begins to give `count` holds back, or as many as there are.
+    /// Begins a call that releases up to `count` holds.
     pub(super) fn take(
         &mut self,
         key: &Key,
@@ -133,7 +136,7 @@ impl SharedObjects {
         if object.count == 0 {
             changes.push(TableChange::Vanished(record));
         } else if object.earlier.len() as u64 >= object.count {
-            // The last to open is taken for the first to close.
+            // The last call to open the object is assumed to be the first to close it.
             object.earlier.truncate(object.count as usize);
             if let Some(earlier) = object.earlier.pop() {
                 object.record = earlier;
@@ -151,7 +154,7 @@ impl SharedObjects {
         })
     }
 
-    /// That call has failed.
+    /// Restores the holds, because the call has failed.
     pub(super) fn put_back(&mut self, taken: GivenBack, changes: &mut Vec<TableChange>) {
         if let Some(object) = self.of(&taken) {
             if object.count == 0 {
@@ -169,7 +172,7 @@ impl SharedObjects {
         }
     }
 
-    /// That call has succeeded. Answers whether the object is gone for good.
+    /// Completes the call. Returns whether the object is gone for good.
     pub(super) fn commit(&mut self, taken: GivenBack) -> bool {
         let Some(object) = self.of(&taken) else {
             return true;
@@ -182,7 +185,8 @@ impl SharedObjects {
         is_gone
     }
 
-    /// What is under `key` is another's to give back from now on. Answers its record from before.
+    /// Hands the object under `key` over, so that no scope is responsible for it. Returns its
+    /// previous record.
     pub(super) fn hand_over(
         &mut self,
         key: &Key,
@@ -198,14 +202,14 @@ impl SharedObjects {
         Some(before)
     }
 
-    /// Gives `count` holds back at once.
+    /// Releases `count` holds at once.
     pub(super) fn give_back(&mut self, key: &Key, count: u64, changes: &mut Vec<TableChange>) {
         if let Some(taken) = self.take(key, count, changes) {
             self.commit(taken);
         }
     }
 
-    /// The object is gone, whatever holds it.
+    /// Removes the object, whatever holds it.
     pub(super) fn forget(&mut self, key: &Key) {
         self.0.remove(key);
     }

@@ -1,4 +1,5 @@
-//! What scopes with a budget take: how much at most, how often, and what was alive at the peak.
+//! Meters what scopes with a budget use: the peak, the number of allocations, and what was live at
+//! the peak.
 //!
 //! Only such scopes are metered; all others pay for one load.
 
@@ -14,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::event::{Record, ScopeId, StackId};
 use super::name::{Layer, Place};
 
-/// The meters that run.
+/// The active meters.
 #[derive(Debug, Default)]
 pub(super) struct Meters {
     running: AtomicUsize,
@@ -24,29 +25,30 @@ pub(super) struct Meters {
 #[derive(Debug, Default)]
 struct Running {
     by_scope: FxHashMap<ScopeId, Meter>,
-    /// Whose meters count what a scope takes: its own, and those of the scopes around it. What a
-    /// scope has left may be freed when it is over, so it stands here for as long as they run.
+    /// The meters that count what a scope allocates: its own and those of its ancestors. A scope's
+    /// allocations may be freed after it has ended, so an entry stays while these meters are
+    /// active.
     counted_by: FxHashMap<ScopeId, Vec<ScopeId>>,
 }
 
-/// What one scope takes in one layer.
+/// What one scope uses in one layer.
 #[derive(Debug)]
 struct Meter {
     layer: Layer,
-    /// Everyone whose work it counts.
+    /// Every scope whose allocations it counts.
     scopes: Vec<ScopeId>,
     places: BTreeMap<Place, Flow>,
 }
 
-/// What comes and goes at one place.
+/// The allocations and frees at one place.
 #[derive(Debug, Default)]
 struct Flow {
     made: u64,
     live: u64,
     peak: u64,
     sites: FxHashMap<StackId, SiteTotals>,
-    /// What each site has gained (or lost) since the peak: with it the sites at the peak are known
-    /// without a copy of them all at every new peak.
+    /// How much each call site has gained (or lost) since the peak. From it the call sites at the
+    /// peak are known without copying all of them at every new peak.
     since_peak: FxHashMap<StackId, SiteChange>,
 }
 
@@ -63,18 +65,18 @@ struct SiteChange {
     bytes: i64,
 }
 
-/// What a metered scope took at one place.
+/// What a metered scope used at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MeterReading {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// How many allocations were made.
+    /// The number of allocations.
     pub made: u64,
     /// The most bytes that were live at once.
     pub peak: u64,
-    /// What was live then, the largest first.
+    /// What was live at the peak, largest first.
     pub at_peak: Vec<SiteUsage>,
-    /// Who made how many, the most first.
+    /// The number of allocations by call site, most first.
     pub by_site: Vec<SiteUsage>,
 }
 
@@ -94,7 +96,7 @@ impl Meters {
         self.meters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to meter what `scope` takes in `layer`.
+    /// Begins to meter what `scope` uses in `layer`.
     pub(super) fn begin(&self, scope: ScopeId, layer: Layer) {
         let meter = Meter {
             layer,
@@ -107,7 +109,7 @@ impl Meters {
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What `inner`, which has taken nothing yet, takes counts for `outer` as well.
+    /// Counts what `inner`, which has not allocated yet, uses for `outer` as well.
     pub(super) fn nest(&self, inner: ScopeId, outer: ScopeId) {
         if self.running.load(Ordering::Relaxed) == 0 {
             return;
@@ -124,8 +126,8 @@ impl Meters {
         }
     }
 
-    /// Ends a scope's meter, if it has one. What the scope has left counts on for the scopes around
-    /// it, until it is freed.
+    /// Ends a scope's meter, if it has one. What the scope has left still counts for its ancestors
+    /// until it is freed.
     pub(super) fn end(&self, scope: ScopeId) -> Vec<MeterReading> {
         if self.running.load(Ordering::Relaxed) == 0 {
             return Vec::new();
@@ -147,7 +149,7 @@ impl Meters {
         places.map(|(place, flow)| flow.taken(place)).collect()
     }
 
-    /// A record was made.
+    /// Records a new allocation.
     pub(super) fn took(&self, record: &Record) {
         self.change(record, |flow| {
             flow.made += 1;
@@ -156,12 +158,12 @@ impl Meters {
         });
     }
 
-    /// A record that had been taken out was put back.
+    /// Records that a failed free restored its record.
     pub(super) fn took_back(&self, record: &Record) {
         self.change(record, |flow| flow.gain(record));
     }
 
-    /// A record is gone.
+    /// Records that a record is gone.
     pub(super) fn gave_back(&self, record: &Record) {
         self.change(record, |flow| flow.lose(record));
     }
@@ -205,7 +207,7 @@ impl Flow {
         }
     }
 
-    /// What was live when the meter began is not known here, and is not metered.
+    /// What was live when the meter began is unknown here and is not metered.
     fn lose(&mut self, record: &Record) {
         let (stack, bytes) = (record.made.caller.stack, record.made.bytes);
         let Some(site) = self.sites.get_mut(&stack).filter(|site| site.count > 0) else {
@@ -301,7 +303,7 @@ mod tests {
         let (small, large) = (record(1, 1, 10), record(1, 2, 100));
         meters.took(&small);
         meters.took(&large);
-        // The peak: 110 bytes. What follows does not pass it.
+        // The peak: 110 bytes. What follows does not exceed it.
         meters.gave_back(&small);
         meters.took(&record(1, 3, 5));
         meters.gave_back(&large);
@@ -346,7 +348,7 @@ mod tests {
         for scope in [13, 11, 10] {
             meters.end(ScopeId(scope));
         }
-        // It is metered by itself, whatever was around it.
+        // It is metered by itself, whatever its former parent.
         meters.took(&record(12, 1, 5));
         assert_eq!(only(meters.end(ScopeId(12))).peak, 5);
         let kept = |meters: &Meters| meters.lock().counted_by.len();

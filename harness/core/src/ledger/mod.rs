@@ -1,7 +1,7 @@
-//! The table of live resources: a pure function of a stream of [`Event`]s.
+//! The table of live resources, a pure function of a stream of [`Event`]s.
 //!
-//! Nothing here knows CUDA or calls anything outside the process; every source of events enters
-//! through [`Ledger::apply`].
+//! The ledger knows nothing of CUDA and calls nothing outside the process. Every source of events
+//! enters through [`Ledger::apply`].
 
 mod anomaly;
 mod apply;

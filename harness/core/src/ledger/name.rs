@@ -1,4 +1,5 @@
-//! Names that records carry as small numbers: layers and places. And those of the driver's pools.
+//! Names that records store as small numbers: layers and places. Also the names of the driver's
+//! pools.
 
 use std::cell::Cell;
 use std::fmt;
@@ -12,8 +13,8 @@ use crate::quiet::quiet;
 
 /// A growing list of names; a name's number never changes.
 ///
-/// An allocator may ask for a name in the middle of an allocation: nothing is allocated, and
-/// nothing freed, while the lock is held.
+/// The code under test may ask for a name inside an allocator, so nothing is allocated or freed
+/// while the lock is held.
 struct NameList(Mutex<KnownNames>);
 
 #[derive(Default)]
@@ -34,7 +35,7 @@ impl KnownNames {
         self.numbers.capacity().min(self.names.capacity())
     }
 
-    /// Leaves them behind for a list with more room.
+    /// Moves the entries to a list with more capacity.
     fn move_to(&mut self, mut larger: Self) -> Self {
         larger.numbers.extend(self.numbers.drain());
         larger.names.append(&mut self.names);
@@ -54,8 +55,8 @@ impl NameList {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of `name`, new or known. None while this thread is adding a name, and when there
-    /// are more names than anyone gives.
+    /// Returns the number of `name`, adding it if necessary. Returns `None` while this thread is
+    /// adding a name, and if there are more names than numbers.
     fn number(&self, name: &str) -> Option<u16> {
         let known = self.lock().numbers.get(name).copied();
         known.or_else(|| self.add(name))
@@ -68,7 +69,7 @@ impl NameList {
         }
 
         if ADDING.replace(true) {
-            // Else the allocator that this name is to be kept by asks for it in turn.
+            // Otherwise an allocator that is called to store the name would ask for it again.
             return None;
         }
         let _quiet = quiet();
@@ -79,7 +80,7 @@ impl NameList {
             let mut known = self.lock();
             let count = known.names.len();
             if let Some(number) = known.numbers.get(&*kept) {
-                // Another thread was quicker.
+                // Another thread has added the name.
                 break Some(*number);
             }
             if count < known.capacity() {
@@ -108,57 +109,56 @@ impl NameList {
     }
 }
 
-/// What a number has room for beside the places that need no name.
+/// How many names fit in the numbers that unnamed places leave.
 const MOST_NAMES: u16 = u16::MAX - Place::FIRST_NAMED;
 
 static LAYERS: NameList = NameList::new();
 static PLACES: NameList = NameList::new();
 
-/// One allocator seen by itself: the CUDA driver, or one that reports through
-/// `observe`.
+/// One allocator, judged separately: the CUDA driver, or one that reports through `observe`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Layer(u16);
 
 impl Layer {
-    /// Every allocation call of the CUDA driver.
+    /// All allocation calls of the CUDA driver.
     pub const DRIVER: Self = Self(0);
 
-    /// The layer of the allocator called `name`; the same name gives the same layer.
+    /// Returns the layer of the allocator called `name`; the same name gives the same layer.
     ///
     /// # Panics
     ///
-    /// When tens of thousands of allocators have names, or the global allocator asks while its
-    /// name is being kept.
+    /// If there are tens of thousands of names, or if the global allocator asks while its name is
+    /// being stored.
     #[must_use]
     pub fn allocator(name: &str) -> Self {
         Self::try_allocator(name)
             .unwrap_or_else(|| panic!("gpu-leak-check: the allocator {name:?} cannot be named now"))
     }
 
-    /// As [`Self::allocator`], where that does not panic.
+    /// Like [`Self::allocator`], but returns `None` instead of panicking.
     pub fn try_allocator(name: &str) -> Option<Self> {
         Some(Self(LAYERS.number(name)? + 1))
     }
 
-    /// The allocator with this number; none for 0.
+    /// Returns the allocator with this number; `None` for 0.
     pub fn numbered(number: u32) -> Option<Self> {
         let number = u16::try_from(number).ok().filter(|number| *number != 0)?;
         Some(Self(number))
     }
 
-    /// Its number, never 0 for an allocator.
+    /// Returns its number, which is never 0 for an allocator.
     pub const fn number(self) -> u32 {
         self.0 as u32
     }
 
-    /// The allocator's own name; none for the driver.
+    /// Returns the allocator's own name; `None` for the driver.
     #[must_use]
     pub fn allocator_name(self) -> Option<&'static str> {
         LAYERS.name(self.0.checked_sub(1)?)
     }
 }
 
-/// `driver`, or `allocator:NAME`.
+/// Formats as `driver` or `allocator:NAME`.
 impl fmt::Display for Layer {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.allocator_name() {
@@ -168,19 +168,19 @@ impl fmt::Display for Layer {
     }
 }
 
-/// Where bytes live: the host, a CUDA device, or a device with a name of its own.
+/// Where bytes are: the host, a CUDA device, or a device with its own name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(u16);
 
 impl Place {
-    /// Not known (yet): a context that was there before the harness.
+    /// Not known (yet), for example for a context that existed before the harness.
     pub const UNKNOWN: Self = Self(0);
     /// The host's memory.
     pub const HOST: Self = Self(1);
     const FIRST_CUDA: u16 = 2;
     const FIRST_NAMED: u16 = 1024;
 
-    /// The CUDA device with this ordinal. [`Self::UNKNOWN`] for what is no device's.
+    /// Returns the CUDA device with this ordinal, or [`Self::UNKNOWN`] if no device can have it.
     #[must_use]
     pub fn cuda(ordinal: usize) -> Self {
         let number = u16::try_from(ordinal.saturating_add(Self::FIRST_CUDA.into()));
@@ -188,7 +188,7 @@ impl Place {
         number.map_or(Self::UNKNOWN, Self)
     }
 
-    /// A device that is no CUDA device, such as `embedded:0`.
+    /// Returns a device that is not a CUDA device, such as `embedded:0`.
     #[must_use]
     pub fn named(name: &str) -> Self {
         Self::try_named(name).unwrap_or(Self::UNKNOWN)
@@ -198,7 +198,7 @@ impl Place {
         Some(Self(Self::FIRST_NAMED + PLACES.number(name)?))
     }
 
-    /// The CUDA ordinal, of a CUDA device.
+    /// Returns the CUDA ordinal, if this is a CUDA device.
     #[must_use]
     pub fn cuda_ordinal(self) -> Option<usize> {
         let is_cuda = (Self::FIRST_CUDA..Self::FIRST_NAMED).contains(&self.0);
@@ -206,7 +206,7 @@ impl Place {
     }
 }
 
-/// `host`, `cuda:0`, or the device's own name.
+/// Formats as `host`, `cuda:0`, or the device's own name.
 impl fmt::Display for Place {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (*self, self.cuda_ordinal()) {
@@ -226,7 +226,7 @@ impl fmt::Display for Place {
 /// A pool that the driver keeps on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PoolName {
-    /// The memory of graphs' allocation nodes.
+    /// The memory of graphs' alloc nodes.
     Graph,
     /// The device's default stream-ordered pool, which always exists.
     Default,
@@ -234,7 +234,7 @@ pub enum PoolName {
     Other(u64),
 }
 
-/// `graph pool`, `pool 0`, `pool 0x7f…`.
+/// Formats as `graph pool`, `pool 0` or `pool 0x7f…`.
 impl fmt::Display for PoolName {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -245,7 +245,7 @@ impl fmt::Display for PoolName {
     }
 }
 
-/// In a file, a name is what people read.
+/// Files contain the displayed names, not the numbers.
 macro_rules! named_in_files {
     ($($name:ty: $read:expr, $what:literal;)*) => {
         $(

@@ -1,10 +1,10 @@
-//! Physical memory of the driver's
-//! [virtual memory management](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html).
+//! Physical memory of the driver's [virtual memory
+//! management](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html).
 //!
-//! It lives as long as a handle names it or a range of addresses maps it. The usual way is to
-//! create, to map and to release the handle at once, after which the driver may give the same
-//! handle to other memory: so each object has a number of its own, and handles and ranges only say
-//! which object they hold.
+//! Physical memory lives as long as a handle names it or a range of addresses maps it. Programs
+//! usually create it, map it and release the handle at once, after which the driver may give the
+//! same handle to other memory. So each object has its own number, and handles and ranges only
+//! refer to the object that they hold.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use super::event::{ContextUid, Key, Record, Space};
 use super::holds::{GivenBack, SharedObjects, TableChange};
 use super::kind::Kind;
 
-/// Every physical object, what its handles are and where it is mapped.
+/// All physical objects, their handles and their mappings.
 #[derive(Debug, Default)]
 pub(super) struct Physical {
-    /// How many objects there ever were.
+    /// How many objects have been created.
     objects: u64,
     holds: SharedObjects,
     handles: FxHashMap<u64, Handle>,
@@ -26,27 +26,27 @@ pub(super) struct Physical {
     maps: BTreeMap<u64, MappedRange>,
 }
 
-/// What a handle stands for.
+/// The object behind a handle.
 #[derive(Clone, Copy, Debug)]
 struct Handle {
     object: u64,
     /// How often it must be released.
     references: u64,
-    /// When it came to stand for this.
+    /// The event since which the handle refers to this object.
     since: u64,
 }
 
 /// A mapped range.
 #[derive(Clone, Copy, Debug)]
 struct MappedRange {
-    /// The first address behind it.
+    /// The first address after it.
     end: u64,
     object: u64,
-    /// When it was mapped.
+    /// The event with which it was mapped.
     since: u64,
 }
 
-/// A hold that a call gives back, until it ends.
+/// A hold that a call in progress releases.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Dropped {
     pub(super) taken: GivenBack,
@@ -57,7 +57,7 @@ pub(super) struct Dropped {
 enum DroppedBy {
     /// One reference of this handle.
     Handle(u64, Handle),
-    /// The map that begins here.
+    /// The mapping that begins here.
     Map(u64, MappedRange),
 }
 
@@ -80,8 +80,8 @@ fn key_of(object: u64) -> Key {
 }
 
 impl Physical {
-    /// The driver answered with a handle; `record` has it for its key. What is imported again under
-    /// a handle that is held is the same object.
+    /// Records a new handle, which `record` has as its key. Importing the same object again while
+    /// it is held returns the same handle.
     pub(super) fn created(&mut self, mut record: Record, changes: &mut Vec<TableChange>) {
         let handle = record.made.key.value;
         if let Some(known) = self.handles.get_mut(&handle) {
@@ -94,13 +94,13 @@ impl Physical {
         }
         self.objects += 1;
         record.made.key = key_of(self.objects);
-        // It is the device's, and no context takes it along.
+        // The memory belongs to the device and does not end with a context.
         record.made.context = ContextUid::default();
         self.holds.enter(record, changes);
         self.name(handle, self.objects, record.sequence);
     }
 
-    /// The driver was asked for the handle of what is mapped at `address`: an old one or a new one.
+    /// Records that the driver returned a handle, known or new, for the object mapped at `address`.
     pub(super) fn retained(
         &mut self,
         handle: u64,
@@ -121,7 +121,7 @@ impl Physical {
         self.holds.add(&key_of(object), 1);
     }
 
-    /// The object of `handle` is mapped at `bytes` from `address` on.
+    /// Records that the object of `handle` is mapped at `bytes` from `address` on.
     pub(super) fn mapped(
         &mut self,
         address: u64,
@@ -131,7 +131,7 @@ impl Physical {
         changes: &mut Vec<TableChange>,
     ) {
         let end = address.saturating_add(bytes);
-        // The driver maps no address twice: what is still here was unmapped unseen.
+        // The driver maps no address twice, so whatever is still recorded here was unmapped unseen.
         for old in self.overlapping(address, end) {
             if let Some(map) = self.maps.remove(&old) {
                 self.lose(map.object, 1, changes);
@@ -149,7 +149,7 @@ impl Physical {
         }
     }
 
-    /// A call begins to release `handle` once.
+    /// Begins a call that releases `handle` once.
     pub(super) fn release_began(
         &mut self,
         handle: u64,
@@ -166,7 +166,7 @@ impl Physical {
         Some(Dropped { taken, from })
     }
 
-    /// A call begins to unmap `bytes` from `address` on, which may be several maps.
+    /// Begins a call that unmaps `bytes` from `address` on, which may be several mappings.
     pub(super) fn unmap_began(
         &mut self,
         address: u64,
@@ -190,13 +190,13 @@ impl Physical {
         dropped
     }
 
-    /// The call has succeeded. Answers whether the object is gone for good.
+    /// Completes a successful call. Returns whether the object is gone for good.
     pub(super) fn commit(&mut self, dropped: Dropped) -> bool {
         self.holds.commit(dropped.taken)
     }
 
-    /// The call has failed. A handle or a range that stands for something else by now was given
-    /// back after all, by another call.
+    /// Restores the hold after a failed call. If the handle or range refers to another object by
+    /// now, another call has released the hold.
     pub(super) fn put_back(&mut self, dropped: Dropped, changes: &mut Vec<TableChange>) {
         let is_taken = match dropped.from {
             DroppedBy::Handle(value, old) => {
@@ -223,8 +223,9 @@ impl Physical {
         }
     }
 
-    /// A release of `key`, which nothing was known of when it began with the event `began`, has succeeded:
-    /// what is older was put back meanwhile by a call that failed. Answers whether there was any.
+    /// Handles a successful release of `key`, for which nothing was known at its beginning with the
+    /// event `began`: a hold that is older has been restored by a failed call meanwhile, and is
+    /// removed. Returns whether there was one.
     pub(super) fn released_unknown(
         &mut self,
         key: &Key,
@@ -249,7 +250,7 @@ impl Physical {
         stale.map(|dropped| self.commit(dropped)).is_some()
     }
 
-    /// What holds each object that is held.
+    /// Returns the holders of each object that is held.
     pub(super) fn holdings(&self) -> FxHashMap<Key, Holding> {
         let mut holdings: FxHashMap<Key, Holding> = FxHashMap::default();
         for handle in self.handles.values() {
@@ -264,17 +265,17 @@ impl Physical {
         holdings
     }
 
-    /// The object that `handle` names.
+    /// Returns the object that `handle` names.
     pub(super) fn named(&self, handle: u64) -> Option<Key> {
         self.handles.get(&handle).map(|known| key_of(known.object))
     }
 
-    /// The object whose map begins at `address`.
+    /// Returns the object whose mapping begins at `address`.
     pub(super) fn map_begins(&self, address: u64) -> Option<Key> {
         self.maps.get(&address).map(|map| key_of(map.object))
     }
 
-    /// An object is another's to give back from now on. Answers its record from before.
+    /// Hands an object over, so that no scope is responsible for it. Returns its previous record.
     pub(super) fn hand_over(
         &mut self,
         key: &Key,
@@ -292,7 +293,7 @@ impl Physical {
         self.handles.insert(handle, handle_of);
     }
 
-    /// `handle` no longer stands for what it did, and no call said so.
+    /// Removes a handle that refers to another object now, although no release was seen.
     fn lose_handle(&mut self, handle: u64, changes: &mut Vec<TableChange>) {
         if let Some(old) = self.handles.remove(&handle) {
             self.lose(old.object, old.references, changes);
@@ -309,13 +310,13 @@ impl Physical {
         }
     }
 
-    /// The object mapped at `address`.
+    /// Returns the object mapped at `address`.
     fn mapped_at(&self, address: u64) -> Option<u64> {
         let (_, map) = self.maps.range(..=address).next_back()?;
         (address < map.end).then_some(map.object)
     }
 
-    /// Where maps begin that share an address with `from..end`.
+    /// Returns where the mappings begin that overlap `from..end`.
     fn overlapping(&self, from: u64, end: u64) -> Vec<u64> {
         let before = self.maps.range(..from).next_back();
         let before = before.filter(|(_, map)| map.end > from);

@@ -1,4 +1,4 @@
-//! What is kept of each open scope beside its records.
+//! What is kept for each open scope besides its records.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +20,13 @@ pub struct Amount {
 }
 
 impl Amount {
-    /// One more, of `bytes`.
+    /// Adds one resource of `bytes`.
     pub fn add(&mut self, bytes: u64) {
         self.count += 1;
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl Amount {
         }
     }
 
-    /// What is left of this without `other`.
+    /// Returns what remains of this without `other`.
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Amount {
         }
     }
 
-    /// Whether it is nothing.
+    /// Whether both are 0.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.count == 0 && self.bytes == 0
@@ -60,14 +60,14 @@ impl Amount {
 /// An open scope.
 #[derive(Debug)]
 struct ScopeState {
-    /// When it began.
+    /// The event with which it began.
     since: u64,
-    /// What it freed that was there before it.
+    /// What it freed that existed before it.
     freed_earlier: Amount,
-    /// What it made and handed over.
+    /// What it created and handed over.
     handed_over: Amount,
-    /// How often it retained primary contexts, less its releases. They are shared by the whole
-    /// process, so a retain without its release is no leak, and worth a note all the same.
+    /// How often it retained primary contexts, minus its releases. They are shared by the whole
+    /// process, so a retain without a release is not a leak, but it deserves a note.
     primaries: BTreeMap<Place, i64>,
 }
 
@@ -80,7 +80,7 @@ impl OpenScopes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Opens a scope, unless it is open; whether it was not.
+    /// Opens a scope. Returns false if it is already open.
     pub(super) fn open(&self, scope: ScopeId, since: u64) -> bool {
         let mut open = self.lock();
         let is_new = !open.contains_key(&scope);
@@ -98,7 +98,7 @@ impl OpenScopes {
         is_new
     }
 
-    /// Closes it; what it freed that was there before it.
+    /// Closes a scope and returns what it freed that existed before it.
     pub(super) fn close(&self, scope: ScopeId) -> Amount {
         let closed = self.lock().remove(&scope);
         closed.map_or_else(Amount::default, |closed| closed.freed_earlier)
@@ -108,13 +108,13 @@ impl OpenScopes {
         self.lock().contains_key(&scope)
     }
 
-    /// When it began, if it is open.
+    /// Returns when a scope began, if it is open.
     pub(super) fn since(&self, scope: ScopeId) -> Option<u64> {
         Some(self.lock().get(&scope)?.since)
     }
 
-    /// A scope has freed what was made with the event `sequence`, by another one: one scope's work
-    /// may be another's inside it.
+    /// Records that a scope freed what another one created with the event `sequence`. A nested
+    /// scope may have freed an outer one's resource.
     pub(super) fn freed(&self, scope: ScopeId, sequence: u64, made: &Creation) {
         let mut open = self.lock();
         if let Some(open) = open.get_mut(&scope).filter(|open| sequence < open.since) {
@@ -122,14 +122,14 @@ impl OpenScopes {
         }
     }
 
-    /// The scope has handed over what it made. Whether it is open.
+    /// Records that a scope handed over what it created. Returns whether it is open.
     pub(super) fn handed_over(&self, made: &Creation) -> bool {
         let mut open = self.lock();
         let open = open.get_mut(&made.caller.scope);
         open.map(|open| open.handed_over.add(made.bytes)).is_some()
     }
 
-    /// The scope holds the primary context on `place` so many times more.
+    /// Changes how often the scope holds the primary context on `place`.
     pub(super) fn primary_changed(&self, scope: ScopeId, place: Place, by: i64) {
         if let Some(open) = self.lock().get_mut(&scope) {
             let sum = open.primaries.entry(place).or_default();
@@ -137,14 +137,14 @@ impl OpenScopes {
         }
     }
 
-    /// What the scopes that `wanted` likes have made and handed over.
+    /// Returns what the scopes for which `wanted` holds have created and handed over.
     pub(super) fn all_handed_over(&self, wanted: impl Fn(ScopeId) -> bool) -> Amount {
         let open = self.lock();
         let wanted = open.iter().filter(|(scope, _)| wanted(**scope));
         wanted.fold(Amount::default(), |sum, (_, it)| sum.plus(it.handed_over))
     }
 
-    /// Where the scopes that `wanted` likes have together retained more than they have released.
+    /// Returns where the scopes for which `wanted` holds have together retained more than released.
     pub(super) fn primaries_kept(&self, wanted: impl Fn(ScopeId) -> bool) -> Vec<(Place, u64)> {
         let mut sums = BTreeMap::<Place, i64>::new();
         for (_, open) in self.lock().iter().filter(|(scope, _)| wanted(**scope)) {

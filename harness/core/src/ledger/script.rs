@@ -1,35 +1,36 @@
-//! Lines of interpreted programs, each kept once.
+//! Source lines of interpreted programs, interned.
 //!
-//! A stack is made of words, which are return addresses. An interpreter's frames are none: the
-//! compiled code they run is the interpreter's. So a word may also stand for a line of the program
-//! that is interpreted, and tells so by its highest bit, which no address of a program has.
+//! A backtrace consists of words, which are return addresses. An interpreter's frames have none of
+//! their own, because the compiled code that they run is the interpreter's. So a word can also
+//! refer to a line of the interpreted program, which is marked by its highest bit: no address of a
+//! program has it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-/// Set in a word that stands for a line. Not used where addresses can have it.
+/// The bit of a word that refers to a line. Not used where addresses can have it.
 const TAG: usize = if usize::BITS == 64 { 1 << 63 } else { 0 };
-/// Set beside it where compiled code began the evaluation, not another line.
+/// The bit that is also set if compiled code, not another line, started the evaluation.
 const OUTERMOST: usize = TAG >> 1;
-/// How many distinct lines are kept; programs that write themselves never end to bring new ones.
+/// How many distinct lines are kept: a program that generates code can produce new ones forever.
 const MOST: usize = 1 << 20;
 
-/// A line of an interpreted program, where a frame stands.
+/// The source line of an interpreter's frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ScriptLine {
     /// As the interpreter names it: `/home/ann/train.py`, `<stdin>`.
     pub file: String,
-    /// `Trainer.step`
+    /// For example `Trainer.step`.
     pub function: String,
-    /// From 1.
+    /// Counted from 1.
     pub line: Option<u32>,
-    /// From 1, in bytes.
+    /// Counted from 1, in bytes.
     pub column: Option<u32>,
 }
 
 impl ScriptLine {
-    /// The number of this line; none where no more can be kept.
+    /// Returns the number of this line, or `None` if no more can be kept.
     #[must_use]
     pub fn intern(&self) -> Option<LineNumber> {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -53,25 +54,25 @@ impl ScriptLine {
 pub struct LineNumber(u32);
 
 impl LineNumber {
-    /// The word of a stack in which a frame stands there; `outermost` where compiled code, not
-    /// another line, called what is evaluated there.
+    /// Returns the word for a frame at this line; `outermost` if compiled code, not another line,
+    /// called what is evaluated there.
     #[must_use]
     pub fn word(self, outermost: bool) -> usize {
         TAG | self.0 as usize | if outermost { OUTERMOST } else { 0 }
     }
 }
 
-/// Whether a word of a stack stands for a line.
+/// Whether a word of a backtrace refers to a line.
 pub fn is_script(word: usize) -> bool {
     word & TAG != 0
 }
 
-/// Whether compiled code began the evaluation that this line is a part of.
+/// Whether compiled code started the evaluation that this line is part of.
 pub fn is_outermost(word: usize) -> bool {
     is_script(word) && word & OUTERMOST != 0
 }
 
-/// The line that a word stands for; none for an address, or a word of another process.
+/// Returns the line that a word refers to; `None` for an address or a word of another process.
 pub fn line(word: usize) -> Option<Arc<ScriptLine>> {
     if !is_script(word) {
         return None;
@@ -81,7 +82,7 @@ pub fn line(word: usize) -> Option<Arc<ScriptLine>> {
     lines.get(word & !(TAG | OUTERMOST)).cloned()
 }
 
-/// Of the process, as the addresses beside them.
+/// Shared by the process, like the addresses beside them.
 static KNOWN: Mutex<Option<InternedLines>> = Mutex::new(None);
 
 #[derive(Debug, Default)]

@@ -1,9 +1,9 @@
-//! What has more than one owner: objects with counted references, physical memory, and what graphs
+//! Resources with more than one owner: reference-counted objects, physical memory, and what graphs
 //! refer to.
 //!
-//! Apart from the table, because one call may touch several records here, and one record may need
-//! several calls to go. All of it stands behind one lock: these calls are rare, and slow in the
-//! driver.
+//! They are kept apart from the table because one call may change several records here, and one
+//! record may need several calls to go. One lock guards all of them: these calls are rare, and slow
+//! in the driver.
 
 use rustc_hash::FxHashMap;
 
@@ -13,34 +13,34 @@ use super::holds::{GivenBack, SharedObjects, TableChange};
 use super::physical::{Dropped, Physical};
 use super::table::began;
 
-/// Everything that has more than one owner.
+/// All resources with more than one owner.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) physical: Physical,
-    /// Objects that their own keys name.
+    /// Objects that are identified by their own keys.
     pub(super) counted: SharedObjects,
     pub(super) graphs: Graphs,
     pub(super) in_flight: FxHashMap<Ticket, SharedFree>,
-    /// The launches in flight that take or free memory, and who launched.
+    /// The launches in flight that allocate or free memory, with their callers.
     pub(super) launches: FxHashMap<Ticket, (Launch, Caller)>,
 }
 
-/// A call that gives something back, until it ends.
+/// A free of shared resources in progress.
 #[derive(Debug)]
 pub(super) struct SharedFree {
     pub(super) key: Key,
     pub(super) caller: Caller,
     objects: Vec<GivenBack>,
     physical: Vec<Dropped>,
-    /// The graph that had the references to the objects, and all that it holds if the call ends it.
+    /// The graph that had the references, and all that it holds if the call ends it.
     graph: Option<(Key, Option<Graph>)>,
-    /// As for a free of what has one owner: when the last of those began that found nothing under
-    /// this key, and succeeded meanwhile.
+    /// As in a free of a resource with one owner: the beginning of the last free that found nothing
+    /// under this key and succeeded meanwhile.
     freed_by: u64,
 }
 
 impl SharedFree {
-    /// A call that gives back nothing yet.
+    /// A call that does not free anything yet.
     pub(super) fn new(key: Key, caller: Caller) -> Self {
         Self {
             key,
@@ -52,12 +52,12 @@ impl SharedFree {
         }
     }
 
-    /// Whether it gives back anything that is known.
+    /// Whether it frees anything that is known.
     pub(super) fn is_known(&self) -> bool {
         self.graph.is_some() || self.records().next().is_some()
     }
 
-    /// Whether everything that it gives back was freed by other calls meanwhile.
+    /// Whether other calls have freed everything that it frees.
     pub(super) fn was_freed(&self) -> bool {
         let oldest = self.records().map(|record| record.sequence).min();
         oldest.is_some_and(|oldest| oldest < self.freed_by)
@@ -70,7 +70,7 @@ impl SharedFree {
 }
 
 impl Shared {
-    /// A successful call made an object, or one reference more to what is imported already.
+    /// Records that a call created an object, or added a reference to one that is already imported.
     pub(super) fn created(&mut self, record: Record, changes: &mut Vec<TableChange>) {
         let key = record.key();
         if key.space == Space::PhysicalHandle {
@@ -82,12 +82,12 @@ impl Shared {
         }
     }
 
-    /// Whether a call is in flight that gives something back.
+    /// Whether a free is in flight.
     pub(super) fn has_frees_in_flight(&self) -> bool {
         !self.in_flight.is_empty() || !self.launches.is_empty()
     }
 
-    /// A call begins to give `count` references back.
+    /// Begins a call that releases `count` references.
     pub(super) fn give_back(
         &mut self,
         free: &mut SharedFree,
@@ -103,7 +103,7 @@ impl Shared {
         }
     }
 
-    /// A call begins to give back `count` references that `graph` has.
+    /// Begins a call that releases `count` references of `graph`.
     pub(super) fn give_back_of_graph(
         &mut self,
         free: &mut SharedFree,
@@ -119,7 +119,7 @@ impl Shared {
         }
     }
 
-    /// A call begins to unmap `bytes`.
+    /// Begins a call that unmaps `bytes`.
     pub(super) fn unmap(
         &mut self,
         free: &mut SharedFree,
@@ -129,7 +129,7 @@ impl Shared {
         free.physical = self.physical.unmap_began(free.key.value, bytes, changes);
     }
 
-    /// A call begins to end a graph.
+    /// Begins a call that ends a graph.
     pub(super) fn end_graph(&mut self, free: &mut SharedFree, changes: &mut Vec<TableChange>) {
         if let Some(held) = self.graphs.take(&free.key) {
             let objects = held.objects();
@@ -139,7 +139,8 @@ impl Shared {
         }
     }
 
-    /// A graph has `count` references more to what `key` names, or has got them from the program.
+    /// Records that a graph has `count` more references to the object under `key`, new ones or the
+    /// program's.
     pub(super) fn graph_retained(
         &mut self,
         graph: Key,
@@ -155,13 +156,13 @@ impl Shared {
                 self.graphs.retained(graph, key, count);
                 self.counted.add(&key, count);
             }
-            // A graph inside another, or one from before: nobody knows when it ends.
+            // A child graph, or one that existed before: its end cannot be observed.
             (false, true) => self.counted.give_back(&key, count, changes),
             (false, false) => {}
         }
     }
 
-    /// `to` was made from `from` and holds the same.
+    /// Records that `to` was made from `from` and holds the same.
     pub(super) fn graph_copied(
         &mut self,
         from: &Key,
@@ -173,13 +174,13 @@ impl Shared {
         self.refer_instead(&to, before, changes);
     }
 
-    /// An executable graph refers to what `graph` refers to.
+    /// Records that an executable graph refers to what `graph` refers to.
     pub(super) fn graph_updated(&mut self, exec: Key, graph: &Key, changes: &mut Vec<TableChange>) {
         let before = self.graphs.updated(exec, graph);
         self.refer_instead(&exec, Some(before), changes);
     }
 
-    /// Counts the references that `graph` has got, and gives those back that it had `before`.
+    /// Adds the references that `graph` has now, and releases those that it had `before`.
     fn refer_instead(
         &mut self,
         graph: &Key,
@@ -196,7 +197,7 @@ impl Shared {
         }
     }
 
-    /// A call has succeeded. Answers with the objects that are gone for good.
+    /// Completes a successful call. Returns the records that are gone for good.
     pub(super) fn commit(&mut self, free: SharedFree) -> Vec<Record> {
         let mut gone = Vec::new();
         for dropped in free.physical {
@@ -210,7 +211,7 @@ impl Shared {
         gone
     }
 
-    /// A call has failed: what it gave back is held as before. Answers with the first of it.
+    /// Restores what a failed call released. Returns its first record.
     pub(super) fn put_back(
         &mut self,
         free: SharedFree,
@@ -236,8 +237,8 @@ impl Shared {
         first
     }
 
-    /// A call that gave back what was not known has succeeded: as for what has one owner, what is
-    /// older is gone, whether it was put back by a call that failed or still will be.
+    /// Handles a successful free of something unknown. As for resources with one owner, anything
+    /// older is gone, whether a failed call has already restored it or still will.
     pub(super) fn freed_unknown(
         &mut self,
         ticket: Ticket,

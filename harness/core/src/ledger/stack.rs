@@ -1,4 +1,4 @@
-//! Stacks, each kept once: a record holds a number instead of its frames.
+//! Interned backtraces: a record stores a number instead of frames.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Mutex, OnceLock, PoisonError};
@@ -11,17 +11,17 @@ use super::event::StackId;
 
 const SHARDS: usize = 64;
 const CHUNK: usize = 1024;
-/// About a million distinct stacks; what comes after them has no stack.
+/// About a million distinct backtraces; further ones are not stored.
 const CHUNKS: usize = 1024;
 
-/// Distinct stacks: the return addresses of each, innermost first.
+/// A block of backtraces, each as its return addresses, innermost first.
 type Chunk = Box<[OnceLock<Box<[usize]>>]>;
 
 thread_local! {
-    /// The stacks that this thread met last, by their hash. A program allocates at the same lines
-    /// again and again, from many threads at once: without this all of them would meet at the lock
-    /// of that stack's shard. A guess and no more: whoever takes a number from here compares the
-    /// frames behind it. Without a destructor, as everything that a callback touches.
+    /// The backtraces that this thread met last, by their hash. A program allocates at the same
+    /// lines again and again, from many threads at once: without this cache all of them would
+    /// contend for the lock of that backtrace's shard. An entry is only a guess, so a reader
+    /// compares the frames. It has no destructor, like everything that a wrapper touches.
     static MET: [Cell<StackId>; MEMORY] = const { [const { Cell::new(StackId(0)) }; MEMORY] };
 }
 
@@ -36,10 +36,10 @@ fn remember(hash: u64, id: StackId) {
     MET.with(|met| met[(hash >> 32) as usize % MEMORY].set(id));
 }
 
-/// Every distinct stack seen.
+/// All distinct backtraces.
 #[derive(Debug)]
 pub struct Stacks {
-    /// From a stack's hash to its number.
+    /// From a backtrace's hash to its number.
     numbers: Box<[Mutex<FxHashMap<u64, StackId>>]>,
     /// The entries by number, in chunks that never move, so that reading needs no lock.
     chunks: Box<[OnceLock<Chunk>]>,
@@ -47,7 +47,7 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Without a stack.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -57,8 +57,8 @@ impl Stacks {
         }
     }
 
-    /// The number of this stack: return addresses, innermost first. No frames, or more distinct
-    /// stacks than can be kept, give 0.
+    /// Returns the number of a backtrace: return addresses, innermost first. The result is 0
+    /// without frames, or if there are more distinct backtraces than can be stored.
     #[must_use]
     pub fn intern(&self, frames: &[usize]) -> StackId {
         if frames.is_empty() {
@@ -68,13 +68,13 @@ impl Stacks {
         number.unwrap_or_default()
     }
 
-    /// The number of this stack if it was interned before.
+    /// Returns the number of this backtrace if it has been interned.
     #[must_use]
     pub fn find(&self, frames: &[usize]) -> Option<StackId> {
         self.look_up(frames, || None)
     }
 
-    /// The number of this stack; if it has none, the one that `add` gives it.
+    /// Returns the number of this backtrace or, if it has none, the one that `add` assigns.
     fn look_up(&self, frames: &[usize], add: impl Fn() -> Option<StackId>) -> Option<StackId> {
         let mut hasher = FxBuildHasher.build_hasher();
         for frame in frames {
@@ -91,7 +91,7 @@ impl Stacks {
             let mut numbers = shard.lock().unwrap_or_else(PoisonError::into_inner);
             match numbers.get(&next) {
                 Some(&id) if self.frames(id) == frames => break id,
-                // Two stacks with one hash: the next number is the second one's.
+                // Two backtraces have the same hash: the next number belongs to the second one.
                 Some(_) => next = next.wrapping_add(1),
                 None => {
                     let id = add()?;
@@ -114,8 +114,8 @@ impl Stacks {
         Some(StackId(number))
     }
 
-    /// Keeps `frames` under the number that they had in another process; false when that is no
-    /// number of a stack, or has one already. [`Self::intern`] does not find them.
+    /// Stores `frames` under the number that they had in another process. Returns false if no
+    /// backtrace can have this number, or if it is in use. [`Self::intern`] does not find these.
     pub fn restore(&self, id: StackId, frames: &[usize]) -> bool {
         let Some(chunk) = self.chunks.get(id.0 as usize / CHUNK) else {
             return false;
@@ -128,7 +128,7 @@ impl Stacks {
         true
     }
 
-    /// The number after the last one given. The stacks of the last ones may not be there yet.
+    /// Returns the number after the last one assigned. The last backtraces may not be stored yet.
     pub fn end(&self) -> u32 {
         self.next.load(Ordering::Relaxed)
     }
@@ -143,7 +143,7 @@ impl Stacks {
         chunk[id.0 as usize % CHUNK].get().map(|frames| &**frames)
     }
 
-    /// The return addresses, innermost first; empty for 0.
+    /// Returns the return addresses, innermost first; empty for 0.
     #[must_use]
     pub fn frames(&self, id: StackId) -> &[usize] {
         self.entry(id).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! The live records, in shards by their keys. What is counted of a shard's records stands behind the
-//! same lock, so that an event takes one; who reads a sum holds all of them, and sees one moment.
+//! The live records, in shards by key. A shard's counters are behind the same lock, so that an
+//! event takes one lock; a reader of a sum holds all locks, and sees a consistent state.
 //!
 //! A shard's lock is taken before that of a meter or of the list of gauges, and after all others.
 
@@ -19,23 +19,25 @@ use super::meter::Meters;
 use super::timeline::{Curve, SampleLog, curve};
 use super::usage::{Counted, Gauge, UsageKey};
 
-/// A power of two, above the number of threads that allocate at once; a scope is known to each.
+/// A power of two, larger than the number of threads that allocate at once. Every shard has an
+/// entry for each scope.
 const SHARDS: usize = 32;
 
-/// Every live record, by its key.
+/// All live records, by key.
 #[derive(Debug)]
 pub(super) struct Table {
     /// The number of the next event.
     next: Padded<AtomicU64>,
-    /// `SHARDS` of them.
+    /// Always `SHARDS` of them.
     shards: Box<[Padded<Lock<Shard>>]>,
     gauges: Mutex<BTreeMap<UsageKey, Arc<Gauge>>>,
     pub(super) meters: Meters,
-    /// How many watches there are.
+    /// The number of active watches.
     watches: AtomicUsize,
 }
 
-/// Alone on its cache line and the neighbour that processors fetch with it.
+/// Aligned so that it has its cache line, and the neighbouring line that processors prefetch, to
+/// itself.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Padded<T>(T);
@@ -43,21 +45,21 @@ struct Padded<T>(T);
 #[derive(Debug)]
 struct Shard {
     records: FxHashMap<Key, Record>,
-    /// The frees that have begun and not ended. One a thread, so a search is short.
+    /// The frees in flight. There is at most one per thread, so a search is short.
     in_flight: Vec<InFlightFree>,
-    /// Records by kind.
+    /// The number of records by kind.
     kinds: [u64; Kind::ALL.len()],
-    /// Records by open scope.
+    /// The number of records by open scope.
     scopes: FxHashMap<ScopeId, i32>,
-    /// How many records were made outside every open scope.
+    /// How many records were created outside every open scope.
     unowned: u64,
-    /// By stack: the latest scope that allocated there, and how often.
+    /// By backtrace: the latest scope that allocated there, and how often.
     allocations: FxHashMap<StackId, (ScopeId, u32)>,
-    /// A list, for a program has a handful of them.
+    /// A list, because a program has only a few of them.
     usage: Vec<ShardUsage>,
 }
 
-/// What a shard has of one figure.
+/// A shard's part of one figure.
 #[derive(Debug)]
 struct ShardUsage {
     key: UsageKey,
@@ -65,30 +67,31 @@ struct ShardUsage {
     log: SampleLog,
 }
 
-/// A free between its beginning and its end, and as it has ended.
+/// A free in flight, and its state after it has ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlightFree {
     ticket: Ticket,
     pub(super) key: Key,
     pub(super) caller: Caller,
-    /// What it took out of the table; none for an address that was not known. Once it has ended: what
-    /// it freed, if it succeeded; else what is still there, and none if another call has freed it.
+    /// The record that it removed from the table; `None` for an unknown address. After the end:
+    /// what it freed if it succeeded; otherwise what is still live, or `None` if another call has
+    /// freed it.
     pub(super) record: Option<Record>,
-    /// When the last of those frees of the same address began that knew no record, and succeeded
-    /// while this one was in flight: what was made before was freed by them.
+    /// The beginning of the last free of the same address that found no record and succeeded while
+    /// this one was in flight: it freed what was created before.
     freed_by: u64,
 }
 
-/// Why a record is entered.
+/// Why a record is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entering {
-    /// It was made.
+    /// It was created.
     New,
-    /// It was taken out by a call that has failed.
+    /// A failed call had removed it.
     Again,
 }
 
-/// While it lives, the curves since it began can be read.
+/// While it is alive, the curves since its beginning can be read.
 #[derive(Debug)]
 pub struct Watch<'ledger>(&'ledger Table);
 
@@ -98,7 +101,7 @@ impl Drop for Watch<'_> {
     }
 }
 
-/// The number of the event with which a free began.
+/// Returns the number of the event with which a free began.
 pub(super) fn began(ticket: Ticket) -> u64 {
     ticket.0 / SHARDS as u64
 }
@@ -116,7 +119,7 @@ impl Table {
         };
         Self {
             next: Padded(AtomicU64::new(1)),
-            // Made one by one: all of them at once need more room than a small stack has.
+            // Created one by one: all at once need more space than a small stack has.
             shards: (0..SHARDS).map(|_| Padded(Lock::new(shard()))).collect(),
             gauges: Mutex::default(),
             meters: Meters::default(),
@@ -135,29 +138,29 @@ impl Table {
         self.shards[Self::shard_of(key)].0.lock()
     }
 
-    /// All shards at one moment.
+    /// Locks all shards, for a consistent view.
     fn lock_all(&self) -> [LockGuard<'_, Shard>; SHARDS] {
         array::from_fn(|number| self.shards[number].0.lock())
     }
 
-    /// The number of the next event: no event before has one as great, and none from now on a
-    /// smaller one.
+    /// Returns the number of the next event: all earlier events have smaller numbers, and no later
+    /// event has a smaller one.
     pub(super) fn now(&self) -> u64 {
         self.next.0.load(Ordering::Relaxed)
     }
 
-    /// The number of an event. Drawn under the lock of its key, where that may have a record:
-    /// events on one address have the order of their numbers.
+    /// Returns the number of a new event. It is drawn under the lock of its key, if the key can
+    /// have a record, so that events on one address are ordered by their numbers.
     pub(super) fn number(&self) -> u64 {
         self.next.0.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The ticket of a free that began outside the table.
+    /// Returns the ticket of a free that began outside the table.
     pub(super) fn ticket(&self) -> Ticket {
         Ticket(self.number() * SHARDS as u64)
     }
 
-    /// Enters what was made. Answers with its number, and the record that stood under its key.
+    /// Adds a new resource. Returns its sequence number, and the record that was under its key.
     pub(super) fn create(&self, made: &Creation) -> (u64, Option<Record>) {
         let mut shard = self.lock(&made.key);
         let sequence = self.number();
@@ -174,17 +177,17 @@ impl Table {
         (sequence, old)
     }
 
-    /// Enters a record unless another one stands under its key; whether it did.
+    /// Adds a record unless there is another one under its key. Returns whether it was added.
     pub(super) fn enter(&self, record: &Record, entering: Entering) -> bool {
         self.lock(&record.key()).enter(self, record, entering)
     }
 
-    /// Counts an allocation whose record another call may have entered.
+    /// Counts an allocation whose record another call may have added.
     pub(super) fn allocated(&self, key: &Key, caller: Caller) {
         self.lock(key).allocated(caller);
     }
 
-    /// Takes the record under `key` out if `wanted` likes it.
+    /// Removes the record under `key` if `wanted` holds for it.
     pub(super) fn take_if(&self, key: &Key, wanted: impl Fn(&Record) -> bool) -> Option<Record> {
         let mut shard = self.lock(key);
         let record = shard.records.get(key).copied().filter(wanted)?;
@@ -192,7 +195,7 @@ impl Table {
         Some(record)
     }
 
-    /// Takes out the records that `wanted` likes, oldest first.
+    /// Removes the records for which `wanted` holds, oldest first.
     pub(super) fn take_all(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Record> {
         let mut taken: Vec<Record> = Vec::new();
         for mut shard in self.lock_all() {
@@ -206,7 +209,7 @@ impl Table {
         taken
     }
 
-    /// Makes the record under `key` nobody's; it as it was before.
+    /// Removes the owner of the record under `key`, and returns the record as it was before.
     pub(super) fn disown(&self, key: &Key) -> Option<Record> {
         let mut shard = self.lock(key);
         let record = shard.records.get_mut(key)?;
@@ -217,7 +220,7 @@ impl Table {
         Some(before)
     }
 
-    /// A call begins to free what is under `key`.
+    /// Begins a free of the resource under `key`.
     pub(super) fn begin_free(&self, key: Key, caller: Caller) -> Ticket {
         let number = Self::shard_of(&key);
         let mut shard = self.shards[number].0.lock();
@@ -228,7 +231,8 @@ impl Table {
         ticket
     }
 
-    /// The call with this ticket begins to free what is under `key` as well, if `wanted` likes it.
+    /// Begins a free of the resource under `key` by the call with this ticket, if `wanted` holds
+    /// for it.
     pub(super) fn begin_free_if(
         &self,
         ticket: Ticket,
@@ -245,13 +249,13 @@ impl Table {
         }
     }
 
-    /// The call with this ticket has ended; none where none of its frees is in flight here.
+    /// Ends the free with this ticket; `None` if it is not in flight here.
     pub(super) fn end_free(&self, ticket: Ticket, succeeded: bool) -> Option<InFlightFree> {
         let mut shard = self.shards[ticket.0 as usize % SHARDS].0.lock();
         shard.end_free(self, succeeded, |free| free.ticket == ticket)
     }
 
-    /// The same, of what [`Self::begin_free_if`] began.
+    /// The same for a free that [`Self::begin_free_if`] began.
     pub(super) fn end_free_of(
         &self,
         ticket: Ticket,
@@ -269,12 +273,12 @@ impl Table {
         self.lock_all().iter().any(|it| !it.in_flight.is_empty())
     }
 
-    /// A copy of the record under `key`.
+    /// Returns a copy of the record under `key`.
     pub(super) fn get(&self, key: &Key) -> Option<Record> {
         self.lock(key).records.get(key).copied()
     }
 
-    /// Copies of the records that `wanted` likes, in no order.
+    /// Returns copies of the records for which `wanted` holds, in no particular order.
     pub(super) fn select(&self, mut wanted: impl FnMut(&Record) -> bool) -> Vec<Record> {
         let mut found: Vec<Record> = Vec::new();
         for shard in &self.lock_all() {
@@ -297,7 +301,7 @@ impl Table {
         }
     }
 
-    /// How many records of an open scope are live.
+    /// Returns how many records of an open scope are live.
     pub(super) fn live_in(&self, scope: ScopeId) -> u32 {
         let all = self.lock_all();
         let counts = all.iter().filter_map(|shard| shard.scopes.get(&scope));
@@ -305,18 +309,19 @@ impl Table {
         u32::try_from(live.max(0)).unwrap_or(u32::MAX)
     }
 
-    /// How many records of one kind are live.
+    /// Returns how many records of one kind are live.
     pub(super) fn live(&self, kind: Kind) -> u64 {
         let all = self.lock_all();
         all.iter().map(|shard| shard.kinds[kind as usize]).sum()
     }
 
-    /// How many records were ever made outside every open scope.
+    /// Returns how many records have been created outside every open scope.
     pub(super) fn unowned(&self) -> u64 {
         self.lock_all().iter().map(|shard| shard.unowned).sum()
     }
 
-    /// How often `scope` allocated at this stack; none where a later scope has allocated there.
+    /// Returns how often `scope` allocated at this backtrace; `None` if a later scope has allocated
+    /// there.
     pub(super) fn allocations(&self, stack: StackId, scope: ScopeId) -> Option<u64> {
         let all = self.lock_all();
         let counts = || all.iter().filter_map(|it| it.allocations.get(&stack));
@@ -329,28 +334,28 @@ impl Table {
         self.gauges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One figure.
+    /// Returns one figure.
     pub(super) fn usage_of(&self, key: UsageKey) -> Counted {
         let _all = self.lock_all();
         let gauge = self.gauges().get(&key).cloned();
         gauge.map_or_else(Counted::default, |gauge| gauge.read())
     }
 
-    /// Every figure that was ever raised, in order.
+    /// Returns every figure that was ever raised, in order.
     pub(super) fn usage(&self) -> Vec<(UsageKey, Counted)> {
         let _all = self.lock_all();
         let gauges = self.gauges();
         gauges.iter().map(|(key, it)| (*key, it.read())).collect()
     }
 
-    /// Begins the peaks anew at what is live now.
+    /// Restarts the peaks at what is live now.
     pub(super) fn restart_peaks(&self) {
         let _all = self.lock_all();
         self.gauges().values().for_each(|it| it.restart_peak());
     }
 
-    /// Begins to note how usage moves. Where somebody watches already, the curves are as coarse as
-    /// the longest watch has made them.
+    /// Begins to log how usage changes. If another watch is active, the curves are as coarse as it
+    /// has made them.
     pub(super) fn watch(&self) -> Watch<'_> {
         let mut all = self.lock_all();
         if self.watches.fetch_add(1, Ordering::Relaxed) == 0 {
@@ -360,7 +365,7 @@ impl Table {
         Watch(self)
     }
 
-    /// How each figure moved that changed with the event `since` or later.
+    /// Returns the curve of each figure that changed with the event `since` or later.
     pub(super) fn curves(&self, _watch: &Watch<'_>, since: u64) -> Vec<Curve> {
         let all = self.lock_all();
         let gauges = self.gauges();
@@ -375,7 +380,7 @@ impl Table {
 }
 
 impl Shard {
-    /// Counts a record.
+    /// Adds a record to every figure.
     fn gain(&mut self, table: &Table, record: &Record, at: u64, entering: Entering) {
         let made = &record.made;
         self.kinds[made.kind as usize] += 1;
@@ -395,7 +400,7 @@ impl Shard {
         }
     }
 
-    /// Takes a record out of every figure.
+    /// Removes a record from every figure.
     fn lose(&mut self, table: &Table, record: &Record, at: u64) {
         self.kinds[record.made.kind as usize] -= 1;
         self.count_for_scope(record, -1);
@@ -408,7 +413,7 @@ impl Shard {
         table.meters.gave_back(record);
     }
 
-    /// Whether the record's scope is open.
+    /// Counts a record for its scope. Returns whether that scope is open.
     fn count_for_scope(&mut self, record: &Record, by: i32) -> bool {
         let count = self.scopes.get_mut(&record.made.caller.scope);
         count.map(|count| *count += by).is_some()
@@ -427,7 +432,7 @@ impl Shard {
         &mut self.usage[at]
     }
 
-    /// Counts an allocation where `caller` stands.
+    /// Counts an allocation at the backtrace of `caller`.
     fn allocated(&mut self, caller: Caller) {
         if caller.stack == StackId::default() {
             return;
@@ -485,8 +490,8 @@ impl Shard {
         let mut free = self.in_flight.swap_remove(index);
         match &free.record {
             Some(record) if !succeeded => {
-                // The driver still owns it, so nobody else can have got its address, unless another
-                // free of it succeeded meanwhile.
+                // The driver still owns it, so no other allocation can have its address, unless
+                // another free of it succeeded meanwhile.
                 let is_there = record.sequence >= free.freed_by;
                 if !is_there || !self.enter(table, record, Entering::Again) {
                     free.record = None;
@@ -498,8 +503,8 @@ impl Shard {
         Some(free)
     }
 
-    /// A free of an address that was not known when it began has succeeded. Two threads may free an
-    /// address at once: the one that took the record out fails, and the other one finds nothing and
+    /// Handles a successful free of an address that was unknown when it began. Two threads may free
+    /// an address at once: the one that removed the record fails, and the other finds nothing and
     /// succeeds. Then the record is gone, whichever of them ends first.
     fn freed_unknown(&mut self, table: &Table, free: &InFlightFree) {
         let began = began(free.ticket);

@@ -1,8 +1,8 @@
-//! Somebody who hears every event in the very order in which the ledger takes them.
+//! A listener that receives every event in the exact order in which the ledger applies them.
 //!
-//! Without one, threads meet in the ledger's shards only and nobody could say which of two events
-//! came first. With one, an event and the telling of it are one step: what was heard, told to
-//! another ledger in the same order, gives the same ledger.
+//! Without a listener, threads only contend for the ledger's shards, and the order of two events is
+//! not defined. With one, applying an event and reporting it are one step: applying the reported
+//! events in the same order to another ledger gives the same ledger.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,15 +12,15 @@ use super::apply::Ledger;
 use super::event::{Event, Ticket};
 use crate::quiet::quiet;
 
-/// Hears an event after the ledger has taken it, with the ledger's answer. It must neither tell
-/// the ledger anything nor wait for a thread that does.
+/// Receives an event after the ledger has applied it, with the ledger's answer. It must neither
+/// report to the ledger nor wait for a thread that does.
 pub type EventListener = Box<dyn Fn(&Ledger, &Event, Option<Ticket>) + Send + Sync>;
 
-/// Nobody listens at first.
+/// The listener, of which there is none at first.
 #[derive(Default)]
 pub(super) struct Tap {
     on: AtomicBool,
-    /// Held from before an event is taken until it was told.
+    /// Held from before an event is applied until it has been reported.
     order: Mutex<()>,
     listener: OnceLock<EventListener>,
 }
@@ -32,7 +32,7 @@ impl fmt::Debug for Tap {
 }
 
 impl Tap {
-    /// Whether somebody listens: all that an event costs where nobody does.
+    /// Whether there is a listener: the only cost of an event without one.
     pub(super) fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }
@@ -43,7 +43,7 @@ impl Tap {
 }
 
 impl Ledger {
-    /// Has `listener` hear every event from now on. The first one counts.
+    /// Calls `listener` for every event from now on. Only the first call takes effect.
     pub fn listen(&self, listener: EventListener) {
         let _quiet = quiet();
         let _order = self.tap.order();
@@ -52,15 +52,14 @@ impl Ledger {
         }
     }
 
-    /// Whether somebody hears the events.
+    /// Whether there is a listener.
     pub fn is_heard(&self) -> bool {
         self.tap.is_on()
     }
 
-    /// Does `step` between two events, where somebody hears them.
+    /// Runs `step` between two events, if there is a listener.
     ///
-    /// Like a listener, `step` must neither tell the ledger anything nor wait for a thread that
-    /// does.
+    /// Like a listener, `step` must neither report to the ledger nor wait for a thread that does.
     pub fn between_events<T>(&self, step: impl FnOnce() -> T) -> T {
         let _quiet = quiet();
         let _order = self.is_heard().then(|| self.tap.order());

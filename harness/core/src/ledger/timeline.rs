@@ -1,20 +1,21 @@
-//! How usage moved while somebody watched: a bounded log of samples, whatever the number of events.
+//! Logs how usage changes while it is watched: a log of bounded size, whatever the number of
+//! events.
 //!
-//! Times are the numbers of events. A shard notes what each of its events brought a figure to. When
-//! its log is full, samples that are near each other in time become one, which knows its least and
-//! its most: a long log is coarse, and small.
+//! Times are event numbers. A shard logs the value that each of its events gave a figure. When its
+//! log is full, samples that are close in time are merged into one with their minimum and maximum:
+//! a long log is coarse, but small.
 
 use super::usage::UsageKey;
 
-/// How many samples a log holds before it becomes twice as coarse.
+/// How many samples a log holds before its resolution is halved.
 const MOST: usize = 128;
 
-/// What a figure was during some events that follow each other.
+/// The values of a figure during some consecutive events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// The number of the first event.
     pub at: u64,
-    /// The number of the last one.
+    /// The number of the last event.
     pub until: u64,
     /// The lowest value.
     pub least: u64,
@@ -24,29 +25,29 @@ pub struct Sample {
     pub last: u64,
 }
 
-/// How one figure moved.
+/// The course of one figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Curve {
-    /// Which.
+    /// The figure.
     pub of: UsageKey,
     /// The value before the first sample.
     pub start: u64,
-    /// In their order.
+    /// The samples, in order.
     pub samples: Vec<Sample>,
 }
 
-/// The samples that one shard has of one figure.
+/// A shard's samples of one figure.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SampleLog {
-    /// The value before the first one.
+    /// The value before the first sample.
     start: u64,
-    /// Samples are one where the numbers of their events differ in no more than so many low bits.
+    /// Samples are merged if the numbers of their events differ in no more than this many low bits.
     scale: u32,
     samples: Vec<Sample>,
 }
 
 impl SampleLog {
-    /// The event with this number brought the figure from one value to another.
+    /// Logs that the event with number `at` changed the figure from `before` to `live`.
     pub(super) fn add(&mut self, at: u64, before: u64, live: u64) {
         let sample = Sample {
             at,
@@ -66,7 +67,7 @@ impl SampleLog {
         }
     }
 
-    /// Enters a sample into a full log.
+    /// Adds a sample to a full log.
     #[cold]
     fn make_room_for(&mut self, sample: Sample) {
         self.samples.push(sample);
@@ -96,7 +97,7 @@ impl Sample {
     }
 }
 
-/// Makes one of samples that are near each other; they stand in the order of their first events.
+/// Merges samples that are close in time; they are ordered by their first events.
 fn join(samples: &mut Vec<Sample>, scale: u32) {
     samples.dedup_by(|next, last| {
         let is_near = last.is_near(next, scale);
@@ -107,8 +108,8 @@ fn join(samples: &mut Vec<Sample>, scale: u32) {
     });
 }
 
-/// How the figure that has come to `live` moved from the event `since` on, by the logs of all
-/// shards; none where it did not.
+/// Returns the curve of a figure, whose value is now `live`, from the event `since` on, by the logs
+/// of all shards; `None` if it did not change.
 pub(super) fn curve(of: UsageKey, logs: &[SampleLog], since: u64, live: u64) -> Option<Curve> {
     let first = logs
         .iter()
@@ -127,7 +128,7 @@ pub(super) fn curve(of: UsageKey, logs: &[SampleLog], since: u64, live: u64) -> 
         scale += 1;
         join(&mut samples, scale);
     }
-    // Events of two shards at once may be in another order than their numbers.
+    // Simultaneous events of two shards may be in another order than their numbers.
     samples.last_mut()?.last = live;
     Some(Curve { of, start, samples })
 }
@@ -142,7 +143,7 @@ mod tests {
         place: Place::HOST,
     };
 
-    /// What the shards note of one figure.
+    /// What the shards log of one figure.
     #[derive(Default)]
     struct Figure {
         logs: [SampleLog; 2],
@@ -190,7 +191,7 @@ mod tests {
                 777_777 => 1,
                 _ => 100 + at % 7,
             };
-            // An address is of one shard or the other.
+            // An address belongs to one shard or the other.
             figure.becomes(usize::from(at % 3 == 0), at, live);
         }
         let curve = figure.since(0).expect("a curve");

@@ -1,4 +1,4 @@
-//! What is in use and was at most, to the byte.
+//! Current and peak usage, to the byte.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,17 +7,18 @@ use serde::{Deserialize, Serialize};
 use super::event::Creation;
 use super::name::{Layer, Place};
 
-/// What is counted together: the bytes of a layer at a place, or the handles that belong to one.
+/// What is counted together: the bytes of a layer at a place, or the handles that belong to a
+/// place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UsageKey {
-    /// Whose bytes; none for handles.
+    /// The layer; `None` for handles.
     pub layer: Option<Layer>,
-    /// Where.
+    /// The place.
     pub place: Place,
 }
 
 impl UsageKey {
-    /// What a resource is counted as, and how much of it there is.
+    /// Returns the figure to which a resource counts, and by how much.
     pub(super) fn of(made: &Creation) -> (Self, u64) {
         let place = made.place;
         let (layer, amount) = match made.kind.is_handle() {
@@ -37,8 +38,9 @@ pub struct Counted {
     pub peak: u64,
 }
 
-/// One such figure, which all threads change. Alone on its cache line and the neighbour that
-/// processors fetch with it. It wraps: a recording may name any size.
+/// One figure, which all threads change. It is aligned so that it has its cache line, and the
+/// neighbouring line that processors prefetch, to itself. It wraps, because a recording may contain
+/// any size.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Gauge {
@@ -47,17 +49,17 @@ pub(super) struct Gauge {
 }
 
 impl Gauge {
-    /// So much more is in use. Answers with how much that is.
+    /// Raises the usage, and returns the new value.
     pub(super) fn raise(&self, by: u64) -> u64 {
         let live = self.live.fetch_add(by, Ordering::Relaxed).wrapping_add(by);
-        // The most of all values that there ever were: each of them comes by here.
+        // The maximum of all values there were: each of them is compared here.
         if live > self.peak.load(Ordering::Relaxed) {
             self.peak.fetch_max(live, Ordering::Relaxed);
         }
         live
     }
 
-    /// So much less is in use. Answers with how much that is.
+    /// Lowers the usage, and returns the new value.
     pub(super) fn lower(&self, by: u64) -> u64 {
         self.live.fetch_sub(by, Ordering::Relaxed).wrapping_sub(by)
     }

@@ -95,7 +95,7 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// What reports call it.
+    /// Returns its name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

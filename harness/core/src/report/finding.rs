@@ -62,12 +62,11 @@ pub struct Finding {
     pub notes: Vec<String>,
 }
 
-/// A longer name makes no line that anybody copies.
+/// A longer name would not be copied from a report.
 const LONGEST_FUNCTION: usize = 80;
 
 impl Finding {
-    /// A finding of which nothing is known yet but what sort it is, whose and where: no object, no
-    /// byte.
+    /// Creates a finding of this kind, layer, place and call site, with no objects and no bytes.
     #[must_use]
     pub fn new(kind: FindingKind, layer: Layer, place: Place, site: Site) -> Self {
         Self {
@@ -96,7 +95,7 @@ impl Finding {
 }
 
 impl Finding {
-    /// How many, of how many bytes.
+    /// Returns the number and the total size.
     #[must_use]
     pub const fn amount(&self) -> Amount {
         Amount {
@@ -105,20 +104,20 @@ impl Finding {
         }
     }
 
-    /// Whether it could not be confirmed, for the body cannot run twice.
+    /// Whether it could not be confirmed because the body cannot run twice.
     #[must_use]
     pub fn is_unconfirmed(&self) -> bool {
         self.confirmed == Some(Confirmation::NotRepeatable)
     }
 
-    /// Whether it fails a test unless the policy says otherwise. What could not be confirmed fails
-    /// none: its check is inconclusive.
+    /// Whether it fails a test unless the policy says otherwise. An unconfirmed finding fails
+    /// nothing: its check is inconclusive.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         self.kind.is_failure() && !self.is_unconfirmed()
     }
 
-    /// The function that all of `findings` come from, where its name is one that can be copied into an
+    /// Returns the function that all `findings` come from, if its name can be copied into an
     /// attribute.
     #[must_use]
     pub fn common_function<'a>(findings: &[&'a Self]) -> Option<&'a str> {
@@ -149,7 +148,7 @@ pub struct AllowedBy {
 }
 
 impl AllowedBy {
-    /// That what stands there says so, for that reason.
+    /// Allowed by an entry at this location, for this reason.
     #[must_use]
     pub fn new(stands_in: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
@@ -160,14 +159,15 @@ impl AllowedBy {
         }
     }
 
-    /// That the code under test says so.
+    /// Allowed by the code under test.
     #[must_use]
     pub fn the_code(reason: impl Into<String>) -> Self {
         Self::new("the code", reason)
     }
 }
 
-/// `allowed by gpu-leak-check.toml:12: a table, the runtime team; this entry expired on 2026-05-31`
+/// Formats as `allowed by gpu-leak-check.toml:12: a table, the runtime team; this entry expired on
+/// 2026-05-31`.
 impl fmt::Display for AllowedBy {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "allowed by {}: {}", self.stands_in, self.reason)?;
@@ -285,14 +285,14 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// All of them.
+    /// All limits.
     pub const ALL: [Self; 3] = [
         Self::MaxAllocated,
         Self::MaxReserved,
         Self::MaxAllocationCount,
     ];
 
-    /// The option that sets it.
+    /// Returns the option that sets the limit.
     #[must_use]
     pub const fn option(self) -> &'static str {
         match self {
@@ -327,7 +327,7 @@ pub enum Confirmation {
 }
 
 impl Confirmation {
-    /// What the second of two runs left more, the first having left it too.
+    /// What the second of two runs left, if the first left it too.
     #[must_use]
     pub const fn by_second_run(count: u64, bytes: u64) -> Self {
         Self::Repeated {

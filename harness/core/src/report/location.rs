@@ -1,4 +1,4 @@
-//! How reports name a frame.
+//! The names of frames in reports.
 
 use super::{Frame, Language, Owner, Site};
 use crate::escape;
@@ -7,20 +7,20 @@ use crate::escape;
 const CALLERS: usize = 6;
 
 impl Site {
-    /// The frame that is the user's line.
+    /// Returns the frame of the user's line.
     #[must_use]
     pub fn user_frame(&self) -> Option<&Frame> {
         self.frames.get(self.user?)
     }
 
-    /// `src/optim.rs:88`; without line tables the function or library.
+    /// Returns `src/optim.rs:88`, or without line tables the function or library.
     #[must_use]
     pub fn location(&self) -> String {
         self.user_frame()
             .map_or_else(|| "an unknown place".to_owned(), short)
     }
 
-    /// Whether frames are known but no source line of any.
+    /// Whether frames are known, but no source line of any.
     #[must_use]
     pub fn lacks_lines(&self) -> bool {
         let theirs = |frame: &&Frame| matches!(frame.owner, Owner::User | Owner::Dependency);
@@ -32,8 +32,8 @@ impl Site {
                 .any(|frame| frame.line.is_some())
     }
 
-    /// The user's frames further out than their line: `fn (file:line) ← fn (file:line)`.
-    /// Frames of the test itself go without its name.
+    /// Returns the user's frames further out than their line: `fn (file:line) ← fn (file:line)`.
+    /// Frames of the test itself are given without its name.
     #[must_use]
     pub fn callers(&self, test: &str) -> Option<String> {
         let outer = self.frames.get(self.user? + 1..)?;
@@ -43,7 +43,7 @@ impl Site {
         for frame in users {
             let name = caller(frame, test);
             match named.last_mut().filter(|(last, _)| *last == name) {
-                // Recursion is counted; a closure on its function's line is the same place.
+                // Recursion is counted; a closure on its function's line is the same location.
                 Some((_, times)) => *times += usize::from(before == frame.function.as_ref()),
                 None => named.push((name, 1)),
             }
@@ -66,7 +66,7 @@ impl Site {
 }
 
 impl Frame {
-    /// As a caller is told: `optim::Adam::step (src/optim.rs:88)`.
+    /// Formats a frame as a caller: `optim::Adam::step (src/optim.rs:88)`.
     #[must_use]
     pub fn shown(&self) -> String {
         match position(self) {
@@ -76,12 +76,12 @@ impl Frame {
     }
 }
 
-/// `src/optim.rs:88:22`, `train.py:31:9 in Trainer.step`; without line tables
+/// Returns `src/optim.rs:88:22` or `train.py:31:9 in Trainer.step`, or without line tables
 /// `optim::Adam::step in train`.
 #[must_use]
 pub fn full(frame: &Frame) -> String {
     let function = match &frame.function {
-        // As Python's own tracebacks have it.
+        // As in Python's own tracebacks.
         Some(function) if frame.language == Language::Python && !is_top_level(function) => {
             format!(" in {}", escape::name(function))
         }
@@ -111,7 +111,7 @@ fn caller(frame: &Frame, test: &str) -> String {
 }
 
 /// Whether the name would add nothing: the test itself, a file's top level, or a closure whose path
-/// the line tables do not have.
+/// the line tables lack.
 fn is_known_by_its_line(frame: &Frame, test: &str) -> bool {
     let path = frame.function.as_deref().unwrap_or_default();
     let inside = path.split_once("::").map_or(path, |(_, inside)| inside);
@@ -121,12 +121,12 @@ fn is_known_by_its_line(frame: &Frame, test: &str) -> bool {
         || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// What Python calls the lines of a file that are in no function.
+/// Python's name for the lines of a file outside every function.
 fn is_top_level(function: &str) -> bool {
     function == "<module>"
 }
 
-/// `src/optim.rs:88`
+/// For example `src/optim.rs:88`.
 fn position(frame: &Frame) -> Option<String> {
     let file = escape::name(without_registry(frame.file.as_deref()?));
     Some(match frame.line {
@@ -135,7 +135,7 @@ fn position(frame: &Frame) -> Option<String> {
     })
 }
 
-/// The function, else the place in its library: `libtorch.so+0x1234`.
+/// Returns the function, or else the offset in its library: `libtorch.so+0x1234`.
 fn name(frame: &Frame) -> String {
     match (&frame.function, &frame.module) {
         (Some(function), _) => escape::name(function),
@@ -150,7 +150,7 @@ fn name(frame: &Frame) -> String {
     }
 }
 
-/// `cudarc-0.19.10/src/lib.rs` for a file in cargo's registry: where that lies helps nobody.
+/// Returns `cudarc-0.19.10/src/lib.rs` for a file in cargo's registry, whose folder is irrelevant.
 fn without_registry(file: &str) -> &str {
     let inside = file
         .split_once("/registry/src/")

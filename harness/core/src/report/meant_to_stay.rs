@@ -1,4 +1,4 @@
-//! What would let a check pass whose findings are meant to stay.
+//! Options with which a check would pass, for leaks that are intended.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct MeantToStay {
 }
 
 impl MeantToStay {
-    /// All that `function` allocates.
+    /// Everything that `function` allocates.
     #[must_use]
     pub fn allow(function: &str) -> Self {
         Self {

@@ -21,10 +21,10 @@ macro_rules! codes {
         }
 
         impl Code {
-            /// All that a check of this release gives.
+            /// Every code that a check of this release can give.
             pub const ALL: &[Self] = &[$(Self::$code,)*];
 
-            /// The word in a file and on a terminal.
+            /// Returns the word in a file and on a terminal.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -77,7 +77,7 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// A reason with that code.
+    /// Creates a reason with this code.
     #[must_use]
     pub fn new(code: Code, what: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self {

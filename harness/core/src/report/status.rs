@@ -1,4 +1,4 @@
-//! What a finding is, what a check came to, and what that means for its test.
+//! The kind of a finding, the status of a check, and the outcome for its test.
 
 use std::cmp::Ordering;
 
@@ -29,7 +29,7 @@ pub enum FindingKind {
 }
 
 impl FindingKind {
-    /// All of them, worst first.
+    /// All kinds, worst first.
     pub const ALL: &[Self] = &[
         Self::Leaked,
         Self::FailedFree,
@@ -41,7 +41,7 @@ impl FindingKind {
         Self::Allowed,
     ];
 
-    /// Whether it fails a test unless the policy says otherwise: what `on_leak` is about.
+    /// Whether it fails a test unless `on_leak` says otherwise.
     #[must_use]
     pub const fn is_failure(self) -> bool {
         match self {
@@ -52,7 +52,7 @@ impl FindingKind {
         }
     }
 
-    /// The word for it: `failed-free`.
+    /// Returns its name: `failed-free`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -90,7 +90,7 @@ pub enum CheckStatus {
 }
 
 impl CheckStatus {
-    /// Whether it fails a test unless the policy says otherwise: what `on_leak` is about.
+    /// Whether it fails a test unless `on_leak` says otherwise.
     #[must_use]
     pub const fn is_failure(self) -> bool {
         match self {
@@ -100,7 +100,7 @@ impl CheckStatus {
         }
     }
 
-    /// The word for it: `failed-free`, `not-measured`.
+    /// Returns its name: `failed-free`, `not-measured`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -112,14 +112,13 @@ impl CheckStatus {
         }
     }
 
-    /// Whether the check could not see all that it should have seen.
+    /// Whether the check could not see everything that it should have seen.
     #[must_use]
     pub const fn is_unmeasured(self) -> bool {
         matches!(self, Self::Inconclusive | Self::NotMeasured)
     }
 
-    /// Where it stands among all of them: what fails, what could not be judged, then what fails
-    /// nothing.
+    /// Returns its rank: first what fails, then what could not be judged, then what fails nothing.
     fn rank(self) -> (u8, Option<FindingKind>) {
         match self {
             Self::Found(kind) if kind.is_failure() => (0, Some(kind)),
@@ -132,7 +131,7 @@ impl CheckStatus {
     }
 }
 
-/// The worst is least.
+/// The worst status is the least.
 impl Ord for CheckStatus {
     fn cmp(&self, other: &Self) -> Ordering {
         self.rank().cmp(&other.rank())
@@ -162,7 +161,7 @@ pub enum Outcome {
 mod tests {
     use super::{CheckStatus, FindingKind};
 
-    /// Every status there is, worst first.
+    /// Returns every status, worst first.
     fn all() -> Vec<CheckStatus> {
         let found = |fails: bool| {
             let kinds = FindingKind::ALL.iter().copied();

@@ -1,4 +1,4 @@
-//! How what was held moved while a check ran.
+//! How usage changed while a check ran.
 
 use serde::{Deserialize, Serialize};
 
@@ -67,7 +67,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// The value at the end.
+    /// Returns the value at the end.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.points.last().map_or(self.start, |point| point.2)

@@ -1,4 +1,4 @@
-//! Days, as an entry's `until` has them.
+//! Dates, as in an entry's `until`.
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ pub struct Date {
 }
 
 impl Date {
-    /// That day.
+    /// Creates a date.
     #[must_use]
     pub const fn new(year: u16, month: u8, day: u8) -> Self {
         Self { year, month, day }
     }
 
-    /// The day so many days after the first of 1970: Howard Hinnant's
+    /// Returns the date this many days after 1970-01-01, by Howard Hinnant's
     /// [`civil_from_days`](https://howardhinnant.github.io/date_algorithms.html).
     #[must_use]
     pub fn from_days(days: u64) -> Self {
@@ -37,7 +37,7 @@ impl Date {
     }
 }
 
-/// `2026-12-31`
+/// Formats as `2026-12-31`.
 impl fmt::Display for Date {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{:04}-{:02}-{:02}", self.year, self.month, self.day)

@@ -1,15 +1,15 @@
-//! Functions that were inlined, of which line tables know the bare name and the file.
+//! Matches inlined functions, of which line tables know only the bare name and the file.
 //!
-//! Unoptimised, `optim::Adam::step` has all of its name in a stack; optimised and inlined, with
-//! `debug = "line-tables-only"`, it is `step` in `src/optim.rs`. An entry written for the one must
-//! hold for the other.
+//! In an unoptimised build, `optim::Adam::step` has its full name in a backtrace. Optimised and
+//! inlined, with `debug = "line-tables-only"`, it is `step` in `src/optim.rs`. An entry written for
+//! the one must match the other.
 
 use wildmatch::WildMatch;
 
 use crate::report::Frame;
 
-/// Whether `pattern`, of a function with its path, is of this frame's: its last word is of the
-/// bare name, and one of the others is the file's module.
+/// Whether `pattern`, for a function with its path, matches this frame: its last segment matches
+/// the bare name, and one of the others is the file's module.
 pub(super) fn is_of(pattern: &str, frame: &Frame) -> bool {
     let (Some(function), Some(file)) = (&frame.function, &frame.file) else {
         return false;
@@ -23,7 +23,7 @@ pub(super) fn is_of(pattern: &str, frame: &Frame) -> bool {
     is_bare && WildMatch::new(last).matches(function) && path.split("::").any(is_module)
 }
 
-/// `optim` of `src/optim.rs` and of `src/optim/mod.rs`; of a crate's root, the crate.
+/// Returns `optim` for `src/optim.rs` and `src/optim/mod.rs`; for a crate's root, the crate's name.
 fn module(file: &str) -> String {
     let mut parts = file.rsplit(['/', '\\']);
     let stem = parts.next().and_then(|name| name.strip_suffix(".rs"));

@@ -1,4 +1,5 @@
-//! What may stay: entries of the attribute and of the configuration file, and what they match.
+//! The entries of the attribute and of the configuration file that let something stay, and what
+//! they match.
 
 mod date;
 mod inlined;
@@ -46,14 +47,14 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Every sort of pattern by its word.
+    /// The prefix of every sort of pattern.
     pub const WORDS: [&str; 4] = ["fn", "file", "lib", "fingerprint"];
 
-    /// The pattern `text` of the sort that `word` names.
+    /// Creates the pattern `text` of the sort that `word` names.
     ///
     /// # Errors
     ///
-    /// The sorts there are.
+    /// If there is no such sort; the message lists them.
     pub fn new(word: &str, text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
             return Err(format!("an empty `{word}` matches nothing"));
@@ -101,7 +102,7 @@ impl Pattern {
     }
 }
 
-/// Whether it is a version and 16 hexadecimal digits.
+/// Whether `text` is a version followed by 16 hexadecimal digits.
 fn is_fingerprint(text: &str) -> bool {
     text.split_once('-').is_some_and(|(version, digits)| {
         !version.is_empty()
@@ -112,7 +113,7 @@ fn is_fingerprint(text: &str) -> bool {
 }
 
 impl Suppression {
-    /// An entry of an attribute that allows what `matches`.
+    /// Creates an attribute's entry for what `matches`.
     pub fn of_pattern(matches: Pattern) -> Self {
         Self {
             matches,
@@ -126,7 +127,7 @@ impl Suppression {
     }
 
     fn is_about(&self, finding: &Finding) -> bool {
-        // A free that fails is a mistake whoever makes it, and a budget has its own figure.
+        // A failed free is an error in any case, and a budget has its own limit.
         let may_stay = matches!(
             finding.kind,
             FindingKind::Leaked | FindingKind::Grew | FindingKind::FirstUse
@@ -137,7 +138,7 @@ impl Suppression {
             && self.matches.matches(&finding.site)
     }
 
-    /// That it has to be looked at again; none while it holds.
+    /// Returns a note if the entry has expired.
     fn expired(&self, today: Date) -> Option<String> {
         let until = self.until.filter(|until| *until < today)?;
         let owner = self.owner.as_ref();
@@ -159,9 +160,9 @@ impl Suppression {
     }
 }
 
-/// Turns every finding that an entry allows into one that is [allowed](FindingKind::Allowed). The first
-/// entry that is about a finding counts, also where it allows less than that is. Answers what is to
-/// be told of entries that have expired.
+/// Turns every finding that an entry allows into one that is [allowed](FindingKind::Allowed). The
+/// first entry that matches a finding decides, even if its limits are too small. Returns notes
+/// about expired entries.
 pub fn settle(entries: &[Suppression], today: Date, findings: &mut [&mut Finding]) -> Vec<String> {
     let first = |finding: &Finding| entries.iter().position(|entry| entry.is_about(finding));
     let of_each: Vec<_> = findings.iter().map(|finding| first(finding)).collect();

@@ -1,10 +1,10 @@
-//! How long a search may go on.
+//! Limits the duration of a search.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A time that ends: by the clock, for whoever waits for a report waits on a busy machine too. Once
-/// it is over it stays over.
+/// A time limit by the wall clock, because the search delays a report on a busy machine too. Once
+/// it is spent it stays spent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     end: Duration,
@@ -12,12 +12,12 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// So much time from now on.
+    /// A limit of `time` from now on.
     pub(super) fn new(time: Duration) -> Self {
         Self::by(clock, time)
     }
 
-    /// So much by this clock, from what it says now.
+    /// A limit of `time` by the clock `now`, from its current value.
     pub(super) fn by(now: fn() -> Duration, time: Duration) -> Self {
         Self {
             end: now().saturating_add(time),
@@ -25,13 +25,13 @@ impl Budget {
         }
     }
 
-    /// Whether it is over.
+    /// Whether the time is over.
     pub(super) fn is_spent(&self) -> bool {
         (self.now)() >= self.end
     }
 }
 
-/// Since this process asked first.
+/// Returns the time since the first call in this process.
 fn clock() -> Duration {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed()

@@ -1,9 +1,9 @@
-//! Blocks of the heap, as glibc's allocator lays them out.
+//! Recognises heap blocks in the layout of glibc's allocator.
 //!
-//! Every block has a word before it that says how long it is, and whether the one before it is in
-//! use; see [malloc internals](https://sourceware.org/glibc/wiki/MallocInternals). Nothing marks a
-//! block as one, so an address counts as a block's only where a row of headers fits together: of an
-//! allocator with another layout nothing is followed.
+//! Every block is preceded by a word with its length and whether the previous block is in use; see
+//! [malloc internals](https://sourceware.org/glibc/wiki/MallocInternals). Nothing else identifies a
+//! block, so an address counts as a block's only if several headers in a row are consistent: blocks
+//! of an allocator with another layout are not followed.
 
 use std::ops::Range;
 
@@ -11,33 +11,33 @@ use rustc_hash::FxHashSet;
 
 use super::memory::{Memory, PAGE, Pages};
 
-/// The block before is in use.
+/// Set if the previous block is in use.
 const PREVIOUS_IN_USE: u64 = 1;
-/// A mapping of its own.
+/// Set for a block in its own mapping.
 const MAPPED: u64 = 2;
 /// All flags in a header.
 const FLAGS: u64 = 7;
-/// What blocks are multiples of, and begin at.
+/// The alignment and granularity of blocks.
 const GRAIN: u64 = 16;
 const SMALLEST: u64 = 32;
-/// What an allocator maps is at least so large: smaller regions are the loader's and the threads'.
+/// The smallest size that an allocator maps: smaller regions belong to the loader and to threads.
 const ALLOCATORS: u64 = 256 << 10;
-/// What stacks and variables seldom exceed.
+/// A size that stacks and variables rarely exceed.
 const OTHERS: u64 = 16 << 20;
-/// How many headers must fit together.
+/// How many headers in a row must be consistent.
 const ROW: u32 = 3;
 
-/// Where blocks may lie.
+/// The memory in which blocks can be.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heap {
     /// By address.
     regions: Vec<Range<u64>>,
-    /// Where those begin that need not be an allocator's.
+    /// The beginnings of regions that need not be an allocator's.
     others: FxHashSet<u64>,
 }
 
 impl Heap {
-    /// Blocks in one of these places.
+    /// Blocks in these regions.
     pub(super) fn new(mut regions: Vec<Range<u64>>) -> Self {
         regions.sort_by_key(|region| region.start);
         Self {
@@ -52,13 +52,14 @@ impl Heap {
         Self { others, ..self }
     }
 
-    /// Whether the region that begins at `start` is an allocator's, by its size and its place.
+    /// Whether the region that begins at `start` is an allocator's, judged by its size and
+    /// position.
     pub(super) fn is_an_allocator_s(&self, start: u64) -> bool {
         let bytes = self.region(start).map_or(0, |it| it.end - it.start);
         bytes >= ALLOCATORS && (bytes > OTHERS || !self.others.contains(&start))
     }
 
-    /// The place in which an address lies.
+    /// Returns the region that contains an address.
     pub(super) fn region(&self, address: u64) -> Option<&Range<u64>> {
         let behind = self
             .regions
@@ -67,8 +68,8 @@ impl Heap {
         (address < region.end).then_some(region)
     }
 
-    /// What the block with `address` in it can hold, if its header is at most `backward` bytes away;
-    /// none where there is no such block in use.
+    /// Returns the contents of the block with `address` in it, if its header is at most `backward`
+    /// bytes away; `None` if there is no such block in use.
     pub(super) fn block<M: Memory>(
         &self,
         address: u64,
@@ -90,13 +91,13 @@ impl Heap {
     }
 }
 
-/// A stretch between two headers.
+/// The memory between two headers.
 struct Block {
     addresses: Range<u64>,
     in_use: bool,
 }
 
-/// The block that begins at `start`, if one does.
+/// Returns the block that begins at `start`, if there is one.
 fn block_at<M: Memory>(start: u64, region: &Range<u64>, pages: &mut Pages<M>) -> Option<Block> {
     let header = pages.word(start - 8)?;
     let size = header & !FLAGS;
@@ -130,18 +131,18 @@ fn block_at<M: Memory>(start: u64, region: &Range<u64>, pages: &mut Pages<M>) ->
             return None;
         }
         if next == region.end {
-            // What has not been given out yet.
+            // Memory that has not been handed out yet.
             break;
         }
     }
-    // The first word of the block behind is this one's as well.
+    // The first word of the next block belongs to this one as well.
     Some(Block {
         addresses: start..end + 8,
         in_use,
     })
 }
 
-/// The header of the block that begins to count at `at`.
+/// Returns the header of the block whose header is at `at`.
 fn next_header<M: Memory>(at: u64, region: &Range<u64>, pages: &mut Pages<M>) -> Option<u64> {
     let is_inside = at < region.end && region.end - at >= GRAIN;
     is_inside.then(|| pages.word(at + 8)).flatten()

@@ -1,4 +1,4 @@
-//! A program or library as its file describes it: its variables, its functions, its thread-locals.
+//! Reads a program or library file: its variables, functions and thread-locals.
 
 use std::fs::File;
 use std::ops::Range;
@@ -25,19 +25,19 @@ const LONGEST: usize = 16 << 10;
 /// How many symbols are read at once.
 const SYMBOLS: usize = 1024;
 
-/// What addresses in its file begin at, and all behind it.
+/// The symbols of one file.
 #[derive(Debug)]
 pub(super) struct Image {
-    /// The place in the file of what is loaded first, and its address there.
+    /// The file offset of the first loaded part, and its address in the file.
     first: Option<(u64, u64)>,
-    /// Those that can be written to.
+    /// The writable variables.
     pub(super) variables: Vec<Variable>,
-    /// Those that each thread has, by their place in its block.
+    /// The thread-locals, by their offset in each thread's block.
     pub(super) thread_locals: Vec<Variable>,
-    /// How far below the thread's own address that block begins.
+    /// How far below the thread pointer that block begins.
     pub(super) thread_block: u64,
     functions: Vec<Function>,
-    /// Whose the functions are that have been asked for, by address.
+    /// The owners of the functions that have been looked up, by address.
     known: Mutex<FxHashMap<u64, Option<Whose>>>,
     names: SymbolNames,
 }
@@ -56,7 +56,7 @@ struct Function {
     name: u32,
 }
 
-/// Where the file has its names. There are megabytes of them, of which few are asked for.
+/// The file's names, of which there are megabytes, but only a few are needed.
 #[derive(Debug)]
 struct SymbolNames {
     rules: NameRules,
@@ -65,7 +65,7 @@ struct SymbolNames {
 }
 
 impl Image {
-    /// What the file at `path` says; none where it cannot be read in time.
+    /// Reads the file at `path`; `None` if it cannot be read in time.
     pub(super) fn read(path: &Path, rules: NameRules, budget: Budget) -> Option<Self> {
         let file = File::open(path).ok()?;
         let cache = ReadCache::new(file.try_clone().ok()?);
@@ -103,7 +103,7 @@ impl Image {
         };
         let written: Vec<bool> = sections.iter().map(is_written).collect();
         let (at, bytes) = (symbols.sh_offset(endian), symbols.sh_size(endian));
-        // Nothing that a program needs in order to run has to be true in there.
+        // Sections that a program does not need in order to run may contain anything.
         if bytes > image.names.file.metadata().ok()?.len() {
             return None;
         }
@@ -124,20 +124,20 @@ impl Image {
         Some(image)
     }
 
-    /// What is to be added to an address of the file, where it was loaded with its part from
-    /// `offset` on at `start`.
+    /// Returns the difference between run-time addresses and those in the file, if its part from
+    /// `offset` on was loaded at `start`.
     pub(super) fn bias(&self, offset: u64, start: u64) -> Option<u64> {
         let (first, address) = self.first?;
         (offset == first).then(|| start.wrapping_sub(address))
     }
 
-    /// Whether nothing but what it exports is known by name.
+    /// Whether only exported names are known.
     pub(super) fn is_stripped(&self) -> bool {
         self.functions.is_empty()
     }
 
-    /// Finds the functions around `addresses`, behind their beginnings. All at once: there are too
-    /// many functions to put them in order for the few that are on stacks.
+    /// Finds the functions that contain `addresses`, after their first byte. All at once, because
+    /// there are too many functions to sort them for the few that are on stacks.
     pub(super) fn look_up(&self, addresses: impl Iterator<Item = u64>, budget: Budget) {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new: Vec<u64> = addresses.collect();
@@ -155,7 +155,8 @@ impl Image {
             if number.is_multiple_of(SYMBOLS) && budget.is_spent() {
                 return;
             }
-            // A call at the very end of a function that never returns has its address behind it.
+            // The return address of a call at the very end of a function that never returns is
+            // after the function.
             let (start, end) = (
                 function.start,
                 function.start.saturating_add(function.bytes.into()),
@@ -175,7 +176,8 @@ impl Image {
         known().extend(found);
     }
 
-    /// Whose the function is around an address that was looked up; none where there is no function.
+    /// Returns the owner of the function at an address that was looked up; `None` if there is no
+    /// function.
     pub(super) fn function(&self, address: u64) -> Option<Whose> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(&address)?.clone()
@@ -188,7 +190,7 @@ impl Image {
         if kind == PT_LOAD && self.first.is_none() {
             self.first = Some((page(segment.p_offset(endian)), page(address)));
         } else if kind == PT_TLS {
-            // As the loader and the linker agree on it for the program itself.
+            // As the loader and the linker agree on for the program itself.
             let align = segment.p_align(endian).max(1);
             let first = address.wrapping_neg() & (align - 1);
             let bytes = segment.p_memsz(endian);
@@ -197,7 +199,7 @@ impl Image {
     }
 
     fn symbol(&mut self, symbol: &Sym64<Endianness>, endian: Endianness, written: &[bool]) {
-        // There are fifty functions for each variable: nothing is done for one in vain.
+        // There are fifty functions for each variable, so no work is wasted on them.
         let kind = symbol.st_type();
         let start = symbol.st_value(endian);
         let bytes = symbol.st_size(endian);
@@ -232,7 +234,7 @@ impl Image {
 }
 
 impl SymbolNames {
-    /// The name at a place among them.
+    /// Returns the name at an offset.
     fn get(&self, at: u32) -> Option<String> {
         let mut name = Vec::new();
         let mut part = [0; 256];
@@ -258,8 +260,8 @@ mod tests {
     use super::{Budget, Image};
     use crate::glibc::names::tests::RULES;
 
-    /// A file of three sections: nothing, a table of symbols that is said to have so many bytes, and
-    /// names.
+    /// A file with three sections: an empty one, a symbol table that claims to have `bytes` bytes,
+    /// and names.
     fn file(bytes: u64) -> Vec<u8> {
         let mut file = vec![0_u8; 64 + 3 * 64 + 8];
         let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);

@@ -1,7 +1,7 @@
-//! Memory as the search reads it.
+//! Reads memory for the search.
 //!
-//! Never by dereferencing: between a look at the mappings and a read another thread may unmap, and
-//! a mapped file may have been cut short. The kernel answers such reads with an error.
+//! Memory is never dereferenced: after the mappings have been read another thread may unmap memory,
+//! and a mapped file may have been truncated. The kernel answers such reads with an error.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,25 +10,25 @@ use rustc_hash::FxHashMap;
 
 use super::budget::Budget;
 
-/// The unit in which memory is there or not.
+/// The unit in which memory is mapped.
 pub(super) const PAGE: u64 = 4096;
-/// How many pages are kept: 32 MiB.
+/// How many pages are cached: 32 MiB.
 const KEPT: usize = 8192;
-/// How many bytes are read in one search, whatever time it has.
+/// How many bytes are read in one search, whatever its time limit.
 pub(super) const MOST: u64 = 512 << 20;
 
-/// Something with addresses.
+/// Readable memory.
 pub(super) trait Memory {
-    /// Reads from `address` on; how many bytes there were to read.
+    /// Reads from `address` on, and returns how many bytes could be read.
     fn read(&self, address: u64, into: &mut [u8]) -> usize;
 }
 
-/// That of this process.
+/// The memory of this process.
 #[derive(Debug)]
 pub(super) struct OwnMemory(File);
 
 impl OwnMemory {
-    /// None where the system does not let a process read itself.
+    /// Returns `None` if the system does not let a process read its own memory.
     pub(super) fn open() -> Option<Self> {
         File::open("/proc/self/mem").ok().map(Self)
     }
@@ -36,7 +36,7 @@ impl OwnMemory {
 
 impl Memory for OwnMemory {
     fn read(&self, address: u64, into: &mut [u8]) -> usize {
-        // The kernel takes offsets as signed numbers; its own addresses are none to read.
+        // The kernel takes signed offsets; its own addresses are not readable.
         match i64::try_from(address) {
             Ok(_) => self.0.read_at(into, address).unwrap_or(0),
             Err(_) => 0,
@@ -44,10 +44,10 @@ impl Memory for OwnMemory {
     }
 }
 
-/// Memory of which the pages read last are kept, for a search reads many words of few pages.
+/// Memory with a cache of recent pages, because a search reads many words from few pages.
 ///
-/// Everything that a search reads comes through here. So it ends where this does, at most one read
-/// late: from then on there is nothing to be seen, and what is only half known leads nowhere.
+/// Everything that a search reads goes through this type, so the search ends at most one read after
+/// the limit: from then on nothing can be read, and partial knowledge leads nowhere.
 #[derive(Debug)]
 pub(super) struct Pages<M> {
     memory: M,
@@ -67,12 +67,12 @@ impl<M: Memory> Pages<M> {
         }
     }
 
-    /// Whether as much was read, or for as long, as may be.
+    /// Whether the limit of bytes or of time has been reached.
     pub(super) fn is_spent(&self) -> bool {
         self.left < PAGE || self.budget.is_spent()
     }
 
-    /// The eight bytes at an address that is a multiple of eight.
+    /// Reads the eight bytes at an address that is a multiple of eight.
     pub(super) fn word(&mut self, address: u64) -> Option<u64> {
         let page = self.page(address / PAGE);
         let at = (address % PAGE) as usize;
@@ -80,15 +80,15 @@ impl<M: Memory> Pages<M> {
         bytes.try_into().ok().map(u64::from_ne_bytes)
     }
 
-    /// Hands `see` the words from `start` to `end`, each with its address, as far as they can be
-    /// read and `see` wants more.
+    /// Passes the words from `start` to `end` to `see`, each with its address, while they can be
+    /// read and `see` returns true.
     pub(super) fn words(
         &mut self,
         start: u64,
         end: u64,
         mut see: impl FnMut(u64, u64) -> bool,
     ) -> Seen {
-        // The kernel's addresses, and what a wrong symbol table comes to.
+        // The kernel's addresses, or the result of a wrong symbol table.
         if end > i64::MAX as u64 || start > end {
             return Seen::Part;
         }
@@ -116,7 +116,7 @@ impl<M: Memory> Pages<M> {
         seen
     }
 
-    /// A page; nothing where there is none, or none that may still be read.
+    /// Returns a page; empty if there is none, or if the limit has been reached.
     fn page(&mut self, number: u64) -> &[u8] {
         if !self.kept.contains_key(&number) {
             if self.is_spent() {
@@ -141,7 +141,7 @@ impl<M: Memory> Pages<M> {
     }
 }
 
-/// How much of a stretch could be seen.
+/// How much of a range could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
     All,
@@ -157,12 +157,12 @@ pub(super) mod synthetic {
     use super::super::budget::Budget;
     use super::{Memory, PAGE};
 
-    /// Memory of a test's own.
+    /// Memory that a test defines.
     #[derive(Clone, Debug, Default)]
     pub(in super::super) struct Synthetic(BTreeMap<u64, Vec<u8>>);
 
     impl Synthetic {
-        /// Writes a word; its page is there from now on.
+        /// Writes a word, and adds its page.
         pub(in super::super) fn put(&mut self, address: u64, word: u64) {
             let page = self.0.entry(address / PAGE);
             let page = page.or_insert_with(|| vec![0; PAGE as usize]);
@@ -184,17 +184,17 @@ pub(super) mod synthetic {
     }
 
     thread_local! {
-        /// How many reads of synthetic memory there were in this test.
+        /// The number of reads of synthetic memory in this test.
         pub(in super::super) static READS: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// The time of so many reads, each of which takes a microsecond.
+    /// A limit of this many reads, each of which takes a microsecond.
     pub(in super::super) fn reads(reads: u64) -> Budget {
         let clock = || Duration::from_micros(READS.get());
         Budget::by(clock, Duration::from_micros(reads))
     }
 
-    /// Time without an end.
+    /// No limit.
     pub(in super::super) fn unlimited() -> Budget {
         reads(u64::MAX)
     }
@@ -249,7 +249,7 @@ mod tests {
             true
         });
         assert_eq!((seen, all), (vec![0, 1, 2], Seen::Part));
-        // Also not what was read before: what is only half known must lead nowhere.
+        // Not even what was read before, because partial knowledge must lead nowhere.
         assert_eq!(pages.words(0, PAGE, |_, _| true), Seen::Part);
         assert_eq!(pages.word(3 * PAGE), None);
         assert_eq!(READS.get(), 3);

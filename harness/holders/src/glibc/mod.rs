@@ -22,7 +22,7 @@ use super::{DriverObjects, Holder, Program, Target};
 /// How many places are named for one group.
 const NAMED: usize = 2;
 
-/// As [`find`](super::find); none where this process may not read its own memory.
+/// Like [`find`](super::find); `None` if this process may not read its own memory.
 pub(super) fn find(
     targets: Vec<Target>,
     groups: usize,
@@ -70,7 +70,7 @@ pub(super) fn find(
             }
         }
     }
-    // That nothing leads there is to be said only where no nameless place does either.
+    // Report that nothing refers to it only if no unnamed place does either.
     if complete && found.iter().any(Vec::is_empty) {
         let others = search(&roots.nameless);
         complete &= others.complete;
@@ -90,7 +90,7 @@ pub(super) fn find(
     Some(answers.collect())
 }
 
-/// The nearest places, each once.
+/// Returns the nearest places, each once.
 fn nearest(mut found: Vec<Holder>) -> Vec<Holder> {
     found.sort_by_key(|holder| holder.blocks);
     let mut nearest: Vec<Holder> = Vec::new();

@@ -1,27 +1,27 @@
-//! Whose a symbol is, and what its author called it.
+//! Classifies symbols by their names, and restores the names as written.
 
 use crate::NameRules;
 
-/// Whose a variable or function is.
+/// The owner of a variable or function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// The program's or a library's that it is built of, under this name.
+    /// The program or a library that it is built from, with the name.
     Program(String),
-    /// Rust's own libraries', the C library's.
+    /// Rust's own libraries or the C library.
     Runtime,
-    /// This harness's or CUDA's, which know every address, or libtest's, which call the harness.
+    /// This harness or CUDA, which know every address, or libtest, which calls the harness.
     All,
 }
 
-/// Allocators that a program may bring, whose tables lead to every block.
+/// Allocators that a program may contain, whose tables refer to every block.
 const ALLOCATORS: [&str; 8] = [
     "_mi_", "mi_", "_rjem_", "je_", "jemalloc", "snmalloc", "sn_", "tcmalloc",
 ];
 
-/// Whose the symbol `mangled` is.
+/// Returns the owner of the symbol `mangled`.
 pub(super) fn whose(mangled: &str, rules: NameRules) -> Whose {
     let name = format!("{:#}", rustc_demangle::demangle(mangled));
-    // Of a trait's function, the type and the trait.
+    // For a trait's function both the type and the trait count.
     let mut sorts = name.strip_prefix('<').map_or_else(
         || vec![sort(&name)],
         |inside| inside.split(" as ").take(2).map(sort).collect(),
@@ -38,13 +38,13 @@ pub(super) fn whose(mangled: &str, rules: NameRules) -> Whose {
     }
 }
 
-/// Of what sort of crate a path is.
+/// The kind of crate that a path belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
     Program,
     Runtime,
     All,
-    /// It has none: a type parameter, a primitive type, a C name.
+    /// No crate: a type parameter, a primitive type, a C name.
     Unknown,
 }
 
@@ -57,7 +57,7 @@ fn sort(path: &str) -> Sort {
     let first = path.split_once("::").map(|(first, _)| first);
     let is_name = |name: &str| name.chars().all(|it| it.is_alphanumeric() || it == '_');
     match first.filter(|first| is_name(first)) {
-        // The last ones are what the harness reads stacks and symbols with.
+        // The last ones are those with which the harness reads stacks and symbols.
         Some(
             "gpu_leak_check"
             | "gpu_leak_core"
@@ -74,7 +74,7 @@ fn sort(path: &str) -> Sort {
             | "object"
             | "rustc_demangle",
         ) => Sort::All,
-        // And what they are built of.
+        // Includes the crates that they are built from.
         Some(
             "std" | "core" | "alloc" | "hashbrown" | "memchr" | "miniz_oxide" | "rustc_hash"
             | "serde" | "serde_core" | "serde_json",
@@ -84,20 +84,20 @@ fn sort(path: &str) -> Sort {
     }
 }
 
-/// Of a name without a path.
+/// Classifies a name without a path.
 fn of_c(name: String, rules: NameRules) -> Whose {
     if (rules.is_vendor_function)(&name) || ALLOCATORS.iter().any(|it| name.starts_with(it)) {
         Whose::All
     } else if name.is_empty() || name.starts_with(['_', '.', '<']) {
-        // The compiler's and the C library's own.
+        // The compiler's and the C library's own names.
         Whose::Runtime
     } else {
         Whose::Program(name)
     }
 }
 
-/// `train::CACHE` of `train::CACHE::{{constant}}::{{closure}}::__RUST_STD_INTERNAL_VAL`, and of
-/// `<train::CACHE as core::ops::deref::Deref>::deref::__stability::LAZY`.
+/// Returns `train::CACHE` for `train::CACHE::{{constant}}::{{closure}}::__RUST_STD_INTERNAL_VAL`
+/// and for `<train::CACHE as core::ops::deref::Deref>::deref::__stability::LAZY`.
 fn shown(name: &str, rules: NameRules) -> String {
     let inside = ["::{{constant}}", "::{constant#", "::{K#"]
         .iter()
@@ -116,7 +116,7 @@ pub(super) mod tests {
     use super::Whose;
     use crate::NameRules;
 
-    /// As the harness has them, as far as these tests go.
+    /// The harness's rules, as far as these tests need them.
     pub(in crate::glibc) const RULES: NameRules = NameRules {
         is_vendor_library: |name| name.starts_with("libcuda"),
         is_vendor_function: |name| name.starts_with("cuda"),

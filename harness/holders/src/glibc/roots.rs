@@ -1,6 +1,7 @@
-//! Where a program's own data begins: its statics, the thread-locals and stacks of its threads.
+//! The roots of the search: the program's statics, and the thread-locals and stacks of its threads.
 //!
-//! The GPU vendor's libraries and the harness are not among them: their tables hold every address.
+//! The GPU vendor's libraries and the harness are excluded, because their tables contain every
+//! address.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,42 +19,42 @@ use super::search::Region;
 use super::threads::{self, Thread};
 use crate::{Mapping, NameRules, Program, ReturnAddresses, Root, RootKind};
 
-/// Below a stack at most so much is forbidden; behind an allocator's memory it is more.
+/// The largest guard below a stack; inaccessible memory after an allocator's is larger.
 const LARGEST_GUARD: u64 = 64 << 10;
 
 /// The places from which a search begins.
 #[derive(Debug, Default)]
 pub(super) struct Roots {
-    /// Those that a report may name, by number.
+    /// The places that a report may name, by number.
     pub(super) named: Vec<Root>,
-    /// Variables of theirs, statics first.
+    /// The memory of variables, statics first.
     pub(super) variables: Vec<Region>,
-    /// Frames. A copy there is weaker evidence: what a function leaves behind on its stack stays
-    /// until another writes there.
+    /// The memory of stack frames. A copy there is weaker evidence: what a function leaves on its
+    /// stack stays until another one overwrites it.
     pub(super) frames: Vec<Region>,
-    /// Memory that may lead somewhere, and that nobody would know by a name: of Rust's own
-    /// libraries, of functions of theirs in which a thread waits.
+    /// Memory that may refer to something but has no useful name: that of Rust's own libraries, and
+    /// of their functions in which a thread waits.
     pub(super) nameless: Vec<Region>,
-    /// Where blocks may lie.
+    /// The memory in which blocks can be.
     pub(super) heap: Heap,
-    /// Where NVIDIA's libraries lie.
+    /// The memory of NVIDIA's libraries.
     pub(super) cuda: Heap,
-    /// Whether all of them are here.
+    /// Whether the roots are complete.
     pub(super) complete: bool,
 }
 
-/// A program or library with variables of the program's.
+/// A program or library with variables of the program.
 #[derive(Debug)]
 struct Module {
     image: Arc<Image>,
     bias: u64,
-    /// The file's name; none for the program itself.
+    /// The file's name; `None` for the program itself.
     name: Option<String>,
     code: Vec<Range<u64>>,
 }
 
 impl Roots {
-    /// Those of this process, as far as they are known at a certain time.
+    /// Collects the roots of this process, as far as possible in the time limit.
     pub(super) fn of_this_process<M: Memory>(
         program: Program<'_>,
         pages: &mut Pages<M>,
@@ -83,7 +84,7 @@ impl Roots {
         roots
     }
 
-    /// The program and those of its libraries that are its own. Of NVIDIA's, their places are noted.
+    /// Returns the program and those libraries that belong to it, and records where NVIDIA's are.
     fn modules(&mut self, maps: &[Mapping<'_>], names: NameRules, budget: Budget) -> Vec<Module> {
         let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
         let mut files: BTreeMap<&Path, Vec<&Mapping<'_>>> = BTreeMap::new();
@@ -100,7 +101,7 @@ impl Roots {
             let (true, Some(name)) = (is_code, name) else {
                 continue;
             };
-            // Its name ends so once it was built again.
+            // The name has this suffix after the program was rebuilt.
             let is_program = file == without_deleted(&program);
             if (names.is_vendor_library)(name) {
                 cuda.extend(parts.iter().map(|part| part.addresses.clone()));
@@ -162,8 +163,8 @@ impl Roots {
         }
     }
 
-    /// The frames of all stacks, each of which ends at the address that its function returns to. What
-    /// lies further out than the last one known is the thread's, in no function's name.
+    /// Collects the frames of all stacks, each of which ends at its return address. What is further
+    /// out than the last known frame belongs to the thread, under no function's name.
     fn stacks<M: Memory>(
         &mut self,
         threads: &[Thread],
@@ -199,9 +200,9 @@ impl Roots {
         }
     }
 
-    /// The frames of a stack that are the program's, and those of Rust's own libraries outside of
-    /// them, which may keep what they were called with. In the frames inside of them a thread only
-    /// waits, in places where others stood before.
+    /// Adds the frames of a stack that belong to the program, and those of Rust's own libraries
+    /// outside them, which may keep their arguments. In the frames inside them a thread only waits,
+    /// on memory that other frames used before.
     fn stack(&mut self, thread: &Thread, frames: Vec<(Range<u64>, Whose)>) {
         let mut waiting = Vec::new();
         let mut function: Option<String> = None;
@@ -227,7 +228,8 @@ impl Roots {
         }
     }
 
-    /// Whose the function is that has a call before `address`; none where there is no function.
+    /// Returns the owner of the function with a call before `address`; `None` if there is no
+    /// function.
     fn returns_to(&self, address: u64, modules: &[Module]) -> Option<Whose> {
         if self.cuda.region(address).is_some() {
             return Some(Whose::All);
@@ -273,8 +275,8 @@ impl Module {
     }
 }
 
-/// A stack cut where a return address stands, each part with whose function's it is. Whose the first
-/// one is, nobody knows: where the thread waits.
+/// Splits a stack at its return addresses, each part with its function's owner. The owner of the
+/// first part, in which the thread waits, is unknown.
 fn frames(
     stack: &Range<u64>,
     returns: impl Iterator<Item = (u64, Whose)>,
@@ -289,7 +291,7 @@ fn frames(
     frames
 }
 
-/// What is loaded of the file at `path`.
+/// Returns the loaded module of the file at `path`.
 fn module(
     path: &Path,
     name: Option<&str>,
@@ -309,13 +311,13 @@ fn module(
     })
 }
 
-/// What the file at `path` says, read once in a process: unless there was no time for all of it.
+/// Reads the file at `path`, once per process unless there was no time to read all of it.
 fn image(path: &Path, names: NameRules, budget: Budget) -> Option<Arc<Image>> {
     static READ: Mutex<Option<FxHashMap<PathBuf, Option<Arc<Image>>>>> = Mutex::new(None);
     let read = || READ.lock().unwrap_or_else(PoisonError::into_inner);
     let known = read().get_or_insert_default().get(path).cloned();
     known.unwrap_or_else(|| {
-        // Nobody waits for the one who reads: whoever comes meanwhile reads it too.
+        // No lock is held while reading: a thread that needs the file meanwhile reads it too.
         let image = Image::read(path, names, budget).map(Arc::new);
         if image.is_some() || !budget.is_spent() {
             let mut read = read();
@@ -326,7 +328,7 @@ fn image(path: &Path, names: NameRules, budget: Budget) -> Option<Arc<Image>> {
     })
 }
 
-/// Whether the system brought a library, or another than the program's author knows what is in it.
+/// Whether a library belongs to the system, or its inside is unknown to the program's author.
 fn is_of_the_system(file: &Path, name: &str, names: NameRules) -> bool {
     (names.is_in_a_system_folder)(file)
         || (names.is_known_library)(name)
@@ -338,7 +340,8 @@ fn without_deleted(program: &Path) -> &Path {
     Path::new(text.strip_suffix(" (deleted)").unwrap_or(text))
 }
 
-/// Where allocators may take their blocks from: memory of no file, but for the stacks of threads.
+/// Returns the memory from which allocators may take blocks: anonymous mappings, without the stacks
+/// of threads.
 fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Heap {
     let mut regions = Vec::new();
     let mut others = FxHashSet::default();
@@ -356,13 +359,14 @@ fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Heap {
         }
         let inside = |thread: &&Thread| (start..end).contains(&thread.stack.start);
         match threads.iter().find(inside).map(|thread| thread.pointer) {
-            // What lies behind a stack may have been joined to it.
+            // A mapping after a stack may have been merged with it.
             Some(Some(pointer)) => regions.push((pointer + PAGE).min(end)..end),
             Some(None) => {}
             None => {
                 regions.push(start..end);
-                // What continues a library's variables, or the stack of a thread that has ended,
-                // which the next one gets. Or blocks: their place may happen to be beside these.
+                // This may continue a library's variables, or be the stack of a thread that has
+                // ended, which the next thread gets. Or it has blocks, and happens to be beside one
+                // of these.
                 let is_beside = |it: &Mapping<'_>| it.file.is_some() || is_guard(it);
                 if mapping.name.is_empty() && before.is_some_and(is_beside) {
                     others.insert(start);
@@ -373,7 +377,7 @@ fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Heap {
     Heap::new(regions).with_others(others)
 }
 
-/// Whether nothing may be done there, and it is as large as what guards a stack.
+/// Whether a mapping is inaccessible and has the size of a stack guard.
 fn is_guard(mapping: &Mapping<'_>) -> bool {
     let Range { start, end } = mapping.addresses;
     !(mapping.readable || mapping.writable || mapping.executable)

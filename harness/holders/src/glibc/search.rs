@@ -1,8 +1,8 @@
-//! The way from a program's own places to what it left behind.
+//! Searches from the program's own places for what it leaked.
 //!
 //! Breadth first, so that the nearest place is found; every word that may be the address of a block
-//! is taken for one. From the places, not from all memory: a copy in a block that was freed is in
-//! nobody's hands, and no place leads to it.
+//! is treated as one. The search starts from the places, not from all memory: a copy in a freed
+//! block is not reachable from any place.
 
 use std::ops::Range;
 
@@ -12,42 +12,42 @@ use super::heap::Heap;
 use super::memory::{Memory, Pages, Seen};
 use super::targets::{END, LOWEST, Targets};
 
-/// From how far away a place may be named.
+/// The largest distance at which a place is named.
 const DEEPEST: u32 = 6;
 /// How many addresses are followed.
 const MOST_BLOCKS: usize = 1 << 20;
-/// How far before an address inside a block its header is looked for: a hash table is known by an
-/// address behind its entries.
+/// How far before an address inside a block its header is searched for: a hash table is referred to
+/// by an address after its entries.
 const FAR: u64 = 64 << 10;
-/// After so many addresses in a region without a block, none is expected there.
+/// After this many addresses without a block in a region, no block is expected there.
 const ENOUGH: u32 = 32;
 
-/// Memory of a place.
+/// A memory range of a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Region {
     pub(super) addresses: Range<u64>,
-    /// The place it is of, by its number.
+    /// The number of its place.
     pub(super) place: usize,
 }
 
-/// What the driver's own blocks are known by. From one of them every address can be reached, for
-/// its tables hold them all.
+/// How the driver's own blocks are recognised. Every address can be reached from one of them,
+/// because its tables contain all.
 #[derive(Debug, Default)]
 pub(super) struct Driver {
-    /// Where its libraries lie: what points into them is a block of theirs.
+    /// The memory of its libraries: a block that points into it is theirs.
     pub(super) libraries: Heap,
-    /// Contexts: the blocks of what belongs to one point to it.
+    /// Contexts: the blocks of what belongs to a context point to it.
     pub(super) contexts: FxHashSet<u64>,
-    /// All objects that are known: their handles are addresses of its blocks.
+    /// All known objects: their handles are addresses of its blocks.
     pub(super) handles: FxHashSet<u64>,
 }
 
 /// How a target was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hit {
-    /// From which place.
+    /// The place.
     pub(super) place: usize,
-    /// Through how many blocks.
+    /// The number of blocks in between.
     pub(super) blocks: u32,
 }
 
@@ -58,16 +58,16 @@ impl Hit {
     }
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// For each target the nearest place.
+    /// The nearest place for each target.
     pub(super) hits: Vec<Option<Hit>>,
-    /// Whether everything was seen that can be reached.
+    /// Whether everything reachable was searched.
     pub(super) complete: bool,
 }
 
-/// A search under way.
+/// A search in progress.
 #[derive(Debug)]
 pub(super) struct Search<'a, M> {
     pub(super) pages: &'a mut Pages<M>,
@@ -84,21 +84,21 @@ struct Known {
     regions: FxHashMap<u64, Met>,
 }
 
-/// What addresses in a region turned out to be.
+/// What the addresses in a region turned out to be.
 #[derive(Clone, Copy, Debug, Default)]
 struct Met {
     blocks: u32,
     others: u32,
 }
 
-/// A block to be looked into.
+/// A block to be searched.
 #[derive(Debug)]
 struct Block {
     addresses: Range<u64>,
     place: usize,
 }
 
-/// What was seen in a stretch of memory.
+/// What was found in a range of memory.
 #[derive(Debug, Default)]
 struct Found {
     targets: Vec<usize>,
@@ -108,7 +108,7 @@ struct Found {
 }
 
 impl<M: Memory> Search<'_, M> {
-    /// Looks for all targets from `regions` on, until each finding has a place that leads to it.
+    /// Searches for all targets from `regions` on, until each group has a place.
     pub(super) fn run(mut self, regions: &[Region]) -> Outcome {
         let mut outcome = Outcome {
             hits: vec![None; self.targets.len()],
@@ -125,7 +125,7 @@ impl<M: Memory> Search<'_, M> {
             if level.is_empty() || self.is_settled(&outcome) || self.pages.is_spent() {
                 break;
             }
-            // What is large takes long, and seldom is what leads on.
+            // Large blocks take long, and rarely lead further.
             level.sort_by_key(|block: &Block| block.addresses.end - block.addresses.start);
             let mut next = Vec::new();
             for block in level {
@@ -147,7 +147,7 @@ impl<M: Memory> Search<'_, M> {
         outcome
     }
 
-    /// Whether each finding has a place.
+    /// Whether each group has a place.
     fn is_settled(&self, outcome: &Outcome) -> bool {
         let mut open: FxHashSet<usize> = FxHashSet::default();
         let mut settled: FxHashSet<usize> = FxHashSet::default();
@@ -161,7 +161,7 @@ impl<M: Memory> Search<'_, M> {
         open.is_subset(&settled)
     }
 
-    /// The targets and what may be pointers in a stretch of memory.
+    /// Finds the targets and possible pointers in a range of memory.
     fn look(&mut self, addresses: &Range<u64>, complete: &mut bool) -> Found {
         let mut found = Found::default();
         let mut is_cut = false;
@@ -178,7 +178,7 @@ impl<M: Memory> Search<'_, M> {
             found.names_a_context |= driver.contexts.contains(&word);
             found.is_the_driver_s |= driver.libraries.region(word).is_some();
             if heap.region(word).is_some() && !driver.handles.contains(&word) {
-                // More than can be followed need not be remembered.
+                // More than can be followed need not be stored.
                 match found.pointers.len() {
                     ..MOST_BLOCKS => found.pointers.push(word),
                     _ => is_cut = true,
@@ -190,7 +190,7 @@ impl<M: Memory> Search<'_, M> {
         found
     }
 
-    /// Has the blocks that `pointers` point into looked at, each once.
+    /// Adds the blocks that `pointers` point into, each once.
     fn follow(
         &mut self,
         pointers: Vec<u64>,
@@ -225,7 +225,7 @@ impl<M: Memory> Search<'_, M> {
         }
     }
 
-    /// Whether an allocator was met that lays its blocks out in another way.
+    /// Whether there seems to be an allocator with another layout.
     fn is_foreign(&self, known: &Known) -> bool {
         known.regions.iter().any(|(&region, met)| {
             met.blocks == 0 && met.others != 0 && self.heap.is_an_allocator_s(region)

@@ -1,28 +1,28 @@
-//! What is looked for.
+//! The targets of a search.
 
 use super::Target;
 
-/// Values below are taken for numbers, and for no addresses.
+/// Values below are assumed to be numbers, not addresses.
 pub(super) const LOWEST: u64 = 1 << 32;
 /// No program has addresses from here on.
 pub(super) const END: u64 = 1 << 56;
 
 impl Target {
-    /// Whether it can be told from a number.
+    /// Whether the target can be distinguished from a number.
     fn is_sought(&self) -> bool {
         (LOWEST..END).contains(&self.values.start) && !self.values.is_empty()
     }
 }
 
-/// All of them, to be found by value.
+/// All targets, searchable by value.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
-    /// By their first value; none overlaps another.
+    /// Sorted by first value; none overlaps another.
     sorted: Vec<Target>,
 }
 
 impl Targets {
-    /// Those of `all` that can be told from a number.
+    /// Keeps the targets that can be distinguished from a number.
     pub(super) fn new(mut all: Vec<Target>) -> Self {
         all.retain(Target::is_sought);
         all.sort_by_key(|target| (target.values.start, target.group));
@@ -30,7 +30,8 @@ impl Targets {
         Self { sorted: all }
     }
 
-    /// For each of `groups` findings whether one of its targets cannot be looked for.
+    /// Returns for each of `groups` groups whether it has no target, or one that cannot be searched
+    /// for.
     pub(super) fn groups_without(all: &[Target], groups: usize) -> Vec<bool> {
         let mut without = vec![true; groups];
         for target in all {
@@ -46,7 +47,7 @@ impl Targets {
         self.sorted.len()
     }
 
-    /// The one that `value` means, by its place among them.
+    /// Returns the index of the target to which `value` refers.
     pub(super) fn find(&self, value: u64) -> Option<usize> {
         let behind = self
             .sorted
@@ -55,7 +56,7 @@ impl Targets {
         (value < self.sorted[at].values.end).then_some(at)
     }
 
-    /// The finding that the target at a place is of.
+    /// Returns the group of the target at an index.
     pub(super) fn group(&self, at: usize) -> usize {
         self.sorted[at].group
     }

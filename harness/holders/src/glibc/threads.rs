@@ -1,4 +1,4 @@
-//! The threads of this process, and what of their stacks is in use.
+//! The threads of this process, and the used parts of their stacks.
 
 use std::fs;
 use std::ops::Range;
@@ -7,29 +7,29 @@ use std::path::PathBuf;
 use super::memory::{Memory, Pages};
 use crate::{Program, ReturnAddresses, WaitingThread};
 
-/// How large a stack is looked through at most.
+/// The largest part of a stack that is searched.
 const LARGEST: u64 = 64 << 20;
 
-/// A thread that waits.
+/// A waiting thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Thread {
     pub(super) name: String,
-    /// Where it waits.
+    /// The address at which it waits.
     instruction: u64,
-    /// The file that the kernel says so in, and what it said.
+    /// The kernel's file that describes its system call, and its content.
     call: (PathBuf, String),
-    /// From its last frame to its first one.
+    /// From its innermost to its outermost frame.
     pub(super) stack: Range<u64>,
-    /// What its thread-locals lie below, where that is known.
+    /// The thread pointer, below which its thread-locals are, if known.
     pub(super) pointer: Option<u64>,
-    /// Whether it is the one that waits for the search.
+    /// Whether it waits for the search.
     pub(super) is_asking: bool,
 }
 
 impl Thread {
-    /// Where its frames have the addresses that they return to, and these, innermost first; and
-    /// whether they are all of them. Words of a stack that look like such an address may be what is
-    /// left of calls that are over.
+    /// Returns the stack slots with return addresses and these addresses, innermost first, and
+    /// whether they are complete. Other words that look like return addresses may be left over from
+    /// earlier calls.
     pub(super) fn returns<M: Memory>(
         &self,
         program: Program<'_>,
@@ -51,14 +51,14 @@ impl Thread {
         if fs::read_to_string(file).is_ok_and(|now| now == *before) {
             walked
         } else {
-            // It has gone on, and what was read are pieces of several stacks.
+            // The thread has continued, and what was read is a mixture of several states.
             ReturnAddresses::default()
         }
     }
 }
 
-/// Those of this process but the one that searches; and whether all are among them. `region` tells
-/// where the mapping around an address ends.
+/// Returns the threads of this process except the one that searches, and whether they are complete.
+/// `region` returns the end of the mapping that contains an address.
 pub(super) fn of_this_process<M: Memory>(
     asking: u32,
     pages: &mut Pages<M>,
@@ -79,7 +79,7 @@ pub(super) fn of_this_process<M: Memory>(
         }
         let task = entry.path();
         let read = |file: &str| fs::read_to_string(task.join(file));
-        // One that has ended meanwhile has no stack.
+        // A thread that has ended meanwhile has no stack.
         let Ok(call) = read("syscall") else { continue };
         let place = waits_at(&call);
         let Some((top, instruction, mapping)) =
@@ -92,7 +92,7 @@ pub(super) fn of_this_process<M: Memory>(
         let id: Option<u32> = entry.file_name().to_str().and_then(|id| id.parse().ok());
         let end = mapping.end.min(top.saturating_add(LARGEST));
         let pointer = thread_pointer(top, end, pages);
-        // What is behind it of a deeper one is not looked at.
+        // The rest of a stack that is deeper than this is not searched.
         complete &= pointer.is_some() || end == mapping.end;
         threads.push(Thread {
             name: if id == Some(std::process::id()) {
@@ -110,8 +110,9 @@ pub(super) fn of_this_process<M: Memory>(
     (threads, complete)
 }
 
-/// `202 0x7f… 0x80 … 0x7ffd3c8f1a48 0x7f0c5a2e1b6f`: a call's number and arguments, then the stack
-/// pointer and the place of the call, here in this order. A thread that runs has none.
+/// Parses `202 0x7f… 0x80 … 0x7ffd3c8f1a48 0x7f0c5a2e1b6f`: a call's number and arguments, then the
+/// stack pointer and the instruction pointer, which are returned in this order. A running thread
+/// has none.
 fn waits_at(call: &str) -> Option<(u64, u64)> {
     let mut fields = call.split_ascii_whitespace().rev();
     let mut number = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
@@ -119,8 +120,8 @@ fn waits_at(call: &str) -> Option<(u64, u64)> {
     Some((stack, place))
 }
 
-/// Where glibc keeps what it knows of a thread: at the far end of its stack, beginning with its own
-/// address twice. The first thread's is elsewhere.
+/// Finds glibc's thread descriptor: at the far end of the thread's stack, beginning with its own
+/// address twice. That of the initial thread is elsewhere.
 #[cfg(target_arch = "x86_64")]
 fn thread_pointer<M: Memory>(top: u64, end: u64, pages: &mut Pages<M>) -> Option<u64> {
     let mut found = None;
@@ -135,7 +136,7 @@ fn thread_pointer<M: Memory>(top: u64, end: u64, pages: &mut Pages<M>) -> Option
     found
 }
 
-/// Where it keeps it on other machines is not known here.
+/// Its position on other machines is not known here.
 #[cfg(not(target_arch = "x86_64"))]
 fn thread_pointer<M: Memory>(_top: u64, _end: u64, _pages: &mut Pages<M>) -> Option<u64> {
     None

@@ -1,9 +1,10 @@
-//! How many threads that inherited a token still live.
+//! Counts the live threads that inherited a token.
 //!
-//! A thread is counted from the call that starts it to the last of its destructors: those of its
-//! thread-locals run before those of `pthread` keys, so a key's destructor is its last word.
+//! A thread is counted from the call that starts it to the last of its destructors: thread-locals
+//! are destroyed before `pthread` keys, so the destructor of a key is the last code of the thread
+//! that can report.
 //!
-//! A forked child counts nothing: a thread that is not there may have held the lock at that moment.
+//! A forked child counts nothing: a thread that does not exist there may have held the lock.
 #![expect(unsafe_code, reason = "a destructor of pthread reports a thread's end")]
 
 use std::ffi::c_void;
@@ -18,41 +19,41 @@ static LIVE: Mutex<Live> = Mutex::new(Live {
 });
 
 struct Live {
-    /// The tokens of live threads, with how many have each: few tokens live at once.
+    /// The tokens of live threads with their counts: only a few tokens are live at once.
     counts: Vec<(u64, usize)>,
-    /// Those threads by the kernel's number, once they run.
+    /// The kernel's ids of those threads, once they run.
     threads: Vec<libc::pid_t>,
 }
 
-/// How many calls began to start a thread without a token, and how many of them have returned. Nothing
-/// more is done about such threads: who starts one may be an allocator, which must not be called then.
+/// How many calls to start a thread without a token have begun, and how many have returned. Nothing
+/// more is recorded for such threads: an allocator may start one, and must not be called then.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static RETURNED: AtomicU64 = AtomicU64::new(0);
 
-/// The process that counts; 0 before its first count.
+/// The id of the process that counts; 0 before its first count.
 static COUNTING: AtomicU32 = AtomicU32::new(0);
 
-/// None in a forked child.
+/// Returns `None` in a forked child.
 fn lock() -> Option<MutexGuard<'static, Live>> {
     (!is_forked()).then(|| LIVE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The kernel's number of this thread.
+/// Returns the kernel's id of this thread.
 fn this_thread() -> libc::pid_t {
-    // SAFETY: asks for a number.
+    // SAFETY: only returns a number.
     unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
 }
 
 /// Whether this is a forked child of the process that counts.
 fn is_forked() -> bool {
     let here = std::process::id();
-    // Told before the lock is taken for the first time: a fork before that leaves it free, and a
-    // child that counts by itself.
+    // Set before the lock is taken for the first time: a fork before that leaves it unlocked, and
+    // the child counts for itself.
     let first = COUNTING.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed);
     first.is_err_and(|counting| counting != here)
 }
 
-/// How many live threads inherited `token`.
+/// Returns how many live threads inherited `token`.
 pub(crate) fn count(token: u64) -> usize {
     let Some(live) = lock() else {
         return 0;
@@ -61,12 +62,13 @@ pub(crate) fn count(token: u64) -> usize {
     found.map_or(0, |(_, count)| *count)
 }
 
-/// The threads that inherited any token, by the kernel's number. One that has just begun may be missing.
+/// Returns the kernel's ids of the threads that inherited any token. One that has just begun may be
+/// missing.
 pub(crate) fn threads() -> Vec<libc::pid_t> {
     lock().map_or_else(Vec::new, |live| live.threads.clone())
 }
 
-/// Starts a thread without a token by `create`.
+/// Starts a thread without a token, with `create`.
 pub(crate) fn start_without_token<T>(create: impl FnOnce() -> T) -> T {
     BEGUN.fetch_add(1, Ordering::SeqCst);
     let result = create();
@@ -74,19 +76,19 @@ pub(crate) fn start_without_token<T>(create: impl FnOnce() -> T) -> T {
     result
 }
 
-/// How many were started, those included that are being started.
+/// Returns how many were started, including those that are being started.
 pub(crate) fn without_token() -> u64 {
     BEGUN.load(Ordering::SeqCst)
 }
 
-/// Whether one is being started: the kernel may know it, or not yet.
+/// Whether one is being started, which the kernel may or may not know yet.
 pub(crate) fn is_starting_without_token() -> bool {
-    // In this order: what returned by then has begun before.
+    // In this order: a call that has returned by then began earlier.
     let returned = RETURNED.load(Ordering::SeqCst);
     returned != without_token()
 }
 
-/// One thread more is about to inherit `token`.
+/// Counts a thread that is about to inherit `token`.
 pub(crate) fn add(token: u64) {
     let Some(mut live) = lock() else {
         return;
@@ -97,7 +99,7 @@ pub(crate) fn add(token: u64) {
     }
 }
 
-/// One thread less: it ended, or could not be started.
+/// Removes a thread that ended or could not be started.
 pub(crate) fn remove(token: u64) {
     if let Some(mut live) = lock() {
         live.remove(token);
@@ -116,30 +118,32 @@ impl Live {
     }
 }
 
-/// Has this thread, which was counted under `token`, counted off when it ends.
+/// Makes this thread, which was counted under `token`, be removed at its end.
 pub(crate) fn remove_at_end(token: u64) {
     if is_forked() {
         return;
     }
     let value = ptr::without_provenance::<c_void>(token as usize);
-    // SAFETY: the key was made by `pthread_key_create`; the value is a number, never dereferenced.
+    // SAFETY: the key comes from `pthread_key_create`; the value is a number and never
+    // dereferenced.
     let set = key().map(|key| unsafe { libc::pthread_setspecific(key, value) });
     let Some(mut live) = lock() else {
         return;
     };
     match set {
         Some(0) => live.threads.push(this_thread()),
-        // Its end will not be reported: better to wait for too few than for ever.
+        // Its end will not be reported: it is better to wait for too few threads than forever.
         _ => live.remove(token),
     }
 }
 
-/// The key whose destructor counts threads off; none when the process has no key left.
+/// Returns the key whose destructor removes threads; `None` if the process has no key left.
 fn key() -> Option<libc::pthread_key_t> {
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
     *KEY.get_or_init(|| {
         let mut key = 0;
-        // SAFETY: `key` is written; `ended` neither unwinds nor uses what may be gone by then.
+        // SAFETY: `key` is writable; `ended` does not unwind and uses nothing that may be gone by
+        // then.
         let made = unsafe { libc::pthread_key_create(&raw mut key, Some(ended)) };
         (made == 0).then_some(key)
     })
@@ -165,7 +169,7 @@ mod tests {
         ptr::without_provenance_mut(usize::try_from(token()).unwrap_or(0))
     }
 
-    /// Starts a thread as C code does, and waits for its end: the token that it had.
+    /// Starts a thread as C code does, waits for its end, and returns the token that it had.
     fn token_of_a_thread() -> usize {
         let (mut thread, mut result) = (0, ptr::null_mut());
         // SAFETY: `thread` and `result` are written to, `ends` takes any argument, and the thread is
@@ -187,7 +191,7 @@ mod tests {
         // SAFETY: the child starts a thread, waits for it and ends.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            // SAFETY: asks for a signal that ends the child.
+            // SAFETY: requests a signal that ends the child.
             unsafe { libc::alarm(10) };
             let inherited = token_of_a_thread() == 21;
             remove(22);

@@ -1,11 +1,11 @@
 //! A token that threads inherit from the thread that starts them.
 //!
-//! The token is a number on each thread; 0 is none. With [`inherits`], a new thread begins with
-//! the token of the thread that started it, with no code of the user's. Threads of the standard
-//! library, of rayon and of tokio come that way, and those that a shared library starts, where the
-//! linker shows libraries the program's own definition: it does so for what a library on its command
-//! line, here the C library, defines as well. A library that binds its calls to itself, or calls
-//! `clone`, starts threads that inherit nothing.
+//! Each thread has a token, which is a number; 0 is none. With [`inherits`], a new thread begins
+//! with the token of the thread that started it, without any user code. This covers threads of the
+//! standard library, of rayon and of tokio, and those that a shared library starts, if the linker
+//! exports the program's own definition to libraries. It does so for symbols that a library on its
+//! command line, here the C library, defines as well. A library that binds its calls to itself, or
+//! calls `clone`, starts threads that inherit nothing.
 
 #[cfg(interpose)]
 mod live;
@@ -15,27 +15,29 @@ mod pthread;
 use std::cell::Cell;
 
 thread_local! {
-    // Constant and without a destructor: it can be read from a thread's first instruction to the
+    // Constant and without a destructor: it can be read from a thread's first instruction until the
     // destructors of its other thread-locals, and reading it never allocates.
     static TOKEN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The token of this thread: the one set last on it, else the one its starter had. 0 is none.
+/// Returns the token of this thread: the last one set on it, or else the one that it inherited. 0
+/// is none.
 #[must_use]
 pub fn token() -> u64 {
     TOKEN.get()
 }
 
-/// Sets this thread's token and returns the one before.
+/// Sets this thread's token and returns the previous one.
 pub fn set_token(token: u64) -> u64 {
-    // Whoever sets a token wants it inherited.
+    // A token that is set is meant to be inherited.
     #[cfg(interpose)]
     pthread::link();
     TOKEN.replace(token)
 }
 
-/// Has `first` run once, on the thread that is about to start the program's next thread, before that
-/// one begins. It must not panic. The last one given counts; without [`inherits`] nothing happens.
+/// Runs `first` once, on the thread that is about to start the program's next thread, before that
+/// thread begins. It must not panic. Only the last function takes effect; without [`inherits`] none
+/// does.
 pub fn before_next_thread(first: fn()) {
     #[cfg(interpose)]
     pthread::before_next(first);
@@ -49,8 +51,8 @@ pub const fn inherits() -> bool {
     cfg!(interpose)
 }
 
-/// How many live threads inherited this token, those included that are about to begin or are
-/// running their destructors. 0 without [`inherits`].
+/// Returns how many live threads inherited this token, including those that are about to begin or
+/// are running their destructors. 0 without [`inherits`].
 #[must_use]
 pub fn live(token: u64) -> usize {
     #[cfg(interpose)]
@@ -62,8 +64,8 @@ pub fn live(token: u64) -> usize {
     }
 }
 
-/// The live threads that inherited any token but 0, by the kernel's numbers. One that has just begun may
-/// be missing. Empty without [`inherits`].
+/// Returns the kernel's ids of the live threads that inherited any token but 0. One that has just
+/// begun may be missing. Empty without [`inherits`].
 #[must_use]
 pub fn threads_with_token() -> Vec<i32> {
     #[cfg(interpose)]
@@ -72,8 +74,8 @@ pub fn threads_with_token() -> Vec<i32> {
     Vec::new()
 }
 
-/// How many threads were ever started by threads whose token was 0, those included that are being
-/// started. 0 without [`inherits`].
+/// Returns how many threads were ever started by threads with token 0, including those that are
+/// being started. 0 without [`inherits`].
 #[must_use]
 pub fn started_without_token() -> u64 {
     #[cfg(interpose)]
@@ -82,8 +84,8 @@ pub fn started_without_token() -> u64 {
     0
 }
 
-/// Whether a thread whose token is 0 is starting another one: whether that one exists yet is not known.
-/// Never without [`inherits`].
+/// Whether a thread with token 0 is starting another one, which may or may not exist yet. Always
+/// false without [`inherits`].
 #[must_use]
 pub fn is_starting_without_token() -> bool {
     #[cfg(interpose)]

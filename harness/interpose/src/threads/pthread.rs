@@ -1,7 +1,7 @@
-//! `pthread_create`, with the token carried over.
+//! `pthread_create`, which passes on the token.
 //!
-//! The linker gives every call in the program to the definition below; `RTLD_NEXT` is the one that
-//! would have been called without it.
+//! The linker resolves every call in the program to the definition below; `RTLD_NEXT` is the one
+//! that would have been called without it.
 #![expect(unsafe_code, reason = "stands between the program and the C library")]
 
 use std::ffi::{c_int, c_void};
@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::{TOKEN, live};
 
-/// What a thread runs. It may be unwound through: `pthread_exit` and cancellation do so, and no
-/// frame of this file holds anything to drop while it runs.
+/// The function that a thread runs. It may be unwound through, by `pthread_exit` and cancellation,
+/// and no frame of this file holds anything to drop while it runs.
 type Routine = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 type Create = unsafe extern "C" fn(
@@ -20,20 +20,20 @@ type Create = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
-/// What a thread that inherits is given.
+/// The argument of a thread that inherits.
 struct Start {
     routine: Routine,
     argument: *mut c_void,
     token: u64,
 }
 
-/// Starts a thread. Contract and result are those of
+/// Starts a thread, with the contract and result of
 /// [`pthread_create(3)`](https://man7.org/linux/man-pages/man3/pthread_create.3.html).
 ///
 /// # Safety
 ///
-/// As the manual page says: `thread` is to be written to, `attributes` null or initialised,
-/// `routine` may be called with `argument` on another thread.
+/// As in the manual page: `thread` is writable, `attributes` is null or initialised, and `routine`
+/// may be called with `argument` on another thread.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_create(
     thread: *mut libc::pthread_t,
@@ -47,7 +47,7 @@ unsafe extern "C" fn pthread_create(
     run_first();
     let token = TOKEN.get();
     if token == 0 {
-        // SAFETY: the caller keeps the contract, and every argument is handed on as it came.
+        // SAFETY: the caller keeps the contract, and every argument is passed on unchanged.
         let create = || unsafe { create(thread, attributes, routine, argument) };
         return live::start_without_token(create);
     }
@@ -57,7 +57,7 @@ unsafe extern "C" fn pthread_create(
         argument,
         token,
     }));
-    // SAFETY: thread and attributes are handed on as they came; `begin` takes a `Start`, which is
+    // SAFETY: thread and attributes are passed on unchanged; `begin` expects a `Start`, which is
     // valid until `begin` takes it back, on whatever thread it runs.
     let result = unsafe { create(thread, attributes, begin, start.cast()) };
     if result != 0 {
@@ -70,7 +70,7 @@ unsafe extern "C" fn pthread_create(
 
 /// The first function of a thread that inherits.
 extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
-    // SAFETY: `pthread_create` above made this pointer from a box and gave it to this call alone.
+    // SAFETY: `pthread_create` above made this pointer from a box and passed it only to this call.
     let start = unsafe { Box::from_raw(start.cast::<Start>()) };
     let Start {
         routine,
@@ -82,10 +82,10 @@ extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
     routine(argument)
 }
 
-/// What runs before the next thread begins; null is nothing.
+/// The function to run before the next thread begins; null for none.
 static FIRST: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Has `first` run before the next thread begins.
+/// Runs `first` before the next thread begins.
 pub(crate) fn before_next(first: fn()) {
     FIRST.store(first as *mut c_void, Ordering::Release);
     link();
@@ -95,9 +95,9 @@ fn run_first() {
     if FIRST.load(Ordering::Relaxed).is_null() {
         return;
     }
-    // Taken out first: it may start threads itself.
+    // Taken out first, because it may start threads itself.
     let first = FIRST.swap(std::ptr::null_mut(), Ordering::Acquire);
-    // SAFETY: a null pointer is `None`; any other was made of a function of this type.
+    // SAFETY: a null pointer is `None`; any other one comes from a function of this type.
     if let Some(first) = unsafe { std::mem::transmute::<*mut c_void, Option<fn()>>(first) } {
         first();
     }

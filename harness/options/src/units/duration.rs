@@ -1,8 +1,8 @@
-//! Times in quotes: `"250ms"`.
+//! Durations in quotes: `"250ms"`.
 
 use super::quantity::Quantity;
 
-/// The milliseconds of `250ms` or `0.5 s`.
+/// Parses a duration such as `250ms` or `0.5 s` to milliseconds.
 ///
 /// # Errors
 ///

@@ -1,18 +1,18 @@
 //! A decimal number with a unit, read exactly: `1.5 MiB`, `250ms`.
 
-/// What was written, before anyone knows its unit.
+/// A number with a unit that has not been interpreted yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quantity<'a> {
     /// All digits, without the point.
     digits: u128,
-    /// How many of them stand behind the point.
+    /// How many of them are after the point.
     decimals: u32,
-    /// What stands behind the number; a space between them is optional.
+    /// The text after the number; a space between them is optional.
     pub(crate) unit: &'a str,
 }
 
 impl<'a> Quantity<'a> {
-    /// Splits `text`; none if it does not begin with a number.
+    /// Splits `text`; `None` if it does not begin with a number.
     pub(crate) fn read(text: &'a str) -> Option<Self> {
         let end = text
             .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -29,7 +29,7 @@ impl<'a> Quantity<'a> {
         })
     }
 
-    /// The number times `factor`; none if that is no whole number or too large.
+    /// Returns the number times `factor`; `None` if the result is not a whole number or too large.
     pub(crate) fn times(self, factor: u64) -> Option<u64> {
         let scaled = self.digits.checked_mul(u128::from(factor))?;
         let divisor = 10_u128.checked_pow(self.decimals)?;

@@ -9,14 +9,14 @@ const UNITS: [(&str, u64); 4] = [
     ("GiB", 1 << 30),
 ];
 
-/// Units which some read as powers of ten and others as powers of two.
+/// Units that can be read as powers of ten or of two.
 const AMBIGUOUS: [(&str, &str, u64); 3] = [
     ("KB", "KiB", 1_000),
     ("MB", "MiB", 1_000_000),
     ("GB", "GiB", 1_000_000_000),
 ];
 
-/// The bytes of `1.5 MiB`; units are B, KiB, MiB and GiB.
+/// Parses a size such as `1.5 MiB` to bytes; units are B, KiB, MiB and GiB.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
-//! How many bytes a CUDA array holds, by its descriptor.
+//! Computes the size of a CUDA array from its descriptor.
 //!
-//! What the program asked for, as `cuMemAlloc` counts it: the driver's padding is not in it.
+//! The size is what the program requested, as for `cuMemAlloc`, without the driver's padding.
 
 use super::foreign::{
     ArrayDescriptor, ArrayDescriptor3D, ExternalBuffer, ExternalMipmapped, Number,
@@ -8,15 +8,15 @@ use super::foreign::{
 
 mod format;
 
-/// `CUDA_ARRAY3D_LAYERED`, `CUDA_ARRAY3D_CUBEMAP`: the depth counts layers or faces, which are as many in
-/// each level.
+/// `CUDA_ARRAY3D_LAYERED`, `CUDA_ARRAY3D_CUBEMAP`: the depth counts layers or faces, whose number
+/// is the same at each level.
 const WITH_LAYERS: u32 = 0x01 | 0x04;
-/// `CUDA_ARRAY3D_SPARSE`, `CUDA_ARRAY3D_DEFERRED_MAPPING`: the program maps memory to it later, and
-/// that memory is a resource of its own.
+/// `CUDA_ARRAY3D_SPARSE`, `CUDA_ARRAY3D_DEFERRED_MAPPING`: the program maps memory to it later,
+/// which is a resource of its own.
 const WITHOUT_MEMORY: u32 = 0x40 | 0x80;
 
-/// The bytes of an array, in so many levels of half the extents each time; 0 where the format is unknown.
-/// Of its extents, in elements, those that it does not have are 0.
+/// Returns the size of an array in bytes, with `levels` levels of half the extents each time; 0 if
+/// the format is unknown. Extents are in elements; missing dimensions are 0.
 fn bytes(extents: [u64; 3], format: u32, channels: u32, flags: u32, levels: u32) -> u64 {
     let [width, height, depth] = extents;
     let Some(block) = format::block(format, channels).filter(|_| flags & WITHOUT_MEMORY == 0)

@@ -1,5 +1,6 @@
-//! What a call to the driver does, in the words that a row of the [table](super::functions) is made
-//! of. A value of these types is made of one call's parameters and lives as long as that call.
+//! What a driver call does: the terms in which the rows of the [table](super::functions) are
+//! written. A value of these types is built from one call's parameters and lives as long as that
+//! call.
 
 use super::foreign::{AllocationNode, In, Node, Out, Properties, Value};
 use crate::ledger::event::{ContextEnd, Event, Key, Space};
@@ -10,27 +11,27 @@ use crate::ledger::{Kind, Place};
 pub(super) enum Call {
     /// Initialises the driver.
     Initialises,
-    /// Makes a resource.
+    /// Creates a resource.
     Creates(Creates),
-    /// Frees or destroys one.
+    /// Frees or destroys a resource.
     Releases(Releases),
-    /// Retains the primary context of this device, with which it answers, and may create it.
+    /// Retains and returns the primary context of this device, which it may create.
     RetainsPrimary(Out, i32),
     /// May end the primary context of this device.
     ReleasesPrimary(i32, ContextEnd),
-    /// Answers with the context through which this green context can be made current.
+    /// Returns the context through which this green context can be made current.
     ConvertsGreen(Out, u64),
-    /// Answers with the current context, which has a user more.
+    /// Returns the current context and adds a user to it.
     Attaches(Out),
-    /// Answers with a handle of the physical memory that is mapped at this address.
+    /// Returns a handle of the physical memory that is mapped at this address.
     RetainsMapped(Out, u64),
-    /// Adds a node to this graph that may have to do with memory.
+    /// Adds a node to this graph that may allocate or free memory.
     AddsNode(u64, AddedNode),
     /// Launches this executable graph.
     Launches(u64),
-    /// Begins to capture this stream; into this graph, where it is not 0.
+    /// Begins to capture this stream, into this graph if it is not 0.
     BeginsCapture(u64, u64),
-    /// When it succeeds, this is so.
+    /// Has this effect if it succeeds.
     Tells(Event),
 }
 
@@ -46,53 +47,53 @@ impl From<Releases> for Call {
     }
 }
 
-/// A call that makes a resource.
+/// A call that creates a resource.
 #[derive(Clone, Copy)]
 pub(super) struct Creates {
     pub(super) kind: Kind,
     pub(super) space: Space,
-    /// Its address or handle.
+    /// The resource's address or handle.
     pub(super) identity: Value,
     pub(super) bytes: Bytes,
     pub(super) place: At,
-    /// The stream that orders it. Where that is being captured, the call adds a node to a graph and
-    /// makes nothing.
+    /// The stream that orders it. If the stream is being captured, the call adds a node to a graph
+    /// and creates nothing.
     pub(super) stream: Option<u64>,
-    /// The explicit pool it comes from; else 0.
+    /// The explicit pool that it comes from; otherwise 0.
     pub(super) pool: u64,
-    /// The driver answers with what is there already, where it is; one call frees it all the same.
+    /// Whether the driver may return an existing object; one call frees it in any case.
     pub(super) may_answer_again: bool,
-    /// It does not end with the context that is current when it is made.
+    /// Whether it outlives the context that is current when it is created.
     pub(super) outlives_context: bool,
-    /// The capture on this stream ends, and its graph is what is made.
+    /// The stream whose capture ends, if the call creates the captured graph.
     pub(super) ends_capture: Option<u64>,
-    /// How many references the program has at once.
+    /// How many references the program has initially.
     pub(super) references: u64,
-    /// The graph that it is made from, and the flags of an executable one.
+    /// The graph that it is made from, and the flags of an executable graph.
     pub(super) copies: Option<(u64, Value)>,
-    /// The green context that it is made for, and ends with.
+    /// The green context that it is created for, and ends with.
     pub(super) green: Option<u64>,
 }
 
-/// Where a resource's size is found.
+/// How a resource's size is determined.
 #[derive(Clone, Copy)]
 pub(super) enum Bytes {
-    /// In what the caller tells the driver.
+    /// From the call's parameters.
     Stated(Value),
-    /// Rows of a pitch that the driver chose. A call that failed asked for width × height.
+    /// Rows with a pitch that the driver chose. A failed call requested width × height.
     Rows {
         pitch: Value,
         width: u64,
         height: u64,
     },
-    /// What the driver says of the range that begins at the resource's address.
+    /// By asking the driver for the range that begins at the resource's address.
     Asked,
 }
 
 /// Where a resource is.
 #[derive(Clone, Copy)]
 pub(super) enum At {
-    /// On the device of the current context, or of the pool.
+    /// On the device of the current context or of the pool.
     Context,
     Host,
     /// On this device.
@@ -101,13 +102,13 @@ pub(super) enum At {
     Properties(In<Properties>),
 }
 
-/// Where a node's parameters are found.
+/// The parameters of an added node.
 #[derive(Clone, Copy)]
 pub(super) enum AddedNode {
     Allocates(In<AllocationNode>),
-    /// It frees this address.
+    /// Frees this address.
     Frees(u64),
-    /// In parameters that also say what the node does.
+    /// Generic parameters that include the node's type.
     Any(In<Node>),
 }
 
@@ -117,22 +118,22 @@ pub(super) struct Releases {
     pub(super) space: Space,
     pub(super) value: u64,
     pub(super) share: Share,
-    /// The stream that orders it. Where that is being captured, the call adds a node to a graph and
-    /// frees nothing.
+    /// The stream that orders it. If the stream is being captured, the call adds a node to a graph
+    /// and frees nothing.
     pub(super) stream: Option<u64>,
 }
 
-/// How much of what it names a call gives back.
+/// How much of a resource a call releases.
 #[derive(Clone, Copy)]
 pub(super) enum Share {
     Whole,
-    /// So many references, of this graph or of the program.
+    /// This many references, of this graph or of the program.
     References(u64, Option<Key>),
-    /// All maps in so many bytes from there on.
+    /// All mappings in this many bytes.
     Maps(u64),
 }
 
-/// A call that makes a resource and answers its address or handle; a handle, if it has no bytes.
+/// Creates a resource and returns its address, or its handle if it has no bytes.
 pub(super) fn creates(kind: Kind, space: Space, answer: impl Into<Value>) -> Creates {
     Creates {
         kind,
@@ -151,12 +152,12 @@ pub(super) fn creates(kind: Kind, space: Space, answer: impl Into<Value>) -> Cre
     }
 }
 
-/// Memory that `cuMemFree` takes back.
+/// Allocates memory that `cuMemFree` frees.
 pub(super) fn device(kind: Kind, pointer: impl Into<Value>, bytes: usize) -> Creates {
     creates(kind, Space::DevicePointer, pointer).sized(bytes as u64)
 }
 
-/// The same in rows of a pitch that the driver answers.
+/// Allocates such memory in rows with a pitch that the driver chooses.
 pub(super) fn pitched(
     pointer: impl Into<Value>,
     pitch: impl Into<Value>,
@@ -174,7 +175,7 @@ pub(super) fn pitched(
     }
 }
 
-/// The same ordered by a stream, from an explicit pool where that is not 0.
+/// Allocates such memory in a stream's order, from an explicit pool if `pool` is not 0.
 pub(super) fn ordered(pointer: Out, bytes: usize, stream: u64, pool: u64) -> Creates {
     Creates {
         stream: Some(stream),
@@ -183,36 +184,36 @@ pub(super) fn ordered(pointer: Out, bytes: usize, stream: u64, pool: u64) -> Cre
     }
 }
 
-/// The same of another API's memory, whose size a descriptor has.
+/// Imports such memory from another API; a descriptor has its size.
 pub(super) fn imported(pointer: Out, descriptor: impl Into<Value>) -> Creates {
     device(Kind::Imported, pointer, 0).sized(descriptor)
 }
 
-/// Memory of the host that `cuMemFreeHost` takes back.
+/// Allocates host memory that `cuMemFreeHost` frees.
 pub(super) fn pinned(pointer: Out, bytes: usize) -> Creates {
     let pinned = creates(Kind::Pinned, Space::HostPointer, pointer);
     pinned.at(At::Host).sized(bytes as u64)
 }
 
-/// The program's own memory, by the address that it gave.
+/// Registers the program's own memory at the given address.
 pub(super) fn registered(pointer: u64, bytes: usize) -> Creates {
     let (kind, space) = (Kind::Registered, Space::RegisteredPointer);
     let registered = creates(kind, space, pointer).at(At::Host);
     registered.sized(bytes as u64)
 }
 
-/// What is counted, and has a handle.
+/// Creates an object that is counted and has a handle.
 pub(super) fn handle(kind: Kind, handle: Out) -> Creates {
     creates(kind, Space::Handle(kind), handle)
 }
 
-/// `kind` is one of bytes.
+/// Creates an array; `kind` is one that has bytes.
 pub(super) fn array(kind: Kind, array: Out, descriptor: impl Into<Value>) -> Creates {
     creates(kind, Space::Handle(Kind::Array), array).sized(descriptor)
 }
 
-/// Physical memory, or what is mapped like it, that `cuMemRelease` takes back. It is the device's and
-/// no context's.
+/// Creates physical memory, or what is mapped like it, that `cuMemRelease` frees. It belongs to the
+/// device, not to a context.
 pub(super) fn physical(kind: Kind, handle: Out, bytes: usize) -> Creates {
     Creates {
         outlives_context: true,
@@ -220,12 +221,12 @@ pub(super) fn physical(kind: Kind, handle: Out, bytes: usize) -> Creates {
     }
 }
 
-/// A context on `device`.
+/// Creates a context on `device`.
 pub(super) fn context(context: Out, device: i32) -> Creates {
     handle(Kind::Context, context).at(At::Device(device))
 }
 
-/// A graph, or an executable one with these flags, that is made from `graph`.
+/// Makes a graph from `graph`, or an executable graph with these flags.
 pub(super) fn copied(kind: Kind, copy: Out, graph: u64, flags: impl Into<Value>) -> Creates {
     Creates {
         copies: Some((graph, flags.into())),
@@ -233,7 +234,7 @@ pub(super) fn copied(kind: Kind, copy: Out, graph: u64, flags: impl Into<Value>)
     }
 }
 
-/// What is made of the capture of a stream.
+/// Creates the graph from the capture of a stream.
 pub(super) fn captured(stream: u64, graph: Out) -> Creates {
     Creates {
         ends_capture: Some(stream),
@@ -241,14 +242,14 @@ pub(super) fn captured(stream: u64, graph: Out) -> Creates {
     }
 }
 
-/// A call that makes an executable graph anew from `graph`.
+/// Updates an executable graph from `graph`.
 pub(super) fn updated(exec: u64, graph: u64) -> Call {
     let exec = named(Kind::ExecGraph, exec);
     let graph = named(Kind::GraphHandle, graph);
     Call::Tells(Event::GraphUpdated { exec, graph })
 }
 
-/// A call that frees or destroys what its parameter names.
+/// Frees or destroys the resource that its parameter names.
 pub(super) fn releases(space: Space, value: u64) -> Releases {
     Releases {
         space,
@@ -258,12 +259,12 @@ pub(super) fn releases(space: Space, value: u64) -> Releases {
     }
 }
 
-/// As [`releases`], of what has a handle.
+/// Like [`releases`], for a resource with a handle.
 pub(super) fn destroys(kind: Kind, handle: u64) -> Releases {
     releases(Space::Handle(kind), handle)
 }
 
-/// A call that gives references back.
+/// Releases references.
 pub(super) fn gives_back(space: Space, value: u64, count: u32, graph: Option<Key>) -> Releases {
     Releases {
         share: Share::References(count.into(), graph),
@@ -272,20 +273,20 @@ pub(super) fn gives_back(space: Space, value: u64, count: u32, graph: Option<Key
 }
 
 impl Creates {
-    /// With a size that the caller tells the driver.
+    /// With a size from the call's parameters.
     pub(super) fn sized(self, bytes: impl Into<Value>) -> Self {
         let bytes = Bytes::Stated(bytes.into());
         Self { bytes, ..self }
     }
 
-    /// With a place of its own.
+    /// With this place.
     pub(super) fn at(self, place: At) -> Self {
         Self { place, ..self }
     }
 }
 
 impl Releases {
-    /// Ordered by a stream.
+    /// Ordered by this stream.
     pub(super) fn on_stream(self, stream: u64) -> Self {
         let stream = Some(stream);
         Self { stream, ..self }
@@ -296,13 +297,13 @@ pub(super) fn key(space: Space, value: u64) -> Option<Key> {
     (value != 0).then_some(Key { space, value })
 }
 
-/// What a handle names.
+/// Returns the key of a handle.
 pub(super) fn named(kind: Kind, value: u64) -> Key {
     let space = Space::Handle(kind);
     Key { space, value }
 }
 
-/// The device of this ordinal.
+/// Returns the place of a device ordinal.
 pub(super) fn place_of(device: i32) -> Place {
     usize::try_from(device).map_or(Place::UNKNOWN, Place::cuda)
 }

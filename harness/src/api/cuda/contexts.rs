@@ -1,11 +1,12 @@
-//! Which contexts there are, by numbers of our own, and where each of them is.
+//! The contexts of the process, with numbers and places.
 //!
-//! The driver gives a handle again once its context has ended, so a context's identity is a number:
-//! given when its creation is heard, or when it is first seen current, and taken back at its end. The
-//! ledger hears of it when it is first seen current, which is before anything can be made in it.
+//! The driver reuses a handle after its context has ended, so a context is identified by a number.
+//! It is assigned when the creation is intercepted or when the context is first seen current, and
+//! removed at its end. The ledger is told about a context when it is first seen current, which is
+//! before anything can be created in it.
 //!
-//! A green context, once converted, is current like any other; but what is made in it belongs to
-//! the primary context of its device, and outlives it, its streams excepted.
+//! A green context, once converted, can be current like any other; but what is created in it
+//! belongs to the primary context of its device and outlives the green context, except its streams.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,24 +19,24 @@ use crate::ledger::event::{ContextUid, Event};
 pub(super) static CONTEXTS: Contexts = Contexts::new();
 
 thread_local! {
-    /// The context last seen current on this thread, and when.
+    /// The context last seen current on this thread, and the count of changes at that time.
     static LAST_SEEN: Cell<(u32, Context)> = const { Cell::new((0, Context::NONE)) };
 }
 
-/// A live context; a green one also before it is converted.
+/// A live context. A green one is listed even before it is converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Context {
-    /// 0 for a green one that is not converted.
+    /// 0 for a green context that has not been converted.
     pub(super) handle: u64,
     pub(super) uid: ContextUid,
-    /// With what context ends what is made in it; 0 if that is not known.
+    /// The context with which resources created in this one end; 0 if unknown.
     pub(super) owner: ContextUid,
     pub(super) place: Place,
-    /// Its handle as a green context; else 0.
+    /// Its handle as a green context; otherwise 0.
     pub(super) green: u64,
-    /// It may be the primary one of its device.
+    /// Whether it may be the primary context of its device.
     pub(super) is_primary: bool,
-    /// The ledger knows it.
+    /// Whether the ledger knows it.
     is_reported: bool,
 }
 
@@ -50,18 +51,18 @@ impl Context {
         is_reported: false,
     };
 
-    /// The number by which the ledger knows it; none if it does not.
+    /// Returns its number in the ledger, if the ledger knows it.
     pub(super) fn reported(self) -> Option<ContextUid> {
         self.is_reported.then_some(self.uid)
     }
 }
 
-/// What is known of contexts. There are few, and threads seldom change theirs.
+/// The known contexts. There are few, and threads rarely change theirs.
 #[derive(Debug)]
 pub(super) struct Contexts {
     known: Mutex<Vec<Context>>,
-    /// How often a context has come or gone: what a thread remembers is true as long as this stays. Of
-    /// these numbers each new context is given one.
+    /// How often a context was created or ended: what a thread remembers is valid while this is
+    /// unchanged. New contexts get their numbers from it.
     changes: AtomicU32,
 }
 
@@ -81,7 +82,7 @@ impl Contexts {
         self.changes.fetch_add(1, Ordering::Release) + 1
     }
 
-    /// The one of these contexts that is looked for; if there is none it is `new`, with a number.
+    /// Returns the context that is searched for, or adds `new` with a number.
     fn get_or_add<'a>(
         &self,
         known: &'a mut Vec<Context>,
@@ -90,7 +91,7 @@ impl Contexts {
     ) -> &'a mut Context {
         let index = known.iter().position(which).unwrap_or_else(|| {
             let uid = ContextUid(self.changed());
-            // What is made in a green context belongs to the primary one of its device.
+            // Resources created in a green context belong to its device's primary context.
             let owner = if new.green == 0 { uid } else { ContextUid(0) };
             known.push(Context { uid, owner, ..new });
             known.len() - 1
@@ -98,7 +99,7 @@ impl Contexts {
         &mut known[index]
     }
 
-    /// The green context of this handle, with a number from now on.
+    /// Returns the green context with this handle, adding it if it is unknown.
     fn green<'a>(&self, known: &'a mut Vec<Context>, green: u64) -> &'a mut Context {
         let new = Context {
             green,
@@ -107,7 +108,7 @@ impl Contexts {
         self.get_or_add(known, |context| context.green == green, new)
     }
 
-    /// A context was made at a place, or its device's primary one was retained there.
+    /// Records that a context was created, or that a device's primary context was retained.
     pub(super) fn created(&self, handle: u64, place: Place, is_primary: bool) {
         let mut known = self.lock();
         if !is_primary {
@@ -123,13 +124,13 @@ impl Contexts {
         self.get_or_add(&mut known, |context| context.handle == handle, new);
     }
 
-    /// A green context was made at a place.
+    /// Records that a green context was created.
     pub(super) fn green_created(&self, green: u64, place: Place) {
         self.green(&mut self.lock(), green).place = place;
         self.changed();
     }
 
-    /// A green context was converted to one that can be current.
+    /// Records that a green context was converted to one that can be current.
     pub(super) fn converted(&self, green: u64, handle: u64) {
         let mut known = self.lock();
         known.retain(|context| context.handle != handle || context.green == green);
@@ -137,7 +138,7 @@ impl Contexts {
         self.changed();
     }
 
-    /// The number of the green context that a stream ends with: the one that it was made for, else
+    /// Returns the green context with which a stream ends: the one that it was created for, or else
     /// the one that was converted to the context `current`.
     pub(super) fn green_of_stream(&self, green: Option<u64>, current: u64) -> Option<ContextUid> {
         let mut known = self.lock();
@@ -148,8 +149,8 @@ impl Contexts {
         known.iter().find(made_in).map(|green| green.uid)
     }
 
-    /// The context `handle`, which is current to this thread, and its creation, where the ledger does
-    /// not know of it. `place` is asked where its creation was not heard.
+    /// Returns the context `handle`, which is current to this thread, and its creation event if the
+    /// ledger does not know it yet. `place` is called if its creation was not intercepted.
     pub(super) fn seen(
         &self,
         handle: u64,
@@ -168,16 +169,16 @@ impl Contexts {
         (context, created)
     }
 
-    /// As [`Self::seen`], where this thread does not remember it.
+    /// Like [`Self::seen`], if this thread does not remember the context.
     #[cold]
     fn seen_anew(&self, handle: u64, place: impl FnOnce() -> Place) -> (Context, Option<Event>) {
         let is_it = |context: &Context| context.handle == handle;
         let placed = |it: &&Context| is_it(it) && it.place != Place::UNKNOWN;
         let known = self.lock().iter().find(placed).map(|context| context.place);
-        // Asked with no lock held.
+        // Called without holding a lock.
         let place = known.unwrap_or_else(place);
         if place == Place::UNKNOWN {
-            // One that has ended stays current to threads, and has no device any more.
+            // A context that has ended stays current to threads, but has no device.
             return (Context::NONE, None);
         }
         let new = Context {
@@ -198,8 +199,8 @@ impl Contexts {
         (*context, created)
     }
 
-    /// A context is about to end, or has ended; none if it is not known. From here on its handle may be
-    /// another's. What a green one was converted to ends with it.
+    /// Removes a context that is about to end or has ended; returns `None` if it is unknown. From
+    /// here on its handle may name another one. What a green context was converted to ends with it.
     pub(super) fn end(&self, which: impl Fn(&Context) -> bool) -> Option<Context> {
         let mut known = self.lock();
         let index = known.iter().position(which)?;
@@ -207,7 +208,7 @@ impl Contexts {
         Some(known.swap_remove(index))
     }
 
-    /// It has not ended: the call failed.
+    /// Restores a context, because the call that was to end it has failed.
     pub(super) fn has_not_ended(&self, context: Context) {
         let mut known = self.lock();
         known.retain(|other| other.handle != context.handle);
@@ -216,10 +217,11 @@ impl Contexts {
     }
 }
 
-/// While it lives, no other thread retains or releases the primary context of its device.
+/// A guard during which no other thread retains or releases the primary context of its device.
 ///
-/// Whether a release was the last one is asked of the driver after it. Another thread's retain in
-/// between would make a new context under the same handle, and the end of the old one would be missed.
+/// Whether a release was the last one is asked from the driver afterwards. A retain by another
+/// thread in between would create a new context under the same handle, and the end of the old one
+/// would be missed.
 pub(super) struct PrimaryTurn {
     _device: MutexGuard<'static, ()>,
 }
@@ -229,10 +231,10 @@ thread_local! {
 }
 
 impl PrimaryTurn {
-    /// Waits for this thread's turn; none where it has one already, because a tool calls back from inside
-    /// such a call.
+    /// Waits for this thread's turn; `None` if it already has one, because a tool calls back from
+    /// inside such a call.
     pub(super) fn at(device: i32) -> Option<Self> {
-        /// Some devices share one: they are more than a machine has.
+        /// Devices may share an entry; there are more entries than a machine has devices.
         static DEVICES: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
 
         if HAS_TURN.replace(true) {
@@ -251,7 +253,7 @@ impl Drop for PrimaryTurn {
     }
 }
 
-/// Has this thread begin anew, with other contexts.
+/// Forgets this thread's last context, for a test that starts with other contexts.
 #[cfg(test)]
 pub(super) fn forget() {
     LAST_SEEN.set((0, Context::NONE));

@@ -1,9 +1,8 @@
-//! C's side of the table: parameters through which a call answers or is told more, and the structures
-//! that they point to.
+//! The C side of the table: parameters that point to results or inputs, and the structures that
+//! they point to.
 //!
-//! Layouts are those of `cuda.h` 11.8 to 13.5, among which they do not differ. A structure of which
-//! only the first fields are read stands here with those alone. Handles are `u64`, which every
-//! platform of CUDA passes as it passes a pointer.
+//! Layouts are those of `cuda.h` 11.8 to 13.5, which agree. A structure is declared only as far as
+//! its fields are read. Handles are `u64`, which every CUDA platform passes like a pointer.
 
 #![expect(
     unsafe_code,
@@ -12,34 +11,35 @@
 
 use std::ptr;
 
-/// A parameter that points to something.
+/// A parameter that is a pointer.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(super) struct Pointer<T>(*const T);
 
-/// Where the driver writes its answer.
+/// A pointer to which the driver writes its result.
 pub(super) type Out<T = u64> = Pointer<T>;
-/// What the caller tells the driver.
+/// A pointer from which the driver reads an input.
 pub(super) type In<T> = Pointer<T>;
 
 impl<T: Copy> Pointer<T> {
-    /// What it points to; none when the caller passed null.
+    /// Returns what it points to; `None` if the caller passed null.
     ///
     /// # Safety
     ///
-    /// The call that this is a parameter of has returned: of an answer, with success; of what the caller
-    /// tells, without having been refused because of it.
+    /// The call with this parameter has returned: successfully if this is a result; without having
+    /// been rejected because of it if this is an input.
     pub(super) unsafe fn read(self) -> Option<T> {
-        // SAFETY: the caller's promise: the driver has written it or read it, or `T` is its beginning. A
-        // program's own variables may be unaligned.
+        // SAFETY: by the caller's promise the driver has written or read it, or `T` is its first
+        // part. A program's own variables may be unaligned.
         (!self.0.is_null()).then(|| unsafe { ptr::read_unaligned(self.0) })
     }
 }
 
-/// What a number can be told from: itself, as long as it is (the oldest calls have addresses of 32
-/// bits), or a description of something, of which it is the size in bytes.
+/// What a number can be read from: an integer of any width (the oldest calls have 32-bit addresses),
+/// or a descriptor, whose number is the size in bytes of what it describes.
 pub(super) trait Number: Copy {
-    /// The number; the size of an array that does not say how many levels it has, in so many.
+    /// Returns the number. `levels` is the number of levels of an array whose descriptor does not
+    /// say it.
     fn number(self, levels: u32) -> u64;
 }
 
@@ -59,7 +59,7 @@ impl Number for u32 {
 #[derive(Clone, Copy)]
 pub(super) enum Value {
     Given(u64),
-    /// Behind a parameter, where the function reads it.
+    /// Behind a pointer parameter, and the function that reads it.
     Behind(Pointer<()>, u32, unsafe fn(Pointer<()>, u32) -> Option<u64>),
 }
 
@@ -76,7 +76,7 @@ impl<T: Number> From<Pointer<T>> for Value {
 }
 
 impl<T: Number> Pointer<T> {
-    /// The size of the array that this describes, in so many levels.
+    /// The size of the array that this describes, with `levels` levels.
     pub(super) fn of_levels(self, levels: u32) -> Value {
         unsafe fn read<T: Number>(at: Pointer<()>, levels: u32) -> Option<u64> {
             // SAFETY: the caller's promise: `of_levels` made this of a `Pointer<T>`.
@@ -138,7 +138,7 @@ pub(super) struct Node {
     pub(super) parameters: NodeParameters,
 }
 
-/// What a node is to do, by its type.
+/// The parameters of a node, by its type.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) union NodeParameters {
@@ -147,7 +147,7 @@ pub(super) union NodeParameters {
     pub(super) freed: u64,
 }
 
-/// `CUDA_ARRAY_DESCRIPTOR`; with `u32`, of the time of 32-bit addresses.
+/// `CUDA_ARRAY_DESCRIPTOR`; with `u32`, the one from the time of 32-bit addresses.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArrayDescriptor<Size = u64> {
@@ -157,7 +157,7 @@ pub(super) struct ArrayDescriptor<Size = u64> {
     pub(super) channels: u32,
 }
 
-/// `CUDA_ARRAY3D_DESCRIPTOR`; with `u32`, of the time of 32-bit addresses.
+/// `CUDA_ARRAY3D_DESCRIPTOR`; with `u32`, the one from the time of 32-bit addresses.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArrayDescriptor3D<Size = u64> {

@@ -1,15 +1,16 @@
-//! The table of watched functions: every one of the driver's that makes, frees or counts something.
+//! The table of watched functions: all functions of the driver that create, free or count
+//! something.
 //!
-//! A row has the names of a function's variants, each with the CUDA version since which
-//! `cuGetProcAddress` answers with it, the signature that they share, and what a call does. From it come
-//! a wrapper for each name and driver, and where the wrapper keeps the real function; a new function is a
-//! new row.
-//! Signatures are those of `cuda.h`, with every pointer that is not looked at and every handle as `u64`.
-//! A variant with other parameters is another row: programs ask the driver for the one of their own age.
+//! A row has the names of a function's variants, each with the first CUDA version for which
+//! `cuGetProcAddress` returns it, the signature that they share, and what a call does. A wrapper
+//! for each name and driver, and the slot for the real function, are generated from it; a new
+//! function is a new row. Signatures are those of `cuda.h`, with every handle, and every pointer
+//! that is not read, as `u64`. A variant with other parameters has its own row: programs ask the
+//! driver for the variant of the version that they were built for.
 //!
-//! `scripts/check-watched-functions` compares the names, versions and numbers of parameters with NVIDIA's
-//! headers, and says what makes or frees something and is not here; `not_watched.toml` beside this file
-//! has the reasons.
+//! `scripts/check-watched-functions` compares the names, versions and numbers of parameters with
+//! NVIDIA's headers, and lists functions that create or free something and are missing here;
+//! `not_watched.toml` beside this file has the reasons for those.
 
 #![expect(
     unsafe_code,
@@ -35,25 +36,25 @@ use super::{look_up, state};
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, CuResult, Event, Space};
 
-/// How many functions of one name are told apart: the driver's, and those that a tool such as ncu puts
-/// before them.
+/// How many functions with the same name are told apart: the driver's, and those that a tool such
+/// as ncu puts in front of them.
 pub(super) const DRIVERS: usize = 2;
 
-/// The newest headers that the table was compared with, as `CUDA_VERSION`.
+/// The newest headers with which the table has been compared, as `CUDA_VERSION`.
 pub(super) const KNOWN_UP_TO: i32 = 13_050;
 
 /// `CU_GRAPH_USER_OBJECT_MOVE`
 const USER_OBJECT_MOVE: u32 = 1;
 
-/// A name of the table.
+/// One name in the table.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Variant {
     pub(super) name: &'static CStr,
-    /// The first CUDA version for which `cuGetProcAddress` answers with it.
+    /// The first CUDA version for which `cuGetProcAddress` returns it.
     pub(super) since: i32,
 }
 
-/// Whether stream 0 is the calling thread's own to a variant of this name.
+/// Whether a variant with this name uses the per-thread default stream.
 pub(super) const fn is_per_thread(name: &str) -> bool {
     matches!(
         name.as_bytes(),
@@ -69,15 +70,15 @@ macro_rules! functions {
 
         const COUNT: usize = [$($(Id::$name),+),*].len();
 
-        /// For each driver, of each function.
+        /// The slots, by driver and function.
         static SLOTS: [[Slot; COUNT]; DRIVERS] = [const { [const { Slot::new() }; COUNT] }; DRIVERS];
 
-        /// Every name, in the order of the rows.
+        /// All names, in the order of the rows.
         pub(super) static VARIANTS: [Variant; COUNT] = [$($(
             Variant { name: name!($name), since: $since },
         )+)*];
 
-        /// What is handed to whoever looks a name up.
+        /// The functions that look-ups return wrappers for.
         pub(super) static FUNCTIONS: &[WatchedFunction] = &[
             $($(row!($name, 0), row!($name, 1),)+)*
             WatchedFunction::new(
@@ -101,7 +102,7 @@ macro_rules! functions {
             $(wrappers!([$($name)+] ($($parameter: $type),*), $does);)*
         }
 
-        /// What each row says of a call with parameters of zeros.
+        /// What each row says about a call whose parameters are all zero.
         #[cfg(test)]
         pub(super) fn calls() -> Vec<(&'static str, Call)> {
             let mut calls = Vec::new();
@@ -146,7 +147,7 @@ macro_rules! wrapper {
             // SAFETY: the slot holds the function of this name, which has these parameters in every
             // driver.
             let real = unsafe { mem::transmute::<*const (), Real>(SLOTS[DRIVER][Id::$name as usize].real()) };
-            // SAFETY: the caller's own call, passed on as it is.
+            // SAFETY: this is the caller's own call, forwarded unchanged.
             let mut forward = || unsafe { real($($parameter),*) };
             if !state::is_listening() {
                 return forward();
@@ -171,7 +172,7 @@ macro_rules! with_zeros {
 
 functions![
     cuInit[2000] = |flags: u32| Call::Initialises,
-    // Memory of a device, which cuMemFree takes back.
+    // Device memory, freed by cuMemFree.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
     cuMemAlloc[2000] =
         |pointer: Out<u32>, bytes: u32| device(Kind::Linear, pointer, bytes as usize),
@@ -191,7 +192,7 @@ functions![
         |pointer: Out, bytes: usize, flags: u32| device(Kind::Managed, pointer, bytes),
     cuMemFree[2000] = |pointer: u32| releases(Space::DevicePointer, pointer.into()),
     cuMemFree_v2[3020] = |pointer: u64| releases(Space::DevicePointer, pointer),
-    // Page-locked memory. No header has cuMemHostAlloc_v2, and drivers have a number for it.
+    // Page-locked memory. No header has cuMemHostAlloc_v2, but drivers return it by number.
     cuMemHostAlloc[2020] | cuMemHostAlloc_v2[2020] =
         |pointer: Out, bytes: usize, flags: u32| pinned(pointer, bytes),
     cuMemAllocHost[2000] = |pointer: Out, bytes: u32| pinned(pointer, bytes as usize),
@@ -207,17 +208,18 @@ functions![
         |pointer: Out, bytes: usize, pool: u64, stream: u64| ordered(pointer, bytes, stream, pool),
     cuMemFreeAsync[11020] | cuMemFreeAsync_ptsz[11020] =
         |pointer: u64, stream: u64| releases(Space::DevicePointer, pointer).on_stream(stream),
-    // A destroyed pool's outstanding allocations live on, until each is freed.
+    // A destroyed pool's outstanding allocations live on until each is freed.
     cuMemPoolCreate[11020] = |pool: Out, properties: In<Properties>| handle(Kind::Pool, pool)
         .at(At::Properties(properties)),
-    // What is imported already is answered again, and one call frees it: so an H200 did.
+    // Importing a pool that is already imported returns it again, and one call frees it (observed
+    // on an H200).
     cuMemPoolImportFromShareableHandle[11020] =
         |pool: Out, shared: u64, kind: u32, flags: u64| Creates {
             may_answer_again: true,
             ..handle(Kind::Pool, pool)
         },
     cuMemPoolDestroy[11020] = |pool: u64| destroys(Kind::Pool, pool),
-    // An allocation of the pool that another process shares. Its size is unknown.
+    // An allocation from a pool that another process shares. Its size is unknown.
     cuMemPoolImportPointer[11020] = |pointer: Out, pool: u64, shared: u64| Creates {
         pool,
         may_answer_again: true,
@@ -255,8 +257,8 @@ functions![
             ..handle(Kind::AddressRange, address)
         },
     cuMemAddressFree[10020] = |address: u64, bytes: usize| destroys(Kind::AddressRange, address),
-    // Arrays. cuMipmappedArrayGetLevel and cuArrayGetPlane answer with parts of one, which are not to be
-    // destroyed: they are not watched.
+    // Arrays. cuMipmappedArrayGetLevel and cuArrayGetPlane return parts of an array that must not
+    // be destroyed, so they are not watched.
     cuArrayCreate[2000] =
         |made: Out, descriptor: In<ArrayDescriptor<u32>>| array(Kind::Array, made, descriptor),
     cuArrayCreate_v2[3020] =
@@ -273,8 +275,8 @@ functions![
         ),
     cuArrayDestroy[2000] = |array: u64| destroys(Kind::Array, array),
     cuMipmappedArrayDestroy[5000] = |array: u64| destroys(Kind::Array, array),
-    // Memory and semaphores of another process or API. What the memory is mapped as outlives it, and is given
-    // back as if it had been made here.
+    // Memory and semaphores of another process or API. What the memory is mapped as outlives it,
+    // and is freed as if it had been allocated here.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXTRES__INTEROP.html
     cuImportExternalMemory[10000] =
         |memory: Out, descriptor: u64| handle(Kind::ExternalMemory, memory),
@@ -297,7 +299,7 @@ functions![
             ..creates(Kind::Imported, Space::IpcPointer, pointer)
         },
     cuIpcCloseMemHandle[4010] = |pointer: u64| gives_back(Space::IpcPointer, pointer, 1, None),
-    // Views of memory: objects, and the references before them.
+    // Views of memory: objects, and the older references.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TEXOBJECT.html
     cuTexObjectCreate[5000] =
         |texture: Out, resource: u64, sampling: u64, view: u64| handle(Kind::Texture, texture),
@@ -352,7 +354,7 @@ functions![
     cuCtxCreate_v4[12050] =
         |made: Out, parameters: u64, flags: u32, device: i32| context(made, device),
     cuCtxDestroy[2000] | cuCtxDestroy_v2[4000] = |context: u64| destroys(Kind::Context, context),
-    // Deprecated for long, and still there: a context goes with its last use.
+    // Long deprecated, but still there: a context ends with its last use.
     cuCtxAttach[2000] = |context: Out, flags: u32| Call::Attaches(context),
     cuCtxDetach[2000] = |context: u64| gives_back(Space::Handle(Kind::Context), context, 1, None),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html
@@ -360,9 +362,9 @@ functions![
         |green: Out, resources: u64, device: i32, flags: u32| handle(Kind::GreenContext, green)
             .at(At::Device(device)),
     cuGreenCtxDestroy[12040] = |green: u64| destroys(Kind::GreenContext, green),
-    // Borrowed, and ended with the green context.
+    // Borrowed: it ends with the green context.
     cuCtxFromGreenCtx[12040] = |context: Out, green: u64| Call::ConvertsGreen(context, green),
-    // A primary context is shared and none of the caller's own: its retains are not records.
+    // A primary context is shared and not the caller's own, so its retains are not records.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PRIMARY__CTX.html
     cuDevicePrimaryCtxRetain[7000] =
         |context: Out, device: i32| Call::RetainsPrimary(context, device),
@@ -390,7 +392,7 @@ functions![
             graph,
             parameters
         ),
-    // Nodes that allocate and free: the memory comes and goes with launches.
+    // Nodes that allocate and free: launches allocate and free the memory.
     cuGraphAddMemAllocNode[11040] =
         |node: u64, graph: u64, dependencies: u64, count: usize, parameters: In<AllocationNode>| {
             Call::AddsNode(graph, AddedNode::Allocates(parameters))
@@ -416,8 +418,8 @@ functions![
     cuGraphExecUpdate[10020] = |exec: u64, graph: u64, node: u64, result: u64| updated(exec, graph),
     cuGraphExecUpdate_v2[12000] = |exec: u64, graph: u64, result: u64| updated(exec, graph),
     cuGraphExecDestroy[10000] = |exec: u64| destroys(Kind::ExecGraph, exec),
-    // What a graph keeps alive for the program: the graph's references go to its clones and executable graphs
-    // too, and go with each of them.
+    // What a graph keeps alive for the program. Its clones and executable graphs get references
+    // too, which each of them releases at its end.
     cuUserObjectCreate[11030] =
         |object: Out, pointer: u64, destructor: u64, references: u32, flags: u32| Creates {
             references: references.into(),
@@ -442,7 +444,7 @@ functions![
         count,
         Some(named(Kind::GraphHandle, graph))
     ),
-    // A capture makes a graph, or adds to one that exists.
+    // A capture creates a graph, or adds to an existing one.
     cuStreamBeginCapture[10000] | cuStreamBeginCapture_ptsz[10000] =
         |stream: u64| Call::BeginsCapture(stream, 0),
     cuStreamBeginCapture_v2[10010] | cuStreamBeginCapture_v2_ptsz[10010] =

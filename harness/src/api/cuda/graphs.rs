@@ -1,4 +1,4 @@
-//! Nodes of graphs that have to do with memory.
+//! Graph nodes that allocate or free memory.
 
 #![expect(
     unsafe_code,
@@ -17,15 +17,15 @@ const ALLOCATES: u32 = 10;
 /// `CU_GRAPH_NODE_TYPE_MEM_FREE`
 const FREES: u32 = 11;
 
-/// A node was added to a graph: tells what it does to memory, if anything.
+/// Reports what a node that was added to a graph does to memory, if anything.
 ///
 /// # Safety
 ///
-/// The call that `node` is made of has returned success.
+/// The call that `node` describes has returned success.
 pub(super) unsafe fn node_added(listener: &Listener<'_>, holder: u64, node: AddedNode) {
     let graph = named(Kind::GraphHandle, holder);
     let frees = |address| Some(Event::GraphFrees { graph, address });
-    // SAFETY: the caller's promise. The type of a node says which parameters stand behind it.
+    // SAFETY: the caller's promise. A node's type determines which parameters follow it.
     let event = unsafe {
         match node {
             AddedNode::Frees(address) => frees(address),
@@ -65,7 +65,7 @@ fn allocates(listener: &Listener<'_>, graph: Key, node: &AllocationNode) -> Opti
     Some(Event::GraphAllocates { graph, made })
 }
 
-/// Where memory is, by its `CUmemLocation`.
+/// Returns the place of memory from its `CUmemLocation`.
 pub(super) fn location(properties: Properties) -> Place {
     let device = properties.location_id;
     match properties.location_type {
@@ -73,7 +73,7 @@ pub(super) fn location(properties: Properties) -> Place {
         1 => Place::cuda(device as usize),
         // …_HOST, …_HOST_NUMA, …_HOST_NUMA_CURRENT
         2..=4 => Place::HOST,
-        // …_DEVICE_LOCALITY_DOMAIN: the device's number is the first byte.
+        // …_DEVICE_LOCALITY_DOMAIN: the device's ordinal is the first byte.
         6 => Place::cuda(usize::from(device.to_ne_bytes()[0])),
         _ => Place::UNKNOWN,
     }

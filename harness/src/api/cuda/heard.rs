@@ -1,17 +1,17 @@
-//! A call that is heard: from its two sides to events, in the order that keeps the ledger right.
+//! Turns an intercepted call into events, in the order that keeps the ledger correct.
 //!
-//! Creations are reported when the call has returned, with success. Releases are reported before it is made,
-//! because before it returns another thread may have been given the same address; one that fails is
-//! put back. What the second side needs of the first is a value of the wrapper's own frame.
+//! Creations are reported after the call has returned success. Frees are reported before the call,
+//! because before it returns another thread may have got the same address; a free that fails is
+//! undone. What the end needs from the beginning is stored in the wrapper's own frame.
 //!
-//! Nothing here waits for a device or panics into C. It may wait for
+//! Nothing here waits for a device or unwinds into C. It may wait for
 //!
-//! - the locks of the harness's own tables: contexts, captures, stacks, names of threads, a shard of
-//!   the ledger and the lists beside the shards. Each is held for a look-up or a change;
-//! - while a recording is made, the order of its events, which comes before the ledger's own locks:
-//!   whoever judges holds it for one look at what is left;
-//! - in a call that destroys, with no lock held, a [reading](crate::device::exclusion) of what it
-//!   destroys: as long as the work that the reading itself waits for;
+//! - the locks of the harness's own tables: contexts, captures, backtraces, names of threads, a
+//!   shard of the ledger and the lists beside the shards. Each is held for one look-up or change;
+//! - while recording, the lock that orders events, which comes before the ledger's own locks: a
+//!   check holds it while it reads what is left;
+//! - in a call that destroys something, with no lock held, a [reading](crate::device::exclusion) of
+//!   that object: for as long as the work that the reading itself waits for;
 //! - in a call that retains or releases a primary context, another such call on the same device.
 
 #![expect(
@@ -37,31 +37,31 @@ use crate::ledger::event::{
 };
 use crate::ledger::{self, Kind, Layer, Place};
 
-/// `CUDA_ERROR_OUT_OF_MEMORY`: the driver has read how much it was asked for.
+/// `CUDA_ERROR_OUT_OF_MEMORY`: the driver has read the requested size.
 const OUT_OF_MEMORY: CuResult = 2;
 /// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`
 const AUTO_FREE: u64 = 1;
-/// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: the one error of `cuStreamEndCapture` that leaves the
-/// capture going.
+/// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: the only error of `cuStreamEndCapture` that does not
+/// end the capture.
 const WRONG_THREAD: CuResult = 908;
 
-/// Set when the harness panicked in a call: the ledger can no longer be trusted.
+/// Set if the harness panicked in a call: the ledger can no longer be trusted.
 static BROKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether the harness panicked in a call.
+/// Whether the harness has panicked in a call.
 pub(super) fn broken() -> bool {
     BROKEN.load(Ordering::Relaxed)
 }
 
-/// Makes a call of the program's, by `forward`, and tells of it. `per_thread` says what stream 0 is to
-/// it: the thread's own.
+/// Makes the program's call with `forward` and reports it. `per_thread`: whether its stream 0 is
+/// the thread's own.
 #[inline(never)]
 pub(super) fn heard(
     call: &Call,
     per_thread: bool,
     forward: &mut dyn FnMut() -> CuResult,
 ) -> CuResult {
-    // In a forked child the locks below may be held by threads that no longer exist.
+    // In a forked child the locks below may be held by threads that do not exist there.
     if exit::forked() || broken() {
         return forward();
     }
@@ -76,10 +76,10 @@ pub(super) fn heard(
         per_thread,
     };
     let mut begun = Begun::default();
-    // SAFETY: `call` is made of the parameters of a call that is about to be made.
+    // SAFETY: `call` is built from the parameters of a call that is about to be made.
     let is_reported = unbroken(|| unsafe { listener.began(call, &mut begun) });
-    // What a tool's function calls of the driver's is the same call, and what it needs for itself is not
-    // the program's: while it is at work this thread stays marked.
+    // Calls from a tool's function to the driver are part of the same call, and what the tool needs
+    // for itself is not the program's: so the guard is held during the call.
     let at_work = state::are_two_drivers().then_some(at_work);
     let error = forward();
     drop(at_work);
@@ -89,13 +89,13 @@ pub(super) fn heard(
         listener.driver = driver::get();
         // SAFETY: that call has returned `error`.
         unbroken(|| unsafe { listener.ended(call, &begun, error) });
-        // What it holds of others is given up while this thread is still marked.
+        // Its locks are released while this thread still holds the guard.
         drop(begun);
     }
     error
 }
 
-/// Whether `work` came to its end: a panic must not reach the driver or who called it.
+/// Runs `work` and returns whether it finished: a panic must not reach the driver or the caller.
 fn unbroken(work: impl FnOnce()) -> bool {
     let outcome = panic::catch_unwind(AssertUnwindSafe(work));
     if outcome.is_err() {
@@ -104,13 +104,13 @@ fn unbroken(work: impl FnOnce()) -> bool {
     outcome.is_ok()
 }
 
-/// What the end of a call needs of its beginning, kept where it was made: to move it costs more than to
-/// fill it.
+/// What the end of a call needs from its beginning. It is filled in place, because moving it would
+/// cost more than filling it.
 #[derive(Default)]
 pub(super) struct Begun {
-    /// The ticket of a release or launch that has been reported to the ledger.
+    /// The ticket of a free or launch that was reported to the ledger.
     ticket: Option<Ticket>,
-    /// What the call is captured into.
+    /// The graph into which the call is captured.
     captured: Option<Key>,
     /// The context that the call is about to end.
     ending: Option<Context>,
@@ -120,11 +120,11 @@ pub(super) struct Begun {
 }
 
 impl Listener<'_> {
-    /// A call is about to be made. `begun` is new.
+    /// Reports that a call is about to be made. `begun` is empty.
     ///
     /// # Safety
     ///
-    /// `call` is made of its parameters.
+    /// `call` is built from the call's parameters.
     pub(super) unsafe fn began(&self, call: &Call, begun: &mut Begun) {
         match call {
             Call::Initialises => state::initialises(),
@@ -137,23 +137,23 @@ impl Listener<'_> {
                 begun._turn = PrimaryTurn::at(*device);
                 begun._destruction = Some(CONTEXTS_AND_POOLS.destroy());
             }
-            // Most have nothing to do with memory, and cost one load.
+            // Most launches do not allocate or free memory, and cost one load.
             Call::Launches(exec) if self.ledger.knows_graph_memory() => {
                 begun.ticket = self.tell(Event::LaunchBegan {
                     exec: named(Kind::ExecGraph, *exec),
                     caller: caller_without_stack(),
                 });
             }
-            // The rest is reported when the call has returned.
+            // The others are reported after the call.
             _ => {}
         }
     }
 
-    /// That call has returned `error`.
+    /// Reports that the call has returned `error`.
     ///
     /// # Safety
     ///
-    /// As for [`Self::began`], which has filled `begun`.
+    /// As for [`Self::began`], which filled `begun`.
     pub(super) unsafe fn ended(&self, call: &Call, begun: &Begun, error: CuResult) {
         match *call {
             // SAFETY: the caller's promise.
@@ -205,15 +205,16 @@ impl Listener<'_> {
         }
     }
 
-    /// The graph that a call ordered by `stream` is captured into; the stream, of a graph without a
-    /// name.
+    /// Returns the graph into which a call on `stream` is captured, or the stream if the graph has
+    /// no handle yet.
     ///
     /// # Safety
     ///
     /// The stream is a parameter of a call that is about to be made.
     unsafe fn captured(&self, stream: Option<u64>) -> Option<Key> {
         let stream = stream.filter(|_| captures::active())?;
-        // SAFETY: the caller's promise: it lives as long as the program's own call needs it.
+        // SAFETY: the caller's promise: the stream lives as long as the program's own call needs
+        // it.
         let into = unsafe { self.driver?.captured_into(stream, self.per_thread) };
         into.ok()?.map(|into| match into {
             0 => named(Kind::Stream, stream),
@@ -221,8 +222,8 @@ impl Listener<'_> {
         })
     }
 
-    /// If `create` is a call that ends a capture, that capture has ended, with this graph. Answers with the
-    /// graph that it added to, 0 for one of its own.
+    /// If `create` ends a capture, records that it has ended with `graph`. Returns the existing
+    /// graph that it added to, or 0 for a new one.
     fn capture_ended(&self, create: &Creates, graph: Option<Key>) -> u64 {
         let Some(stream) = create.ends_capture else {
             return 0;
@@ -238,7 +239,7 @@ impl Listener<'_> {
 
     /// # Safety
     ///
-    /// The call that `create` is made of has returned `error`.
+    /// The call that `create` describes has returned `error`.
     unsafe fn creation_failed(&self, create: &Creates, error: CuResult) {
         if error != WRONG_THREAD {
             self.capture_ended(create, None);
@@ -254,14 +255,14 @@ impl Listener<'_> {
 
     /// # Safety
     ///
-    /// The call that `create` is made of has returned success, and begun with `begun`.
+    /// The call that `create` describes has returned success, and `begun` is from its beginning.
     unsafe fn created(&self, create: &Creates, begun: &Begun) {
-        // None when the caller passed null for the answer or the driver answered null: then nothing was
-        // made.
+        // `None` if the caller passed null for the result or the driver returned null: then nothing
+        // was created.
         // SAFETY: the call has returned success.
         let made = unsafe { create.identity.read() }.and_then(|it| key(create.space, it));
         let added_to = self.capture_ended(create, made);
-        // What a capture added to was there before and has its record.
+        // A graph that a capture added to existed before and has its record.
         let Some(key) = made.filter(|key| key.value != added_to) else {
             return;
         };
@@ -286,7 +287,8 @@ impl Listener<'_> {
             return;
         }
         if create.kind == Kind::Stream {
-            // A stream ends with the green context that it is made for or in, as nothing else does.
+            // A stream ends with the green context that it was created for or in; nothing else
+            // does.
             let green = self.contexts.green_of_stream(create.green, context.handle);
             context.owner = green.unwrap_or(context.owner);
         }
@@ -309,11 +311,11 @@ impl Listener<'_> {
         }
     }
 
-    /// The record of what a call made under `key`.
+    /// Returns the creation event of a resource with `key`.
     ///
     /// # Safety
     ///
-    /// The call that `create` is made of has returned success.
+    /// The call that `create` describes has returned success.
     unsafe fn creation(&self, create: &Creates, key: Key, current: Context) -> Creation {
         let place = match create.place {
             At::Context => Place::UNKNOWN,
@@ -325,10 +327,10 @@ impl Listener<'_> {
                 properties.map_or(Place::UNKNOWN, graphs::location)
             }
         };
-        // A context belongs to no other: the one that was current before must not take it along when
-        // it ends.
+        // A context does not belong to the one that was current when it was created, and must not
+        // end with it.
         let is_another = create.kind == Kind::Context && current.handle != key.value;
-        // What comes from an explicit pool is where the pool is, which the ledger knows.
+        // Memory from an explicit pool is at the pool's place, which the ledger knows.
         let is_in_context = place == Place::UNKNOWN && create.pool == 0;
         Creation {
             key,
@@ -348,14 +350,14 @@ impl Listener<'_> {
         }
     }
 
-    /// The size of what a call that returned `error` makes at `address`.
+    /// Returns the size of the resource at `address` that a call which returned `error` created.
     ///
     /// # Safety
     ///
-    /// `create` is made of that call.
+    /// `create` is built from that call.
     unsafe fn bytes(&self, create: &Creates, address: u64, error: CuResult) -> u64 {
-        // SAFETY: the caller's promise: answers are read after success, and descriptions where the
-        // driver has read them.
+        // SAFETY: the caller's promise: results are read after success, and descriptors only after
+        // the driver has read them.
         unsafe {
             match create.bytes {
                 Bytes::Stated(Value::Given(bytes)) => bytes,
@@ -405,7 +407,7 @@ impl Listener<'_> {
                 caller,
             },
         });
-        // After the record has left the ledger: a reading that begins later does not find it.
+        // After the record has left the ledger, so that a later reading does not find it.
         begun._destruction = exclusion(release.space).map(Exclusion::destroy);
         if let (Space::Handle(Kind::Context), Share::Whole) = (release.space, release.share) {
             begun.ending = self.contexts.end(|it| it.handle == key.value);
@@ -415,7 +417,8 @@ impl Listener<'_> {
     fn release_ended(&self, release: &Releases, begun: &Begun, error: CuResult) {
         if let Some(ticket) = begun.ticket {
             let captured = begun.captured.filter(|_| error == 0);
-            // A stack costs more than all the rest of a release, and those that succeed need none.
+            // A backtrace costs more than the rest of a free, and a free that succeeds does not
+            // need one.
             let stack = if error == 0 {
                 StackId::default()
             } else {
@@ -437,7 +440,7 @@ impl Listener<'_> {
         match release.space {
             Space::Handle(Kind::Context) => self.context_released(release, begun, error),
             Space::Handle(Kind::GreenContext) if error == 0 => self.green_ended(release.value),
-            // A capture that its stream did not outlive.
+            // The capture ended with its stream.
             Space::Handle(Kind::Stream) if error == 0 => {
                 captures::ended(release.value);
             }
@@ -445,7 +448,7 @@ impl Listener<'_> {
         }
     }
 
-    /// A call that destroys a context, or gives one use of it back, has returned.
+    /// Handles the end of a call that destroys a context or releases one use of it.
     fn context_released(&self, release: &Releases, begun: &Begun, error: CuResult) {
         let ended = match begun.ending {
             Some(context) if error != 0 => {
@@ -453,7 +456,7 @@ impl Listener<'_> {
                 return;
             }
             Some(context) => Some(context),
-            // The last use of it, if the ledger does not know of another.
+            // It was the last use, if the ledger does not know of another.
             None => key(release.space, release.value)
                 .filter(|key| error == 0 && self.ledger.get(key).is_none())
                 .and_then(|key| self.contexts.end(|it| it.handle == key.value)),
@@ -462,7 +465,7 @@ impl Listener<'_> {
     }
 }
 
-/// What keeps readings and the destruction of such objects apart.
+/// Returns the lock that keeps readings and the destruction of such objects apart.
 fn exclusion(space: Space) -> Option<&'static Exclusion> {
     match space {
         Space::Handle(Kind::Context | Kind::GreenContext | Kind::Pool) => Some(&CONTEXTS_AND_POOLS),

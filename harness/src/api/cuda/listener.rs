@@ -1,4 +1,4 @@
-//! Where calls are reported: the ledger, with what is known of the process's contexts.
+//! Reports calls to the ledger, with what is known of the process's contexts.
 
 use super::call::place_of;
 use super::contexts::{Context, Contexts};
@@ -7,8 +7,9 @@ use crate::device::driver::Driver;
 use crate::ledger::event::{ContextEnd, ContextUid, Event, Ticket};
 use crate::ledger::{Ledger, Place};
 
-/// The ledger that hears of a call, and what can be asked about the call. Outside a capture a call that makes or
-/// frees memory asks the driver at most one thing, and no call asks for anything that waits for a device.
+/// The ledger to which a call is reported, and what can be asked about the call. Outside a capture,
+/// a call that allocates or frees memory asks the driver at most one thing, and no call waits for a
+/// device.
 pub(super) struct Listener<'a> {
     pub(super) ledger: &'a Ledger,
     pub(super) contexts: &'a Contexts,
@@ -17,12 +18,12 @@ pub(super) struct Listener<'a> {
 }
 
 impl Listener<'_> {
-    /// Enters an event into the ledger.
+    /// Applies an event to the ledger.
     pub(super) fn tell(&self, event: Event) -> Option<Ticket> {
         self.ledger.apply(&event)
     }
 
-    /// The context current to this thread; reports it when it is new.
+    /// Returns the context current to this thread, and reports it if it is new.
     pub(super) fn current(&self) -> Context {
         let handle = self.driver.and_then(|driver| driver.current_context().ok());
         let handle = handle.unwrap_or(0);
@@ -37,8 +38,8 @@ impl Listener<'_> {
         context
     }
 
-    /// A green context was destroyed, and what it was converted to with it; and the primary context of
-    /// its device, where nothing else has held that.
+    /// Reports the end of a green context, of the context that it was converted to, and of its
+    /// device's primary context if nothing else held that.
     pub(super) fn green_ended(&self, green: u64) {
         if let Some(green) = self.contexts.end(|it| it.green == green) {
             self.context_ended(Some(green.uid), ContextEnd::Destroyed);
@@ -46,7 +47,8 @@ impl Listener<'_> {
         }
     }
 
-    /// A primary context was released or reset. A reset leaves its holders what they hold.
+    /// Reports that a primary context was released or reset. A reset does not change the holders'
+    /// counts.
     pub(super) fn primary_released(&self, device: i32, cause: ContextEnd) {
         let (place, caller) = (place_of(device), caller_without_stack());
         self.primary_ended(place, cause);
@@ -55,7 +57,7 @@ impl Listener<'_> {
         }
     }
 
-    /// Reports the end of the primary context of a place, if it has ended.
+    /// Reports the end of a place's primary context, if it has ended.
     fn primary_ended(&self, place: Place, cause: ContextEnd) {
         let is_active = || self.driver?.primary_is_active(place.cuda_ordinal()?).ok();
         // A reset ends it, whoever holds it.
@@ -65,7 +67,7 @@ impl Listener<'_> {
         }
     }
 
-    /// Reports the end of a context that has been reported itself.
+    /// Reports the end of a context, if its beginning was reported.
     pub(super) fn context_ended(&self, context: Option<ContextUid>, cause: ContextEnd) {
         if let Some(context) = context {
             self.tell(Event::ContextDestroyed {

@@ -1,5 +1,4 @@
-//! `cuGetProcAddress`: the driver's own way of handing out its functions, by which nearly all
-//! programs come to them.
+//! `cuGetProcAddress`, the driver's own look-up of its functions, which almost all programs use.
 
 #![expect(
     unsafe_code,
@@ -17,7 +16,7 @@ use crate::ledger::event::CuResult;
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
 const PER_THREAD: u64 = 2;
 
-/// For each driver, of each version of the function.
+/// The slots by driver, for each version of the function.
 pub(super) static FIRST: [Slot; DRIVERS] = [const { Slot::new() }; DRIVERS];
 pub(super) static SECOND: [Slot; DRIVERS] = [const { Slot::new() }; DRIVERS];
 
@@ -31,7 +30,8 @@ pub(super) unsafe extern "C" fn first<const DRIVER: usize>(
     version: i32,
     flags: u64,
 ) -> CuResult {
-    // SAFETY: the slot holds the function of this name; the caller's own call is passed on as it is.
+    // SAFETY: the slot holds the function of this name, and the caller's own call is forwarded
+    // unchanged.
     unsafe {
         let real = mem::transmute::<*const (), First>(FIRST[DRIVER].real());
         let error = real(name, answer, version, flags);
@@ -47,7 +47,8 @@ pub(super) unsafe extern "C" fn second<const DRIVER: usize>(
     flags: u64,
     status: *mut u32,
 ) -> CuResult {
-    // SAFETY: the slot holds the function of this name; the caller's own call is passed on as it is.
+    // SAFETY: the slot holds the function of this name, and the caller's own call is forwarded
+    // unchanged.
     unsafe {
         let real = mem::transmute::<*const (), Second>(SECOND[DRIVER].real());
         let error = real(name, answer, version, flags, status);
@@ -55,7 +56,7 @@ pub(super) unsafe extern "C" fn second<const DRIVER: usize>(
     }
 }
 
-/// Puts our wrapper where the driver has answered with a function of the table. Answers `error`.
+/// Replaces the driver's answer by our wrapper if it is a function of the table. Returns `error`.
 ///
 /// # Safety
 ///
@@ -68,7 +69,7 @@ unsafe fn wrap(
     error: CuResult,
 ) -> CuResult {
     if error == 0 && !name.is_null() && !answer.is_null() {
-        // SAFETY: the call has read the one and written the other, with its function of that name.
+        // SAFETY: the call has read the name, and written the address of its function of that name.
         unsafe {
             let (name, real) = (CStr::from_ptr(name), answer.read());
             if !real.is_null() {
@@ -80,14 +81,14 @@ unsafe fn wrap(
     error
 }
 
-/// The variant that a program built for `version` means by `name`, as `cudaTypedefs.h` has it; none for
-/// a name or a version that the table does not know.
+/// Returns the variant that a program built for `version` means by `name`, as in `cudaTypedefs.h`;
+/// `None` for a name or version that the table does not know.
 fn meant(name: &CStr, version: i32, flags: u64) -> Option<&'static CStr> {
     if version > KNOWN_UP_TO {
         return None;
     }
     let asked = name.to_bytes();
-    // The one name that means another function to newer programs.
+    // The only name that means another function in newer programs.
     if asked == b"cuGraphInstantiate" && version >= 12_000 {
         return Some(c"cuGraphInstantiateWithFlags");
     }
@@ -101,7 +102,7 @@ fn meant(name: &CStr, version: i32, flags: u64) -> Option<&'static CStr> {
         is_per_thread(variant.name.to_str().unwrap_or_default()) == (flags & PER_THREAD != 0)
     };
     let mut newest = suiting().filter(|variant| variant.since == newest);
-    // A function that has no stream has one form for both.
+    // A function without a stream has one variant for both.
     let first = newest.clone().next();
     newest.find(of_thread).or(first).map(|variant| variant.name)
 }

@@ -1,8 +1,9 @@
 //! The CUDA driver's calls as a source of events.
 //!
-//! Programs look the driver's functions up by `dlsym` and `cuGetProcAddress`, and are given wrappers of
-//! those that are watched ([`functions`], [`look_up`]). A wrapper makes the program's call and tells of
-//! it ([`heard`]), in the words of [`call`]. What a call does not say, the driver is asked.
+//! Programs look up the driver's functions with `dlsym` and `cuGetProcAddress`, and get wrappers of
+//! those that are watched ([`functions`], [`look_up`]). A wrapper makes the program's call and
+//! reports it ([`heard`]), in the terms of [`call`]. What a call does not say is asked from the
+//! driver.
 
 mod array;
 mod call;

@@ -1,21 +1,21 @@
-//! Names for objects that each context numbers by itself.
+//! Keys for objects that each context numbers by itself.
 //!
-//! A texture or surface object is the number under which kernels find its descriptor, in tables of
-//! their context: another context may give the same number to another object. In the ledger such
-//! an object goes by its context as well. The driver does not promise where the tables end (a green
-//! context may share those of its primary one), so a release that finds nothing under the current
-//! context takes the object of that number that there is.
+//! A texture or surface object is the number under which kernels find its descriptor in tables of
+//! their context, so another context may give the same number to another object. The ledger's key
+//! of such an object therefore includes its context. The driver does not say which contexts share a
+//! table (a green context may share that of its primary context), so a release that finds nothing
+//! under the current context takes an object with that number from another one.
 
 use crate::ledger::event::{ContextUid, Key, Space};
 use crate::ledger::{Kind, Ledger};
 
-/// A number and its context share the value of a key. Pointers do not fit, and need not: they are
-/// unique in a process.
+/// The value of a key holds a number and its context. Pointers do not fit, and need not, because
+/// they are unique in a process.
 const NUMBER_BITS: u32 = 32;
-/// Tells such a value from a pointer.
+/// The bit that tells such a value from a pointer.
 const IN_CONTEXT: u64 = 1 << 63;
 
-/// The name of what a call made while a context was current.
+/// Returns the key of an object that was created while `context` was current.
 pub(super) fn created(key: Key, context: ContextUid) -> Key {
     if !is_numbered(key) {
         return key;
@@ -26,7 +26,8 @@ pub(super) fn created(key: Key, context: ContextUid) -> Key {
     }
 }
 
-/// The name of what a call destroys while a context is current, where that [is a number](is_numbered).
+/// Returns the key of an object that is destroyed while `context` is current, if it [is
+/// numbered](is_numbered).
 pub(super) fn released(ledger: &Ledger, key: Key, context: ContextUid) -> Key {
     let here = created(key, context);
     if ledger.get(&here).is_some() {
@@ -41,7 +42,7 @@ pub(super) fn released(ledger: &Ledger, key: Key, context: ContextUid) -> Key {
     newest.map_or(key, |record| record.made.key)
 }
 
-/// Whether an object has a number of its context's for a name.
+/// Whether an object is named by a number of its context.
 pub(super) fn is_numbered(key: Key) -> bool {
     matches!(key.space, Space::Handle(Kind::Texture | Kind::Surface))
         && key.value >> NUMBER_BITS == 0

@@ -1,4 +1,4 @@
-//! Whether the driver's calls are heard in this process, and which of them are not.
+//! Whether the driver's calls are intercepted in this process, and which of them are not.
 
 #![cfg_attr(
     target_os = "linux",
@@ -19,22 +19,22 @@ use gpu_leak_interpose::{
     unheard_calls,
 };
 
-/// Whether calls are reported to the ledger. One load of it is all that a call costs where they are not.
+/// Whether calls are reported to the ledger. If not, a call costs only one load of this flag.
 static LISTENING: AtomicBool = AtomicBool::new(true);
-/// Whether the program was heard to initialise the driver.
+/// Whether the program's initialisation of the driver was intercepted.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
-/// Whether the program has come to functions of two drivers: one of them may be a tool's, which calls the
-/// other's.
+/// Whether the program uses functions of two drivers. One of them may belong to a tool that calls
+/// the other.
 static TWO_DRIVERS: AtomicBool = AtomicBool::new(false);
-/// What is to be done before that.
+/// The function to call before the driver's initialisation.
 static BEFORE: OnceLock<fn()> = OnceLock::new();
-/// What [`register`] answered.
+/// The result of [`register`].
 static REACH: OnceLock<Reach> = OnceLock::new();
 
 static REGISTRATION: Registration = Registration::new(FUNCTIONS, None);
 
-/// Runs as the program is loaded, so that its first look-up is heard. The number puts it before those
-/// without one, in whatever order the linker comes to them.
+/// Runs when the program is loaded, so that its first look-up is intercepted. The number puts it
+/// before initialisers without one, in whatever order they are linked.
 #[cfg(target_os = "linux")]
 #[used]
 // SAFETY: the section holds pointers to functions of this type, which the C library calls once each.
@@ -44,24 +44,24 @@ static BEGIN: extern "C" fn() = begin;
 #[cfg(target_os = "linux")]
 extern "C" fn begin() {
     let _ = REACH.set(register(&REGISTRATION));
-    // A program that is linked to the driver has its functions already.
+    // A program that is linked against the driver has its functions already.
     let _ = bindings_past_us(usize::MAX);
 }
 
-/// How the program's use of the driver is heard.
+/// How much of the program's use of the driver is intercepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Hearing {
     /// Nobody has initialised the driver.
     Unused,
-    /// Every call, so far.
+    /// All calls so far.
     Whole,
-    /// Calls of these functions were not: the driver has forms of them that the table does not know.
+    /// Not calls of these functions: the driver has variants of them that the table does not know.
     WithoutFunctions(Vec<String>),
-    /// Calls by these libraries may not have been: they were bound to the driver past us.
+    /// Perhaps not calls of these libraries: they were bound to the driver past the harness.
     WithoutLibraries(Vec<String>),
     /// The harness failed in a call.
     Broken,
-    /// The driver was initialised unheard.
+    /// None: the driver's initialisation was not intercepted.
     None,
 }
 
@@ -71,32 +71,34 @@ pub(super) fn is_listening() -> bool {
     LISTENING.load(Ordering::Relaxed)
 }
 
-/// A function of a second driver is called.
+/// Records that a function of a second driver was called.
 pub(super) fn has_two_drivers() {
     TWO_DRIVERS.store(true, Ordering::Relaxed);
 }
 
-/// Whether a call to one driver may come from another one, which was called itself.
+/// Whether a call to one driver may come from another one, which the program called.
 pub(super) fn are_two_drivers() -> bool {
     TWO_DRIVERS.load(Ordering::Relaxed)
 }
 
-/// Reports no calls any more.
+/// Stops reporting calls.
 pub(crate) fn stop() {
     LISTENING.store(false, Ordering::Relaxed);
 }
 
-/// The program has initialised the driver.
+/// Records that the program has initialised the driver.
 pub(super) fn initialised() {
     INITIALISED.store(true, Ordering::Relaxed);
 }
 
-/// Has `first` run once, when the program is about to initialise the driver, on the thread that does.
+/// Runs `first` once, when the program is about to initialise the driver, on the initialising
+/// thread.
 pub fn before_initialisation(first: fn()) {
     let _ = BEFORE.set(first);
 }
 
-/// The program is about to initialise the driver, which every library in it may do anew.
+/// Records that the program is about to initialise the driver, which each library in it may do
+/// again.
 pub(super) fn initialises() {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
 
@@ -107,7 +109,7 @@ pub(super) fn initialises() {
     }
 }
 
-/// A call is heard: what the first one needs.
+/// Prepares what the first intercepted call needs.
 pub(super) fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -116,15 +118,15 @@ pub(super) fn prepare() {
     });
 }
 
-/// What had gone unheard when a check began.
+/// The calls that had been missed when a check began.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UnheardBefore {
-    /// None for a check that asks about bindings from the process's beginning on.
+    /// `None` for a check that asks about bindings since the process began.
     bindings: Option<usize>,
     calls: Vec<UnheardCalls>,
 }
 
-/// A check begins.
+/// Begins a check.
 pub(crate) fn begin_check() -> UnheardBefore {
     driver::find();
     UnheardBefore {
@@ -133,14 +135,16 @@ pub(crate) fn begin_check() -> UnheardBefore {
     }
 }
 
-/// What of the process's look-ups is heard.
+/// Returns which look-ups of the process are intercepted.
 pub(crate) fn reach() -> Reach {
     REACH.get().copied().unwrap_or(Reach::Nothing)
 }
 
-/// How the program's use of the driver is heard in the check that ends, which began with `before`.
+/// Returns how much of the program's use of the driver was intercepted in the check that ends;
+/// `before` is from its beginning.
 pub(crate) fn hearing(before: &UnheardBefore) -> Hearing {
-    // As the process exits the loader has ended its libraries: asked for one, it would begin it anew.
+    // At exit the loader has already finalised its libraries, and asking for one would initialise
+    // it again.
     let may_ask_loader = !exit::exiting();
     if may_ask_loader {
         driver::find();
@@ -163,7 +167,7 @@ pub(crate) fn hearing(before: &UnheardBefore) -> Hearing {
     let past =
         may_ask_loader.then(|| bindings_past_us(before.bindings.unwrap_or(usize::MAX)).found);
     let past = past.into_iter().flatten().map(|binding| binding.library);
-    // A driver that another part of the process has for itself.
+    // Another part of the process may have its own copy of the driver.
     let elsewhere = libraries_elsewhere().into_iter();
     let elsewhere = elsewhere.filter(|library| library.contains("libcuda.so"));
     let mut libraries: Vec<_> = past.chain(elsewhere).collect();
@@ -174,7 +178,7 @@ pub(crate) fn hearing(before: &UnheardBefore) -> Hearing {
     Hearing::Whole
 }
 
-/// Whether the driver's calls are heard, so that its pools can be read and waited for.
+/// Whether the driver's calls are intercepted, so that its pools can be read and synchronised.
 pub(crate) fn is_heard() -> bool {
     INITIALISED.load(Ordering::Relaxed) && !heard::broken()
 }

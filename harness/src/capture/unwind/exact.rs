@@ -1,6 +1,6 @@
-//! The exact engine: the unwinder that panics use. Every program has it, for std links it.
+//! The exact unwinder: the one that panics use, which std links into every program.
 //!
-//! Declared by hand as the [C++ ABI] has it, whose level I is not about C++.
+//! Its functions are declared by hand as in the [C++ ABI], whose level I is independent of C++.
 //!
 //! [C++ ABI]: https://itanium-cxx-abi.github.io/cxx-abi/abi-eh.html#base-abi
 
@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 const CONTINUE: c_int = 0;
 const STOP: c_int = 9;
 
-/// The unwinder's own.
+/// The unwinder's opaque frame type.
 #[repr(C)]
 struct UnwindContext {
     _private: [u8; 0],
@@ -24,10 +24,10 @@ unsafe extern "C" {
 }
 
 /// Calls `visit` with the stack pointer and the return address of each frame of the calling thread,
-/// innermost first, as long as it says so. It must not panic.
+/// innermost first, until it returns false. `visit` must not panic.
 ///
-/// Any number of threads may be here at once: the loader's lock is taken where unwind tables are
-/// looked for, and nothing else is shared.
+/// Any number of threads may call it at once: only the loader's lock is taken, to find unwind
+/// tables, and nothing else is shared.
 pub(crate) fn trace<F: FnMut(usize, usize) -> bool>(mut visit: F) {
     unsafe extern "C" fn each<F: FnMut(usize, usize) -> bool>(
         frame: *mut UnwindContext,
@@ -43,7 +43,7 @@ pub(crate) fn trace<F: FnMut(usize, usize) -> bool>(mut visit: F) {
             STOP
         }
     }
-    // SAFETY: `each` has the callback's signature and is told which closure it gets; what panics in
-    // it ends the process.
+    // SAFETY: `each` has the callback's signature and gets a pointer to its closure; a panic in it
+    // aborts the process.
     unsafe { _Unwind_Backtrace(each::<F>, (&raw mut visit).cast()) };
 }

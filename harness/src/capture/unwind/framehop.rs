@@ -1,7 +1,7 @@
-//! The quick engine: framehop, with what it learned of return addresses kept between walks.
+//! The quick unwinder: framehop, with its caches kept between walks.
 //!
-//! It allocates nothing during a walk, reads the stack between this frame and the thread's first
-//! only, and may be wrong (see [the port](super)); it is never unsound.
+//! It allocates nothing during a walk and reads only the stack between this frame and the thread's
+//! first one. Its result may be wrong (see [the parent module](super)), but it is never unsound.
 
 mod caches;
 mod modules;
@@ -15,14 +15,14 @@ use framehop::{FrameAddress, UnwindRegsNative, Unwinder};
 
 use super::Frames;
 
-/// Where a walk begins: the registers of a frame.
+/// The registers of the frame where a walk begins.
 pub(super) struct Here {
     instruction: u64,
     registers: UnwindRegsNative,
 }
 
 impl Here {
-    /// The registers of the function that calls this.
+    /// Reads the registers of the calling function.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(super) fn new() -> Self {
@@ -45,7 +45,7 @@ impl Here {
         }
     }
 
-    /// The registers of the function that calls this.
+    /// Reads the registers of the calling function.
     #[cfg(target_arch = "aarch64")]
     #[inline(always)]
     pub(super) fn new() -> Self {
@@ -66,7 +66,7 @@ impl Here {
                 options(nomem, nostack, preserves_flags)
             );
         }
-        // Linux gives programs 48 bits of address; the signature of a return address is above.
+        // Linux gives programs 48-bit addresses; the bits above hold a return address's signature.
         let mask = PtrAuthMask(u64::MAX >> 16);
         Self {
             instruction,
@@ -75,8 +75,8 @@ impl Here {
     }
 }
 
-/// Writes the return addresses of `here` and its callers into `frames`, and answers with the stack
-/// pointer that the first of them returns with; none where this engine cannot walk.
+/// Writes the return addresses of `here` and its callers into `frames`. Returns the stack pointer
+/// after the return of the first, or `None` if this unwinder cannot walk the stack.
 pub(super) fn walk(here: &Here, frames: &mut Frames) -> Option<usize> {
     let modules = modules::current()?;
     let mut registers = here.registers;
@@ -88,9 +88,10 @@ pub(super) fn walk(here: &Here, frames: &mut Frames) -> Option<usize> {
             return Err(());
         }
         // SAFETY: an aligned word between the stack pointer of `here`, whose function has not
-        // returned (a walk is over before its caller returns), and the end of this thread's stack:
-        // mapped, readable, and of no type in particular. Volatile, since another thread may write
-        // to what a frame lent it; whatever is read then is compared with addresses and bounds.
+        // returned (a walk ends before its caller returns), and the end of this thread's stack:
+        // mapped, readable, and of no particular type. The read is volatile, because another thread
+        // may write to what a frame lent it; whatever is read is only compared with addresses and
+        // bounds.
         Ok(unsafe { std::ptr::with_exposed_provenance::<u64>(address).read_volatile() })
     };
     let mut caches = caches::borrow();
@@ -114,7 +115,7 @@ pub(super) fn walk(here: &Here, frames: &mut Frames) -> Option<usize> {
     caller
 }
 
-/// To be called when a walk was wrong: a library may have come or gone.
+/// To be called after a walk was wrong: a library may have been loaded or unloaded.
 pub(super) fn differed() {
     modules::refresh();
 }

@@ -1,17 +1,18 @@
-//! The port to the unwinders: the calling thread's stack, as return addresses.
+//! Captures the calling thread's backtrace as return addresses.
 //!
-//! Two engines. `exact` is the one that panics use; it costs about 100 ns a frame. `framehop`
-//! remembers what it learned of each return address and is ten times as fast, but guesses where
-//! the unwind tables say something it does not know. So its answer is only a key: a stack that was
-//! not seen before is walked by both, and what `exact` says is kept. Where they differ, the key
-//! finds nothing the next time either, and that stack stays with `exact`. So do all stacks where
-//! the quick engine cannot walk, in unoptimised builds, and under Miri, which has no registers.
+//! There are two unwinders. `exact` is the one that panics use; it costs about 100 ns per frame.
+//! `framehop` caches what it learned about each return address and is ten times as fast, but it
+//! guesses if the unwind tables contain something that it does not know. So its result is only a
+//! key: a backtrace that was not seen before is walked by both, and the result of `exact` is
+//! stored. If they differ, the key is not found the next time either, and `exact` keeps handling
+//! that backtrace. `exact` also handles all backtraces where the quick unwinder cannot work, in
+//! unoptimised builds, and under Miri, which has no registers.
 //!
-//! Nothing is symbolised here, and frames of the driver stay in: a report trims them by
-//! module and function, which no fixed count could.
+//! Nothing is symbolised here, and frames of the driver stay in: a report trims them by module and
+//! function, which no fixed count could do.
 //!
-//! Where a [reader of an interpreter](script) is installed, the lines at which the interpreted
-//! program stands follow the return addresses.
+//! If a [reader of an interpreter](script) is installed, the current lines of the interpreted
+//! program follow the return addresses.
 
 #![expect(
     unsafe_code,
@@ -51,12 +52,12 @@ use self::script::Joined;
 use crate::ledger::Stacks;
 use crate::ledger::event::StackId;
 
-/// The most return addresses that a stack keeps; callers further out are cut off. An unoptimised
-/// build spends twenty on the way from the driver to here, and a framework some thirty on the way
-/// from a line of the user's to the driver.
+/// The most return addresses in a backtrace; outer callers are cut off. An unoptimised build has
+/// twenty frames between the driver and this function, and a framework about thirty between a line
+/// of the user and the driver.
 const DEPTH: usize = 64;
 
-/// A stack: return addresses, innermost first.
+/// A backtrace: return addresses, innermost first.
 struct Frames {
     addresses: [usize; DEPTH],
     count: usize,
@@ -70,7 +71,7 @@ impl Frames {
         }
     }
 
-    /// Adds a caller, and says whether there is room for one more.
+    /// Adds a caller. Returns whether there is room for another one.
     fn push(&mut self, address: usize) -> bool {
         if let Some(place) = self.addresses.get_mut(self.count) {
             *place = address;
@@ -84,11 +85,11 @@ impl Frames {
     }
 }
 
-/// The stack of whoever calls this, interned.
-// A frame of its own, from which both engines begin.
+/// Captures and interns the caller's backtrace.
+// A separate frame, from which both unwinders begin.
 #[inline(never)]
 pub(super) fn stack(stacks: &Stacks) -> StackId {
-    // Unoptimised, the quick engine is the slower one: 220 ns a frame.
+    // Unoptimised, the quick unwinder is slower: 220 ns per frame.
     if !cfg!(any(optimised, test)) {
         return exact_stack(stacks);
     }
@@ -109,7 +110,7 @@ pub(super) fn stack(stacks: &Stacks) -> StackId {
     })
 }
 
-/// The same from the exact engine alone.
+/// Captures the backtrace with the exact unwinder alone.
 pub(super) fn exact_stack(stacks: &Stacks) -> StackId {
     let frames = exact_walk(0);
     match script::reader() {
@@ -118,7 +119,7 @@ pub(super) fn exact_stack(stacks: &Stacks) -> StackId {
     }
 }
 
-/// The number of a stack of this thread, which may be new.
+/// Returns the number of a backtrace of this thread, which may be new.
 fn interned(stacks: &Stacks, frames: &[usize]) -> StackId {
     stacks.find(frames).unwrap_or_else(|| {
         let stack = stacks.intern(frames);
@@ -127,7 +128,7 @@ fn interned(stacks: &Stacks, frames: &[usize]) -> StackId {
     })
 }
 
-/// What `exact` says of this stack, from the caller whose stack pointer is `caller` on.
+/// Walks this stack with `exact`, from the caller whose stack pointer is `caller`.
 #[cold]
 #[inline(never)]
 fn first_sight(key: &Frames, caller: usize) -> Frames {
@@ -138,13 +139,13 @@ fn first_sight(key: &Frames, caller: usize) -> Frames {
     frames
 }
 
-/// The calling thread's return addresses, beginning with the innermost frame whose stack pointer is at
-/// least `from`.
+/// Returns the calling thread's return addresses, beginning with the innermost frame whose stack
+/// pointer is at least `from`.
 #[inline(never)]
 fn exact_walk(from: usize) -> Frames {
     let mut frames = Frames::new();
     trace(|stack, address| stack < from || frames.push(address));
-    // The outermost frame of a thread can have no return address.
+    // A thread's outermost frame may have no return address.
     while frames.as_slice().last() == Some(&0) {
         frames.count -= 1;
     }

@@ -1,8 +1,8 @@
-//! Where only the exact engine works.
+//! For platforms where only the exact unwinder works.
 
 use super::Frames;
 
-/// Where a walk begins; there is none.
+/// Where a walk begins; not used.
 pub(super) struct Here;
 
 impl Here {
@@ -11,10 +11,10 @@ impl Here {
     }
 }
 
-/// Walks nothing.
+/// Always returns `None`.
 pub(super) fn walk(_here: &Here, _frames: &mut Frames) -> Option<usize> {
     None
 }
 
-/// Nothing to mend.
+/// Does nothing.
 pub(super) fn differed() {}

@@ -1,35 +1,33 @@
-//! The port to interpreters: the lines at which the calling thread's interpreted program stands.
+//! Adds the current lines of interpreted programs to backtraces.
 
 use std::sync::OnceLock;
 
 use super::Frames;
 
-/// Writes the lines at which the calling thread stands, innermost first, as
-/// [words](crate::ledger::script::LineNumber::word), as many as fit, and answers with how many
-/// there are.
+/// Writes the lines that the calling thread is executing, innermost first, as
+/// [words](crate::ledger::script::LineNumber::word), as many as fit, and returns their number.
 ///
-/// Called in a callback of the driver, on the thread that made the call: it must not call into the
-/// interpreter or the driver, and may lock or allocate only where it meets a line for the first
-/// time.
+/// It is called in a wrapper of a driver function, on the calling thread. It must not call the
+/// interpreter or the driver, and may lock or allocate only when it sees a line for the first time.
 pub type Reader = fn(&mut [usize]) -> usize;
 
-/// How many lines a stack keeps; callers further out are cut off.
+/// The most lines in a backtrace; outer callers are cut off.
 const DEPTH: usize = 64;
 
 static READER: OnceLock<Reader> = OnceLock::new();
 
-/// Reads interpreted programs by `reader` from now on; false where another already does.
+/// Installs `reader`. Returns false if there is one already.
 pub fn install(reader: Reader) -> bool {
     READER.set(reader).is_ok()
 }
 
-/// The one installed.
+/// Returns the installed reader.
 #[inline]
 pub(super) fn reader() -> Option<Reader> {
     READER.get().copied()
 }
 
-/// A stack with the lines of the interpreted program behind its return addresses.
+/// A backtrace with the lines of the interpreted program after its return addresses.
 pub(super) struct Joined {
     words: [usize; super::DEPTH + DEPTH],
     addresses: usize,
@@ -37,7 +35,7 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// `frames` with the lines at which this thread stands.
+    /// Appends the lines that this thread is executing to `frames`.
     pub(super) fn new(frames: &Frames, reader: Reader) -> Self {
         let mut words = [0; super::DEPTH + DEPTH];
         let addresses = frames.as_slice().len();
@@ -50,7 +48,7 @@ impl Joined {
         }
     }
 
-    /// The same lines behind other return addresses.
+    /// Appends the same lines to other return addresses.
     pub(super) fn behind(&self, frames: &Frames) -> Self {
         let mut words = [0; super::DEPTH + DEPTH];
         let addresses = frames.as_slice().len();

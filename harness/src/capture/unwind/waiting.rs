@@ -1,15 +1,16 @@
-//! The stack of another thread, which waits in a call of the system: the frames that are known.
+//! The backtrace of another thread that waits in a system call, as far as its frames can be
+//! determined.
 
-/// What is known of a stack.
+/// The known part of a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Walked {
-    /// Where it has addresses that its functions return to, and these, innermost first.
+    /// The stack slots with return addresses and these addresses, innermost first.
     pub(crate) returns: Vec<(u64, u64)>,
     /// Whether they lead to the thread's first function.
     pub(crate) whole: bool,
 }
 
-/// A thread that waits, as the kernel tells of it.
+/// A waiting thread, as the kernel describes it.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(
     not(all(
@@ -21,15 +22,15 @@ pub(crate) struct Walked {
     expect(dead_code, reason = "nothing is walked there")
 )]
 pub(crate) struct Waiting {
-    /// Where its call of the system returns to.
+    /// The address to which its system call returns.
     pub(crate) instruction: u64,
     pub(crate) stack_pointer: u64,
-    /// Where its stack ends.
+    /// The end of its stack.
     pub(crate) end: u64,
 }
 
-/// Walks it; `word` reads words of memory. Nowhere else than on x86-64, where a call leaves the address
-/// that it returns to on the stack, is anything known.
+/// Walks its stack; `word` reads words of memory. Supported only on x86-64, where a call stores its
+/// return address on the stack; nothing is known elsewhere.
 pub(crate) fn walk_waiting(thread: Waiting, word: impl FnMut(u64) -> Option<u64>) -> Walked {
     #[cfg(all(
         target_os = "linux",

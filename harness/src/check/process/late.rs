@@ -1,5 +1,5 @@
-//! What is freed after the verdict. The verdict stays; the run's summary and file say how late it
-//! was, for a longer `settle` may be all that is missing.
+//! Reports what is freed after the verdict. The verdict stays, but the run's summary and file say
+//! how late the free was, because a longer `settle` may be all that is needed.
 
 use std::sync::{Mutex, Once, PoisonError};
 use std::time::Instant;
@@ -21,15 +21,15 @@ struct Leaked {
     file: String,
     line: u32,
     at: Instant,
-    /// The sequence numbers of what it found.
+    /// The sequence numbers of the leaked records.
     records: FxHashSet<u64>,
 }
 
 static LEAKED: Mutex<Vec<Leaked>> = Mutex::new(Vec::new());
 
-/// Looks out for the release of what `result` found in these scopes.
+/// Watches for frees of what `result` found in these scopes.
 pub(crate) fn await_release(report: &Report, scopes: &[ScopeId], result: &CheckResult) {
-    // Not the records that are live now: one of them may be freed before it is looked for.
+    // By scope, not by the live records: one of them may be freed before it is looked up.
     ledger::live().await_release(scopes, Instant::now);
     let records = result.findings.iter().zip(&result.records);
     let leaked = records.filter(|(finding, _)| finding.kind == FindingKind::Leaked);
@@ -45,13 +45,13 @@ pub(crate) fn await_release(report: &Report, scopes: &[ScopeId], result: &CheckR
         });
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Of handlers, the newest is first: the summary is told after it.
+        // The newest exit handler runs first, so the summary is printed after this one.
         summary::tell_at_exit();
         exit::at_exit(tell);
     });
 }
 
-/// Amends the summary, and the run's file.
+/// Adds late frees to the summary and the run file.
 fn tell() {
     let all = std::mem::take(&mut *LEAKED.lock().unwrap_or_else(PoisonError::into_inner));
     if all.is_empty() {
@@ -69,7 +69,7 @@ fn tell() {
     }
 }
 
-/// What was freed of one check's leaks, and when the last of it.
+/// Returns what was freed of one check's leaks, and when the last of it was.
 fn late(leaked: &Leaked, released: &FxHashMap<u64, Released>) -> Option<Late> {
     let of_check = leaked.records.iter().filter_map(|it| released.get(it));
     let released: Vec<&Released> = of_check.filter(|it| it.at >= leaked.at).collect();

@@ -1,4 +1,4 @@
-//! Getting a process to listen: to the driver, to other sources, and to whoever wants a recording.
+//! Makes a process listen: to the driver, to other sources, and for a recording.
 
 use std::env;
 
@@ -14,14 +14,15 @@ use crate::ledger::Layer;
 use crate::report::workspace::Workspace;
 use crate::{observe, probe, registry};
 
-/// Ears for the driver and for other sources. Answers with what has gone unheard before.
+/// Starts intercepting the driver and taking reports from other sources. Returns what has been
+/// missed before.
 ///
 /// # Panics
 ///
-/// When more allocators have a probe than can be told apart.
+/// If more allocators have a probe than can be distinguished.
 pub(crate) fn listen(manifest_dir: Option<&str>, file: &str) -> UnheardBefore {
     Workspace::init(manifest_dir, file);
-    // Before anybody reports: an allocator with a probe is always counted.
+    // Before anything is reported, so that an allocator with a probe is always counted.
     for probe in probe::all() {
         let _ = Layer::allocator(probe.name());
     }
@@ -32,8 +33,8 @@ pub(crate) fn listen(manifest_dir: Option<&str>, file: &str) -> UnheardBefore {
     before
 }
 
-/// Begins the recording, where one is asked for, before anything is watched: it has all events, or
-/// none.
+/// Begins the recording, if one is requested, before anything is watched, so that it has all
+/// events.
 pub(crate) fn record_from_here(manifest_dir: Option<&str>, file: &str) {
     let workspace = Workspace::init(manifest_dir, file);
     record::begin(workspace.root());
@@ -41,12 +42,13 @@ pub(crate) fn record_from_here(manifest_dir: Option<&str>, file: &str) {
 
 inventory::submit!(BeforeFirstThread(record_from_the_beginning));
 
-/// A recording begins before the program's first thread, and so before the driver's first call, where
-/// libtest runs several tests at once: one that is not checked may call it before the first check.
+/// Begins the recording before the program's first thread, and so before the first driver call, if
+/// libtest runs several tests at once: an unchecked test may call the driver before the first
+/// check.
 fn record_from_the_beginning() {
     let cases = registry::cases();
-    // The check of a whole program begins with it, and its arguments are its own: whether it runs
-    // one test at a time must not be asked.
+    // The check of a whole program begins with the program, whose arguments are its own: they must
+    // not be parsed as libtest's.
     if cases.is_empty() || cases.iter().any(|case| case.is_program()) || one_test_at_a_time() {
         return;
     }
@@ -60,10 +62,10 @@ fn record_from_the_beginning() {
     }
 }
 
-/// Whether the check of this test begins in this process, as far as is known before.
+/// Whether the check of this test begins in this process, as far as can be told in advance.
 fn is_checked_here(case: &Case) -> bool {
     let policy = Policy::of(case.name(), case.origin.manifest_dir, &case.options);
-    // What is wrong with the settings is told by the check too.
+    // Errors in the settings are reported by the check itself.
     policy.is_ok_and(|policy| policy.mode != Mode::Off && !policy.isolate)
         && case.options.unchecked_if.is_none()
 }

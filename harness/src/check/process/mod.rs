@@ -1,4 +1,4 @@
-//! What a process does around its checks: before the first, at each, and as it ends.
+//! What a process does before its first check, at each check, and at its end.
 
 pub(crate) mod late;
 pub(crate) mod listen;

@@ -1,4 +1,4 @@
-//! What all checks of this process came to, told as the process ends.
+//! The summary of all checks of this process, printed at process exit.
 
 use std::env;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -20,7 +20,7 @@ fn under_way() -> MutexGuard<'static, Vec<String>> {
     UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A check that is under way: as long as this lives, the end of the process aborts it.
+/// A check in progress: if the process ends while this is alive, the check is aborted.
 #[derive(Debug)]
 pub(crate) struct UnderWay(String);
 
@@ -32,7 +32,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// A check begins.
+/// Records that a check begins.
 #[must_use = "the check is over when this is dropped"]
 pub(crate) fn began(test: &str) -> UnderWay {
     under_way().push(test.to_owned());
@@ -44,7 +44,7 @@ fn lock() -> MutexGuard<'static, Option<Summary>> {
     SUMMARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Adds a finished check, and how many allocations of how many bytes nobody owns.
+/// Adds a finished check, and the allocations without an owner.
 pub(crate) fn add(report: &Report, unowned: Amount) {
     let mut summary = lock();
     let summary = summary.get_or_insert_default();
@@ -52,19 +52,19 @@ pub(crate) fn add(report: &Report, unowned: Amount) {
     summary.add_unowned(unowned.count, unowned.bytes);
 }
 
-/// Adds a check of which nothing but its report is known.
+/// Adds a check of which only the report is known.
 pub(crate) fn add_report(report: &Report) {
     lock().get_or_insert_default().add(report);
     tell_at_exit();
 }
 
-/// Adds what another process came to.
+/// Adds the summary of another process.
 pub(crate) fn merge(other: &Summary) {
     lock().get_or_insert_default().merge(other);
     tell_at_exit();
 }
 
-/// Takes everything, for another process to tell.
+/// Takes the summary, for another process to print.
 pub(crate) fn take() -> Summary {
     let mut summary = lock().take().unwrap_or_default();
     note_what_is_missing(&mut summary);
@@ -92,8 +92,8 @@ pub(crate) fn skipped(test: &str) {
     tell_at_exit();
 }
 
-/// Has the summary told as the process ends. Not under nextest: it runs each test in a process of
-/// its own and sums up by itself.
+/// Prints the summary at process exit, except under nextest, which runs each test in its own
+/// process and prints its own summary.
 pub(crate) fn tell_at_exit() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -109,7 +109,7 @@ pub(crate) fn tell_at_exit() {
 )]
 fn tell() {
     let all = lock().take();
-    // The parent of an isolated test tells of it.
+    // The parent reports the end of an isolated test.
     let aborted = match company::is_isolated() {
         true => Vec::new(),
         false => std::mem::take(&mut *under_way()),
@@ -132,10 +132,10 @@ fn tell() {
     }
 }
 
-/// Those that ended inside a check and could not tell.
+/// Adds the checks during which their process ended without a report.
 fn add_those_of_other_processes(summary: &mut Summary) {
     for aborted in untold() {
-        // An isolated test's end has been told by its parent.
+        // The parent has reported the end of an isolated test.
         if !summary.has_aborted(&aborted.test) {
             summary.add_aborted(&aborted.test);
         }
@@ -143,8 +143,8 @@ fn add_those_of_other_processes(summary: &mut Summary) {
     }
 }
 
-/// Checks that took their process down, told by the next process of the same run: a killed process tells
-/// nothing itself. Those of other processes that have ended, unless one of them has told.
+/// Returns checks that took down their process, which cannot report them itself. The next process
+/// of the same run does, unless another one already has.
 fn untold() -> Vec<Aborted> {
     let paths = Sink::global().neighbours();
     let files: Vec<RunFile> = paths
@@ -154,7 +154,7 @@ fn untold() -> Vec<Aborted> {
     let is_told = |aborted: &Aborted| files.iter().any(|file| file.told.contains(aborted));
     let ended = files.iter().filter_map(|file| {
         let header = file.header.as_ref()?;
-        // Where nobody can say, it runs.
+        // If this cannot be told, the process is assumed to run.
         let has_ended = header.is_running() == Some(false);
         has_ended.then_some((header.pid, file))
     });
@@ -167,7 +167,7 @@ fn untold() -> Vec<Aborted> {
     aborted.filter(|aborted| !is_told(aborted)).collect()
 }
 
-/// Results that are not kept, and calls that are not seen.
+/// Notes results that are not stored, and calls that are not intercepted.
 fn note_what_is_missing(summary: &mut Summary) {
     if let Some(note) = Sink::global().note() {
         summary.note(&note);

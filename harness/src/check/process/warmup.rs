@@ -1,4 +1,4 @@
-//! What a process warms up before its first baseline: the functions under `#[warmup]`.
+//! Runs a process's `#[warmup]` functions before its first baseline.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -11,17 +11,17 @@ use crate::check::scopes::open::is_inside_a_check;
 use crate::judge::Subject;
 use crate::registry;
 
-/// The token of the threads of a hook, and of those that they start: no scope has such a number, so
-/// what they make belongs to none and is there before every check.
+/// The token of a warm-up's thread and of the threads that it starts. No scope has this number, so
+/// what they create belongs to none and exists before every check.
 const TOKEN: u64 = 1 << 32;
 
-/// Runs every hook, the first time it is called; other checks wait until that is done. Not those
-/// that a hook runs itself, for which it waits in turn, nor one inside another check, which has
-/// come this way before.
+/// Runs every warm-up, the first time it is called; other checks wait until that is done. It does
+/// nothing for a check that a warm-up itself runs, which would wait forever, or for a nested check,
+/// whose outer check has called it before.
 ///
 /// # Panics
 ///
-/// When a hook does: the check at hand fails by it.
+/// If a warm-up does: the current check fails with it.
 pub(crate) fn run_hooks(subject: &Subject) {
     if threads::token() == TOKEN || is_inside_a_check() {
         return;

@@ -1,4 +1,4 @@
-//! What the code under test says of itself: through `gpu-leak-hooks`, from anywhere.
+//! Connects `gpu-leak-hooks`, through which the code under test talks to the harness from anywhere.
 
 use gpu_leak_hooks::Hooks;
 use gpu_leak_interpose as threads;
@@ -10,7 +10,7 @@ use crate::ledger;
 use crate::ledger::event::Event;
 use crate::observe;
 
-/// From now on the hooks of this process reach the harness.
+/// Installs the hooks of this process.
 pub(crate) fn install() {
     static HOOKS: Hooks = Hooks {
         begin_allow,
@@ -26,13 +26,13 @@ pub(crate) fn install() {
     gpu_leak_hooks::install(&HOOKS);
 }
 
-/// No token of an open scope.
+/// A token that belongs to no open scope.
 const NOTHING_BEGUN: u64 = 0;
 
-/// Has this thread work for the part of its scope in which things may stay for `reason`. Outside
-/// every check all that is made is baseline, and nothing begins.
+/// Begins the part of this thread's scope in which resources may stay for `reason`. Outside every
+/// check everything created is baseline, and nothing begins.
 fn begin_allow(reason: &'static str) -> u64 {
-    // In a forked child the ledger's locks may be held by threads that no longer exist.
+    // In a forked child the ledger's locks may be held by threads that do not exist there.
     if exit::forked() {
         return NOTHING_BEGUN;
     }

@@ -1,4 +1,4 @@
-//! Whose work it is: scopes, the threads that work for them, and who answers for which.
+//! Scopes, the threads that work in them, and the owners of what they create.
 
 pub(crate) mod hooks;
 pub(crate) mod open;

@@ -1,17 +1,17 @@
-//! A scope that is open, and the one that a thread works for.
+//! Open scopes, and the one that a thread works in.
 
 use gpu_leak_interpose as threads;
 
 use super::tree;
 use crate::ledger::{Amount, ScopeId};
 
-/// Whether this thread works for a check that is under way. A thread of a pool may still have the
-/// token of one that is over.
+/// Whether this thread works for a check in progress. A thread of a pool may still have the token
+/// of one that is over.
 pub(crate) fn is_inside_a_check() -> bool {
     current().is_some()
 }
 
-/// The open scope that this thread works for.
+/// Returns the open scope that this thread works in.
 pub(crate) fn current() -> Option<ScopeId> {
     let scope = u32::try_from(threads::token()).ok()?;
     match scope {
@@ -20,7 +20,7 @@ pub(crate) fn current() -> Option<ScopeId> {
     }
 }
 
-/// A scope that is counted for, until it is dropped.
+/// A scope that is open until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Open {
     scope: ScopeId,
@@ -28,8 +28,8 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// A new one, inside the one of this thread if there is one; `confirms`: a run that only confirms
-    /// what an earlier one left.
+    /// Opens a scope inside this thread's scope, if there is one. `confirms`: whether it is a run
+    /// that only confirms what an earlier one left.
     pub(crate) fn new(confirms: bool) -> Self {
         Self {
             scope: tree::open(current(), confirms),
@@ -37,12 +37,12 @@ impl Open {
         }
     }
 
-    /// Its number.
+    /// Returns its number.
     pub(crate) fn scope(&self) -> ScopeId {
         self.scope
     }
 
-    /// Ends its count; what it freed that was there before it.
+    /// Closes the scope and returns what it freed that existed before it.
     pub(crate) fn close(mut self) -> Amount {
         self.is_open = false;
         tree::close(self.scope)

@@ -1,4 +1,4 @@
-//! A thread's scope for a while.
+//! Sets a thread's scope temporarily.
 
 use std::marker::PhantomData;
 
@@ -6,16 +6,16 @@ use gpu_leak_interpose as threads;
 
 use crate::ledger::ScopeId;
 
-/// While it lives, this thread works for a scope; then for the one before, also after a panic.
+/// A guard that sets this thread's scope and restores the previous one, also after a panic.
 #[derive(Debug)]
 pub(crate) struct Token {
     outer: u64,
-    /// The token is this thread's: dropped elsewhere it would change the wrong one.
+    /// The token belongs to this thread: dropped elsewhere, it would change the wrong one.
     _stays_on_its_thread: PhantomData<*const ()>,
 }
 
 impl Token {
-    /// Has this thread work for `scope`.
+    /// Sets the scope of this thread to `scope`.
     #[must_use = "the thread leaves the scope with the guard"]
     pub(crate) fn set(scope: ScopeId) -> Self {
         Self {

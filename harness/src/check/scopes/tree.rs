@@ -1,10 +1,10 @@
-//! The scopes of this process: which lies in which, and who answers for what.
+//! The tree of scopes in this process: their nesting, and the owner of each resource.
 //!
-//! A scope is that of a test's run, of a block or of a stretch by hand; a *part* is one in which
-//! things may stay for a reason. Each has at most one parent. What is created in a scope that has
-//! closed belongs to the nearest scope around it that is open: a finished block answers for nothing
-//! any more, and the test around it does. The runs of one check are one line as well: a thread that
-//! the first run started and the second one puts to work is the second one's.
+//! A scope belongs to a test's run, to a block or to an explicit `Scope`; a *part* is a scope in
+//! which resources may stay for a reason. Each scope has at most one parent. A resource created in
+//! a closed scope belongs to its nearest open ancestor: a finished block is no longer responsible
+//! for anything, but the test around it is. The runs of one check are linked as well: what a thread
+//! does that the first run started and the second one uses belongs to the second run.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,14 +18,14 @@ use crate::report::model::AllowedBy;
 
 static TREE: Mutex<Option<Scopes>> = Mutex::new(None);
 
-/// The scopes that are open or that a check still asks about.
+/// The scopes that are open or that a check still needs.
 #[derive(Debug, Default)]
 struct Scopes {
     nodes: FxHashMap<ScopeId, ScopeNode>,
-    /// How many of them are open.
+    /// The number of open scopes.
     open: usize,
-    /// When those that nobody asks about any more had closed, for the checks beside them: empty as soon
-    /// as no scope is open.
+    /// When scopes closed that are no longer needed, for checks that ran at the same time. Cleared
+    /// as soon as no scope is open.
     forgotten: FxHashMap<ScopeId, u64>,
 }
 
@@ -34,17 +34,17 @@ struct Scopes {
 struct ScopeNode {
     parent: Option<ScopeId>,
     children: Vec<ScopeId>,
-    /// Why what is created in it may stay: it is a part of its parent.
+    /// Why what is created in it may stay, if it is a part of its parent.
     reason: Option<&'static str>,
-    /// When it closed, in the order of the ledger's events; none while it is open.
+    /// When it closed, as an event number; `None` while it is open.
     closed: Option<u64>,
     /// Whether it is a run that only confirms what an earlier one left.
     confirms: bool,
     /// Whether it was handed on to the next run of its check.
     is_earlier_run: bool,
-    /// What its check has settled about single records, by their sequence numbers.
+    /// What its check has settled about individual records, by sequence number.
     settled: Vec<(u64, Settled)>,
-    /// The sums for which its check has failed, by a panic that says this.
+    /// The sums for which its check has failed, with the message of the panic.
     failed_sums: Vec<(Arc<str>, FailedSum)>,
 }
 
@@ -54,20 +54,20 @@ impl ScopeNode {
     }
 }
 
-/// What a check has settled about one record, for the checks around it.
+/// What a check has settled about one record, for the outer checks.
 ///
 /// It keeps to itself only what made its test fail: a panic that the test catches fails nobody. An
-/// excuse that is about an object travels with
-/// it; all else the check around it judges by its own facts.
+/// excuse about an object travels with the object; the outer check judges everything else by its
+/// own facts.
 #[derive(Clone, Debug)]
 pub(crate) enum Settled {
-    /// The check has failed for it, by a panic that says this.
+    /// The check has failed for it, by a panic with this message.
     Failed(Arc<str>),
     /// It may stay.
     Allowed(AllowedBy),
 }
 
-/// The tree, locked. Ledger locks may be taken after it, never before it.
+/// The locked tree. Locks of the ledger may be taken after it, never before it.
 struct Tree(MutexGuard<'static, Option<Scopes>>);
 
 fn tree() -> Tree {
@@ -83,7 +83,7 @@ impl Tree {
         self.0.as_ref()?.nodes.get(&scope)
     }
 
-    /// Enters a scope that has just opened.
+    /// Adds a scope that has just opened.
     fn insert(&mut self, scope: ScopeId, node: ScopeNode) {
         self.0.get_or_insert_default().open += 1;
         if let Some(parent) = node.parent
@@ -94,7 +94,7 @@ impl Tree {
         self.nodes().insert(scope, node);
     }
 
-    /// `scope` and what lies around it, from the inside out.
+    /// Returns `scope` and its ancestors, from the inside out.
     fn around(&self, scope: ScopeId) -> impl Iterator<Item = (ScopeId, &ScopeNode)> {
         let mut next = Some(scope);
         std::iter::from_fn(move || {
@@ -105,7 +105,7 @@ impl Tree {
         })
     }
 
-    /// `scope` and everything in it.
+    /// Returns `scope` and its descendants.
     fn inside(&self, scope: ScopeId) -> Vec<ScopeId> {
         let mut found = vec![scope];
         let mut at = 0;
@@ -119,7 +119,7 @@ impl Tree {
     }
 }
 
-/// Opens a scope inside the one that `parent` names; `confirms`: it is a run that only confirms.
+/// Opens a scope with this parent. `confirms`: whether it is a run that only confirms.
 pub(super) fn open(parent: Option<ScopeId>, confirms: bool) -> ScopeId {
     let scope = new_number();
     let mut tree = tree();
@@ -133,8 +133,8 @@ pub(super) fn open(parent: Option<ScopeId>, confirms: bool) -> ScopeId {
     scope
 }
 
-/// The part of the open scope `outer` in which things may stay for `reason`: as many calls as there
-/// are have one. None where `outer` has just closed.
+/// Returns the part of the open scope `outer` in which resources may stay for `reason`; all calls
+/// with the same reason share one. Returns `None` if `outer` has just closed.
 pub(crate) fn part(outer: ScopeId, reason: &'static str) -> Option<ScopeId> {
     let mut tree = tree();
     let node = tree.get(outer).filter(|node| node.is_open())?;
@@ -156,7 +156,7 @@ pub(crate) fn part(outer: ScopeId, reason: &'static str) -> Option<ScopeId> {
     Some(scope)
 }
 
-/// A number that no scope of this process has had.
+/// Returns a number that no scope of this process has had.
 fn new_number() -> ScopeId {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     loop {
@@ -168,7 +168,7 @@ fn new_number() -> ScopeId {
     }
 }
 
-/// Closes `scope` and its parts; what they freed that was there before it.
+/// Closes `scope` and its parts, and returns what they freed that existed before them.
 pub(super) fn close(scope: ScopeId) -> Amount {
     let mut tree = tree();
     let mut sum = Amount::default();
@@ -184,7 +184,7 @@ pub(super) fn close(scope: ScopeId) -> Amount {
             tree.0.get_or_insert_default().open -= 1;
         }
         sum = sum.plus(ledger::live().close_scope(scope));
-        // A part lives as long as what it is a part of; a scope by hand is finished by itself.
+        // A part ends with its parent; an explicit scope is finished by itself.
         let is_part = |child: &ScopeId| tree.get(*child).is_some_and(|it| it.reason.is_some());
         closing.extend(children.into_iter().filter(is_part));
     }
@@ -195,8 +195,8 @@ pub(super) fn close(scope: ScopeId) -> Amount {
     sum
 }
 
-/// From now on what is done for `scope`, which is closed, is done for `next`: the next run of the
-/// same check.
+/// Attributes what is done in `scope`, which is closed, to `next`, the next run of the same check,
+/// from now on.
 pub(crate) fn hand_on(scope: ScopeId, next: ScopeId) {
     let mut tree = tree();
     let Some(node) = tree.nodes().get_mut(&scope) else {
@@ -212,7 +212,7 @@ pub(crate) fn hand_on(scope: ScopeId, next: ScopeId) {
     }
 }
 
-/// Enters what the check of `scope` has settled.
+/// Records what the check of `scope` has settled.
 pub(crate) fn settle(
     scope: ScopeId,
     records: Vec<(u64, Settled)>,
@@ -224,8 +224,8 @@ pub(crate) fn settle(
     }
 }
 
-/// Nothing more is asked about the check whose last run had `scope`. One inside another check is
-/// forgotten with that one.
+/// Forgets the check whose last run was `scope`, because it is no longer needed. A nested check is
+/// forgotten with its outer check.
 pub(crate) fn forget(scope: ScopeId) {
     let mut tree = tree();
     if tree
@@ -234,14 +234,14 @@ pub(crate) fn forget(scope: ScopeId) {
     {
         return;
     }
-    // The check around what lies in it answers for that as long as it is open itself.
+    // The outer check is responsible for the scopes inside as long as it is open.
     let closed = tree.get(scope).and_then(|node| node.closed);
     let all = tree.inside(scope);
     let mut orphans = Vec::new();
     let mut forgotten = Vec::new();
     for scope in all {
         match tree.nodes().remove(&scope) {
-            // A scope by hand that outlives its test stands for itself.
+            // An explicit scope that outlives its test becomes a root.
             Some(node) if node.is_open() => orphans.push((scope, node)),
             Some(_) => forgotten.extend(closed.map(|closed| (scope, closed))),
             None => {}
@@ -260,38 +260,38 @@ pub(crate) fn forget(scope: ScopeId) {
     }
 }
 
-/// The open scope that answers for what a thread with this scope does now.
+/// Returns the open scope that owns what a thread with this scope does now.
 pub(crate) fn open_scope(scope: ScopeId) -> Option<ScopeId> {
     let tree = tree();
     let open = tree.around(scope).find(|(_, node)| node.is_open());
     open.map(|(scope, _)| scope)
 }
 
-/// Whether `scope` lies in a run that only confirms what an earlier one left.
+/// Whether `scope` is inside a run that only confirms what an earlier one left.
 pub(crate) fn is_confirming(scope: ScopeId) -> bool {
     tree().around(scope).any(|(_, node)| node.confirms)
 }
 
-/// Everything that one scope answers for, as it is now.
+/// Everything that one scope is responsible for at present.
 #[derive(Debug, Default)]
 pub(crate) struct Lineage {
-    /// The scope, what lies in it, and the earlier runs of its check; each with the reason why what
+    /// The scope, its descendants, and the earlier runs of its check, each with the reason why what
     /// was created there may stay.
     scopes: FxHashMap<ScopeId, Option<&'static str>>,
-    /// What checks inside it have settled, by sequence numbers.
+    /// What nested checks have settled, by sequence number.
     settled: FxHashMap<u64, Settled>,
-    /// The sums for which checks inside this very run have failed.
+    /// The sums for which checks inside this run have failed.
     failed_sums: Vec<(Arc<str>, FailedSum)>,
 }
 
 impl Lineage {
-    /// That of `scope`.
+    /// Returns the lineage of `scope`.
     pub(crate) fn of(scope: ScopeId) -> Self {
         let tree = tree();
         let mut lineage = Self::default();
         let mut next = vec![(scope, true)];
         while let Some((scope, in_this_run)) = next.pop() {
-            // The innermost one, inside this scope or around it.
+            // The innermost reason, from this scope outwards.
             let reason = tree.around(scope).find_map(|(_, node)| node.reason);
             lineage.scopes.insert(scope, reason);
             let Some(node) = tree.get(scope) else {
@@ -309,42 +309,43 @@ impl Lineage {
         lineage
     }
 
-    /// Whether it is this scope alone.
+    /// Whether it contains only one scope.
     pub(crate) fn is_single(&self) -> bool {
         self.scopes.len() <= 1
     }
 
-    /// Whether `scope` is among them.
+    /// Whether it contains `scope`.
     pub(crate) fn has(&self, scope: ScopeId) -> bool {
         self.scopes.contains_key(&scope)
     }
 
-    /// Why what was created in `scope` may stay.
+    /// Returns why what was created in `scope` may stay.
     pub(crate) fn reason(&self, scope: ScopeId) -> Option<&'static str> {
         self.scopes.get(&scope).copied().flatten()
     }
 
-    /// What a check inside it has settled about the record with this sequence number.
+    /// Returns what a nested check has settled about the record with this sequence number.
     pub(crate) fn settled(&self, record: u64) -> Option<&Settled> {
         self.settled.get(&record)
     }
 
-    /// The sums for which checks inside this very run have failed by a panic that says `failure`.
+    /// Returns the sums for which checks inside this run have failed by a panic with the message
+    /// `failure`.
     pub(crate) fn failed_sums(&self, failure: Option<&str>) -> Vec<FailedSum> {
         let failed = self.failed_sums.iter();
         let failed = failed.filter(|(by, _)| failure == Some(&**by));
         failed.map(|(_, sum)| sum.clone()).collect()
     }
 
-    /// How many threads live that work for one of them.
+    /// Returns how many live threads work in one of its scopes.
     pub(crate) fn live_threads(&self) -> usize {
         let scopes = self.scopes.keys();
         scopes.map(|scope| threads::live(u64::from(scope.0))).sum()
     }
 }
 
-/// Which records nobody answers for, of those with these scopes and sequence numbers: no scope around
-/// theirs was open when they were created, and none is now.
+/// Returns the records, by scope and sequence number, for which no check is responsible: none of
+/// their ancestors was open when they were created, and none is now.
 pub(crate) fn unanswered(records: impl Iterator<Item = (ScopeId, u64)>) -> FxHashSet<u64> {
     let tree = tree();
     let is_answered = |scope: ScopeId, sequence: u64| {

@@ -1,8 +1,9 @@
-//! How a process that was started for one test of [`isolate`] is told so, and knows it.
+//! Passes a token to a process that was started for one test of [`isolate`], by which the process
+//! recognises itself.
 //!
-//! Its parent hands it a word in a variable. Whatever the test itself starts inherits that variable,
-//! other checked programs among it: the word counts for a child of the process that is named in it,
-//! and for no other.
+//! The parent passes the token in an environment variable. Processes that the test itself starts
+//! inherit that variable, including other checked programs, so the token is valid only for a child
+//! of the process that is named in it.
 //!
 //! [`isolate`]: crate::check::isolate
 
@@ -10,18 +11,17 @@ use std::env;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Holds the word. Not one of the variables that users set.
+/// The variable with the token. It is not for users.
 const ISOLATED: &str = "__GPU_LEAK_CHECK_ISOLATED";
-/// What libtest is told behind the test's name.
+/// libtest's options after the test's name.
 const OPTIONS: [&str; 3] = ["--include-ignored", "--nocapture", "--test-threads=1"];
 
-/// A word for a child of this process; each `number` makes another one.
+/// Creates a token for a child of this process; each `number` gives a different one.
 pub(crate) fn new_word(number: u32) -> String {
     format!("{}-{number}", std::process::id())
 }
 
-/// Has `command`, which starts this program again, run `test` alone, as a child that was given
-/// `word`.
+/// Makes `command`, which starts this program again, run only `test`, with the token `word`.
 pub(crate) fn tell(command: &mut Command, test: &str, word: &str) {
     command
         .args(["--exact", test])
@@ -29,7 +29,7 @@ pub(crate) fn tell(command: &mut Command, test: &str, word: &str) {
         .env(ISOLATED, word);
 }
 
-/// The word that this process was given.
+/// Returns the token that this process was given.
 pub(crate) fn word() -> Option<&'static str> {
     static WORD: OnceLock<Option<String>> = OnceLock::new();
     let word = WORD.get_or_init(|| {
@@ -39,12 +39,12 @@ pub(crate) fn word() -> Option<&'static str> {
     word.as_deref()
 }
 
-/// The number of the process that made this word.
+/// Returns the id of the process that created this token.
 pub(crate) fn parent(word: &str) -> Option<u32> {
     word.split('-').next()?.parse().ok()
 }
 
-/// Whether a word of `parent` is meant for this process.
+/// Whether a token of `parent` is for this process.
 fn is_meant(parent: u32) -> bool {
     #[cfg(unix)]
     let is_child = std::os::unix::process::parent_id() == parent;
@@ -53,7 +53,7 @@ fn is_meant(parent: u32) -> bool {
     is_child || is_left_behind(parent)
 }
 
-/// Whether this was a child of `parent`, which ended before it could be asked for.
+/// Whether this was a child of `parent`, which ended too early to be recognised.
 #[cfg(target_os = "linux")]
 fn is_left_behind(parent: u32) -> bool {
     let arguments: Vec<_> = env::args_os().skip(1).collect();
@@ -63,16 +63,16 @@ fn is_left_behind(parent: u32) -> bool {
     exact == "--exact" && options == OPTIONS && !lives(parent)
 }
 
-/// Elsewhere such a process is left alone.
+/// Such a process is not detected on other systems.
 #[cfg(not(target_os = "linux"))]
 fn is_left_behind(_: u32) -> bool {
     false
 }
 
-/// Whether the process of this number is there and has not ended.
+/// Whether the process with this id exists and has not ended.
 #[cfg(target_os = "linux")]
 fn lives(process: u32) -> bool {
-    // One that has ended stays as a zombie until it is asked after.
+    // A process that has ended stays as a zombie until it is waited for.
     let told = std::fs::read_to_string(format!("/proc/{process}/stat"));
     told.is_ok_and(|told| !told.contains(") Z "))
 }
@@ -97,7 +97,7 @@ mod tests {
         let mut command = Command::new("cat");
         let mut child = command.stdin(Stdio::piped()).spawn().expect("a process");
         assert!(super::lives(child.id()));
-        // It ends with its input.
+        // It ends when its input is closed.
         drop(child.stdin.take());
         while super::lives(child.id()) {
             std::thread::yield_now();

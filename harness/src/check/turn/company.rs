@@ -1,4 +1,4 @@
-//! Whether anything but the check at hand can be running in this process.
+//! Determines whether anything but the current check can be running in this process.
 
 use std::sync::OnceLock;
 use std::{env, thread};
@@ -12,39 +12,39 @@ static CONCURRENCY: OnceLock<Concurrency> = OnceLock::new();
 /// How many tests a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Concurrency {
-    /// One in all.
+    /// Only one.
     OneTest,
-    /// One after the other.
+    /// Several, one after the other.
     OneAtATime,
-    /// Several at once, perhaps.
+    /// Perhaps several at once.
     Several,
 }
 
-/// Who else may be at work in this process during a check.
+/// Who else may be active in this process during a check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Company<'a> {
-    /// None inside another check.
+    /// `None` inside another check.
     turn: Option<&'a Turn<'a>>,
 }
 
 impl<'a> Company<'a> {
-    /// That of a check with this turn at the gate.
+    /// For a check with this turn at the gate.
     pub(crate) fn of(turn: Option<&'a Turn<'a>>) -> Self {
         Self { turn }
     }
 
-    /// Whether another check has been at work meanwhile.
+    /// Whether another check has been active meanwhile.
     pub(crate) fn met_a_check(self) -> bool {
         self.turn.is_some_and(Turn::met_another)
     }
 
-    /// How many checks wait for their turn.
+    /// Returns how many checks wait for their turn.
     pub(crate) fn waiting(self) -> u64 {
         self.turn.map_or(0, Turn::waiting)
     }
 }
 
-/// Whether this process runs nothing but one test.
+/// Whether this process runs only one test.
 pub(crate) fn is_isolated() -> bool {
     static NEXTESTS: OnceLock<bool> = OnceLock::new();
     child::word().is_some()
@@ -54,8 +54,8 @@ pub(crate) fn is_isolated() -> bool {
         })
 }
 
-/// Whether nextest started this process for one test. Its variables alone say little: whatever the
-/// test starts inherits them.
+/// Whether nextest started this process for one test. Its variables alone prove little, because
+/// processes that the test starts inherit them.
 fn is_started_by_nextest(
     arguments: &Arguments,
     variable: &impl Fn(&str) -> Option<String>,
@@ -66,12 +66,12 @@ fn is_started_by_nextest(
     let named = variable("NEXTEST_TEST_NAME");
     variable("NEXTEST").is_some()
         && arguments.exact
-        // Older versions do not say the name.
+        // Older versions do not provide the name.
         && named.is_none_or(|named| named == *test)
 }
 
 fn arguments() -> impl Iterator<Item = String> {
-    // One that is no text is no option of libtest's.
+    // An argument that is not valid text is not an option of libtest.
     let arguments = env::args_os().skip(1);
     arguments.map(|argument| argument.to_string_lossy().into_owned())
 }
@@ -80,9 +80,9 @@ fn variable(name: &str) -> Option<String> {
     env::var(name).ok()
 }
 
-/// Notes that this process is a program with one check, whatever its arguments mean.
+/// Records that this process is a program with one check, whatever its arguments mean.
 pub(crate) fn is_one_program() {
-    // Err: a check asked before, and an answer stays.
+    // Err: a check has already asked, and the answer stays.
     let _ = CONCURRENCY.set(Concurrency::OneTest);
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn one_test_at_a_time() -> bool {
     concurrency() != Concurrency::Several
 }
 
-/// How many tests the runner runs in this process.
+/// Returns how many tests the runner runs in this process.
 pub(crate) fn concurrency() -> Concurrency {
     *CONCURRENCY.get_or_init(|| {
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -99,8 +99,8 @@ pub(crate) fn concurrency() -> Concurrency {
     })
 }
 
-/// What libtest makes of its arguments and variables; nextest starts a process a test, whatever the
-/// variable for threads says.
+/// Derives it from libtest's arguments and variables. nextest starts one process per test, whatever
+/// the variable for threads says.
 fn decide(
     arguments: impl Iterator<Item = String>,
     variable: impl Fn(&str) -> Option<String>,
@@ -114,7 +114,7 @@ fn decide(
     }
     let by_variable = || variable("RUST_TEST_THREADS")?.parse().ok();
     match said.or_else(by_variable) {
-        // Who says that there are to be several threads may start some by itself.
+        // A user who asks for several threads may also start some.
         Some(2_usize..) => Concurrency::Several,
         _ if is_one => Concurrency::OneTest,
         Some(_) => Concurrency::OneAtATime,

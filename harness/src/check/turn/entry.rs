@@ -1,7 +1,7 @@
-//! Whether libtest enters a case twice.
+//! Detects whether libtest runs a case twice.
 //!
-//! `#[test]` written above the attribute is gone before the attribute can see it; the attribute
-//! adds its own, and the case stands in libtest's list twice.
+//! A `#[test]` written above the attribute is consumed before the attribute can see it; the
+//! attribute then adds its own, and the case is in libtest's list twice.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -12,11 +12,11 @@ use crate::ledger::{self, Kind};
 use crate::report;
 use crate::report::model::{Frame, Owner};
 
-/// What the second entry is told.
+/// The message of the second entry.
 pub(crate) const REGISTERED_TWICE: &str = "this test is registered twice and would run twice: \
     put `#[gpu_leak_check]` above `#[test]`, or leave `#[test]` out (the attribute adds it)";
 
-/// Whether libtest has entered this case before. A program's own code may call it as often as it
+/// Whether libtest has entered this case before. The program's own code may call it as often as it
 /// likes.
 pub(crate) fn is_second(case: &'static Case) -> bool {
     static ENTERED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
@@ -24,7 +24,7 @@ pub(crate) fn is_second(case: &'static Case) -> bool {
     !entered.insert(std::ptr::from_ref(case).addr()) && is_called_by_libtest(case)
 }
 
-/// Whether no function of the program but the test itself is being run.
+/// Whether libtest calls the test directly, with no other function of the program in between.
 fn is_called_by_libtest(case: &Case) -> bool {
     let stack = ledger::live().stacks().frames(capture::stack());
     let mut frames = report::site(stack, Kind::Linear, &[]).frames;
@@ -33,8 +33,8 @@ fn is_called_by_libtest(case: &Case) -> bool {
         let function = frame.function.as_deref().unwrap_or_default();
         is_of(case.path, function)
     };
-    // Inlined, the closure through which libtest calls the test has no path in line tables, but
-    // the line of the test's function.
+    // Inlined, the closure through which libtest calls the test has no path in line tables, but it
+    // has the line of the test's function.
     let is_beside_the_test = |closure: &Frame| {
         let place = |frame: &Frame| (frame.file.clone(), frame.line);
         let function = closure.function.as_deref().unwrap_or_default();
@@ -47,8 +47,8 @@ fn is_called_by_libtest(case: &Case) -> bool {
     !frames.is_empty() && frames.iter().all(is_own)
 }
 
-/// Whether `function` is the test of this path, or a closure in it. An inlined function has a name
-/// without its path.
+/// Whether `function` is the test with this path, or a closure in it. An inlined function has a
+/// name without its path.
 fn is_of(path: &str, function: &str) -> bool {
     let name = function.split("::{{closure}}").next().unwrap_or_default();
     !name.is_empty()

@@ -1,9 +1,9 @@
-//! Who may run now: one exclusive check alone, or parallel ones together, first come first served.
+//! The gate: one exclusive check alone, or parallel ones together, first come first served.
 
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Whose turn it is.
+/// The gate at which checks wait for their turn.
 #[derive(Debug)]
 pub(crate) struct Gate {
     state: Mutex<GateState>,
@@ -13,13 +13,13 @@ pub(crate) struct Gate {
 #[derive(Debug)]
 struct GateState {
     next_ticket: u64,
-    /// The ticket that goes in next.
+    /// The ticket that enters next.
     serving: u64,
-    /// How many are inside.
+    /// How many checks are inside.
     inside: usize,
-    /// Whether one of them shares with none.
+    /// Whether one of them is exclusive.
     exclusive: bool,
-    /// How often one came in while another was inside.
+    /// How often a check entered while another was inside.
     meetings: u64,
 }
 
@@ -35,9 +35,9 @@ impl GateState {
 /// How a check shares the process with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Not at all.
+    /// It runs alone.
     Exclusive,
-    /// With all that do the same.
+    /// It runs together with other parallel checks.
     Parallel,
 }
 
@@ -45,16 +45,16 @@ pub(crate) enum Manner {
 #[derive(Debug)]
 pub(crate) struct Turn<'gate> {
     gate: &'gate Gate,
-    /// Whether this is what `GateState::exclusive` stands for.
+    /// Whether it set `GateState::exclusive`.
     exclusive: bool,
-    /// The meetings before this check came in.
+    /// The number of meetings before this check entered.
     meetings: u64,
-    /// How long it took to get here.
+    /// How long it waited.
     pub(crate) waited: Duration,
 }
 
 impl Gate {
-    /// A gate nobody stands at.
+    /// Creates a gate at which nobody waits.
     pub(crate) const fn new() -> Self {
         Self {
             state: Mutex::new(GateState {
@@ -68,7 +68,7 @@ impl Gate {
         }
     }
 
-    /// Waits for one's turn.
+    /// Waits for the check's turn.
     pub(crate) fn enter(&self, manner: Manner) -> Turn<'_> {
         let start = Instant::now();
         let mut state = self.state();
@@ -86,8 +86,8 @@ impl Gate {
         self.come_in(&mut state, manner == Manner::Exclusive, start.elapsed())
     }
 
-    /// Goes in without waiting: in the given manner if there is room and no line, else beside
-    /// whoever is inside, who may be waiting for this very check.
+    /// Enters without waiting: in the given manner if the gate is free and nobody waits, else
+    /// beside those inside, who may be waiting for this check.
     pub(crate) fn enter_now(&self, manner: Manner) -> Turn<'_> {
         let mut state = self.state();
         let is_free = state.serving == state.next_ticket && state.has_room_for(manner);
@@ -116,13 +116,13 @@ impl Gate {
 }
 
 impl Turn<'_> {
-    /// How many wait for their turn now.
+    /// Returns how many checks wait for their turn now.
     pub(crate) fn waiting(&self) -> u64 {
         let state = self.gate.state();
         state.next_ticket - state.serving
     }
 
-    /// Whether another check was inside at any time of this turn.
+    /// Whether another check was inside at any time during this turn.
     pub(crate) fn met_another(&self) -> bool {
         self.gate.state().meetings != self.meetings
     }
@@ -191,7 +191,7 @@ mod tests {
                         order.lock().unwrap().push(number);
                     }
                 });
-                // The next one starts only when this one stands in line.
+                // The next one starts only when this one is waiting.
                 wait_for_line(gate_of(&first), number + 1);
             }
             drop(first);

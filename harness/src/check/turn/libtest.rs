@@ -1,11 +1,11 @@
-//! libtest's command line, as far as checks ask about it.
+//! Parses libtest's command line as far as checks need it.
 
 use crate::case::Case;
 
-/// What libtest was told.
+/// libtest's arguments.
 #[derive(Debug, Default)]
 pub(crate) struct Arguments {
-    /// `--test-threads`; none where it was not said, or is no number.
+    /// `--test-threads`; `None` if it is not given or not a number.
     pub(crate) threads: Option<usize>,
     /// `--exact`
     pub(crate) exact: bool,
@@ -13,11 +13,11 @@ pub(crate) struct Arguments {
     pub(crate) filters: Vec<String>,
     skipped: Vec<String>,
     ignored: Ignored,
-    /// Tests are not run: `--list`, `--help`.
+    /// Whether no tests run: `--list`, `--help`.
     runs_none: bool,
 }
 
-/// Which of the ignored tests and of the others run.
+/// Which of the ignored and other tests run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Ignored {
     #[default]
@@ -27,8 +27,8 @@ enum Ignored {
 }
 
 impl Arguments {
-    /// Those on a command line, without the program's name. `threads` is what `RUST_TEST_THREADS`
-    /// says.
+    /// Parses a command line without the program's name. `threads` is the value of
+    /// `RUST_TEST_THREADS`.
     pub(crate) fn of(arguments: impl Iterator<Item = String>, threads: Option<String>) -> Self {
         let mut threads = threads;
         let mut parsed = Self::default();
@@ -52,7 +52,7 @@ impl Arguments {
         parsed
     }
 
-    /// Whether this test is to run.
+    /// Whether this test is selected.
     pub(crate) fn select(&self, case: &Case) -> bool {
         let named = |name: &String| match self.exact {
             true => case.name() == name,
@@ -70,7 +70,7 @@ impl Arguments {
     }
 }
 
-/// libtest's other options whose value is an argument of its own.
+/// libtest's other options whose value is a separate argument.
 const TAKES_A_VALUE: [&str; 5] = ["--logfile", "--color", "--format", "--shuffle-seed", "-Z"];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Who may run now, and who else may be at work meanwhile.
+//! Which checks may run now, and what else may be active meanwhile.
 
 pub(crate) mod child;
 pub(crate) mod company;

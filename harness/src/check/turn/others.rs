@@ -1,9 +1,9 @@
-//! Who else may have been at work in this process during a run.
+//! Determines who else may have been active in this process during a run.
 //!
-//! Nothing else can run where the runner runs one test at a time and no earlier test has left a
-//! thread, and where every other test waits at the gate. What is known is which threads have no
-//! scope: the first one, libtest's, those that unchecked tests left, and the driver's own, which do
-//! nothing by themselves.
+//! Nothing else can run if the runner runs one test at a time and no earlier test has left a
+//! thread, and if every other test waits at the gate. It is known which threads have no scope: the
+//! initial one, libtest's, those that unchecked tests left, and the driver's own, which do nothing
+//! by themselves.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,19 +18,19 @@ use crate::capture::thread::is_first_thread;
 use crate::judge::Others;
 use crate::ledger;
 
-/// How many threads without a scope run a check and wait for its end.
+/// How many threads without a scope are running a check and waiting for its end.
 static RUNNERS: AtomicU64 = AtomicU64::new(0);
 
-/// While it lives, this thread runs a check: it does nothing of its own.
+/// Marks a thread that is running a check, and therefore does nothing else.
 #[derive(Debug)]
 pub(crate) struct Runner {
     is_counted: bool,
 }
 
 impl Runner {
-    /// This thread begins a check.
+    /// Marks this thread, which begins a check.
     pub(crate) fn new() -> Self {
-        // The first thread is always there, and one that works for a scope is that scope's.
+        // The initial thread is always there, and a thread with a scope belongs to that scope.
         let is_counted = !is_first_thread() && threads::token() == 0;
         if is_counted {
             RUNNERS.fetch_add(1, Ordering::Relaxed);
@@ -47,14 +47,14 @@ impl Drop for Runner {
     }
 }
 
-/// How often the threads are counted again while one is being started: some 10 ms in all. Beyond that
-/// the check takes itself not to be alone.
+/// How often the threads are counted again while one is being started, about 10 ms in total. After
+/// that the check assumes that it is not alone.
 const MOST_LOOKS: u32 = 100;
 
 /// What was known when a run began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AtBegin {
-    /// Whether no thread could do anything but the check's own.
+    /// Whether only threads of the check could do anything.
     is_alone: bool,
     waiting: u64,
     started: u64,
@@ -62,18 +62,18 @@ pub(crate) struct AtBegin {
 }
 
 impl AtBegin {
-    /// Looks around before a body runs.
+    /// Examines the process before a body runs.
     pub(crate) fn now(company: Company<'_>) -> Self {
         let unowned = ledger::live().unowned();
         let mut looks = 0;
         loop {
             let counts = || (threads::started_without_token(), company.waiting());
             let (started, waiting) = counts();
-            // Those of `started` exist by now, if none is.
+            // If none is starting, all of the `started` threads exist by now.
             let is_starting = threads::is_starting_without_token();
             let is_alone = is_alone(waiting, (!is_starting).then_some(started));
-            // A thread that comes while the others are counted may be missing in every count. Where one
-            // test is all that runs, nobody needs the counts.
+            // A thread that starts while the others are counted may be missing from every count. If
+            // only one test runs at all, the counts are not needed.
             let is_known = concurrency() == Concurrency::OneTest
                 || (!is_starting && counts() == (started, waiting));
             if is_known || looks == MOST_LOOKS {
@@ -94,7 +94,7 @@ impl AtBegin {
         self.is_alone
     }
 
-    /// Who else was there, or may have been, until now.
+    /// Returns who else was there, or may have been, until now.
     pub(crate) fn until_now(&self, company: Company<'_>) -> Others {
         Others {
             checks: company.met_a_check(),
@@ -103,14 +103,14 @@ impl AtBegin {
         }
     }
 
-    /// How many records were ever created outside every scope before the run.
+    /// Returns how many records had been created outside every scope before the run.
     pub(crate) fn unowned(&self) -> u64 {
         self.unowned
     }
 
     /// Whether every thread that was started meanwhile waits at the gate.
     fn nobody_came(&self, company: Company<'_>) -> bool {
-        // In this order: one that waits by then was started before.
+        // In this order: a thread that waits by then was started before.
         let came = company.waiting().saturating_sub(self.waiting);
         let started = threads::started_without_token() - self.started;
         let is_own = concurrency() == Concurrency::OneTest || started <= came;
@@ -118,10 +118,10 @@ impl AtBegin {
     }
 }
 
-/// Whether no thread can do anything but the one that runs the check and those of scopes. `started` is
-/// how many were started without a scope, where all of them exist.
+/// Whether only the thread that runs the check and those of scopes can do anything. `started` is
+/// how many were started without a scope, if all of them exist by now.
 fn is_alone(waiting: u64, started: Option<u64>) -> bool {
-    // Whatever runs there, this test has brought about.
+    // Whatever runs there was started by this test.
     if concurrency() == Concurrency::OneTest {
         return true;
     }
@@ -131,30 +131,31 @@ fn is_alone(waiting: u64, started: Option<u64>) -> bool {
     let Some(without_scope) = threads_without_scope(started) else {
         return one_test_at_a_time();
     };
-    // A test that libtest starts from now on is seen by the number of threads that were started.
+    // A test that libtest starts later changes the number of started threads.
     without_scope <= 1 + RUNNERS.load(Ordering::Relaxed) + waiting
 }
 
-/// What was found when the threads were last looked at one by one.
+/// The result of the last full examination of the threads.
 struct Census {
     /// How many had been started without a scope.
     started: u64,
-    /// How many of those that lived had none.
+    /// How many of the live threads had no scope.
     all: u64,
-    /// The same without the driver's own.
+    /// The same without the driver's own threads.
     without_drivers: u64,
 }
 
-/// How many threads have no scope, or fewer: the driver's own are left out. None where nobody tells.
+/// Returns an upper bound of the threads without a scope, not counting the driver's own; `None` if
+/// it cannot be determined.
 fn threads_without_scope(started: Option<u64>) -> Option<u64> {
     static LAST: Mutex<Option<Census>> = Mutex::new(None);
 
-    // The threads with a scope come after the others each time: one that has ended in between counts
-    // as one without, never the other way round.
+    // Threads with a scope are counted after all threads: one that ends in between counts as one
+    // without a scope, never the other way round.
     let all = count_threads()?;
     let all = all.saturating_sub(threads::threads_with_token().len() as u64);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    // As long as none is started, those without a scope only become fewer.
+    // While none is started, the number without a scope can only decrease.
     if let Some(last) = &*last
         && Some(last.started) == started
         && all <= last.all
@@ -173,11 +174,11 @@ fn threads_without_scope(started: Option<u64>) -> Option<u64> {
     Some(without_drivers)
 }
 
-/// How many threads this process has; none where nobody tells.
+/// Returns how many threads this process has; `None` if it cannot be determined.
 #[cfg(target_os = "linux")]
 fn count_threads() -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
-    // The kernel counts a thread as a link of this folder; two are the folder's own.
+    // The kernel counts each thread as a link of this folder; two links are the folder's own.
     let links = fs::metadata("/proc/self/task").ok()?.nlink();
     links.checked_sub(2)
 }
@@ -187,14 +188,14 @@ fn count_threads() -> Option<u64> {
     None
 }
 
-/// The threads of this process that can still do something. The kernel counts a thread for a moment
-/// after it was joined.
+/// Returns the threads of this process that can still do something. The kernel counts a thread for
+/// a moment after it was joined.
 fn living_threads() -> Vec<i32> {
-    /// `PF_EXITING`, as Linux has it.
+    /// `PF_EXITING` in Linux.
     const EXITING: u64 = 4;
     let is_living = |thread: &i32| {
         let status = fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
-        // Behind the name, which may have any letters: state, five numbers, flags.
+        // After the name, which may contain anything: state, five numbers, flags.
         let flags = status.ok().and_then(|status| {
             let (_, fields) = status.rsplit_once(") ")?;
             fields.split(' ').nth(6)?.parse::<u64>().ok()
@@ -206,7 +207,7 @@ fn living_threads() -> Vec<i32> {
     threads.filter(is_living).collect()
 }
 
-/// Whether a thread bears the name of a driver's: those do nothing that nobody asked for.
+/// Whether a thread has the name of one of the driver's threads, which only act on request.
 fn is_drivers_own(thread: i32) -> bool {
     let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
     let of_drivers = ["cuda", "llvmpipe"];

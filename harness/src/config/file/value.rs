@@ -1,4 +1,4 @@
-//! Single values of the configuration file: what may stand there, and what is said of all else.
+//! Values of the configuration file, and the errors for invalid ones.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use wildmatch::WildMatch;
 use crate::config::word::{self, Word};
 use crate::suppressions::Date;
 
-/// The name of a layer: read once in a process, and kept as long.
+/// The name of a layer, which is read once per process and never freed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layer(pub(super) &'static str);
 
@@ -46,7 +46,7 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Dura
     word::duration(&text).map(Some).map_err(de::Error::custom)
 }
 
-/// A date as TOML has it, without quotes.
+/// Parses a TOML date, which has no quotes.
 pub(super) fn date<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Date>, D::Error> {
     let what = "a date is written without quotes and without a time: until = 2026-12-31";
     match Datetime::deserialize(from) {
@@ -70,7 +70,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for WrittenNumber<T> {
     }
 }
 
-/// How many rounds: one at the least.
+/// A number of rounds, at least one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rounds(pub(super) u32);
 

@@ -1,7 +1,7 @@
-//! Reads ELF files, as Linux has them.
+//! Reads ELF files, the format of Linux.
 //!
-//! A file is opened when an address in it is asked about, and stays open: its units are put in order
-//! once, each of their line tables is read when it is first needed, and so is the symbol table.
+//! A file is opened when an address in it is first looked up, and stays open. Its units are sorted
+//! once; each line table and the symbol table are read when they are first needed.
 
 mod file;
 mod lines;
@@ -22,12 +22,13 @@ use super::Symbol;
 use crate::call_site::bare_name;
 use crate::capture::modules::Module;
 
-/// The files that were asked about; none for one that cannot be read.
+/// The files that have been looked up; `None` for a file that cannot be read.
 #[derive(Debug, Default)]
 pub(in crate::report) struct DebugInfo(FxHashMap<PathBuf, Option<Image>>);
 
 impl DebugInfo {
-    /// The functions around the call at `address`, inlined ones first; none where nothing is known.
+    /// Returns the functions at the call before `address`, inlined ones first; empty if nothing is
+    /// known.
     pub(in crate::report) fn at(&mut self, address: usize, module: Option<&Module>) -> Vec<Symbol> {
         let Some(module) = module else {
             return Vec::new();
@@ -43,9 +44,9 @@ impl DebugInfo {
     }
 }
 
-/// A program or library with its debug information, wherever that is.
+/// A program or library with its debug information, which may be in other files.
 struct Image {
-    /// The address of its first byte that is loaded, as the file counts.
+    /// The address of its first loaded byte, in the file's own address space.
     base: u64,
     file: ElfFile,
     lines: Option<Lines>,
@@ -79,7 +80,7 @@ impl Image {
         })
     }
 
-    /// The functions around the byte that is `offset` behind the first that is loaded.
+    /// Returns the functions at `offset` from the first loaded byte.
     fn at(&self, offset: u64) -> Vec<Symbol> {
         let Some(address) = self.base.checked_add(offset) else {
             return Vec::new();
@@ -88,8 +89,8 @@ impl Image {
         if let Some(lines) = &self.lines {
             lines.at(address, |frame| found.push(frame));
         }
-        // The symbol table does not know what is inlined, and has of the function around it the
-        // path, which line tables alone (`debug = "line-tables-only"`) do not.
+        // The symbol table does not know inlined functions, but it has the full path of the
+        // function around them, which line tables alone (`debug = "line-tables-only"`) lack.
         let mut outermost = found.pop().unwrap_or_default();
         outermost.function = self.in_full(outermost.function, address);
         if outermost != Symbol::default() {
@@ -98,7 +99,7 @@ impl Image {
         found
     }
 
-    /// The name of the function around `address`, of which the line tables say `known`.
+    /// Returns the full name of the function at `address`, which the line tables call `known`.
     fn in_full(&self, known: Option<String>, address: u64) -> Option<String> {
         let symbols = || self.symbols.get_or_init(|| SymbolTable::of(&self.file));
         match known {
@@ -112,7 +113,7 @@ impl Image {
     }
 }
 
-/// A symbol's name as people write it.
+/// Returns a demangled symbol name.
 fn demangled(name: &str) -> String {
     match try_demangle(name) {
         Ok(name) => format!("{name:#}"),

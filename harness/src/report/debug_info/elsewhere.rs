@@ -1,4 +1,4 @@
-//! Reads with the `backtrace` crate, which has its own memory of files.
+//! Reads debug information with the `backtrace` crate, which caches files itself.
 
 use std::path::Path;
 use std::ptr;
@@ -6,19 +6,20 @@ use std::ptr;
 use super::Symbol;
 use crate::capture::modules::Module;
 
-/// Nothing of ours.
+/// Holds nothing: the `backtrace` crate has the cache.
 #[derive(Debug, Default)]
 pub(in crate::report) struct DebugInfo;
 
 impl DebugInfo {
-    /// The functions around the call at `address`, inlined ones first; none where nothing is known.
+    /// Returns the functions at the call before `address`, inlined ones first; empty if nothing is
+    /// known.
     pub(in crate::report) fn at(
         &mut self,
         address: usize,
         _module: Option<&Module>,
     ) -> Vec<Symbol> {
         let mut symbols = Vec::new();
-        // What it is given, it takes for a return address.
+        // `resolve` treats its argument as a return address.
         let behind = ptr::without_provenance_mut(address.saturating_add(1));
         backtrace::resolve(behind, |symbol| {
             symbols.push(Symbol {

@@ -1,4 +1,4 @@
-//! The end of a context, and of what goes with it.
+//! Ends contexts, and what ends with them.
 
 use super::{Caller, Ledger, Record};
 use crate::ledger::Anomaly;
@@ -19,9 +19,9 @@ impl Ledger {
         }
     }
 
-    /// Takes `record` out again if its context has ended before it was entered: the call that made
-    /// it, or failed to free it, has then returned later than the one that ended the context. What
-    /// is entered before the search for the context's records is found by that.
+    /// Removes `record` again if its context ended before it was added: then the call that created
+    /// it, or failed to free it, has returned later than the one that ended the context. A record
+    /// that is added before the search for the context's records is found by that search.
     pub(super) fn end_if_too_late(&self, record: &Record) -> bool {
         let made = &record.made;
         let ending = dies_with_context(made).then(|| self.contexts.ending_of(made.context));
@@ -36,8 +36,8 @@ impl Ledger {
     }
 
     fn ended_with_context(&self, record: Record, Ending { cause, caller }: Ending) {
-        // What was made before the scope that ends the context is that scope's business neither
-        // way.
+        // What was created before the scope that ends the context is not that scope's concern,
+        // either way.
         let scope = record.made.caller.scope;
         if self.scopes.has(scope) || (scope == ScopeId::NONE && self.is_all_its_own()) {
             self.anomalies.push(Anomaly::EndedWithContext {

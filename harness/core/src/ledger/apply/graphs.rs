@@ -1,4 +1,4 @@
-//! Events about what graphs hold.
+//! Applies events about what graphs hold.
 
 use crate::sync::atomic::Ordering;
 
@@ -22,7 +22,7 @@ impl Ledger {
         self.change(|shared, changes| shared.graph_updated(exec, &graph, changes));
     }
 
-    /// Whether launches have to be told: some graph has to do with memory.
+    /// Whether launches must be reported, because some graph allocates or frees memory.
     #[must_use]
     pub fn knows_graph_memory(&self) -> bool {
         self.knows_graph_memory.load(Ordering::Relaxed)
@@ -32,8 +32,8 @@ impl Ledger {
         if made.place == Place::UNKNOWN {
             made.place = self.resolve_place(&made);
         }
-        // It comes from the device's graph memory, whatever pool's properties it has, and no
-        // stream orders it any more.
+        // It comes from the device's graph memory, whatever the properties of its pool, and is no
+        // longer stream-ordered.
         let made = Creation {
             kind: Kind::Graph,
             stream: 0,
@@ -52,8 +52,8 @@ impl Ledger {
     pub(super) fn capture_ended(&self, stream: Key, graph: Option<Key>, is_last: bool) {
         self.change(|shared, _| match graph {
             Some(graph) => shared.graphs.named(&stream, graph),
-            // Its graph is gone, and the name may be another's soon. Of what has no record nothing
-            // but captures in progress need to be known.
+            // Its graph is gone, and the handle may soon name another one. Of graphs without a
+            // record only captures in progress are kept.
             None => shared.graphs.retain(|known| {
                 let is_captured = !known.space.is_graph() || self.table.get(known).is_none();
                 *known != stream && !(is_last && is_captured)
@@ -61,7 +61,7 @@ impl Ledger {
         });
     }
 
-    /// The free nodes' addresses leave the table now, as those of any call that frees.
+    /// The addresses of the free nodes leave the table now, like those of any call that frees.
     pub(super) fn launch_began(&self, exec: Key, caller: Caller) -> Option<Ticket> {
         let mut shared = self.shared();
         let launch = shared.graphs.launch(&exec)?;
@@ -97,7 +97,7 @@ impl Ledger {
             if launch.auto_free && self.is_left_by_a_launch(&made) {
                 continue;
             }
-            // The line is the node's; whoever launches takes it.
+            // The line is that of the node, but the owner is whoever launches it.
             let caller = Caller {
                 stack: made.caller.stack,
                 ..caller
@@ -106,14 +106,14 @@ impl Ledger {
         }
     }
 
-    /// Whether the same node's memory is there from a launch before. A launch that frees it and
-    /// takes it again holds no more than before, and leaves it to its owner.
+    /// Whether a previous launch left the memory of the same node. A launch that frees it and
+    /// allocates it again holds no more than before, and does not change the owner.
     fn is_left_by_a_launch(&self, made: &Creation) -> bool {
         let live = self.table.get(&made.key);
         live.is_some_and(|live| live.made.kind == Kind::Graph && live.made.bytes == made.bytes)
     }
 
-    /// The free with this ticket ends a graph.
+    /// Records that the free with this ticket ends a graph.
     pub(super) fn graph_end_began(&self, ticket: Ticket, graph: Key, caller: Caller) {
         let mut free = SharedFree::new(graph, caller);
         self.change(|shared, changes| {

@@ -1,9 +1,10 @@
-//! What the program hands over: another frees it, and no check asks for it any more.
+//! Hands resources over: other code frees them, and no check is responsible for them any more.
 
 use super::{Kind, Ledger, Record};
 use crate::ledger::event::{Key, Space};
 
-/// Where memory is known by its address. A handle's number may be that of an address.
+/// The spaces in which memory is known by its address. A handle can have the same number as an
+/// address.
 const MEMORY: [Space; 4] = [
     Space::DevicePointer,
     Space::HostPointer,
@@ -12,7 +13,7 @@ const MEMORY: [Space; 4] = [
 ];
 
 impl Ledger {
-    /// What begins at `address` in memory, else the only object with this handle.
+    /// Hands over the memory that begins at `address`, or else the only object with this handle.
     pub(super) fn hand_over(&self, address: u64) {
         if address == 0 {
             return;
@@ -21,7 +22,7 @@ impl Ledger {
             keys if !keys.is_empty() => keys,
             _ => self.handle_at(address).into_iter().collect(),
         };
-        // A block and the segment that it fills are one thing to the program.
+        // To the program, a block and the segment that it fills are the same.
         let mut is_counted = false;
         for key in keys {
             let Some(before) = self.disown(&key) else {
@@ -33,8 +34,9 @@ impl Ledger {
         }
     }
 
-    /// The smallest that begins there: a block may begin where its segment does, and the segment
-    /// is its allocator's. With a map of physical memory goes the range of addresses.
+    /// Returns the smallest allocation that begins there: a block may begin where its segment does,
+    /// and the segment belongs to its allocator. A mapping of physical memory is handed over with
+    /// its address range.
     fn memory_at(&self, address: u64) -> Vec<Key> {
         let at = |space| Key {
             space,
@@ -47,7 +49,7 @@ impl Ledger {
                 continue;
             };
             keys.push(at(Space::Observed(layer)));
-            // Unless it has something there at several of its places.
+            // Unless several of its places have something there.
             let places = of_layer.iter().map(|(key, _)| key.place);
             keys.extend(self.only(places.map(|place| at(Space::ObservedAt(layer, place)))));
         }
@@ -65,7 +67,7 @@ impl Ledger {
         keys
     }
 
-    /// The object with this handle, unless objects of several kinds have it.
+    /// Returns the object with this handle, unless objects of several kinds have it.
     fn handle_at(&self, handle: u64) -> Option<Key> {
         let keys = Kind::ALL.map(|kind| Key {
             space: Space::Handle(kind),
@@ -75,21 +77,21 @@ impl Ledger {
         self.only(keys.into_iter().chain(named))
     }
 
-    /// The one of these keys under which something is live, unless there are several.
+    /// Returns the one of these keys under which something is live, unless there are several.
     fn only(&self, keys: impl Iterator<Item = Key>) -> Option<Key> {
         let mut live = keys.filter(|key| self.table.get(key).is_some());
         let only = live.next();
         only.filter(|_| live.next().is_none())
     }
 
-    /// Makes the record under `key` nobody's; it as it was before.
+    /// Removes the owner of the record under `key`, and returns the record as it was before.
     fn disown(&self, key: &Key) -> Option<Record> {
         if key.space != Space::PhysicalObject && !key.space.is_shared() {
-            // Where it stands, for it may be freed at any moment.
+            // In place, because it may be freed at any moment.
             return self.table.disown(key);
         }
         self.change(|shared, changes| {
-            // It may have gone with its context.
+            // It may have ended with its context.
             self.table.get(key)?;
             match key.space {
                 Space::PhysicalObject => shared.physical.hand_over(key, changes),

@@ -1,4 +1,4 @@
-//! What the judgement reads.
+//! The ledger's readings for the judgement.
 
 use super::Ledger;
 use crate::ledger::event::{Key, ScopeId, StackId};
@@ -13,24 +13,25 @@ use crate::quiet::quiet;
 use crate::sync::atomic::Ordering;
 
 impl Ledger {
-    /// From now on what no scope made is the watched program's own, and nobody else's.
+    /// Attributes what is created outside every scope to the watched program from now on.
     pub fn own_all(&self) {
         self.all_its_own.store(true, Ordering::Relaxed);
     }
 
-    /// Whether [`Self::own_all`] was called.
+    /// Whether [`Self::own_all`] has been called.
     #[must_use]
     pub fn is_all_its_own(&self) -> bool {
         self.all_its_own.load(Ordering::Relaxed)
     }
 
-    /// Begins to count for `scope`; false when that is open already.
+    /// Begins to count for `scope`. Returns false if it is already open.
     pub fn open_scope(&self, scope: ScopeId) -> bool {
         self.open_scope_since(scope, self.now())
     }
 
-    /// As [`Self::open_scope`], of a part of an open `outer` scope: what was there before is what was
-    /// there before the outer one, and what it takes counts for the outer one's meter as well.
+    /// Like [`Self::open_scope`], for a child of the open scope `outer`: what existed before
+    /// `outer` counts as existing before the child, and what the child uses counts for the meter of
+    /// `outer` as well.
     pub fn open_part(&self, scope: ScopeId, outer: ScopeId) -> bool {
         let _quiet = quiet();
         let since = self.scopes.since(outer).unwrap_or_else(|| self.now());
@@ -50,48 +51,48 @@ impl Ledger {
         is_opened
     }
 
-    /// Ends the count; what is still live keeps the scope's number. Answers with what the scope
-    /// freed that was there before it.
+    /// Ends the count; what is still live keeps the scope's number. Returns what the scope freed
+    /// that existed before it.
     pub fn close_scope(&self, scope: ScopeId) -> Amount {
         let _quiet = quiet();
         self.table.close(scope);
         self.scopes.close(scope)
     }
 
-    /// What the open scopes that `wanted` likes have made and handed over.
+    /// Returns what the open scopes for which `wanted` holds have created and handed over.
     #[must_use]
     pub fn handed_over(&self, wanted: impl Fn(ScopeId) -> bool) -> Amount {
         let _quiet = quiet();
         self.scopes.all_handed_over(wanted)
     }
 
-    /// The devices whose primary contexts the open scopes that `wanted` likes have retained more
-    /// often than released, and how much more often.
+    /// Returns the devices whose primary contexts the open scopes for which `wanted` holds have
+    /// retained more often than released, with the difference.
     #[must_use]
     pub fn primaries_kept(&self, wanted: impl Fn(ScopeId) -> bool) -> Vec<(Place, u64)> {
         let _quiet = quiet();
         self.scopes.primaries_kept(wanted)
     }
 
-    /// Begins to meter what the open `scope` takes in `layer`, until [`Self::metered`].
+    /// Begins to meter what the open `scope` uses in `layer`, until [`Self::metered`].
     pub fn meter(&self, scope: ScopeId, layer: Layer) {
         let _quiet = quiet();
         self.table.meters.begin(scope, layer);
     }
 
-    /// What `inner` takes counts for the meter of `outer` as well.
+    /// Counts what `inner` uses for the meter of `outer` as well.
     pub fn nest(&self, inner: ScopeId, outer: ScopeId) {
         let _quiet = quiet();
         self.table.meters.nest(inner, outer);
     }
 
-    /// Ends the meter of `scope`: what it took, by place. Nothing where it has none.
+    /// Ends the meter of `scope` and returns what it used, by place; empty if it has no meter.
     pub fn metered(&self, scope: ScopeId) -> Vec<MeterReading> {
         let _quiet = quiet();
         self.table.meters.end(scope)
     }
 
-    /// How many records of an open scope are live.
+    /// Returns how many records of an open scope are live.
     #[must_use]
     pub fn live_in(&self, scope: ScopeId) -> u32 {
         let _quiet = quiet();
@@ -105,36 +106,37 @@ impl Ledger {
         self.scopes.has(scope)
     }
 
-    /// Whether a release has begun and not ended.
+    /// Whether a free is in flight.
     #[must_use]
     pub fn releases_in_flight(&self) -> bool {
         let _quiet = quiet();
         self.table.has_frees_in_flight() || self.shared().has_frees_in_flight()
     }
 
-    /// How many records were ever made outside every open scope.
+    /// Returns how many records have been created outside every open scope.
     #[must_use]
     pub fn unowned(&self) -> u64 {
         let _quiet = quiet();
         self.table.unowned()
     }
 
-    /// The number of the next event that allocates or frees: no such event before has one as great,
-    /// and none from now on a smaller one.
+    /// Returns the number of the next event that allocates or frees: all earlier events have
+    /// smaller numbers, and no later event has a smaller one.
     #[must_use]
     pub fn now(&self) -> u64 {
         self.table.now()
     }
 
-    /// How often `scope` allocated at this stack; none where a later scope has allocated there.
+    /// Returns how often `scope` allocated at this backtrace; `None` if a later scope has allocated
+    /// there.
     #[must_use]
     pub fn allocations(&self, stack: StackId, scope: ScopeId) -> Option<u64> {
         let _quiet = quiet();
         self.table.allocations(stack, scope)
     }
 
-    /// Copies of the live records that `wanted` likes, oldest first. What was opened more than once
-    /// has one for each call that did.
+    /// Returns copies of the live records for which `wanted` holds, oldest first. A resource that
+    /// was opened more than once has one record for each of these calls.
     #[must_use]
     pub fn select(&self, mut wanted: impl FnMut(&Record) -> bool) -> Vec<Record> {
         let _quiet = quiet();
@@ -145,49 +147,49 @@ impl Ledger {
         found
     }
 
-    /// From now on, notes when what was made in these scopes is given back: a ledger has no clock,
-    /// so `clock` tells the time, for this and all later calls.
+    /// Records from now on when resources of these scopes are freed. A ledger has no clock, so the
+    /// time comes from the `clock` of the first such call.
     pub fn await_release(&self, scopes: &[ScopeId], clock: fn() -> Instant) {
         let _quiet = quiet();
         self.awaited.begin(scopes, clock);
     }
 
-    /// What was given back of awaited scopes, as far as `wanted` likes it, and when.
+    /// Returns the recorded frees in awaited scopes for which `wanted` holds, with their times.
     #[must_use]
     pub fn released(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Released> {
         let _quiet = quiet();
         self.awaited.released(wanted)
     }
 
-    /// The live record under `key`.
+    /// Returns the live record under `key`.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Record> {
         let _quiet = quiet();
         self.table.get(key)
     }
 
-    /// The number of frees of addresses the ledger did not know.
+    /// Returns the number of frees of addresses that the ledger did not know.
     #[must_use]
     pub fn unknown_releases(&self) -> u64 {
         self.unknown_frees.load(Ordering::Relaxed)
     }
 
-    /// Begins to watch how usage moves.
+    /// Begins to watch how usage changes.
     #[must_use]
     pub fn watch(&self) -> Watch<'_> {
         let _quiet = quiet();
         self.table.watch()
     }
 
-    /// How each figure moved that changed with the event `since` or later, at which `watch` stood
-    /// already.
+    /// Returns the curve of each figure that changed with the event `since` or later; `watch` must
+    /// have begun before it.
     #[must_use]
     pub fn curves(&self, watch: &Watch<'_>, since: u64) -> Vec<Curve> {
         let _quiet = quiet();
         self.table.curves(watch, since)
     }
 
-    /// All usage that there has been since the peaks were last restarted, in order.
+    /// Returns all usage since the peaks were last restarted, in order.
     #[must_use]
     pub fn usage(&self) -> Vec<(UsageKey, Counted)> {
         let _quiet = quiet();
@@ -196,7 +198,7 @@ impl Ledger {
         usage
     }
 
-    /// The bytes that `layer` has handed out at `place`.
+    /// Returns the bytes that `layer` has handed out at `place`.
     #[must_use]
     pub fn bytes(&self, layer: Layer, place: Place) -> Counted {
         let _quiet = quiet();
@@ -204,47 +206,47 @@ impl Ledger {
         self.table.usage_of(UsageKey { layer, place })
     }
 
-    /// The handles that belong to `place`.
+    /// Returns the handles that belong to `place`.
     #[must_use]
     pub fn handles(&self, place: Place) -> Counted {
         let _quiet = quiet();
         self.table.usage_of(UsageKey { layer: None, place })
     }
 
-    /// The number of live records of one kind, everywhere.
+    /// Returns the number of live records of one kind, at all places.
     #[must_use]
     pub fn live(&self, kind: Kind) -> u64 {
         let _quiet = quiet();
         self.table.live(kind)
     }
 
-    /// Begins the peaks anew at what is live now.
+    /// Restarts the peaks at what is live now.
     pub fn restart_peaks(&self) {
         let _quiet = quiet();
         self.table.restart_peaks();
     }
 
-    /// The stacks.
+    /// Returns the interned backtraces.
     #[must_use]
     pub fn stacks(&self) -> &Stacks {
         &self.stacks
     }
 
-    /// The live contexts, oldest first.
+    /// Returns the live contexts, oldest first.
     #[must_use]
     pub fn contexts(&self) -> Vec<ContextEntry> {
         let _quiet = quiet();
         self.contexts.all()
     }
 
-    /// The end of the list of anomalies.
+    /// Returns the current end of the list of anomalies.
     #[must_use]
     pub fn mark(&self) -> Mark {
         let _quiet = quiet();
         self.anomalies.mark()
     }
 
-    /// The anomalies after `mark`.
+    /// Returns the anomalies after `mark`.
     #[must_use]
     pub fn anomalies_since(&self, mark: Mark) -> Vec<Anomaly> {
         let _quiet = quiet();

@@ -1,4 +1,4 @@
-//! Events about what has more than one owner.
+//! Applies events about resources with more than one owner.
 
 use rustc_hash::FxHashMap;
 
@@ -13,7 +13,7 @@ use crate::quiet::quiet;
 use crate::sync::{MutexGuard, PoisonError};
 
 impl Ledger {
-    /// What holds each object of physical memory.
+    /// Returns the holders of each object of physical memory.
     #[must_use]
     pub fn holdings(&self) -> FxHashMap<Key, Holding> {
         let _quiet = quiet();
@@ -89,7 +89,7 @@ impl Ledger {
         })
     }
 
-    /// A call has ended of which the table knows nothing.
+    /// Handles the end of a call that the table does not know.
     pub(super) fn shared_free_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
         let ended = self.change(|shared, changes| {
             let free = shared.in_flight.remove(&ticket)?;
@@ -122,7 +122,7 @@ impl Ledger {
         }
     }
 
-    /// Puts back what a call was to give back, if that has other owners.
+    /// Restores what a call was to release, if that has other owners.
     pub(super) fn put_back_shared(&self, ticket: Ticket) {
         self.change(|shared, changes| {
             let free = shared.in_flight.remove(&ticket)?;
@@ -130,14 +130,14 @@ impl Ledger {
         });
     }
 
-    /// What went with its context had other owners no more than one.
+    /// Forgets the other owners of a record that ended with its context.
     pub(super) fn forget_shared(&self, record: &Record) {
         if record.key().space.is_shared() {
             self.shared().counted.forget(&record.key());
         }
     }
 
-    /// Changes what is shared, and the table with it: the lock is kept until both agree.
+    /// Changes the shared resources and the table together: the lock is held until both agree.
     pub(super) fn change<T>(
         &self,
         change: impl FnOnce(&mut Shared, &mut Vec<TableChange>) -> T,
@@ -157,7 +157,7 @@ impl Ledger {
                         shared.counted.forget(&record.key());
                     }
                 }
-                // It may have gone with its context already.
+                // It may have ended with its context already.
                 TableChange::Vanished(record) | TableChange::Overwritten(record) => {
                     self.table.take_if(&record.key(), |_| true);
                     if let TableChange::Overwritten(_) = change {

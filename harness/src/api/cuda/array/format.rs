@@ -1,10 +1,9 @@
-//! The formats of a CUDA array: how many elements share how many bytes.
+//! The formats of CUDA arrays: how many bytes a block of elements has.
 //!
-//! The numbers are those of `CUarray_format` in `cuda.h` 13.5, among which older headers differ
-//! only by having fewer.
+//! The numbers are those of `CUarray_format` in `cuda.h` 13.5; older headers have a subset.
 
-/// The smallest rectangle of elements that a format stores as a whole: a compressed block, or the
-/// elements that share a sample of colour.
+/// The smallest rectangle of elements that a format stores as a unit: a compressed block, or the
+/// elements that share a colour sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) width: u64,
@@ -20,33 +19,33 @@ const fn rectangle(width: u64, height: u64, bytes: u64) -> Block {
     }
 }
 
-/// Each element by itself.
+/// Each element is stored separately.
 const fn element(bytes: u64) -> Block {
     rectangle(1, 1, bytes)
 }
 
-/// Compressed blocks of 4 × 4 elements.
+/// Blocks of 4 × 4 compressed elements.
 const fn compressed(bytes: u64) -> Block {
     rectangle(4, 4, bytes)
 }
 
-/// Brightness of each element and two colours of every four: samples of so many bytes.
+/// One luma sample per element and two chroma samples per four elements, of `sample` bytes each.
 const fn yuv_420(sample: u64) -> Block {
     rectangle(2, 2, 6 * sample)
 }
 
-/// Brightness of each element and two colours of every two.
+/// One luma sample per element and two chroma samples per two elements.
 const fn yuv_422(sample: u64) -> Block {
     rectangle(2, 1, 4 * sample)
 }
 
-/// Brightness and two colours of each element.
+/// One luma and two chroma samples per element.
 const fn yuv_444(sample: u64) -> Block {
     element(3 * sample)
 }
 
-/// How a format is stored; none for one that is not known. Only the plain formats are told their
-/// channels apart: the others have theirs in the name.
+/// Returns how a format is stored; `None` if it is unknown. Only plain formats depend on the number
+/// of channels; the others imply it.
 pub(super) fn block(format: u32, channels: u32) -> Option<Block> {
     let plain = |bytes: u64| element(bytes * u64::from(channels));
     Some(match format {
@@ -85,9 +84,9 @@ pub(super) fn block(format: u32, channels: u32) -> Option<Block> {
         0xb2 | 0xb4 | 0x57 | 0x5d => yuv_444(1),
         // Y444_PLANAR10, YUV444_16bit_SemiPlanar, UINT16_SEMIPLANAR_444, UINT16_PLANAR_444
         0xb3 | 0xb5 | 0x58 | 0x5e => yuv_444(2),
-        // AYUV, UINT8_PACKED_444: with alpha; Y410: 10 bits of each and 2 of alpha
+        // AYUV, UINT8_PACKED_444: with alpha. Y410: three of 10 bits and 2 bits of alpha.
         0xa8 | 0x52 | 0xa9 => element(4),
-        // Y416: 12 of 16 bits, with alpha
+        // Y416: 12 of 16 bits each, with alpha.
         0xb1 => element(8),
         _ => return None,
     })

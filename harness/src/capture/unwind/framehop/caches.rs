@@ -1,8 +1,8 @@
-//! What framehop has learned of return addresses, lent to one walk at a time.
+//! framehop's caches, lent to one walk at a time.
 //!
-//! Kept by the process and not by the thread: each check runs on a thread of its own, which would
-//! begin with nothing; and a thread-local with something to free could not be used by a callback
-//! that comes while the thread's locals are being destroyed.
+//! They belong to the process and not to a thread: each check runs on its own thread, which would
+//! begin with an empty cache; and a thread-local with a destructor could not be used by a wrapper
+//! that is called while the thread's locals are being destroyed.
 
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -14,51 +14,51 @@ use crate::capture::thread;
 
 type Cache = CacheNative<MustNotAllocateDuringUnwind>;
 
-/// A cache has room for some 500 addresses, each in one place only. With one of them, a stack of
-/// 35 frames has a pair that drive each other out more often than not, and each of the two costs
-/// as much as all the others.
+/// A cache holds some 500 addresses, each in one fixed slot. With a single cache, a stack of 35
+/// frames usually has a pair that evict each other, and each of the two costs as much as all the
+/// others.
 const BANKS: usize = 8;
 
 type Caches = [Cache; BANKS];
 
-/// In a cache line of its own, or threads would pay for each other's walks.
+/// In its own cache line, to avoid false sharing.
 #[repr(align(128))]
 struct Place(AtomicPtr<Caches>);
 
-/// Where caches lie while no one walks with them. There are never more of them than there were
-/// walks at once.
+/// The caches that are not in use. There are never more than there were simultaneous walks.
 static PLACES: [Place; 64] = [const { Place(AtomicPtr::new(ptr::null_mut())) }; 64];
 
-/// The caches of one walk; they go back at its end.
+/// The caches of one walk, which are returned at its end.
 pub(super) struct Borrowed(ManuallyDrop<Box<Caches>>);
 
-/// The caches that this thread used last, else those of another, else new ones.
+/// Returns the caches that this thread used last, or those of another, or new ones.
 pub(super) fn borrow() -> Borrowed {
     let caches = places().find_map(take);
     let caches = caches.unwrap_or_else(|| Box::new(std::array::from_fn(|_| Cache::new_in())));
     Borrowed(ManuallyDrop::new(caches))
 }
 
-/// All places, this thread's first.
+/// Returns all places, this thread's first.
 fn places() -> impl Iterator<Item = &'static Place> {
     let mine = thread::number().0 as usize % PLACES.len();
     PLACES[mine..].iter().chain(&PLACES[..mine])
 }
 
-/// What lies in this place.
+/// Takes the caches out of this place.
 fn take(place: &Place) -> Option<Box<Caches>> {
     if place.0.load(Ordering::Relaxed).is_null() {
         return None;
     }
     let caches = place.0.swap(ptr::null_mut(), Ordering::Acquire);
-    // SAFETY: null, or what `Borrowed` has put there out of a box; whoever takes it owns it.
+    // SAFETY: null, or a pointer that `Borrowed` has made from a box; taking it transfers
+    // ownership.
     (!caches.is_null()).then(|| unsafe { Box::from_raw(caches) })
 }
 
 impl Borrowed {
-    /// The cache for an address.
+    /// Returns the cache for an address.
     pub(super) fn of(&mut self, address: u64) -> &mut Cache {
-        // The golden ratio's: the upper bits of the product depend on all of the address.
+        // The golden ratio: the upper bits of the product depend on all of the address.
         let hash = address.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         &mut self.0[hash as usize % BANKS]
     }
@@ -76,7 +76,7 @@ impl Drop for Borrowed {
             put.is_ok()
         };
         if !places().any(put) {
-            // SAFETY: made from a box above, and no place took it.
+            // SAFETY: made from a box above, and no place has taken it.
             drop(unsafe { Box::from_raw(caches) });
         }
     }

@@ -1,10 +1,10 @@
-//! The unwind tables of the program and its libraries, as framehop wants them.
+//! The unwind tables of the program and its libraries, for framehop.
 //!
-//! The list is made at the first walk, and again after one that went wrong, if a library has come
-//! or gone since. What was there when the program started stays as long as the process, and its
-//! tables are used where they lie. What came later may go at any time, and is not held back: it
-//! may run something of the program's when it goes. Its tables are copied while the loader holds
-//! still.
+//! The list is built at the first walk, and again after a wrong walk if a library has been loaded
+//! or unloaded since. Modules that are there when the program starts stay as long as the process,
+//! so their tables are used in place. Later ones may be unloaded at any time, and are not kept
+//! loaded, because unloading may run code of the program. Their tables are copied while the
+//! loader's lock is held.
 
 use std::ops::Range;
 use std::ptr;
@@ -17,23 +17,24 @@ use framehop::{
     ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder, UnwinderNative,
 };
 
-/// Lists are never freed, since a walk may be using one. A program that goes on loading and
-/// unloading gets no new ones after so many; its stacks are then walked by the exact engine.
+/// The most lists. They are never freed, because a walk may be using one. A program that keeps
+/// loading and unloading gets no more lists after this; its stacks are then walked by the exact
+/// unwinder.
 const MOST_LISTS: usize = 64;
 
 type ModuleBytes = &'static [u8];
 
-/// What is in the process.
+/// The modules of the process.
 pub(super) struct UnwindModules {
     pub(super) unwinder: UnwinderNative<ModuleBytes, MustNotAllocateDuringUnwind>,
     changes: Changes,
 }
 
 static CURRENT: AtomicPtr<UnwindModules> = AtomicPtr::new(ptr::null_mut());
-/// How many lists were made.
+/// How many lists have been built.
 static LISTS: Mutex<usize> = Mutex::new(0);
 
-/// The newest list; none where it is being made.
+/// Returns the newest list; `None` while it is being built.
 pub(super) fn current() -> Option<&'static UnwindModules> {
     published().or_else(|| {
         refresh();
@@ -46,9 +47,9 @@ fn published() -> Option<&'static UnwindModules> {
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
-/// Makes a new list if a library has come or gone.
+/// Builds a new list if a library has been loaded or unloaded.
 pub(super) fn refresh() {
-    // Whoever does not get it has the old list for this once.
+    // If another thread holds the lock, the old list is used this time.
     let Ok(mut lists) = LISTS.try_lock() else {
         return;
     };
@@ -66,30 +67,31 @@ fn read() -> UnwindModules {
         unwinder: UnwinderNative::new(),
         changes: Changes::default(),
     };
-    // Whether what comes now was there when the program started.
+    // Whether the next module was there when the program started.
     let mut from_the_start = true;
-    // Where the loader itself lies: the last of what was there.
-    // SAFETY: looks a number up.
+    // The address of the loader, which is the last of those modules.
+    // SAFETY: only returns a number.
     let loader = unsafe { libc::getauxval(libc::AT_BASE) };
     dl::visit(|object| {
         modules.changes = (object.dlpi_adds, object.dlpi_subs);
-        // SAFETY: the loader passes a valid entry, and holds its lock during this call, so that
-        // the module stays; one from the start stays for ever.
+        // SAFETY: the loader passes a valid entry and holds its lock during this call, so the
+        // module stays loaded; one from the start stays forever.
         if let Some(module) = unsafe { module(object, from_the_start) } {
             modules.unwinder.add_module(module);
         }
-        // The program is the first of the list, and there is no loader where it is static.
+        // The program is the first in the list, and a static program has no loader.
         from_the_start &= loader != 0 && object.dlpi_addr != loader;
         true
     });
     modules
 }
 
-/// One module with its tables; none if it has none of the usual form.
+/// Returns one module with its tables; `None` if it has none in the usual form.
 ///
 /// # Safety
 ///
-/// `info` is a valid entry, and the module stays mapped during the call; with `stays`, for ever.
+/// `info` is a valid entry, and the module stays mapped during the call, or forever if `stays` is
+/// set.
 unsafe fn module(info: *const libc::dl_phdr_info, stays: bool) -> Option<Module<ModuleBytes>> {
     // SAFETY: the entry is valid, and so are its program headers.
     let (base, headers) = unsafe {
@@ -111,7 +113,7 @@ unsafe fn module(info: *const libc::dl_phdr_info, stays: bool) -> Option<Module<
             .iter()
             .find(|header| header.p_type == libc::PT_GNU_EH_FRAME)?,
     );
-    // What a program may write to cannot be a slice.
+    // A slice must not refer to writable memory.
     let constant =
         |header: &&libc::Elf64_Phdr| header.p_flags & (libc::PF_R | libc::PF_W) == libc::PF_R;
     let segment_of = |address: u64| {
@@ -120,8 +122,8 @@ unsafe fn module(info: *const libc::dl_phdr_info, stays: bool) -> Option<Module<
     };
     let bytes = |range: Range<u64>| {
         let data = ptr::with_exposed_provenance::<u8>((base + range.start) as usize);
-        // SAFETY: inside a segment of the module that is readable and that no one writes to;
-        // mapped as long as the caller says, and copied if that is not for ever.
+        // SAFETY: inside a segment of the module that is readable and not writable; it is mapped as
+        // long as the caller promises, and copied if that is not forever.
         let bytes: ModuleBytes =
             unsafe { std::slice::from_raw_parts(data, (range.end - range.start) as usize) };
         bytes
@@ -162,9 +164,9 @@ fn leaked(bytes: &[u8]) -> ModuleBytes {
     Box::leak(bytes.into())
 }
 
-/// Where `.eh_frame` lies, counted from the start of `.eh_frame_hdr`, whose bytes these are.
+/// Returns the offset of `.eh_frame` from the start of `.eh_frame_hdr`, whose bytes are `index`.
 fn offset_of_frames(index: &[u8]) -> Option<i64> {
-    /// As every linker writes it: 32 bits, counted from where they stand.
+    /// The encoding that every linker uses: 32 bits, relative to their own address.
     const RELATIVE: u8 = 0x1b;
     let [1, RELATIVE, _, _, a, b, c, d] = *index.first_chunk()? else {
         return None;
@@ -172,7 +174,7 @@ fn offset_of_frames(index: &[u8]) -> Option<i64> {
     Some(i64::from(i32::from_le_bytes([a, b, c, d])) + 4)
 }
 
-/// How much of what begins with `.eh_frame` is that: its entries end with an empty one.
+/// Returns the length of `.eh_frame` at the start of `bytes`: its entries end with an empty one.
 fn length_of_frames(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(length) = bytes.get(at..).and_then(<[u8]>::first_chunk) {

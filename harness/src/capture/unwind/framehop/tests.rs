@@ -1,4 +1,4 @@
-//! That this engine and the exact one say the same, wherever a stack may come from.
+//! Tests that this unwinder and the exact one agree, wherever a backtrace is captured.
 
 use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::super::exact_walk;
 use super::{Frames, Here, walk};
 
-/// Fails unless both engines agree on the stack of the caller; answers with its depth.
+/// Asserts that both unwinders agree on the caller's stack, and returns its depth.
 #[inline(never)]
 fn compare() -> usize {
     let here = Here::new();
@@ -19,7 +19,7 @@ fn compare() -> usize {
     black_box(quick.count)
 }
 
-/// The first walk learns, the second has learned.
+/// The first walk fills the caches, the second one uses them.
 fn compare_twice() {
     for _ in 0..2 {
         assert!(compare() > 3);

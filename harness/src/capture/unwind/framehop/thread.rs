@@ -1,18 +1,18 @@
-//! Where this thread's stack lies.
+//! The bounds of this thread's stack.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
 thread_local! {
-    /// Lowest and highest address; unknown until they are asked for, empty where the system does
-    /// not tell. Without a destructor, because a callback can come from the destructor of another
-    /// thread-local.
+    /// The lowest and highest address; `None` until they are queried, empty if the system does not
+    /// provide them. It has no destructor, because a wrapper can be called from the destructor of
+    /// another thread-local.
     static BOUNDS: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
-/// What lies between this stack pointer and the end of this thread's stack; none where the pointer
-/// is not on that stack, as in a fibre.
+/// Returns the range from this stack pointer to the end of this thread's stack; `None` if the
+/// pointer is not on that stack, as in a fibre.
 pub(super) fn stack_from(pointer: usize) -> Option<Range<usize>> {
     let (low, high) = BOUNDS.get().unwrap_or_else(|| {
         let bounds = ask().unwrap_or_default();

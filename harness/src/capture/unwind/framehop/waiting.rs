@@ -1,8 +1,9 @@
-//! The frames of another thread, which waits in a call of the system.
+//! Walks the frames of another thread that waits in a system call.
 //!
-//! The kernel tells where that call is, and the stack pointer. Nothing is known of the other
-//! registers: those that a function has saved are restored on the way, as its unwind tables say, and
-//! the frame pointer of the innermost function that relies on one follows from how that function
+//! The kernel provides the instruction pointer of that call and the stack pointer. The other
+//! registers are unknown. Those that a function has saved are restored during the walk, as its
+//! unwind tables say; the frame pointer of the innermost function that uses one follows from the
+//! function's prologue. If neither helps, the walk ends: nothing is guessed.
 //! begins. Where none of it leads on, the walk ends: nothing is guessed.
 
 use std::ops::RangeInclusive;
@@ -12,20 +13,20 @@ use framehop::{FrameAddress, UnwindRegsNative, Unwinder};
 use super::{caches, modules};
 use crate::capture::unwind::waiting::{Waiting, Walked};
 
-/// No frame pointer: it lies on no stack.
+/// An unknown frame pointer: a value that is not on any stack.
 const UNKNOWN: u64 = u64::MAX - 0xfff;
-/// How far a function's beginning is looked for before a place in it.
+/// How far before an address the beginning of its function is searched.
 const LONGEST_FUNCTION: u64 = 64 << 10;
 /// `push rbp; mov rbp, rsp`
 const SETS_FRAME_POINTER: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
-/// How much more of a beginning is read: pushes, and the room that is made for variables.
+/// How much more of a prologue is read: pushes, and the allocation of local variables.
 const BEGINNING: usize = 32;
-/// How far into a function it may have no frame yet.
+/// How far into a function its frame may not be set up yet.
 const BEFORE_FRAME: u64 = 256;
-/// How much of the code is read that ends with a call: what sets its arguments.
+/// How much code before a call is read: the code that sets its arguments.
 const BEFORE_CALL: usize = 64;
 
-/// Walks the stack of such a thread; `word` reads words of it, and of the program's code.
+/// Walks the stack of a waiting thread; `word` reads words of the stack and of the program's code.
 pub(in crate::capture::unwind) fn walk(
     thread: Waiting,
     word: impl FnMut(u64) -> Option<u64>,
@@ -69,8 +70,9 @@ struct Walk<W> {
 }
 
 impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
-    /// The address that the function at `address` returns to, with the registers as they are then:
-    /// none within where it is the first of the thread, none at all where that is not known.
+    /// Returns the address to which the function at `address` returns, and updates the registers.
+    /// The inner value is `None` if it is the thread's first function; the outer one if this is
+    /// unknown.
     fn step(
         &mut self,
         address: FrameAddress,
@@ -107,25 +109,26 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
         found.ok()
     }
 
-    /// The frame pointer of the function around `place`, which has this stack pointer: where the
-    /// function begins as one that sets it, and is called where its frame says.
+    /// Returns the frame pointer of the function that contains `place`, from this stack pointer.
+    /// The function must begin by setting a frame pointer, and the return address in its frame must
+    /// belong to a call of it.
     fn frame_pointer(&mut self, place: u64, stack_pointer: u64) -> Option<u64> {
         let function = self.beginning(place)?;
         let code = self.bytes(function + SETS_FRAME_POINTER.len() as u64, BEGINNING)?;
         let frame_pointer = stack_pointer.checked_add(room(&code)?)?;
         let returns = (self.word)(frame_pointer.checked_add(8)?)?;
-        // What leaves at once may do so before it has a frame.
+        // A function with an early exit may set up its frame after it.
         let entry = function.saturating_sub(BEFORE_FRAME)..=function;
         self.calls(returns, &entry).then_some(frame_pointer)
     }
 
-    /// Where the function around `place` sets its frame pointer.
+    /// Returns where the function that contains `place` sets its frame pointer.
     fn beginning(&mut self, place: u64) -> Option<u64> {
         let length = SETS_FRAME_POINTER.len();
         let (mut end, mut looked_at) = (place, 0);
         while looked_at < LONGEST_FUNCTION {
             let start = end.checked_sub(4096)?;
-            // A beginning may lie across two of these.
+            // A prologue may cross the boundary of two blocks.
             let code = self.bytes(start, 4096 + length - 1)?;
             let found = code
                 .windows(length)
@@ -138,9 +141,9 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
         None
     }
 
-    /// Whether the call that returns to `address` calls the function at `entry`, by what its code
-    /// says: the distance to it, or that to where its address lies, whether the call reads that itself
-    /// or has it in a register by then.
+    /// Whether the call that returns to `address` calls the function at `entry`, judged by its
+    /// code: a direct distance, or an address in memory that the call reads itself or has in a
+    /// register.
     fn calls(&mut self, address: u64, entry: &RangeInclusive<u64>) -> bool {
         let start = address.saturating_sub(BEFORE_CALL as u64);
         let Some(code) = self.bytes(start, BEFORE_CALL) else {
@@ -172,8 +175,8 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
         let Some(code) = address.checked_sub(8).and_then(|at| self.bytes(at, 8)) else {
             return false;
         };
-        // Through a register or memory, with all lengths of their operands; the three middle bits of
-        // the second byte say that it is a call.
+        // Indirect calls through a register or memory, with all lengths of operands; the three
+        // middle bits of the second byte identify a call.
         let is_indirect = |from_end: usize| {
             let at = code.len() - from_end;
             code[at] == 0xff && code[at + 1] >> 3 & 7 == 2
@@ -193,8 +196,8 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
     }
 }
 
-/// How far below its frame pointer a function's stack pointer is, by what follows in its code where
-/// it has set the one: it saves registers, and makes room for variables.
+/// Returns how far a function's stack pointer is below its frame pointer, from the code after it
+/// has set the frame pointer: it saves registers and allocates local variables.
 fn room(mut code: &[u8]) -> Option<u64> {
     let mut room = 0;
     loop {

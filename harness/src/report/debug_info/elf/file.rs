@@ -1,4 +1,4 @@
-//! One file in the form of ELF.
+//! Opens one ELF file.
 
 use std::path::Path;
 
@@ -8,22 +8,22 @@ use object::{CompressionFormat, Object, ObjectSection, elf};
 
 use crate::device::mapped;
 
-/// A page, as every linker pads a program's parts to it at least.
+/// The smallest alignment to which linkers pad a program's segments.
 const PAGE: u64 = 4096;
 
-/// As much as deflating can gain.
+/// The largest compression ratio of deflate.
 const LARGEST_GAIN: u64 = 1032;
 
-/// A file that is mapped, with its headers read.
+/// A mapped ELF file whose headers have been read.
 pub(super) struct ElfFile(pub(super) NativeElfFile<'static>);
 
 impl ElfFile {
-    /// That at `path`; none where there is none of this machine's form.
+    /// Opens the file at `path`; `None` if it is not an ELF file for this machine.
     pub(super) fn open(path: &Path) -> Option<Self> {
         NativeElfFile::parse(mapped::file(path)?).ok().map(Self)
     }
 
-    /// The address that its first loaded page has in the file's own count.
+    /// Returns the address of the first loaded page, in the file's own address space.
     pub(super) fn base(&self) -> Option<u64> {
         let endian = self.0.endian();
         let segments = self.0.elf_program_headers().iter();
@@ -32,12 +32,12 @@ impl ElfFile {
         Some(first & !(PAGE - 1))
     }
 
-    /// The number that its linker gave it and what is separated from it.
+    /// Returns the build id, which a file shares with its separate debug file.
     pub(super) fn build_id(&self) -> Option<&'static [u8]> {
         self.0.build_id().ok()?
     }
 
-    /// The bytes of the section called `name`; none where there is none or it cannot be read.
+    /// Returns the bytes of the section `name`; empty if it is missing or cannot be read.
     pub(super) fn section(&self, name: &str) -> &'static [u8] {
         self.section_data(name).unwrap_or_default()
     }
@@ -53,7 +53,7 @@ impl ElfFile {
     }
 }
 
-/// What `stored` holds, if that is `size` bytes. Kept for good, like the file.
+/// Decompresses `stored` if it expands to `size` bytes. The result is leaked, like the mapped file.
 fn inflated(stored: &[u8], size: u64) -> Option<&'static [u8]> {
     if size / LARGEST_GAIN > stored.len() as u64 {
         return None;

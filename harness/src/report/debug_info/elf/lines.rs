@@ -1,4 +1,4 @@
-//! What DWARF says of an address: its line, and the functions that are inlined there.
+//! Reads DWARF: the line of an address and the functions that are inlined there.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -16,12 +16,13 @@ type SectionBytes = EndianSlice<'static, NativeEndian>;
 /// The debug information of one program or library.
 pub(super) struct Lines {
     context: Context<SectionBytes>,
-    /// What `split-debuginfo = "packed"` took out of it.
+    /// The parts that `split-debuginfo = "packed"` moved to another file.
     package: Option<DwarfPackage<SectionBytes>>,
 }
 
 impl Lines {
-    /// That of `file`, of which parts may lie in two others; none where it is not understood.
+    /// Reads the debug information of `file`, parts of which may be in two other files; `None` if
+    /// it cannot be parsed.
     pub(super) fn read(
         file: &ElfFile,
         supplement: Option<&ElfFile>,
@@ -43,7 +44,7 @@ impl Lines {
         })
     }
 
-    /// Tells of the functions around `address`, inlined ones first.
+    /// Calls `found` for each function at `address`, inlined ones first.
     pub(super) fn at(&self, address: u64, mut found: impl FnMut(Symbol)) {
         let mut looked_up = self.context.find_frames(address);
         let frames = loop {
@@ -58,7 +59,7 @@ impl Lines {
         }
     }
 
-    /// The debug information of a unit that lies in the package or in a file of its own.
+    /// Loads the debug information of a unit that is in the package or in its own file.
     fn split(&self, load: SplitDwarfLoad<SectionBytes>) -> Option<Arc<Dwarf<SectionBytes>>> {
         let package = self.package.as_ref();
         if let Some(packed) = package.and_then(|it| it.find_cu(load.dwo_id, &load.parent).ok()?) {

@@ -1,4 +1,4 @@
-//! Debug information that lies in a file of its own, where [gdb] looks for it.
+//! Finds separate debug files in the places where [gdb] looks for them.
 //!
 //! [gdb]: https://sourceware.org/gdb/current/onlinedocs/gdb.html/Separate-Debug-Files.html
 
@@ -12,23 +12,24 @@ use object::Object;
 
 use super::file::ElfFile;
 
-/// Where distributions put it.
+/// The folder that distributions use.
 const SYSTEM: &str = "/usr/lib/debug";
 
-/// The file with what was stripped off `loaded`, which is the one at `path`; and its own path.
+/// Returns the file with the debug information that was stripped from `loaded`, the file at `path`,
+/// and the path of that file.
 pub(super) fn debug_file(path: &Path, loaded: &ElfFile) -> Option<(PathBuf, ElfFile)> {
     let id = loaded.build_id();
     let by_id = id.and_then(by_build_id);
     let places = by_id.into_iter().chain(linked(path, loaded));
     places.into_iter().find_map(|place| {
         let file = ElfFile::open(&place)?;
-        // One of another build has other lines.
+        // A debug file of another build has other lines.
         let is_of_it = id.is_none() || file.build_id().is_none_or(|other| Some(other) == id);
         is_of_it.then_some((place, file))
     })
 }
 
-/// The file with what several debug files share, for the one at `path`.
+/// Returns the supplementary file that the debug file at `path` shares with others.
 pub(super) fn supplement(path: &Path, file: &ElfFile) -> Option<ElfFile> {
     let (name, id) = file.0.gnu_debugaltlink().ok()??;
     let beside = folder(path)?.join(OsStr::from_bytes(name));
@@ -40,7 +41,7 @@ pub(super) fn supplement(path: &Path, file: &ElfFile) -> Option<ElfFile> {
     files.find(|file| file.build_id() == Some(id))
 }
 
-/// Where the package with the split debug information of the file at `path` is, if it has one.
+/// Returns where the package with the split debug information of the file at `path` would be.
 pub(super) fn package(path: &Path) -> PathBuf {
     let mut package = path.as_os_str().to_owned();
     package.push(".dwp");
@@ -57,7 +58,7 @@ fn by_build_id(id: &[u8]) -> Option<PathBuf> {
     Some(path.into())
 }
 
-/// The places for the debug file that the one at `path` names.
+/// Returns the places where the debug file that the file at `path` names can be.
 fn linked(path: &Path, loaded: &ElfFile) -> Vec<PathBuf> {
     let link = loaded.0.gnu_debuglink().ok().flatten();
     let (Some((name, _)), Some(folder)) = (link, folder(path)) else {
@@ -73,7 +74,7 @@ fn linked(path: &Path, loaded: &ElfFile) -> Vec<PathBuf> {
     places.into_iter().filter(|place| place != path).collect()
 }
 
-/// The folder that the file at `path` is really in.
+/// Returns the folder of the file at `path`, with links resolved.
 fn folder(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok()?.parent().map(Path::to_owned)
 }

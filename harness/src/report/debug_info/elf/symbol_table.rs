@@ -1,7 +1,7 @@
-//! The names that linkers keep: of functions, with their paths.
+//! Reads symbol tables, which have the full paths of functions.
 //!
-//! Line tables alone (`debug = "line-tables-only"`) name a function of an optimised build without
-//! its path, `reserve` where the symbol table has `cubecl_runtime::memory_management::reserve`.
+//! In an optimised build, line tables alone (`debug = "line-tables-only"`) give a function without
+//! its path: `reserve`, where the symbol table has `cubecl_runtime::memory_management::reserve`.
 
 use object::NativeEndian;
 use object::elf::{FileHeader64, STT_FUNC};
@@ -13,19 +13,19 @@ use super::file::ElfFile;
 /// The functions of one program or library.
 pub(super) struct SymbolTable {
     symbols: Symbols<'static, FileHeader64<NativeEndian>>,
-    /// By address.
+    /// Sorted by address.
     functions: Vec<Function>,
 }
 
 struct Function {
     start: u64,
     end: u64,
-    /// Where its name is in the table of names.
+    /// The offset of its name in the string table.
     name: u32,
 }
 
 impl SymbolTable {
-    /// That of `file`; of a stripped one what it exports.
+    /// Reads the symbol table of `file`, or the exported symbols if it is stripped.
     pub(super) fn of(file: &ElfFile) -> Self {
         let own = *file.0.elf_symbol_table();
         let symbols = if own.is_empty() {
@@ -38,8 +38,8 @@ impl SymbolTable {
         Self { symbols, functions }
     }
 
-    /// The name of the function around `address`, if `wanted` likes it: functions that the linker
-    /// made one have several.
+    /// Returns a name of the function at `address` for which `wanted` holds. A function has several
+    /// names if the linker merged identical functions.
     pub(super) fn name(&self, address: u64, wanted: impl Fn(&str) -> bool) -> Option<String> {
         let before = |function: &Function| function.start <= address;
         let functions = &self.functions[..self.functions.partition_point(before)];
@@ -55,7 +55,7 @@ impl SymbolTable {
     }
 }
 
-/// A symbol that is a function's of this file and has a size.
+/// Returns the symbol as a function, if it is one that this file defines and it has a size.
 fn function(symbol: &object::elf::Sym64<NativeEndian>) -> Option<Function> {
     let (start, size) = (symbol.st_value(NativeEndian), symbol.st_size(NativeEndian));
     let is_function = symbol.st_type() == STT_FUNC && start != 0 && size != 0;

@@ -1,4 +1,4 @@
-//! A library is compiled in each of the forms that users have, loaded, and asked about a stack
+//! Compiles a library in each of the forms that users have, loads it, and resolves a backtrace
 //! through it.
 
 #![expect(unsafe_code, reason = "the library's function is found by its name")]
@@ -13,7 +13,7 @@ use crate::capture::mappings;
 use crate::capture::modules::Modules;
 use crate::device::dl::Library;
 
-/// What is compiled. The call is on line 3, the call of what it is inlined into on line 7.
+/// The source that is compiled. The call is on line 3; the inlined function is called on line 7.
 const SOURCE: &str = "#[inline(always)]
 fn inlined(back: extern \"C\" fn()) {
     back();
@@ -43,8 +43,8 @@ extern "C" fn back() {
     });
 }
 
-/// The folder of a library called `libform.so`, compiled with `options` and then treated by
-/// `commands` there.
+/// Returns the folder of a library `libform.so`, compiled with `options` and then processed by
+/// `commands` in that folder.
 fn compiled(options: &[&str], commands: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("form.rs"), SOURCE).unwrap();
@@ -65,11 +65,11 @@ fn compiled(options: &[&str], commands: &[&str]) -> tempfile::TempDir {
     folder
 }
 
-/// The symbols of the library's frames on a stack that goes through it.
+/// Returns the symbols of the library's frames in a backtrace that passes through it.
 fn symbols(folder: &Path) -> Vec<Symbol> {
     let path: PathBuf = folder.join("libform.so").canonicalize().unwrap();
     let library = Library::open(&path).unwrap();
-    // SAFETY: as the source above has it.
+    // SAFETY: the signature is that of the source above.
     let enter = unsafe { library.function::<extern "C" fn(extern "C" fn())>(c"enter") };
     STACK.take();
     enter.unwrap()(back);
