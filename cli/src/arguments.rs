@@ -28,31 +28,19 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Runs `cargo test` and sums up its checks
-    #[command(
-        override_usage = "cargo gpu-leak test [OPTIONS] [CARGO'S ARGUMENTS]",
-        after_help = PASSING_HELP
-    )]
+    #[command(override_usage = "cargo gpu-leak test [OPTIONS] [CARGO'S ARGUMENTS]")]
     Test(Testing),
     /// The runner that cargo starts test programs with for `--every-test`
     #[command(name = RUNNER, hide = true)]
     EveryTest(EveryTest),
     /// Runs `cargo nextest` and sums up its checks
-    #[command(
-        override_usage = "cargo gpu-leak nextest [OPTIONS] [NEXTEST'S ARGUMENTS]",
-        after_help = PASSING_HELP
-    )]
+    #[command(override_usage = "cargo gpu-leak nextest [OPTIONS] [NEXTEST'S ARGUMENTS]")]
     Nextest(Passing),
     /// Runs `cargo run` and sums up its checks
-    #[command(
-        override_usage = "cargo gpu-leak run [OPTIONS] [CARGO'S ARGUMENTS]",
-        after_help = PASSING_HELP
-    )]
+    #[command(override_usage = "cargo gpu-leak run [OPTIONS] [CARGO'S ARGUMENTS]")]
     Run(Passing),
     /// Runs `cargo bench` and sums up its checks
-    #[command(
-        override_usage = "cargo gpu-leak bench [OPTIONS] [CARGO'S ARGUMENTS]",
-        after_help = PASSING_HELP
-    )]
+    #[command(override_usage = "cargo gpu-leak bench [OPTIONS] [CARGO'S ARGUMENTS]")]
     Bench(Passing),
     Exec(Exec),
     Report(Report),
@@ -78,6 +66,7 @@ Examples:
 
 /// The command's own options, and cargo's arguments.
 #[derive(Args, Debug)]
+#[command(after_help = PASSING_HELP)]
 pub(crate) struct Passing {
     /// Also writes the report in this format to this file; may be given several times
     #[arg(long = "report", value_name = "FORMAT=FILE", value_parser = Output::parse)]
@@ -93,6 +82,7 @@ pub(crate) struct Passing {
 
 /// The options of `test`.
 #[derive(Args, Debug)]
+#[command(after_help = PASSING_HELP)]
 pub(crate) struct Testing {
     /// Also watches tests without the attribute: each runs in a process of its own, JOBS at a time,
     /// and fails if the process ends with GPU memory or objects still held

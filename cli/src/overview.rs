@@ -226,12 +226,8 @@ fn peaks(run: &Run) -> Vec<Peak<'_>> {
                     peak,
                     test: &report.test,
                 };
-                match highest.get_mut(&key) {
-                    Some(known) if known.peak >= peak => {}
-                    Some(known) => *known = this,
-                    None => {
-                        highest.insert(key, this);
-                    }
+                if highest.get(&key).is_none_or(|known| known.peak < peak) {
+                    highest.insert(key, this);
                 }
             }
         }

@@ -75,7 +75,7 @@ impl Run {
         for folder in folders {
             files.extend(files_of(folder)?);
         }
-        // A folder that is named twice, by whatever path, is read once: see `add`.
+        // The order must not depend on how the folders are written. `add` skips copies of a file.
         files.sort_by_cached_key(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
         let mut run = Self::default();
         for path in files {

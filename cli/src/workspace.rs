@@ -1,6 +1,7 @@
 //! The cargo workspace that the command is called in: where its runs are, and its configuration.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{self, Command};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -42,7 +43,7 @@ impl Workspace {
 
     /// Where the checks of this workspace write a folder for each run.
     pub(crate) fn runs(&self) -> PathBuf {
-        match env::var_os("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty()) {
+        match variable("GPU_LEAK_CHECK_OUTPUT") {
             Some(folder) => self.workspace_root.join(folder),
             None => self.target_directory.join("gpu-leak-check"),
         }
@@ -54,6 +55,11 @@ pub(crate) fn new_run_name(kind: &str) -> String {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     let seconds = since_1970.map_or(0, |since| since.as_secs());
     format!("{kind}-{seconds}-{}", process::id())
+}
+
+/// A variable of the environment; none if it is empty.
+fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// The cargo that started this program, or the one on the path.
@@ -75,14 +81,14 @@ pub(crate) fn runs() -> Outcome<PathBuf> {
     }
     let here = env::current_dir()
         .map_err(|why| Failure::usage(format!("the working directory cannot be found: {why}")))?;
-    let chosen = env::var_os("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty());
+    let chosen = variable("GPU_LEAK_CHECK_OUTPUT");
     Ok(here.join(chosen.unwrap_or_else(|| "gpu-leak-check".into())))
 }
 
 /// The configuration file of checks that are started here, and its path as reports show it.
 pub(crate) fn configuration() -> Option<(PathBuf, String)> {
     let root = root();
-    let chosen = env::var_os("GPU_LEAK_CHECK_CONFIG").filter(|value| !value.is_empty());
+    let chosen = variable("GPU_LEAK_CHECK_CONFIG");
     let here = env::current_dir().unwrap_or_else(|_| root.clone());
     let found = match chosen {
         Some(chosen) => Some(root.join(chosen)),

@@ -23,25 +23,14 @@ enum Fate {
     Mended,
 }
 
-impl Fate {
-    const ALL: [Self; 5] = [
-        Self::New,
-        Self::Grown,
-        Self::Known,
-        Self::NotRunAgain,
-        Self::Mended,
-    ];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Grown => "grown",
-            Self::Known => "known",
-            Self::NotRunAgain => "not run again",
-            Self::Mended => "mended",
-        }
-    }
-}
+/// The names of fates, in the order in which they are printed.
+const FATES: [(Fate, &str); 5] = [
+    (Fate::New, "new"),
+    (Fate::Grown, "grown"),
+    (Fate::Known, "known"),
+    (Fate::NotRunAgain, "not run again"),
+    (Fate::Mended, "mended"),
+];
 
 pub(crate) fn run(asked: &Diff) -> Outcome<Exit> {
     let old = Run::read(std::slice::from_ref(&asked.old))?;
@@ -121,9 +110,9 @@ fn line(group: &Group<'_>) -> String {
 
 fn rendered(fates: &[(Fate, String)], width: usize) -> String {
     let mut lines = Vec::new();
-    for fate in Fate::ALL {
+    for (fate, name) in FATES {
         let of_it: Vec<_> = fates.iter().filter(|(of, _)| *of == fate).collect();
-        lines.push(format!("{}: {}", fate.name(), of_it.len()));
+        lines.push(format!("{name}: {}", of_it.len()));
         for (_, line) in of_it {
             lines.extend(wrapped(line, 2, 4, width));
         }

@@ -9,7 +9,7 @@ use crate::overview::Overview;
 pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>> {
     let folded = folded::folded_stacks(overview.run);
     let mut options = Options::default();
-    options.title = "GPU memory left behind, by who took it".to_owned();
+    options.title = "GPU memory left behind, by call stack".to_owned();
     options.count_name = "bytes".to_owned();
     // The test is at the top and the allocation at the bottom, as in a report.
     options.direction = Direction::Inverted;

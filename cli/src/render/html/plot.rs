@@ -184,16 +184,10 @@ fn plot(
         }
     }
     let described = rows.iter().map(|row| {
-        let CurveRow {
-            run,
-            layer,
-            figure,
-            start,
-            peak,
-            end,
-            ..
-        } = row;
-        format!("{run}: {layer} {figure} from {start} to {end}, {peak} at most.")
+        format!(
+            "{}: {} {} from {} to {}, {} at most.",
+            row.run, row.layer, row.figure, row.start, row.end, row.peak
+        )
     });
     // A description of many rounds would be too long to listen to.
     let described: Vec<_> = described.take(12).collect();
