@@ -1,22 +1,20 @@
-//! Builds the library that `exec` has preloaded, and the harness that it loads, for the command to carry as
+//! Builds the library that `exec` preloads and the harness that it loads. The command contains both as
 //! bytes.
 //!
-//! cargo has no stable way to depend on another package's shared library (artifact dependencies
-//! are nightly's), so this runs cargo itself: with a target folder of its own, because the outer cargo
-//! has locked the other one, and optimised even where the command is not, because what the library costs
-//! is paid in programs that are not ours; only a little then, for its developers wait for it. A normal
-//! dependency on it would be built once with the rest; but then
-//! the library would have to be looked for in a folder whose layout is cargo's own affair, and it
-//! is not there under `cargo check`. The sources are found through a build dependency, so a command
-//! from a registry is built like one in this tree.
+//! cargo has no stable way to depend on the shared library of another package (artifact dependencies are
+//! unstable), so this script runs cargo: with a target folder of its own, because the outer cargo has
+//! locked the other one. The libraries are optimised even in debug builds, though less, because they slow
+//! down other programs. With a normal dependency cargo would build the library only once, but its path
+//! would depend on the undocumented layout of the target folder, and `cargo check` does not build it. The
+//! sources are found through a build dependency, so that it works for a command from a registry too.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the outer cargo, and clippy under it, have set for this package and not for that one.
-const NOT_HANDED_ON: [&str; 7] = [
+/// Variables that the outer cargo, or clippy, has set for this package only.
+const NOT_INHERITED: [&str; 7] = [
     "CARGO_BUILD_TARGET",
     "CARGO_ENCODED_RUSTFLAGS",
     "RUSTC_WORKSPACE_WRAPPER",
@@ -30,18 +28,18 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let target = variable("TARGET");
     println!("cargo::rustc-env=GPU_LEAK_TARGET={target}");
-    // Of its own frames reports show nothing. Unwinding stays: a panic must not leave it. Whoever opens it
-    // by hand may close it, with our handlers still installed and our thread waiting.
+    // Stripped, since reports do not show its own frames. It unwinds, so that a panic can be caught at its
+    // boundary. It must not be unloaded while its signal handlers are installed and its thread runs.
     let harness = Library {
         manifest: gpu_leak_inject::MANIFEST,
         file: "libgpu_leak_inject.so",
         profile: &["panic=\"unwind\""],
         flags: "-C link-arg=-Wl,-z,nodelete",
-        unwinder_inside: false,
+        static_unwinder: false,
     };
-    carry(&harness, "GPU_LEAK_INJECT_LIBRARY", &target);
-    // It is loaded into every shell and compiler that a program starts, and each library that it needs
-    // with it: what unwinds is taken in, and the C library alone is left.
+    embed(&harness, "GPU_LEAK_INJECT_LIBRARY", &target);
+    // It is loaded into every shell and compiler that a program starts, together with the libraries that
+    // it needs. So the unwinder is linked statically, and only the C library is left.
     let preloaded = Library {
         manifest: gpu_leak_preload::MANIFEST,
         file: "libgpu_leak_preload.so",
@@ -52,50 +50,50 @@ fn main() {
             "opt-level=\"s\"",
         ],
         flags: "-C link-arg=-Wl,-z,nodelete",
-        unwinder_inside: true,
+        static_unwinder: true,
     };
-    carry(&preloaded, "GPU_LEAK_PRELOAD_LIBRARY", &target);
+    embed(&preloaded, "GPU_LEAK_PRELOAD_LIBRARY", &target);
 }
 
-/// A library that the command carries.
+/// A library that the command contains.
 struct Library {
     manifest: &'static str,
     file: &'static str,
-    /// Beside what both have.
+    /// The settings of its profile, in addition to those of both.
     profile: &'static [&'static str],
     flags: &'static str,
-    /// Whether what unwinds is to be in it, where this system's compiler has that as an archive.
-    unwinder_inside: bool,
+    /// Whether the unwinder is linked statically, if the compiler of this system has an archive of it.
+    static_unwinder: bool,
 }
 
-/// Builds a library; the variable tells the command where its bytes are.
-fn carry(library: &Library, variable_of_it: &str, target: &str) {
+/// Builds a library and sets the variable by which the command finds its bytes.
+fn embed(library: &Library, path_variable: &str, target: &str) {
     let out = PathBuf::from(variable("OUT_DIR"));
-    let carried = out.join(library.file);
-    println!("cargo::rustc-env={variable_of_it}={}", carried.display());
-    // docs.rs has no network, and nobody runs what it builds.
+    let embedded = out.join(library.file);
+    println!("cargo::rustc-env={path_variable}={}", embedded.display());
+    // docs.rs has no network access and does not run what it builds.
     if variable("CARGO_CFG_TARGET_OS") != "linux" || env::var_os("DOCS_RS").is_some() {
-        write(&carried, &[]);
+        write(&embedded, &[]);
         return;
     }
-    // One for all of the outer cargo's ways to build: its linter runs this script anew, for one.
+    // Shared by all builds of the outer cargo, such as those of clippy.
     let folder = out.ancestors().nth(3).unwrap_or(&out).join("carried");
-    let inside = library.unwinder_inside.then(|| unwinder(&out));
-    let inside = inside.is_some_and(|flag| builds(library, target, &folder, &flag));
+    let flag = library.static_unwinder.then(|| static_unwinder(&out));
+    let is_built = flag.is_some_and(|flag| build(library, target, &folder, &flag));
     assert!(
-        inside || builds(library, target, &folder, ""),
+        is_built || build(library, target, &folder, ""),
         "{} cannot be built",
         library.manifest
     );
     let built = folder.join(target).join("release").join(library.file);
     let bytes = fs::read(&built).unwrap_or_else(|why| panic!("{}: {why}", built.display()));
-    write(&carried, &bytes);
+    write(&embedded, &bytes);
     watch_sources(&built.with_extension("d"), library.manifest);
 }
 
-/// The flag with which the linker finds an archive under the name of the shared library that unwinds: the
-/// standard library asks for that by its name.
-fn unwinder(out: &Path) -> String {
+/// The flag with which the linker finds the archive of the unwinder instead of the shared library that the
+/// standard library asks for.
+fn static_unwinder(out: &Path) -> String {
     let folder = out.join("unwinder");
     let script = folder.join("libgcc_s.so");
     let written =
@@ -104,13 +102,12 @@ fn unwinder(out: &Path) -> String {
     format!(" -L native={}", folder.display())
 }
 
-/// Whether cargo builds a library, with this flag more.
-fn builds(library: &Library, target: &str, folder: &Path, flag: &str) -> bool {
+/// Builds a library with an additional flag, and returns whether that succeeded.
+fn build(library: &Library, target: &str, folder: &Path, flag: &str) -> bool {
     let mut cargo = Command::new(variable("CARGO"));
     cargo
         .args(["rustc", "--release", "--lib", "--quiet"])
-        // Not said in the manifest: shared libraries have one name, whatever they are built for, and the
-        // outer cargo builds the package too.
+        // Not in the manifest, since the outer cargo builds the package too.
         .args(["--crate-type", "cdylib"])
         .args(["--manifest-path", library.manifest])
         .args(["--target", target])
@@ -118,19 +115,19 @@ fn builds(library: &Library, target: &str, folder: &Path, flag: &str) -> bool {
         .arg(folder)
         .env("RUSTFLAGS", format!("{}{flag}", library.flags));
     let settings = ["strip=\"symbols\"", "debug=false"];
-    let less = (variable("PROFILE") != "release").then_some("opt-level=1");
-    // What a library asks for itself comes last, and holds.
-    for setting in settings.iter().chain(&less).chain(library.profile) {
+    let fast_build = (variable("PROFILE") != "release").then_some("opt-level=1");
+    // The settings of the library come last and take precedence.
+    for setting in settings.iter().chain(&fast_build).chain(library.profile) {
         cargo.args(["--config", &format!("profile.release.{setting}")]);
     }
-    for name in NOT_HANDED_ON {
+    for name in NOT_INHERITED {
         cargo.env_remove(name);
     }
     cargo.status().is_ok_and(|status| status.success())
 }
 
-/// Runs again when a source of the library, or what says how it is built, changes: its dependency
-/// file names the sources of every package with a path.
+/// Makes cargo run this script again when a source of the library, a manifest or a lock file changes. The
+/// dependency file lists the sources of all packages with a path.
 fn watch_sources(dependencies: &Path, manifest: &str) {
     let listed = fs::read_to_string(dependencies).unwrap_or_default();
     let sources = listed.split_once(": ").map_or("", |(_, sources)| sources);
@@ -147,7 +144,7 @@ fn watch_sources(dependencies: &Path, manifest: &str) {
     }
 }
 
-/// Leaves the file as it is where nothing has changed: the command is built again otherwise.
+/// Writes the file only if it has changed, since the command is rebuilt otherwise.
 fn write(path: &Path, bytes: &[u8]) {
     if fs::read(path).is_ok_and(|present| present == bytes) {
         return;

@@ -1,10 +1,12 @@
-//! The command line: what may be asked.
+//! The command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::render::Format;
 
 /// The hidden subcommand by which cargo runs test programs for `--every-test`.
 pub(crate) const RUNNER: &str = "every-test-runner";
@@ -25,46 +27,34 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Runs `cargo test` and sums its checks up
-    #[command(
-        override_usage = "cargo gpu-leak test [OPTIONS] [CARGO'S ARGUMENTS]",
-        after_help = PASSING_HELP
-    )]
+    /// Runs `cargo test` and sums up its checks
+    #[command(override_usage = "cargo gpu-leak test [OPTIONS] [CARGO'S ARGUMENTS]")]
     Test(Testing),
-    /// What cargo runs test programs with for `--every-test`
+    /// The runner that cargo starts test programs with for `--every-test`
     #[command(name = RUNNER, hide = true)]
     EveryTest(EveryTest),
-    /// Runs `cargo nextest` and sums its checks up
-    #[command(
-        override_usage = "cargo gpu-leak nextest [OPTIONS] [NEXTEST'S ARGUMENTS]",
-        after_help = PASSING_HELP
-    )]
+    /// Runs `cargo nextest` and sums up its checks
+    #[command(override_usage = "cargo gpu-leak nextest [OPTIONS] [NEXTEST'S ARGUMENTS]")]
     Nextest(Passing),
-    /// Runs `cargo run` and sums its checks up
-    #[command(
-        override_usage = "cargo gpu-leak run [OPTIONS] [CARGO'S ARGUMENTS]",
-        after_help = PASSING_HELP
-    )]
+    /// Runs `cargo run` and sums up its checks
+    #[command(override_usage = "cargo gpu-leak run [OPTIONS] [CARGO'S ARGUMENTS]")]
     Run(Passing),
-    /// Runs `cargo bench` and sums its checks up
-    #[command(
-        override_usage = "cargo gpu-leak bench [OPTIONS] [CARGO'S ARGUMENTS]",
-        after_help = PASSING_HELP
-    )]
+    /// Runs `cargo bench` and sums up its checks
+    #[command(override_usage = "cargo gpu-leak bench [OPTIONS] [CARGO'S ARGUMENTS]")]
     Bench(Passing),
     Exec(Exec),
     Report(Report),
     Diff(Diff),
     Allow(Allow),
     Explain(Explain),
-    /// Says whether checks can see the GPU here, and what to do if not
+    /// Says whether checks can see the GPU on this machine, and what to do if not
     #[command(after_help = "Exit codes: 0 they can, 2 wrong configuration, 3 they cannot")]
     Doctor,
     Completions(Completions),
 }
 
 const PASSING_HELP: &str = "\
-The command's own options come first; from the first other word on, everything is cargo's.
+The command's own options come first; everything from the first other argument on is cargo's.
 The exit code is cargo's, unless that is 0 and a test ended its process, or something was denied
 or not measured.
 
@@ -72,10 +62,11 @@ Examples:
   cargo gpu-leak test -p optim -- --nocapture
   cargo gpu-leak nextest --report junit=leaks.xml --report markdown=leaks.md run --no-fail-fast
   cargo gpu-leak test --require-measured --release
-  cargo gpu-leak test --no-fail-fast     otherwise cargo stops at the first program that fails";
+  cargo gpu-leak test --no-fail-fast     otherwise cargo stops after the first failing program";
 
-/// Own options, and cargo's arguments.
+/// The command's own options, and cargo's arguments.
 #[derive(Args, Debug)]
+#[command(after_help = PASSING_HELP)]
 pub(crate) struct Passing {
     /// Also writes the report in this format to this file; may be given several times
     #[arg(long = "report", value_name = "FORMAT=FILE", value_parser = Output::parse)]
@@ -84,16 +75,17 @@ pub(crate) struct Passing {
     #[command(flatten)]
     pub(crate) judging: Judging,
 
-    /// Cargo's own
+    /// Cargo's arguments
     #[arg(last = true, hide = true)]
     pub(crate) cargo: Vec<OsString>,
 }
 
-/// Own options of `test`.
+/// The options of `test`.
 #[derive(Args, Debug)]
+#[command(after_help = PASSING_HELP)]
 pub(crate) struct Testing {
-    /// Watches tests without the attribute too: each runs in a process of its own, JOBS at once, and
-    /// fails if the process ends with GPU memory or objects still held
+    /// Also watches tests without the attribute: each runs in a process of its own, JOBS at a time,
+    /// and fails if the process ends with GPU memory or objects still held
     #[arg(
         long,
         value_name = "JOBS",
@@ -114,7 +106,7 @@ pub(crate) struct EveryTest {
     pub(crate) program: Vec<OsString>,
 }
 
-/// A format and the file it goes to.
+/// A format and the file that it is written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Output {
     pub(crate) format: Format,
@@ -126,45 +118,46 @@ impl Output {
         let (format, file) = text
             .split_once('=')
             .filter(|(_, file)| !file.is_empty())
-            .ok_or("a format and a file are meant: junit=leaks.xml")?;
+            .ok_or("expected a format and a file, such as junit=leaks.xml")?;
         Ok(Self {
-            format: Format::from_str(format, false).map_err(|_| no_format(format))?,
+            format: Format::from_str(format, false).map_err(|_| unknown_format(format))?,
             file: file.into(),
         })
     }
 }
 
-fn no_format(word: &str) -> String {
-    let known = Format::value_variants().iter();
-    let names = known.filter_map(|format| Some(format.to_possible_value()?.get_name().to_owned()));
+fn unknown_format(word: &str) -> String {
+    let formats = Format::value_variants().iter();
+    let names =
+        formats.filter_map(|format| Some(format.to_possible_value()?.get_name().to_owned()));
     let names: Vec<_> = names.collect();
-    format!("{word} is no format; there are {}", names.join(", "))
+    format!("{word} is not a format; there are {}", names.join(", "))
 }
 
-/// Runs a program, of any language and as it is, and tells what GPU memory and objects it leaves
+/// Runs an unmodified program in any language and reports the GPU memory and objects that it leaves
 ///
-/// The CUDA driver loads a library into it that listens to the driver's calls. Nothing is compiled
-/// again, and a program that uses no CUDA is left alone.
+/// A library that records the calls of the CUDA driver is preloaded into the program. Nothing is
+/// recompiled, and a program that does not use CUDA is not affected.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "cargo gpu-leak exec [OPTIONS] -- PROGRAM [ARGUMENTS]",
     after_help = "\
 The exit code is the program's, unless that is 0 and it leaves something (1, or --error-exitcode)
-or nothing could be measured (3). What a library or a caching allocator is known to keep is told
-and fails nothing.
+or nothing could be measured (3). What a library or a caching allocator is known to keep is listed
+but is not a failure.
 
 Examples:
   cargo gpu-leak exec -- ./simulate --steps 100
-  cargo gpu-leak exec --every 2 -- python3 train.py     also tells what grows while it runs
+  cargo gpu-leak exec --every 2 -- python3 train.py     also reports what grows while it runs
   cargo gpu-leak exec --report html=leaks.html -- ./serve & kill -USR1 $!    a snapshot now"
 )]
 pub(crate) struct Exec {
-    /// Takes a snapshot every so many seconds: what gains in each of the last five grows, and a
-    /// program that is killed leaves its last one
+    /// Takes a snapshot every so many seconds: what gained in each of the last five is reported as
+    /// growing, and for a program that is killed the last one is reported
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) every: Option<Duration>,
 
-    /// The exit code for findings, where the program's own is 0
+    /// The exit code for findings if the program's own is 0
     #[arg(long, value_name = "CODE", default_value_t = 1)]
     pub(crate) error_exitcode: u8,
 
@@ -172,11 +165,11 @@ pub(crate) struct Exec {
     #[arg(long = "report", value_name = "FORMAT=FILE", value_parser = Output::parse)]
     pub(crate) outputs: Vec<Output>,
 
-    /// The signal that asks the program for a snapshot; sent to this command, it is handed on
+    /// The signal that asks the program for a snapshot; this command forwards it
     #[arg(long, value_enum, default_value_t = AskingSignal::Usr1)]
     pub(crate) signal: AskingSignal,
 
-    /// Leaves alone what the program starts
+    /// Does not watch the child processes of the program
     #[arg(long)]
     pub(crate) no_children: bool,
 
@@ -195,15 +188,28 @@ pub(crate) struct Exec {
 pub(crate) enum AskingSignal {
     Usr1,
     Usr2,
-    /// None does
+    /// No signal does
     None,
 }
 
-/// A tenth of a second or more: a snapshot has to find the program's sources.
+impl AskingSignal {
+    /// The signal's number.
+    pub(crate) const fn number(self) -> Option<i32> {
+        match self {
+            #[cfg(unix)]
+            Self::Usr1 => Some(signal_hook::consts::SIGUSR1),
+            #[cfg(unix)]
+            Self::Usr2 => Some(signal_hook::consts::SIGUSR2),
+            _ => None,
+        }
+    }
+}
+
+/// At least a tenth of a second, since a snapshot resolves source lines.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| *seconds >= 0.1);
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    duration.ok_or_else(|| "seconds are meant, 0.1 or more".to_owned())
+    duration.ok_or_else(|| "expected a number of seconds, at least 0.1".to_owned())
 }
 
 /// Compares two runs by the fingerprints of their findings
@@ -220,39 +226,39 @@ pub(crate) struct Diff {
     pub(crate) new: PathBuf,
 }
 
-/// Prints entries of gpu-leak-check.toml that let the leaks of a run stay
+/// Prints entries of gpu-leak-check.toml that allow the leaks of a run
 ///
-/// So that a suite with old leaks fails on new ones only. Each entry wants its reason filled in.
+/// With them a test suite that has known leaks fails on new ones only. Fill in the reason of each.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  cargo gpu-leak allow                          entries for the newest run, to look at
+  cargo gpu-leak allow                          entries for the newest run
   cargo gpu-leak allow --from nightly --write   appended to gpu-leak-check.toml
 
-The run should be of all tests: `cargo gpu-leak test --no-fail-fast`.")]
+The run should include all tests: `cargo gpu-leak test --no-fail-fast`.")]
 pub(crate) struct Allow {
     /// The folder of the run [default: the newest]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) from: Vec<PathBuf>,
 
-    /// Appends them to the configuration file of this workspace
+    /// Appends the entries to the configuration file of this workspace
     #[arg(long)]
     pub(crate) write: bool,
 }
 
-/// Says what a kind of finding, a status or the code of a reason means and what to do
+/// Explains a kind of finding, a status or the code of a reason, and what to do about it
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   cargo gpu-leak explain retained
   cargo gpu-leak explain unheard
-  cargo gpu-leak explain          every word there is")]
+  cargo gpu-leak explain          lists everything that can be explained")]
 pub(crate) struct Explain {
-    /// `leaked`, `unheard`, `CUDA_ERROR_INVALID_VALUE`
+    /// Such as `leaked`, `unheard` or `CUDA_ERROR_INVALID_VALUE`
     pub(crate) code: Option<String>,
 }
 
-/// Prints the completions of a shell
+/// Prints completions for a shell
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
@@ -262,7 +268,7 @@ pub(crate) struct Completions {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// Sums up a run, or several as one
+/// Sums up one run, or several as one
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -273,16 +279,16 @@ Examples:
   cargo gpu-leak report --format snapshot --out memory.pickle gpu-4711.jsonl
   cargo gpu-leak report --deny expired --require-measured")]
 pub(crate) struct Report {
-    /// The folder of a run, or one that holds a single run; or single files, recordings too. Several
-    /// are merged [default: the newest run]
+    /// The folder of a run, a folder that contains a single run, or single files, recordings included.
+    /// Several are merged [default: the newest run]
     #[arg(value_name = "FOLDER")]
     pub(crate) runs: Vec<PathBuf>,
 
-    /// What to write
+    /// The format of the report
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
 
-    /// Where to write it [default: the standard output]
+    /// The file to write it to [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
@@ -290,43 +296,22 @@ pub(crate) struct Report {
     pub(crate) judging: Judging,
 }
 
-/// What else is a finding.
+/// What else fails the command.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Judging {
-    /// Also fail on: allowances that expired; findings of any kind that an older run has not;
-    /// allowances in the configuration file that allowed nothing; what `on_leak` only warns of
+    /// Also fail on: findings allowed by an entry that has expired; findings of any kind that an older
+    /// run does not have; entries of the configuration file that allowed nothing; findings that
+    /// `on_leak` only warns of
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     pub(crate) deny: Vec<Deny>,
 
-    /// The older run for `--deny new` [default: the run before]
+    /// The older run for `--deny new` [default: the previous run]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) against: Option<PathBuf>,
 
     /// Also fail, with exit code 3, if any check could not measure
     #[arg(long)]
     pub(crate) require_measured: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people
-    Text,
-    /// XML as CI systems read it
-    Junit,
-    /// For a pull request or a step's summary; at most 1 MiB
-    Markdown,
-    /// GitHub's annotations: at most 10 errors and 10 warnings
-    Github,
-    /// A row a finding
-    Csv,
-    /// Folded stacks: input of flame graphs, weighed by bytes
-    Folded,
-    /// A flame graph as a picture for browsers (SVG), weighed by bytes
-    Flamegraph,
-    /// A pickle that PyTorch's memory viewer opens; with its times, of a recording
-    Snapshot,
-    /// One page for a browser, with nothing to load
-    Html,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,4 +1,4 @@
-//! What `--deny` is about: findings that fail no test, and entries that allow nothing.
+//! `--deny`: findings that fail no test, and entries of the configuration file that allow nothing.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,13 +15,13 @@ use crate::overview::{Overview, identity};
 use crate::run::{self, Run};
 use crate::workspace::{self, CONFIG};
 
-/// What `--deny` finds, a sentence each.
+/// What is denied in a run that was read from `folders`, a sentence each.
 pub(crate) fn denied(
-    run: &Run,
     overview: &Overview<'_>,
     judging: &Judging,
     folders: &[PathBuf],
 ) -> Outcome<Vec<String>> {
+    let run = overview.run;
     let mut denied = Vec::new();
     if judging.deny.contains(&Deny::Expired) {
         denied.extend(expired(run));
@@ -30,7 +30,7 @@ pub(crate) fn denied(
         denied.extend(new(overview, judging.against.as_deref(), folders)?);
     }
     if judging.deny.contains(&Deny::Unused) {
-        denied.extend(unused(run, overview)?);
+        denied.extend(unused(overview)?);
     }
     if judging.deny.contains(&Deny::Warned) {
         denied.extend(warned(run));
@@ -38,7 +38,7 @@ pub(crate) fn denied(
     Ok(denied)
 }
 
-/// What the findings of the run are allowed by.
+/// The entries that allow findings of the run.
 fn entries_in_use(run: &Run) -> impl Iterator<Item = &AllowedBy> {
     let findings = run.reports().flat_map(|report| &report.findings);
     findings.filter_map(|finding| finding.allowed_by.as_ref())
@@ -49,7 +49,10 @@ fn expired(run: &Run) -> Vec<String> {
         .filter_map(|entry| Some((&entry.stands_in, entry.expired.as_ref()?)))
         .map(|(place, day)| {
             let place = escape::name(place);
-            format!("{place} allows what it may not since {}", escape::name(day))
+            format!(
+                "{place} allows a finding but expired on {}",
+                escape::name(day)
+            )
         })
         .collect();
     expired.sort_unstable();
@@ -57,7 +60,7 @@ fn expired(run: &Run) -> Vec<String> {
     expired
 }
 
-/// The findings that the older run has not, whatever their kind.
+/// The findings that the older run does not have, whatever their kind.
 fn new(
     overview: &Overview<'_>,
     against: Option<&Path>,
@@ -68,12 +71,12 @@ fn new(
         None => run_before(folders)?,
     };
     let older = Run::read(&[older])?;
-    Ok(unknown(overview, &Overview::of(&older)))
+    Ok(added(overview, &Overview::of(&older)))
 }
 
-/// A sentence for each finding that is not among the known ones.
-fn unknown(overview: &Overview<'_>, known: &Overview<'_>) -> Vec<String> {
-    let identities = known.groups.iter().map(|group| identity(&group.finding));
+/// A sentence for each finding that is not among those of the older run.
+fn added(overview: &Overview<'_>, older: &Overview<'_>) -> Vec<String> {
+    let identities = older.groups.iter().map(|group| identity(&group.finding));
     let known: HashSet<_> = identities.collect();
     let findings = overview.groups.iter().map(|group| &group.finding);
     let new = findings.filter(|finding| !known.contains(&identity(finding)));
@@ -88,7 +91,7 @@ fn unknown(overview: &Overview<'_>, known: &Overview<'_>) -> Vec<String> {
     sentences.collect()
 }
 
-/// The newest run of the workspace that is none of `folders`.
+/// The newest run of the workspace that is not one of `folders`.
 fn run_before(folders: &[PathBuf]) -> Outcome<PathBuf> {
     let absolute = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let these: Vec<_> = folders.iter().map(absolute).collect();
@@ -97,11 +100,11 @@ fn run_before(folders: &[PathBuf]) -> Outcome<PathBuf> {
         .into_iter()
         .filter(|run| !these.contains(&absolute(run)));
     others.next().ok_or_else(|| {
-        Failure::usage("there is no run before this one: name one by --against FOLDER")
+        Failure::usage("there is no run before this one: name one with --against FOLDER")
     })
 }
 
-/// The checks whose findings fail nothing by their policy.
+/// The checks whose findings fail no test because of the policy.
 fn warned(run: &Run) -> Vec<String> {
     let warned = run.reports().filter(|report| report.is_only_warned());
     warned
@@ -115,9 +118,9 @@ fn warned(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// The entries of the configuration file that no finding of the run is allowed by. Nobody knows of a
-/// run that has not seen everything.
-fn unused(run: &Run, overview: &Overview<'_>) -> Outcome<Vec<String>> {
+/// The entries of the configuration file that allow no finding of the run. This cannot be said of a run
+/// that is incomplete.
+fn unused(overview: &Overview<'_>) -> Outcome<Vec<String>> {
     let Some((path, shown)) = workspace::configuration() else {
         return Err(Failure::usage(format!(
             "there is no {CONFIG} from here up to the workspace, so nothing in it can be unused"
@@ -125,12 +128,14 @@ fn unused(run: &Run, overview: &Overview<'_>) -> Outcome<Vec<String>> {
     };
     if overview.is_blind() || !overview.aborted.is_empty() {
         say(
-            "note: what allowed nothing is not denied: this run has checks that did not end, did \
-             not measure or cannot be read, and what they would have used is unknown",
+            "note: unused entries are not denied: this run has checks that did not end, did not \
+             measure or cannot be read, and those may need them",
         );
         return Ok(Vec::new());
     }
-    let used: Vec<_> = entries_in_use(run).map(|entry| &*entry.stands_in).collect();
+    let used: Vec<_> = entries_in_use(overview.run)
+        .map(|entry| &*entry.stands_in)
+        .collect();
     let entries = allow_entries(&path, &shown).map_err(Failure::usage)?;
     let unused = entries
         .into_iter()
@@ -148,12 +153,12 @@ mod tests {
     use gpu_leak_check::ledger::{Kind, Layer, Place};
     use gpu_leak_check::report::model::{Finding, FindingKind, Site};
 
-    use super::unknown;
+    use super::added;
     use crate::overview::Overview;
     use crate::render::sample;
 
     #[test]
-    fn of_what_has_no_stack_only_the_same_is_known() {
+    fn findings_without_a_stack_are_told_apart() {
         let stackless = |kind, layer: &str, resource| Finding {
             resource,
             ..Finding::new(
@@ -171,7 +176,7 @@ mod tests {
         ];
         let old = sample::run(vec![sample::with("a", &[old])]);
         let new = sample::run(vec![sample::with("a", &new)]);
-        let new_ones = unknown(&Overview::of(&new), &Overview::of(&old));
+        let new_ones = added(&Overview::of(&new), &Overview::of(&old));
         assert_eq!(new_ones.len(), 2, "{new_ones:?}");
         assert!(
             new_ones.iter().any(|new| new.contains("new: leaked")),

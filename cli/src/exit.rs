@@ -7,11 +7,11 @@ use crate::output::say;
 /// The command's exit codes; part of its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Nothing was found.
+    /// There are no findings.
     Clean,
-    /// Something was.
+    /// There are findings.
     Findings,
-    /// The command line, a file it names or a configuration is wrong.
+    /// The command line, a file that it names or the configuration is wrong.
     Usage,
     /// There is nothing to judge.
     Unmeasured,
@@ -28,13 +28,7 @@ impl Exit {
     }
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        exit.code().into()
-    }
-}
-
-/// The exit code of a program that was called; that of a shell for a signal.
+/// The exit code of a child process; for one that a signal ended, 128 plus its number, as in a shell.
 pub(crate) fn code_of(status: ExitStatus) -> u8 {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
@@ -44,10 +38,10 @@ pub(crate) fn code_of(status: ExitStatus) -> u8 {
     u8::try_from(code).unwrap_or(1)
 }
 
-/// What a step came to, or why the command ends.
+/// The result of a step, or the error that ends the command.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
-/// Why the command ends before its time: one sentence, with the place and the remedy.
+/// An error that ends the command: one sentence with the place and the remedy.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) exit: Exit,
@@ -69,9 +63,9 @@ impl Failure {
         }
     }
 
-    /// Prints it, and gives its exit code.
-    pub(crate) fn tell(self) -> ExitCode {
+    /// Prints the error and returns its exit code.
+    pub(crate) fn report(self) -> ExitCode {
         say(format_args!("error: {}", self.what));
-        self.exit.into()
+        self.exit.code().into()
     }
 }

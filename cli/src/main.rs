@@ -1,34 +1,22 @@
 //! `cargo gpu-leak`: sums up what gpu-leak-check found.
 //!
-//! [`arguments`] says what may be asked, [`run`] reads what processes wrote, [`overview`] sums it
-//! up, [`render`] shows that.
+//! [`arguments`] defines the command line and [`commands`] has a file for each subcommand. [`run`]
+//! reads the files that processes wrote, [`overview`] sums them up, and [`render`] writes that in
+//! each format.
 
-mod allow;
 mod arguments;
-mod attempts;
+mod commands;
 mod deny;
-mod diff;
-mod doctor;
-mod every_test;
-#[cfg_attr(not(unix), path = "exec/elsewhere.rs")]
-mod exec;
 mod exit;
-mod explain;
 #[cfg(test)]
 mod fuzz;
-#[cfg(unix)]
-mod library;
-mod names;
-mod outcomes;
+mod launch;
 mod output;
 mod overview;
-mod passing;
-#[cfg_attr(not(unix), allow(dead_code, reason = "no program is watched there"))]
 mod progress;
 mod render;
-mod report;
 mod run;
-mod words;
+mod session;
 mod workspace;
 
 use std::env;
@@ -37,32 +25,35 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 
 use crate::arguments::{Arguments, Command};
+use crate::commands::{
+    allow, cargo_passthrough, diff, doctor, every_test, exec, explain, own_options, report,
+};
 use crate::exit::{Exit, Outcome};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse_from(words::words(env::args_os()));
-    match obey(arguments.command) {
+    let arguments = Arguments::parse_from(own_options::split(env::args_os()));
+    match run_command(arguments.command) {
         Ok(code) => code.into(),
-        Err(failure) => failure.tell(),
+        Err(failure) => failure.report(),
     }
 }
 
-/// The exit code.
-fn obey(command: Command) -> Outcome<u8> {
+/// Runs the subcommand and returns the exit code.
+fn run_command(command: Command) -> Outcome<u8> {
     let exit = match command {
         Command::Test(asked) => {
-            return passing::pass_through("test", &asked.passing, asked.every_test);
+            return cargo_passthrough::run("test", &asked.passing, asked.every_test);
         }
         Command::EveryTest(asked) => return every_test::run(&asked),
-        Command::Nextest(asked) => return passing::pass("nextest", &asked),
-        Command::Run(asked) => return passing::pass("run", &asked),
-        Command::Bench(asked) => return passing::pass("bench", &asked),
-        Command::Exec(asked) => return exec::exec(&asked),
-        Command::Report(asked) => report::report(&asked)?,
-        Command::Diff(asked) => diff::diff(&asked)?,
-        Command::Allow(asked) => allow::allow(&asked)?,
-        Command::Explain(asked) => explain::explain(&asked)?,
-        Command::Doctor => doctor::doctor()?,
+        Command::Nextest(asked) => return cargo_passthrough::run("nextest", &asked, None),
+        Command::Run(asked) => return cargo_passthrough::run("run", &asked, None),
+        Command::Bench(asked) => return cargo_passthrough::run("bench", &asked, None),
+        Command::Exec(asked) => return exec::run(&asked),
+        Command::Report(asked) => report::run(&asked)?,
+        Command::Diff(asked) => diff::run(&asked)?,
+        Command::Allow(asked) => allow::run(&asked)?,
+        Command::Explain(asked) => explain::run(&asked)?,
+        Command::Doctor => doctor::run()?,
         Command::Completions(asked) => {
             let mut script = Vec::new();
             let mut command = Arguments::command();

@@ -1,30 +1,68 @@
-//! What the command writes where it was called.
+//! Text that the command prints, and how it is laid out.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, Write};
 
 use gpu_leak_check::report::escape;
+use gpu_leak_check::units::quantity;
+use textwrap::{Options, WordSeparator, WordSplitter};
 
-/// Lines on the standard error. They may name files and tests: what a terminal would act on is
-/// spelled out, and what GitHub's log would take for a command is set off.
+/// The width of text that is not written to a terminal.
+pub(crate) const WIDTH: usize = 100;
+/// The least width that text is wrapped to: narrower lines would hold nothing but indentation.
+const MIN_WIDTH: usize = 40;
+
+/// Prints lines to standard error. They may contain names of files and tests, so control characters
+/// are escaped, and lines that GitHub's log would take for workflow commands are marked.
 pub(crate) fn say(lines: impl Display) {
     for line in lines.to_string().split('\n') {
         let start = line.trim_start();
         let is_command = start.starts_with("::") || start.starts_with("##[");
         let mark = if is_command { "| " } else { "" };
-        // Err: nobody listens.
+        // An error means that standard error is closed, so there is nowhere to report it.
         let _ = writeln!(io::stderr(), "{mark}{}", escape::sentence(line));
     }
 }
 
-/// Writes to the standard output.
+/// Prints to standard output.
 pub(crate) fn print(text: &str) {
     print_bytes(text.as_bytes());
 }
 
-/// As [`print()`], of what need not be text. A reader that has enough, as `head` has, is no mistake.
+/// Like [`print()`], for output that need not be text. A reader that closes the pipe early, as `head`
+/// does, is not an error.
 pub(crate) fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
-    // Err: nobody listens.
+    // An error means that the reader has closed the pipe.
     let _ = out.write_all(bytes).and_then(|()| out.flush());
+}
+
+/// The width of the terminal on standard output.
+pub(crate) fn width_of_stdout() -> usize {
+    let size = terminal_size::terminal_size_of(io::stdout());
+    let columns = size.map(|(terminal_size::Width(columns), _)| usize::from(columns));
+    columns.unwrap_or(WIDTH).max(MIN_WIDTH)
+}
+
+/// Wraps `text` to `width` columns: the first line is indented by `first` columns, the others by `rest`.
+pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Vec<String> {
+    let (first, rest) = (" ".repeat(first), " ".repeat(rest));
+    let options = Options::new(width)
+        .initial_indent(&first)
+        .subsequent_indent(&rest)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation);
+    let lines = textwrap::wrap(text, options);
+    lines.into_iter().map(Cow::into_owned).collect()
+}
+
+/// `train::a, train::b and 3 more tests`: at most `most` of `tests` by name.
+pub(crate) fn test_names(tests: &[&str], most: usize) -> String {
+    let shown = tests.iter().take(most).map(|test| escape::name(test));
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    if let more @ 1.. = tests.len().saturating_sub(most) {
+        text += &format!(" and {}", quantity(more as u64, "more test"));
+    }
+    text
 }

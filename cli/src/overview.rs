@@ -1,48 +1,52 @@
-//! A run summed up: findings merged over all tests.
+//! A run summed up, as every format shows it: findings merged over all tests, and what they mean for
+//! the run.
 
 use std::collections::BTreeMap;
 use std::iter;
 
 use gpu_leak_check::ledger::{Kind, PoolName};
 use gpu_leak_check::report::Summary;
-use gpu_leak_check::report::model::{CheckStatus, Figure, Finding, Limit, Outcome, Report};
+use gpu_leak_check::report::model::{
+    CheckStatus, Figure, Finding, FindingKind, Limit, Outcome, Report,
+};
+use gpu_leak_check::units::{count, size};
 
-use crate::attempts;
 use crate::exit::Exit;
-use crate::outcomes;
-use crate::run::Run;
+use crate::run::{Process, Run};
 
-/// A run summed up.
+/// A run summed up: the model that all renderers read.
 #[derive(Debug)]
 pub(crate) struct Overview<'run> {
-    /// Counts of statuses, with names and reasons.
+    /// The run itself, for formats that show each check.
+    pub(crate) run: &'run Run,
+    /// Counts of statuses, with the names of tests and reasons.
     pub(crate) summary: Summary,
-    /// Worst first, then largest.
+    /// The findings: the worst kind first, then the largest.
     pub(crate) groups: Vec<Group<'run>>,
-    /// The checks that did not end, by name.
+    /// The names of the checks that did not end.
     pub(crate) aborted: Vec<&'run str>,
-    /// The checks that could not see.
+    /// The checks that could not measure.
     pub(crate) unmeasured: Vec<&'run Report>,
     /// The highest peak of each layer of each device.
     pub(crate) peaks: Vec<Peak<'run>>,
-    /// How many checks came to their end.
+    /// How many checks ended.
     pub(crate) finished: usize,
-    /// What could not be read.
+    /// What could not be read, a sentence each.
     pub(crate) problems: &'run [String],
 }
 
-/// Findings that are one: of the same kind and [`identity`], in whatever tests.
+/// The findings of all tests that have the same kind and [`identity`].
 #[derive(Debug)]
 pub(crate) struct Group<'run> {
-    /// All of them as one finding; its site and its details are those of the largest.
+    /// Their sum; the call site and the details are those of the largest.
     pub(crate) finding: Finding,
-    /// The worst that it meant for any of these tests.
+    /// The worst outcome for any of these tests.
     pub(crate) outcome: Outcome,
-    /// Where it was found, each test once.
+    /// The tests that have it, each once.
     pub(crate) tests: Vec<&'run str>,
 }
 
-/// The most that a layer came to, and in which test.
+/// The highest peak of a layer, and the test that reached it.
 #[derive(Debug)]
 pub(crate) struct Peak<'run> {
     pub(crate) place: String,
@@ -50,6 +54,16 @@ pub(crate) struct Peak<'run> {
     pub(crate) figure: Figure,
     pub(crate) peak: u64,
     pub(crate) test: &'run str,
+}
+
+impl Peak<'_> {
+    /// `73.4 MiB`, or the number of handles.
+    pub(crate) fn amount(&self) -> String {
+        match self.figure {
+            Figure::Handles => count(self.peak),
+            Figure::Allocated | Figure::Reserved => size(self.peak),
+        }
+    }
 }
 
 impl<'run> Overview<'run> {
@@ -60,7 +74,7 @@ impl<'run> Overview<'run> {
             summary.add_unowned(unowned.count, unowned.bytes);
         }
         run.late().for_each(|late| summary.note(&late.told()));
-        for sentence in attempts::sentences(run) {
+        for sentence in flaky_tests(run) {
             summary.note(&sentence);
         }
         let mut aborted: Vec<&str> = run.aborted().map(|began| began.test.as_str()).collect();
@@ -73,6 +87,7 @@ impl<'run> Overview<'run> {
         aborted.sort_unstable();
         aborted.dedup();
         Self {
+            run,
             summary,
             groups: groups(run),
             aborted,
@@ -86,7 +101,7 @@ impl<'run> Overview<'run> {
         }
     }
 
-    /// Whether anything fails: a finding that its test's policy only warns of does not.
+    /// Whether anything fails. A finding that its test's policy only warns of does not.
     pub(crate) fn has_findings(&self) -> bool {
         !self.aborted.is_empty()
             || self
@@ -95,12 +110,12 @@ impl<'run> Overview<'run> {
                 .any(|group| group.outcome == Outcome::Fail)
     }
 
-    /// Whether anything was not seen.
+    /// Whether anything was not measured or could not be read.
     pub(crate) fn is_blind(&self) -> bool {
         self.finished == 0 || !self.problems.is_empty() || !self.unmeasured.is_empty()
     }
 
-    /// How it ends the command.
+    /// How the run ends the command.
     pub(crate) fn judge(&self, denied: bool, require_measured: bool) -> Exit {
         if self.has_findings() || denied {
             return Exit::Findings;
@@ -109,7 +124,7 @@ impl<'run> Overview<'run> {
         let failed_blind = self
             .unmeasured
             .iter()
-            .any(|report| outcomes::outcome(report) == Outcome::Fail);
+            .any(|report| outcome(report) == Outcome::Fail);
         if unread || failed_blind || (require_measured && self.is_blind()) {
             return Exit::Unmeasured;
         }
@@ -117,7 +132,7 @@ impl<'run> Overview<'run> {
     }
 }
 
-/// What a finding is about, whatever became of it. Two with the same are one that was found twice.
+/// What a finding is about, whatever its kind. Two with the same identity are one that was found twice.
 pub(crate) type Identity<'a> = (
     &'a str,
     String,
@@ -127,10 +142,10 @@ pub(crate) type Identity<'a> = (
     Option<Limit>,
 );
 
-/// Its stack, where it has one, the device and the allocator. A reserve, a limit that was passed and
-/// what only a probe counts have no stack: whose it is, its kind and the option tell them apart.
+/// The stack, the device and the allocator. A reserve, an exceeded limit and what only a probe counts
+/// have no stack: the pool, the kind of resource and the option tell these apart.
 pub(crate) fn identity(finding: &Finding) -> Identity<'_> {
-    // What nobody took has no stack but that of the free that failed.
+    // A failed free of an unknown address has no stack but its own.
     let failed = finding.failed.as_ref().map(|failed| &failed.site);
     let sites = iter::once(&finding.site).chain(failed);
     let mut stacks = sites.map(|site| &*site.fingerprint);
@@ -184,9 +199,7 @@ fn group<'run>(same: &[(&'run Report, &'run Finding)]) -> Option<Group<'run>> {
     finding.taken = sum(|finding| finding.taken);
     finding.given_back = sum(|finding| finding.given_back);
     finding.each = largest.each.filter(|_| each);
-    let outcomes = same
-        .iter()
-        .map(|(report, of)| outcomes::outcome_of(of, report));
+    let outcomes = same.iter().map(|(report, of)| outcome_of(of, report));
     Some(Group {
         finding,
         outcome: outcomes.max()?,
@@ -199,7 +212,7 @@ fn peaks(run: &Run) -> Vec<Peak<'_>> {
     for report in run.reports() {
         for device in &report.devices {
             for row in &device.rows {
-                // What was there before the test says nothing of it.
+                // A peak that is the baseline says nothing about the test.
                 let Some(peak) = row.peak.filter(|peak| *peak > row.baseline) else {
                     continue;
                 };
@@ -213,12 +226,8 @@ fn peaks(run: &Run) -> Vec<Peak<'_>> {
                     peak,
                     test: &report.test,
                 };
-                match highest.get_mut(&key) {
-                    Some(known) if known.peak >= peak => {}
-                    Some(known) => *known = this,
-                    None => {
-                        highest.insert(key, this);
-                    }
+                if highest.get(&key).is_none_or(|known| known.peak < peak) {
+                    highest.insert(key, this);
                 }
             }
         }
@@ -233,4 +242,71 @@ pub(crate) const fn figure_name(figure: Figure) -> &'static str {
         Figure::Reserved => "reserved",
         Figure::Handles => "handles",
     }
+}
+
+/// What a check meant for its test. Where the file does not have it, the default policy decides.
+pub(crate) fn outcome(report: &Report) -> Outcome {
+    report.outcome.unwrap_or_else(|| by_default(report.status))
+}
+
+/// What one finding of a check meant for its test.
+fn outcome_of(finding: &Finding, report: &Report) -> Outcome {
+    if finding.is_unconfirmed() {
+        // It is the reason why its check is inconclusive, unless another finding fails the check.
+        return match report.status.is_unmeasured() {
+            true => outcome(report),
+            false => Outcome::Pass,
+        };
+    }
+    let alone = CheckStatus::Found(finding.kind);
+    // The policy is the same for all kinds that fail, and the report's status is the worst of them.
+    if alone == report.status || finding.kind.is_failure() {
+        outcome(report)
+    } else {
+        by_default(alone)
+    }
+}
+
+fn by_default(status: CheckStatus) -> Outcome {
+    match status {
+        CheckStatus::Found(FindingKind::FirstUse | FindingKind::Deferred) => Outcome::Warn,
+        status if status.is_failure() => Outcome::Fail,
+        _ => Outcome::Pass,
+    }
+}
+
+/// A sentence for each retried test whose attempts have different results. The last attempt decides.
+fn flaky_tests(run: &Run) -> Vec<String> {
+    let processes = run.processes.iter();
+    let mut found: Vec<_> = processes
+        .filter_map(|last| flaky_test(&run.attempts_before(last), last))
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// `flaky: train::frees: leaked in attempt 1, clean in attempt 2`
+fn flaky_test(earlier: &[&Process], last: &Process) -> Option<String> {
+    let attempts = earlier.iter().copied().chain([last]);
+    let results: Vec<_> = attempts.filter_map(worst_result).collect();
+    let (_, now) = *results.last()?;
+    if results.iter().all(|(_, status)| *status == now) {
+        return None;
+    }
+    let (test, _) = results[0];
+    let parts: Vec<_> = results
+        .iter()
+        .zip(1..)
+        .map(|((_, status), number)| format!("{} in attempt {number}", status.name()))
+        .collect();
+    Some(format!("flaky: {test}: {}", parts.join(", ")))
+}
+
+/// The test of an attempt with the worst status.
+fn worst_result(attempt: &Process) -> Option<(&str, CheckStatus)> {
+    let reports = attempt.reports.iter();
+    let reports = reports.map(|report| (report.test.as_str(), report.status));
+    let aborted = attempt.aborted.iter();
+    let aborted = aborted.map(|began| (began.test.as_str(), CheckStatus::Aborted));
+    aborted.chain(reports).min_by_key(|(_, status)| *status)
 }

@@ -1,9 +1,9 @@
-//! The line of progress while programs run: on a terminal alone, for a log has no use for it.
+//! Progress while programs run, on a terminal only.
 //!
-//! cargo and libtest tell their own progress, so `test` and its like add none. Where each test has a
-//! process of its own nobody else prints, and a line that is written over says which runs. A program
-//! under `exec` writes where and when it likes, so there it is whole lines, few and only if what is
-//! held has changed.
+//! cargo and libtest show their own progress, so `test`, `nextest`, `run` and `bench` add none. Where
+//! each test has a process of its own, one line is overwritten with the names of the running tests. A
+//! program under `exec` prints what and when it likes, so progress there is few whole lines, and only
+//! if what is held has changed.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -18,20 +18,20 @@ use gpu_leak_check::units::{count, quantity, size};
 
 use crate::output::{print, say};
 
-/// Between two lines about a program.
-const EVERY: Duration = Duration::from_secs(10);
-/// Back to the line's beginning, and what stood in it away.
+/// How often a line about a program may be printed.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// Moves to the beginning of the line and clears it.
 const CLEAR: &str = "\r\x1b[K";
 
-/// Tests that run, each in a process of its own.
+/// The progress of tests that run each in a process of its own.
 #[derive(Debug)]
 pub(crate) struct Tests {
     width: Option<usize>,
-    state: Mutex<Standing>,
+    state: Mutex<TestCounts>,
 }
 
 #[derive(Debug)]
-struct Standing {
+struct TestCounts {
     all: usize,
     done: usize,
     running: Vec<String>,
@@ -39,13 +39,13 @@ struct Standing {
 
 impl Tests {
     pub(crate) fn new(all: usize) -> Self {
-        let size = io::stderr().is_terminal().then(|| {
+        let width = io::stderr().is_terminal().then(|| {
             let size = terminal_size::terminal_size_of(io::stderr());
             size.map_or(80, |(terminal_size::Width(columns), _)| columns.into())
         });
         Self {
-            width: size,
-            state: Mutex::new(Standing {
+            width,
+            state: Mutex::new(TestCounts {
                 all,
                 done: 0,
                 running: Vec::new(),
@@ -55,33 +55,33 @@ impl Tests {
 
     /// A test's process is about to start.
     pub(crate) fn begins(&self, test: &str) {
-        self.change("", |standing| standing.running.push(test.to_owned()));
+        self.change("", |counts| counts.running.push(test.to_owned()));
     }
 
-    /// It has ended, of which `line` tells.
+    /// A test's process has ended; `line` is printed as its result.
     pub(crate) fn ends(&self, test: &str, line: &str) {
-        self.change(line, |standing| {
-            standing.running.retain(|running| running != test);
-            standing.done += 1;
+        self.change(line, |counts| {
+            counts.running.retain(|running| running != test);
+            counts.done += 1;
         });
     }
 
-    fn change(&self, line: &str, how: impl FnOnce(&mut Standing)) {
-        let mut standing = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        how(&mut standing);
+    fn change(&self, line: &str, how: impl FnOnce(&mut TestCounts)) {
+        let mut counts = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        how(&mut counts);
         let Some(width) = self.width else {
             print(line);
             return;
         };
         let mut stderr = io::stderr();
-        // Err: nobody looks.
+        // An error means that standard error is closed.
         let _ = write!(stderr, "{CLEAR}");
         print(line);
-        let _ = write!(stderr, "{}", standing.line(width));
+        let _ = write!(stderr, "{}", counts.line(width));
     }
 }
 
-impl Standing {
+impl TestCounts {
     /// `12 of 40: train::a and 3 others`, in one line of the terminal.
     fn line(&self, width: usize) -> String {
         let Some(first) = self.running.first() else {
@@ -97,19 +97,19 @@ impl Standing {
             count(self.all as u64),
             escape::name(first)
         );
-        // A full last column would break the line.
+        // A character in the last column would make some terminals break the line.
         line.chars().take(width.saturating_sub(1)).collect()
     }
 }
 
-/// Reports the progress of a program under `exec` and of what it starts, until it is dropped.
+/// Reports the progress of a program under `exec` and its child processes, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Program {
     reporter: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Program {
-    /// Reports the snapshots in `folder`, if any are to be taken and somebody looks.
+    /// Reports the snapshots in `folder`, if any are taken and standard error is a terminal.
     pub(crate) fn watch(folder: PathBuf, takes_snapshots: bool) -> Self {
         if !takes_snapshots || !io::stderr().is_terminal() {
             return Self { reporter: None };
@@ -118,7 +118,7 @@ impl Program {
         let began = Instant::now();
         let thread = thread::spawn(move || {
             let mut last = None;
-            while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let held = held(&folder);
                 if held.is_some() && held != last {
                     last = held;
@@ -136,36 +136,29 @@ impl Drop for Program {
     fn drop(&mut self) {
         if let Some((ends, thread)) = self.reporter.take() {
             drop(ends);
-            // Err: it panicked, and has said so.
+            // An error means that the thread has panicked, which was printed.
             let _ = thread.join();
         }
     }
 }
 
-/// How many resources and bytes the newest snapshots of all processes have; none without one.
+/// How many resources and bytes the newest snapshots of all processes hold; none without snapshots.
 fn held(folder: &Path) -> Option<(u64, u64)> {
     let files = fs::read_dir(folder).ok()?.flatten();
     let files = files.map(|file| file.path());
     let runs = files.filter(|file| file.extension().is_some_and(|end| end == "jsonl"));
     let snapshots = runs.filter_map(|file| json::read(&file).ok()?.snapshot);
     let held = snapshots.map(|snapshot| {
-        let findings = &snapshot.report.findings;
-        let count = findings
-            .iter()
-            .map(|it| it.count)
-            .fold(0, u64::saturating_add);
-        let bytes = findings
-            .iter()
-            .map(|it| it.bytes)
-            .fold(0, u64::saturating_add);
-        (count, bytes)
+        let findings = snapshot.report.findings.iter();
+        let held = findings.map(|finding| (finding.count, finding.bytes));
+        held.fold((0, 0), add)
     });
-    held.reduce(|left, right| {
-        (
-            left.0.saturating_add(right.0),
-            left.1.saturating_add(right.1),
-        )
-    })
+    held.reduce(add)
+}
+
+fn add(left: (u64, u64), right: (u64, u64)) -> (u64, u64) {
+    let count = left.0.saturating_add(right.0);
+    (count, left.1.saturating_add(right.1))
 }
 
 /// `gpu-leak-check: after 12 s: 1.20 GiB in 431 resources held`
@@ -182,21 +175,21 @@ fn sentence(after: Duration, (resources, bytes): (u64, u64)) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::{Standing, sentence};
+    use super::{TestCounts, sentence};
 
     #[test]
-    fn the_running_tests_are_told_in_one_line() {
-        let mut standing = Standing {
+    fn the_running_tests_are_listed_in_one_line() {
+        let mut counts = TestCounts {
             all: 40,
             done: 11,
             running: Vec::new(),
         };
-        assert_eq!(standing.line(80), "");
-        standing.running.push("train::a\n".to_owned());
-        assert_eq!(standing.line(80), "12 of 40: train::a\\u{a}");
-        standing.running.push("train::b".to_owned());
-        assert_eq!(standing.line(80), "12 of 40: train::a\\u{a} and 1 other");
-        assert_eq!(standing.line(10), "12 of 40:");
+        assert_eq!(counts.line(80), "");
+        counts.running.push("train::a\n".to_owned());
+        assert_eq!(counts.line(80), "12 of 40: train::a\\u{a}");
+        counts.running.push("train::b".to_owned());
+        assert_eq!(counts.line(80), "12 of 40: train::a\\u{a} and 1 other");
+        assert_eq!(counts.line(10), "12 of 40:");
     }
 
     #[test]

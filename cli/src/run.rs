@@ -1,4 +1,4 @@
-//! What the processes of a run wrote.
+//! The files that the processes of a run wrote.
 
 use std::fs;
 use std::io;
@@ -14,34 +14,35 @@ use gpu_leak_check::report::model::{CheckStatus, Reason, Report};
 use gpu_leak_check::report::{Code, escape};
 
 use crate::exit::{Failure, Outcome};
-use crate::names;
+use crate::output::test_names;
+use crate::workspace::{self, Workspace};
 
-/// Everything that one or more runs left.
+/// The contents of one or more runs.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
-    /// A file a process, by path.
+    /// One for each file, sorted by path.
     pub(crate) processes: Vec<Process>,
-    /// Attempts at tests that a later one has taken the place of.
+    /// The attempts at tests that were followed by a later one.
     pub(crate) earlier: Vec<Process>,
-    /// The files that are recordings, whose checks are judged again.
+    /// The files that are recordings; their checks are judged again.
     pub(crate) recordings: Vec<PathBuf>,
     /// What could not be read, a sentence each.
     pub(crate) problems: Vec<String>,
 }
 
-/// What one process left.
+/// The contents of the file of one process.
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     /// The program: `train`.
     pub(crate) binary: String,
-    /// Who wrote the file; none where that line is damaged.
+    /// The process that wrote the file; none if that line is damaged.
     pub(crate) header: Option<Header>,
     pub(crate) reports: Vec<Report>,
     /// The checks that began and did not end.
     pub(crate) aborted: Vec<Began>,
-    /// What threads outside every check took.
+    /// Allocations by threads outside every check.
     pub(crate) unowned: Vec<Unowned>,
-    /// What was freed after its check's verdict.
+    /// What was freed after the verdict of its check.
     pub(crate) late: Vec<Late>,
 }
 
@@ -51,7 +52,7 @@ impl Process {
         Some((&header.run, header.attempt.as_ref()?))
     }
 
-    /// Whether it is an attempt at the same test in the same run and round.
+    /// Whether `other` is an attempt at the same test in the same run and round.
     fn is_another_attempt_of(&self, other: &Self) -> bool {
         match (self.attempt(), other.attempt()) {
             (Some((run, one)), Some((of_run, another))) => {
@@ -67,20 +68,20 @@ impl Process {
 }
 
 impl Run {
-    /// Reads the runs in `folders`, as one. A file that cannot be read is a problem of the run; a
-    /// folder without any is an error.
+    /// Reads the runs in `folders` as one. A file that cannot be read is a problem of the run; a folder
+    /// without files is an error.
     pub(crate) fn read(folders: &[PathBuf]) -> Outcome<Self> {
         let mut files = Vec::new();
         for folder in folders {
             files.extend(files_of(folder)?);
         }
-        // The same folder twice is one run, whatever it is called.
+        // The order must not depend on how the folders are written. `add` skips copies of a file.
         files.sort_by_cached_key(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
         let mut run = Self::default();
         for path in files {
             let read = if is_recording(&path) {
                 run.recordings.push(path.clone());
-                judged_again(&path)
+                replay(&path)
             } else {
                 json::read(&path)
             };
@@ -94,32 +95,32 @@ impl Run {
                     .push(format!("{} cannot be read: {why}", path.display())),
             }
         }
-        run.forget_aborts_told_twice();
+        run.forget_duplicate_aborts();
         run.set_earlier_attempts_aside();
         Ok(run)
     }
 
-    /// Every finished check.
+    /// The checks that ended.
     pub(crate) fn reports(&self) -> impl Iterator<Item = &Report> {
         self.processes.iter().flat_map(|process| &process.reports)
     }
 
-    /// Every check without an end.
+    /// The checks that did not end.
     pub(crate) fn aborted(&self) -> impl Iterator<Item = &Began> {
         self.processes.iter().flat_map(|process| &process.aborted)
     }
 
-    /// What threads outside every check took.
+    /// Allocations by threads outside every check.
     pub(crate) fn unowned(&self) -> impl Iterator<Item = &Unowned> {
         self.processes.iter().flat_map(|process| &process.unowned)
     }
 
-    /// What was freed after its check's verdict.
+    /// What was freed after the verdict of its check.
     pub(crate) fn late(&self) -> impl Iterator<Item = &Late> {
         self.processes.iter().flat_map(|process| &process.late)
     }
 
-    /// The attempts before `process`, the first one first.
+    /// The attempts before `process`, in their order.
     pub(crate) fn attempts_before(&self, process: &Process) -> Vec<&Process> {
         let earlier = self.earlier.iter();
         let mut earlier: Vec<_> = earlier
@@ -130,18 +131,18 @@ impl Run {
     }
 
     fn add(&mut self, path: &Path, mut file: RunFile) {
-        // A copy of the same file, as two downloads of one artifact are.
+        // A copy of a file, such as a second download of the same artifact.
         let is_known = |process: &Process| process.header == file.header;
         if file.header.is_some() && self.processes.iter().any(is_known) {
             return;
         }
         self.note_problems(path, &file);
         if file.header.as_ref().and_then(Header::is_running) == Some(true) {
-            let under_way = std::mem::take(&mut file.aborted);
-            if !under_way.is_empty() {
+            let running = std::mem::take(&mut file.aborted);
+            if !running.is_empty() {
                 self.problems.push(format!(
-                    "{} of {} is under way: ask again when it is over",
-                    tests(&under_way),
+                    "{} of {} is still running: read the run again when it has ended",
+                    tests(&running),
                     path.display()
                 ));
             }
@@ -149,7 +150,7 @@ impl Run {
         if let Some(snapshot) = file.snapshot.take()
             && file.aborted.pop().is_some()
         {
-            file.reports.push(last_seen(snapshot));
+            file.reports.push(last_snapshot(snapshot));
         }
         file.reports.iter_mut().for_each(renew_fingerprints);
         self.processes.push(Process {
@@ -162,7 +163,7 @@ impl Run {
         });
     }
 
-    /// Whatever is wrong with a file: what is whole in it counts all the same.
+    /// Notes what is wrong with a file. Its undamaged lines count nevertheless.
     fn note_problems(&mut self, path: &Path, file: &RunFile) {
         let shown = path.display();
         if file.header.is_none() {
@@ -178,42 +179,42 @@ impl Run {
         }
         if let Some(why) = &file.lost_why {
             self.problems.push(format!(
-                "{shown} could not be written to its end ({why}): checks may be missing"
+                "{shown} could not be written completely ({why}): checks may be missing"
             ));
         }
         if !file.lost.is_empty() {
             self.problems.push(format!(
-                "the verdict of {} is lost: {shown} could not be written to its end",
+                "the verdict of {} is lost: {shown} could not be written completely",
                 tests(&file.lost)
             ));
         }
         if file.unreadable > 0 {
             self.problems.push(format!(
-                "{} of {shown} cannot be read; tests named as aborted may be theirs. A newer \
-                 release may have written them: update cargo-gpu-leak",
+                "{} of {shown} cannot be read, so tests may be listed as aborted that were not. A newer \
+                 release may have written the file: update cargo-gpu-leak",
                 gpu_leak_check::units::quantity(file.unreadable as u64, "line"),
             ));
         }
     }
 
-    /// Of a test in a process of its own that ended inside it, its file says that it began, and its
-    /// parent's how it ended.
-    fn forget_aborts_told_twice(&mut self) {
-        let told: Vec<_> = self
+    /// Removes the second record of an isolated test that ended its process: its own file says that it
+    /// began, and the file of the parent process how it ended.
+    fn forget_duplicate_aborts(&mut self) {
+        let reported: Vec<_> = self
             .reports()
             .filter(|report| report.status == CheckStatus::Aborted)
             .map(|report| (report.test.clone(), report.file.clone(), report.line))
             .collect();
         for process in &mut self.processes {
             process.aborted.retain(|began| {
-                !told.iter().any(|(test, file, line)| {
+                !reported.iter().any(|(test, file, line)| {
                     (test, file, *line) == (&began.test, &began.file, began.line)
                 })
             });
         }
     }
 
-    /// Of several attempts at a test, the last one decides, as it does for the runner.
+    /// Sets all attempts at a test but the last one aside: that one decides, as it does for the runner.
     fn set_earlier_attempts_aside(&mut self) {
         let all = std::mem::take(&mut self.processes);
         let is_last = |process: &Process| {
@@ -233,8 +234,8 @@ impl Run {
     }
 }
 
-/// What the checks in a recording come to, as if their process had written it.
-fn judged_again(path: &Path) -> io::Result<RunFile> {
+/// Judges the checks of a recording, as if their process had written the result.
+fn replay(path: &Path) -> io::Result<RunFile> {
     let replay = recording::replay(path)?;
     let aborted = replay.unfinished.into_iter().map(|test| Began {
         test,
@@ -262,24 +263,45 @@ fn judged_again(path: &Path) -> io::Result<RunFile> {
 /// `train::a, train::b`
 fn tests(began: &[Began]) -> String {
     let tests: Vec<_> = began.iter().map(|began| began.test.as_str()).collect();
-    names::some_of(&tests, 5)
+    test_names(&tests, 5)
 }
 
-/// What a process that came to no end of its own held when it was last looked at.
-fn last_seen(snapshot: Snapshot<'_>) -> Report {
+/// The last snapshot of a process that was killed, as the report of an aborted check.
+fn last_snapshot(snapshot: Snapshot<'_>) -> Report {
     let seconds = Duration::from_millis(snapshot.after_ms).as_secs_f64();
     let mut report = snapshot.report.into_owned();
     report.status = CheckStatus::Aborted;
     report.reason = Some(Reason::new(
         Code::ProcessEnded,
         format!(
-            "the process has not come to its end; this is what it held {seconds:.1} s after its \
-             beginning ({})",
+            "the process did not end by itself; this is what it held {seconds:.1} s after its \
+             start ({})",
             escape::sentence(&snapshot.cause)
         ),
         "let the program end by `exit` or by returning from `main`, or take snapshots more often",
     ));
     report
+}
+
+/// `chosen`, or the newest run of this workspace if that is empty.
+pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
+    if !chosen.is_empty() {
+        return Ok(chosen.to_vec());
+    }
+    let runs = workspace::runs()?;
+    let newest = newest_first(&runs).into_iter().next();
+    newest.map(|folder| vec![folder]).ok_or_else(|| {
+        let runs = runs.display();
+        match Workspace::here() {
+            Ok(_) => Failure::unmeasured(format!(
+                "there is no run in {runs}: run checked tests first, such as with `cargo gpu-leak test`"
+            )),
+            Err(failure) => Failure::usage(format!(
+                "there is no run in {runs}, so name the folder of one; {}",
+                failure.what
+            )),
+        }
+    })
 }
 
 /// The folders of the runs in `base`, the newest first.
@@ -299,8 +321,8 @@ pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
     runs.into_iter().map(|(_, folder)| folder).collect()
 }
 
-/// `path` itself, or the files of the run in that folder. A folder that holds one run and nothing
-/// else, as `GPU_LEAK_CHECK_OUTPUT` makes one on a machine that keeps nothing, stands for that run.
+/// `path` itself, or the files of the run in that folder. A folder with a single run in it, such as
+/// `GPU_LEAK_CHECK_OUTPUT` on a fresh CI machine, stands for that run.
 fn files_of(path: &Path) -> Outcome<Vec<PathBuf>> {
     let shown = path.display();
     if path.is_file() {
@@ -315,7 +337,7 @@ fn files_of(path: &Path) -> Outcome<Vec<PathBuf>> {
         [only] => jsonl_in(only)
             .map_err(|why| Failure::usage(format!("{} cannot be read: {why}", only.display()))),
         [newest, older @ ..] => Err(Failure::usage(format!(
-            "{shown} is no run but holds {} runs: name one of them, such as {}",
+            "{shown} is not a run but contains {} runs: name one of them, such as {}",
             older.len() + 1,
             newest.display()
         ))),
@@ -337,7 +359,7 @@ fn jsonl_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
 fn binary(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let mut name = &*stem;
-    // The process's number, and which copy.
+    // The process ID, and the number of the copy.
     for _ in 0..2 {
         match name.rsplit_once('-') {
             Some((front, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -356,7 +378,7 @@ mod tests {
     use super::binary;
 
     #[test]
-    fn a_program_is_known_by_its_files_name() {
+    fn the_name_of_a_program_is_taken_from_its_file() {
         assert_eq!(binary(Path::new("a/train-4711.jsonl")), "train");
         assert_eq!(binary(Path::new("a/my-train-4711-2.jsonl")), "my-train");
         assert_eq!(binary(Path::new("a/train.jsonl")), "train");

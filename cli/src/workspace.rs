@@ -1,6 +1,7 @@
-//! The cargo workspace that the command is called in: where runs lie, and what configures them.
+//! The cargo workspace that the command is called in: where its runs are, and its configuration.
 
 use std::env;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{self, Command};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,10 +10,10 @@ use serde::Deserialize;
 
 use crate::exit::{Failure, Outcome};
 
-/// The file that says what may stay.
+/// The name of the configuration file.
 pub(crate) const CONFIG: &str = "gpu-leak-check.toml";
 
-/// What `cargo metadata` says of it.
+/// A workspace, as `cargo metadata` describes it.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Workspace {
     workspace_root: PathBuf,
@@ -25,61 +26,69 @@ impl Workspace {
         let output = Command::new(cargo())
             .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
             .output()
-            .map_err(|why| Failure::usage(format!("cargo does not run: {why}")))?;
+            .map_err(|why| Failure::usage(format!("cargo cannot be started: {why}")))?;
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr);
             let why = why.trim().trim_start_matches("error: ");
-            return Err(Failure::usage(format!("this is no cargo workspace: {why}")));
+            return Err(Failure::usage(format!(
+                "this is not a cargo workspace: {why}"
+            )));
         }
         serde_json::from_slice(&output.stdout).map_err(|why| {
             Failure::usage(format!(
-                "cargo metadata says what nobody understands: {why}"
+                "the output of cargo metadata cannot be read: {why}"
             ))
         })
     }
 
-    /// Where the checks of this workspace leave one folder a run.
+    /// Where the checks of this workspace write a folder for each run.
     pub(crate) fn runs(&self) -> PathBuf {
-        match env::var_os("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty()) {
+        match variable("GPU_LEAK_CHECK_OUTPUT") {
             Some(folder) => self.workspace_root.join(folder),
             None => self.target_directory.join("gpu-leak-check"),
         }
     }
 }
 
-/// A name that no run has had: `test-1795260000-4711`.
-pub(crate) fn fresh_run(name: &str) -> String {
+/// A name that no other run has: `test-1795260000-4711`.
+pub(crate) fn new_run_name(kind: &str) -> String {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     let seconds = since_1970.map_or(0, |since| since.as_secs());
-    format!("{name}-{seconds}-{}", process::id())
+    format!("{kind}-{seconds}-{}", process::id())
 }
 
-/// The cargo that called this program, else the one on the path.
+/// A variable of the environment; none if it is empty.
+fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// The cargo that started this program, or the one on the path.
 pub(crate) fn cargo() -> PathBuf {
     env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
 }
 
-/// Where paths in reports and the configuration file begin: the workspace, where there is one.
+/// What paths in reports and in the configuration file are relative to: the root of the workspace, or
+/// the working directory outside of one.
 pub(crate) fn root() -> PathBuf {
     let root = Workspace::here().map(|workspace| workspace.workspace_root);
     root.or_else(|_| env::current_dir()).unwrap_or_default()
 }
 
-/// Where the runs started here are: in the workspace, where there is one.
+/// Where runs that are started here are written: in the workspace, if there is one.
 pub(crate) fn runs() -> Outcome<PathBuf> {
     if let Ok(workspace) = Workspace::here() {
         return Ok(workspace.runs());
     }
     let here = env::current_dir()
-        .map_err(|why| Failure::usage(format!("the working folder is gone: {why}")))?;
-    let chosen = env::var_os("GPU_LEAK_CHECK_OUTPUT").filter(|value| !value.is_empty());
+        .map_err(|why| Failure::usage(format!("the working directory cannot be found: {why}")))?;
+    let chosen = variable("GPU_LEAK_CHECK_OUTPUT");
     Ok(here.join(chosen.unwrap_or_else(|| "gpu-leak-check".into())))
 }
 
-/// The configuration file that checks started here would use, and how reports show it.
+/// The configuration file of checks that are started here, and its path as reports show it.
 pub(crate) fn configuration() -> Option<(PathBuf, String)> {
     let root = root();
-    let chosen = env::var_os("GPU_LEAK_CHECK_CONFIG").filter(|value| !value.is_empty());
+    let chosen = variable("GPU_LEAK_CHECK_CONFIG");
     let here = env::current_dir().unwrap_or_else(|_| root.clone());
     let found = match chosen {
         Some(chosen) => Some(root.join(chosen)),

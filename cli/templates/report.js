@@ -17,7 +17,7 @@
   const filters = [...document.querySelectorAll("button.filter")];
   const isOn = (button) => button.getAttribute("aria-pressed") === "true";
 
-  // The first entries of a list are in the page; the others are lists of lines, `rest.rs` says how.
+  // The first entries of a list are in the page; the others are lists of lines: see `long_list.rs`.
   const block = document.getElementById("rest");
   const rest = block ? JSON.parse(block.textContent) : { lines: [], findings: [], tests: [] };
   const STEP = 100;
@@ -28,8 +28,8 @@
     for (const [status, ...lines] of rest[`${noun}s`]) all.push({ lines, status: rest.lines[status] });
     const more = document.createElement("button");
     more.type = "button";
-    const told = document.getElementById(`${noun}s-rest`);
-    const list = { noun, section, all, told, more, heading: document.getElementById(`${noun}s`), fitting: all, listed: [], most: STEP };
+    const note = document.getElementById(`${noun}s-rest`);
+    const list = { noun, section, all, note, more, heading: document.getElementById(`${noun}s`), fitting: all, listed: [], most: STEP };
     more.addEventListener("click", () => {
       const before = list.listed.length;
       list.most += STEP;
@@ -51,19 +51,19 @@
     const there = list.section.children;
     if (there.length !== elements.length || elements.some((it, at) => it !== there[at])) list.section.replaceChildren(...elements);
   };
-  // Puts the first of those that fit into the page.
+  // Shows the first of the entries that match.
   const show = (list) => {
     list.listed = list.fitting.slice(0, list.most);
     put(list);
-    if (!list.told) return;
+    if (!list.note) return;
     const left = list.fitting.length - list.listed.length;
-    list.told.hidden = left === 0;
+    list.note.hidden = left === 0;
     list.more.textContent = `List ${Math.min(left, STEP)} more`;
-    list.told.replaceChildren(`${list.listed.length} of ${list.fitting.length} are listed.`, list.more);
+    list.note.replaceChildren(`${list.listed.length} of ${list.fitting.length} are listed.`, list.more);
   };
   const lists = ["finding", "test"].map(listOf).filter(Boolean);
 
-  // What the lines say, without their markup: read once, and only if anybody searches.
+  // The text of the lines without markup, made when somebody searches for the first time.
   let texts = null;
   const characters = { 34: '"', 38: "&", 39: "'", 60: "<", 62: ">" };
   const plain = (line) => line.replace(/<[^>]*>/g, " ").replace(/&#(\d+);/g, (all, code) => characters[code] ?? all).toLowerCase();
@@ -81,7 +81,7 @@
     const wanted = search.value.trim().toLowerCase();
     const statuses = new Set(filters.filter(isOn).map((it) => it.dataset.status));
     const isFound = wanted ? finder(wanted) : () => true;
-    const told = [];
+    const note = [];
     for (const list of lists) {
       list.fitting = list.all.filter((it) => statuses.has(it.status) && isFound(it));
       list.most = STEP;

@@ -1,4 +1,4 @@
-//! A suite with old leaks, adopted in three commands.
+//! A test suite with known leaks is set up in three commands.
 #![cfg(unix)]
 
 use std::fs;
@@ -10,7 +10,7 @@ use gpu_leak_kernels::{Device, Result, Tensor};
 
 use crate::support::{Told, cargo_that_runs_this_program, command, told};
 
-/// Tests that leave a tensor each, at a place of their own.
+/// Tests that each leak a tensor at a line of its own.
 macro_rules! leaks {
     ($($name:ident)*) => {
         const LEAKS: &[&str] = &[$(concat!("adopted::", stringify!($name))),*];
@@ -33,7 +33,7 @@ leaks! {
     leak_34 leak_35 leak_36 leak_37 leak_38
 }
 
-/// `cargo gpu-leak WORDS` in a workspace whose tests are `tests`.
+/// Runs `cargo gpu-leak WORDS` in a workspace whose tests are `tests`.
 fn gpu_leak(folder: &Path, words: &[&str], tests: &[&str]) -> Told {
     let mut command: Command = command();
     command
@@ -64,7 +64,7 @@ fn a_suite_with_37_leaks_is_adopted_in_three_commands_and_fails_on_the_38th_only
     let allowed = gpu_leak(folder, &["allow", "--write"], known);
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
     assert!(
-        allowed.stderr.contains("37 entries added, 0 there before"),
+        allowed.stderr.contains("37 entries added, 0 already there"),
         "{allowed:?}"
     );
     let entries = fs::read_to_string(&config).expect("the file");

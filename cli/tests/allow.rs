@@ -1,4 +1,4 @@
-//! `allow` and `diff`: old leaks are listed, and only new ones fail.
+//! `allow` and `diff`: known leaks are listed, and only new ones fail.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ fn what_is_allowed_passes_and_only_what_is_new_fails() {
     let written = told(write.env("GPU_LEAK_CHECK_CONFIG", &config));
     assert_eq!(written.code, Some(0), "{written:?}");
     assert!(
-        written.stderr.contains("1 entry added, 0 there before"),
+        written.stderr.contains("1 entry added, 0 already there"),
         "{written:?}"
     );
     let text = fs::read_to_string(&config).expect("the file");
@@ -32,7 +32,7 @@ fn what_is_allowed_passes_and_only_what_is_new_fails() {
 
     let again = told(&mut write);
     assert!(
-        again.stderr.contains("nothing to add, 1 there before"),
+        again.stderr.contains("nothing to add, 1 already there"),
         "{again:?}"
     );
 }
@@ -77,8 +77,7 @@ fn nothing_is_called_unused_where_checks_did_not_end() {
         "{told:?}"
     );
     assert!(
-        told.stderr
-            .contains("note: what allowed nothing is not denied"),
+        told.stderr.contains("note: unused entries are not denied"),
         "{told:?}"
     );
 }

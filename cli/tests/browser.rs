@@ -1,7 +1,7 @@
-//! A page in headless Chromium: what it says on its console, what keys and links do, how it looks.
+//! A page in headless Chromium: its console, its keyboard and links, and its appearance.
 //!
-//! Without Chromium these tests say so and pass, unless `PAGE_TESTS=require` demands it, as
-//! continuous integration does. `AXE_CORE` is the path of `axe.min.js`.
+//! Without Chromium these tests print a note and pass, unless `PAGE_TESTS=require` is set, as in
+//! continuous integration. `AXE_CORE` is the path of `axe.min.js`.
 
 use std::env;
 use std::fs;
@@ -14,7 +14,7 @@ use headless_chrome::protocol::cdp::{Emulation, Page};
 use headless_chrome::{Browser, LaunchOptions, Tab};
 use serde_json::Value;
 
-/// What Chromium needs in containers, and what keeps it off the network.
+/// Arguments that Chromium needs in containers, and that keep it from using the network.
 const ARGUMENTS: [&str; 8] = [
     "--disable-quic",
     "--no-first-run",
@@ -26,19 +26,19 @@ const ARGUMENTS: [&str; 8] = [
     "--allow-file-access-from-files",
 ];
 
-/// A browser of one test.
+/// The browser of one test.
 pub(crate) struct Chromium {
     browser: Browser,
     _profile: tempfile::TempDir,
 }
 
-/// Whether continuous integration wants everything run.
+/// Whether a test must not be skipped.
 fn is_required() -> bool {
     env::var_os("PAGE_TESTS").is_some_and(|value| value == "require")
 }
 
 impl Chromium {
-    /// None where it is not installed, and need not be.
+    /// None if Chromium is not installed and not required.
     #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
     pub(crate) fn start() -> Option<Self> {
         let Some(path) = installed() else {
@@ -103,7 +103,7 @@ impl View {
         self.tab.wait_until_navigated().expect("the page loads");
     }
 
-    /// The value of an expression in the page; a promise's once it is kept.
+    /// The value of an expression in the page; promises are awaited.
     #[track_caller]
     pub(crate) fn value(&self, expression: &str) -> Value {
         let json = format!("Promise.resolve({expression}).then(JSON.stringify)");
@@ -114,7 +114,7 @@ impl View {
         }
     }
 
-    /// What the page says it shows.
+    /// The text in which the page says how much it shows.
     #[track_caller]
     pub(crate) fn shown(&self) -> String {
         self.text("#shown")
@@ -127,19 +127,19 @@ impl View {
         text.as_str().expect("text").to_owned()
     }
 
-    /// How many elements fit.
+    /// How many elements match a selector.
     #[track_caller]
     pub(crate) fn count(&self, selector: &str) -> u64 {
         let count = self.value(&format!("document.querySelectorAll({selector:?}).length"));
         count.as_u64().expect("a number")
     }
 
-    /// Presses a key, where the focus is.
+    /// Presses a key in the focused element.
     pub(crate) fn press(&self, key: &str) {
         self.tab.press_key(key).expect("a key");
     }
 
-    /// Types, where the focus is.
+    /// Types a text in the focused element.
     pub(crate) fn type_in(&self, text: &str) {
         self.tab.type_str(text).expect("text");
     }
@@ -150,7 +150,7 @@ impl View {
         element.click().expect("a click");
     }
 
-    /// From now on so many pixels wide.
+    /// Changes the width of the window, in pixels.
     pub(crate) fn resize(&self, width: u32, height: u32) {
         self.tab
             .call_method(Emulation::SetDeviceMetricsOverride {
@@ -172,7 +172,7 @@ impl View {
             .expect("a size");
     }
 
-    /// What a person would see, as PNG. `SCREENSHOTS` names a folder to keep it in.
+    /// A screenshot as PNG, which is also written to the folder that `SCREENSHOTS` names.
     pub(crate) fn screenshot(&self, name: &str) -> Vec<u8> {
         let format = Page::CaptureScreenshotFormatOption::Png;
         let image = self.tab.capture_screenshot(format, None, None, true);
@@ -184,7 +184,7 @@ impl View {
         image
     }
 
-    /// What axe-core has against the page: the rule and the elements. None without axe-core.
+    /// The violations that axe-core finds, with the rule and the elements; none without axe-core.
     pub(crate) fn inaccessible(&self) -> Option<Vec<String>> {
         let Some(axe) = env::var_os("AXE_CORE") else {
             assert!(!is_required(), "PAGE_TESTS=require, and no AXE_CORE");
@@ -200,7 +200,7 @@ impl View {
         Some(serde_json::from_value(violations).expect("a list"))
     }
 
-    /// Everything the console has said.
+    /// All messages of the console.
     pub(crate) fn console(&self) -> Vec<String> {
         self.said.lock().expect("nobody panicked").clone()
     }

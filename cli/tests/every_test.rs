@@ -1,5 +1,5 @@
-//! `cargo gpu-leak test --every-test`, seen from the program that cargo runs: this one again, whose
-//! planted tests without the attribute make a few calls of the driver.
+//! The runner of `cargo gpu-leak test --every-test`, on this program: its planted tests without the
+//! attribute call the driver.
 #![cfg(target_os = "linux")]
 #![expect(unsafe_code, reason = "the planted tests call the driver")]
 
@@ -14,12 +14,12 @@ use gpu_leak_tests::fake::Fake;
 
 use crate::support::{Told, clean, told};
 
-/// Takes so many bytes by the driver's own call, and gives them back or not.
+/// Allocates so many bytes by a call of the driver, and frees them if `gives_back`.
 fn take(bytes: usize, gives_back: bool) {
     use cudarc::driver::{result, sys};
     result::init().expect("a driver");
     let device = result::device::get(0).expect("a device");
-    // SAFETY: the device is one, and what is made in its context goes before the process does.
+    // SAFETY: the device is valid, and its context exists until the process ends.
     unsafe {
         let context = result::primary_ctx::retain(device).expect("a context");
         result::ctx::set_current(context).expect("current");
@@ -55,14 +55,14 @@ fn leaks_under_the_attribute() {
     take(512, false);
 }
 
-/// The runner on this program, as cargo would call it.
+/// Starts the runner on this program as cargo would.
 fn runner(words: &[&str]) -> Told {
     runner_at(env!("CARGO_BIN_EXE_cargo-gpu-leak").as_ref(), words)
 }
 
 fn runner_at(program: &Path, words: &[&str]) -> Told {
     let folder = tempfile::tempdir().expect("a folder");
-    // As cargo calls it: without the word by which cargo is called.
+    // cargo calls a runner without the argument `gpu-leak`.
     let mut runner = clean(Command::new(program));
     told(
         runner
@@ -90,7 +90,7 @@ fn a_test_without_the_attribute_fails_by_what_its_process_leaves() {
     assert!(told.stdout.contains("running 1 test, each"), "{told:?}");
 }
 
-/// The command is installed once, and what it watches is built after every change.
+/// The command is installed once, while the programs that it watches are built after every change.
 #[test]
 fn sources_younger_than_the_command_are_not_called_changed() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -149,7 +149,7 @@ fn the_user_s_words_about_output_reach_each_test() {
     assert!(!run(&[]).contains(words));
     assert!(run(&["--nocapture"]).contains(words));
     assert!(run(&["--show-output"]).contains(words));
-    // What the list has another of is no reason to watch nothing.
+    // The list is requested in a format of its own, so another one must not disable it.
     assert!(!run(&["--format", "pretty"]).contains(words));
 }
 
@@ -185,7 +185,7 @@ fn what_the_attribute_only_warns_of_fails_nothing() {
 fn a_test_with_the_attribute_checks_itself() {
     let told = runner(&["every_test::leaks_under_the_attribute", "--ignored"]);
     assert_eq!(told.code, Some(101), "{told:?}");
-    // By its own check, in the words of a confirmed leak.
+    // Its own check reports a confirmed leak.
     assert!(
         told.stdout
             .contains("gpu leak: 1 allocation, 512 B on cuda:0"),
@@ -209,5 +209,5 @@ fn a_program_that_lists_no_tests_runs_as_it_is() {
     );
     assert_eq!(told.code, Some(4), "{told:?}");
     assert!(told.stdout.ends_with("training \n"), "{told:?}");
-    assert!(told.stderr.contains("nobody watches it"), "{told:?}");
+    assert!(told.stderr.contains("is not watched"), "{told:?}");
 }

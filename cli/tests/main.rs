@@ -3,13 +3,13 @@
 mod adopted;
 mod allow;
 mod browser;
+mod cargo_passthrough;
 mod every_test;
 mod exec;
 mod outputs;
 mod page;
-mod passing;
 mod planted;
 mod report;
 mod shards;
+mod small_commands;
 mod support;
-mod words;

@@ -1,4 +1,4 @@
-//! What is written for other programs, from real checks.
+//! Formats for other programs, from real checks.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::{checked, checking, gpu_leak};
 
-/// The run or recording at `path` as a snapshot.
+/// The snapshot of the run or recording at `path`.
 fn snapshot(path: &Path, out: &Path) -> Value {
     let words = ["report", "--format=snapshot", "--out"].map(AsRef::as_ref);
     let told = gpu_leak(words.into_iter().chain([out.as_os_str(), path.as_os_str()]));
@@ -33,7 +33,7 @@ fn a_recordings_snapshot_has_what_was_live_and_what_happened_before() {
         .status();
     status.expect("this program runs");
     let snapshot = snapshot(&recording, &base.path().join("memory.pickle"));
-    // The confirming run left the same again: 1 KiB and 4 KiB in each.
+    // The body and the confirming run each left 1 KiB and 4 KiB.
     let segments = &snapshot["segments"];
     assert_eq!(sum(segments, "allocated_size"), 2 * (1024 + 4096));
     for segment in segments.as_array().expect("segments") {

@@ -1,4 +1,4 @@
-//! The page in a browser: silent on its console, quick to search, open to every reader.
+//! The page in a browser: no messages on the console, search and filters, accessibility.
 
 use std::fs;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::browser::{Chromium, View};
 use crate::support::{checked, file_of, gpu_leak};
 
-/// Writes the page of a run beside it.
+/// Writes the page of a run to a file beside it.
 fn page_of(run: &Path) -> PathBuf {
     let page = run.join("page.html");
     let options = ["--format=html".as_ref(), "--out".as_ref(), page.as_os_str()];
@@ -28,12 +28,12 @@ const SAMPLE: [&str; 5] = [
     "gives_back",
 ];
 
-/// The page of real checks.
+/// A page with the results of real checks.
 fn sample(base: &Path) -> PathBuf {
     page_of(&checked(base, "r", &SAMPLE))
 }
 
-/// Adds `count` verdicts to the run, each made by `change` from the text of the first.
+/// Adds `count` verdicts to the run, each made from the text of the first one by `change`.
 fn add(run: &Path, count: usize, change: impl Fn(usize, &str) -> String) {
     let file = file_of(run);
     let text = fs::read_to_string(&file).expect("the file");
@@ -65,7 +65,7 @@ fn search_filters_and_folds_work_and_the_console_is_silent() {
     assert_eq!(view.shown(), "5 of 5 findings, 5 of 5 tests shown");
     assert_eq!(view.count("details[open]"), 0);
 
-    // By the keyboard alone.
+    // With the keyboard alone.
     view.press("/");
     view.type_in("keeps_two_tensors");
     assert_eq!(view.shown(), "2 of 5 findings, 1 of 5 tests shown");
@@ -83,7 +83,7 @@ fn search_filters_and_folds_work_and_the_console_is_silent() {
     view.click("#fold-all");
     assert_eq!(view.count("details[open]"), 0);
 
-    // A summary opens by the keyboard.
+    // The keyboard unfolds a summary.
     view.value("document.querySelector('details.finding summary').focus() ?? null");
     view.press("Enter");
     assert_eq!(view.count("details.finding[open]"), 1);
@@ -160,7 +160,7 @@ fn a_timeline_is_a_picture_with_words_and_numbers() {
     let view = chromium.open(&page, "search=planted::keeps_a_tensor&unfold");
     let figure = "details.test:not([hidden]) figure";
     assert_eq!(view.count(figure), 1);
-    // The judged run and the one that confirms.
+    // The judged run and the confirming run.
     assert_eq!(view.count(&format!("{figure} rect.run")), 2);
     assert_eq!(view.count(&format!("{figure} rect.again")), 1);
     assert_eq!(view.count(&format!("{figure} path.mark")), 1);
@@ -250,7 +250,7 @@ fn ten_thousand_findings_are_all_there_and_found() {
         view.shown(),
         "10000 of 10000 findings, 10000 of 10000 tests shown"
     );
-    // As many as anybody looks at, and more by a button.
+    // The first hundred, and more with a button.
     assert_eq!(view.count("details.finding"), 100);
     let told = "100 of 10000 are listed.List 100 more";
     assert_eq!(view.text("#findings-rest").replace('\n', ""), told);
@@ -258,7 +258,7 @@ fn ten_thousand_findings_are_all_there_and_found() {
     assert_eq!(view.count("details.finding"), 200);
     let focused = "document.activeElement.parentElement.id";
     assert_eq!(view.value(focused), "finding-101");
-    // A link reaches those that are not listed, and what they say is whole.
+    // A link leads to findings that are not listed yet, with all of their details.
     view.value("(location.hash = 'finding-9999') && null");
     view.value("new Promise((done) => setTimeout(() => done(null)))");
     assert_eq!(view.count("#finding-9999[open] .stack pre"), 1);

@@ -1,4 +1,4 @@
-//! Tests for real checks to judge, each in a process of its own.
+//! Tests that real checks judge, each in a process of its own.
 
 use std::env;
 use std::mem::forget;
@@ -65,7 +65,7 @@ fn is_only_warned() -> Result<()> {
     Ok(())
 }
 
-/// Leaks at the first attempt of a runner.
+/// Leaks in the first attempt of a test runner.
 #[gpu_leak_check]
 #[ignore = "planted"]
 #[test]
@@ -77,7 +77,7 @@ fn leaks_at_first() -> Result<()> {
     Ok(())
 }
 
-/// Says that it is under way, and ends with its standard input.
+/// Prints that it is running, and ends when its standard input is closed.
 #[gpu_leak_check]
 #[ignore = "planted"]
 #[test]
@@ -99,7 +99,7 @@ fn ends_the_process() {
     std::process::abort();
 }
 
-/// Allocates a kilobyte at each word it is sent, and answers.
+/// A thread that allocates a kilobyte for each message, and replies.
 fn old_thread() -> &'static Sender<Sender<()>> {
     static POOL: Source = Source::new("old-pool", &[]);
     static THREAD: OnceLock<Sender<Sender<()>>> = OnceLock::new();

@@ -59,7 +59,7 @@ fn a_clean_run_ends_with_0_and_a_blind_one_only_if_that_may_be() {
     );
 }
 
-/// Each row of the table of exit codes in `docs/command.md`, by its own words.
+/// Each row of the table of exit codes in `docs/command.md`.
 #[test]
 fn the_exit_codes_are_those_of_the_documented_table() {
     let base = tempfile::tempdir().expect("a folder");
@@ -119,7 +119,7 @@ fn the_exit_codes_are_those_of_the_documented_table() {
     }
 }
 
-/// The end of a report that needs a configuration file which is none.
+/// The exit code of a report that needs a configuration file, with an invalid one.
 fn misconfigured(folder: &std::path::Path) -> Option<i32> {
     let run = checked(folder, "configured", &["gives_back"]);
     let config = folder.join("gpu.toml");
@@ -220,7 +220,8 @@ fn what_is_no_run_is_told_with_what_to_name() {
     let told = gpu_leak(["report".as_ref(), base.path().as_os_str()]);
     assert_eq!(told.code, Some(2), "{told:?}");
     assert!(
-        told.stderr.contains("is no run but holds 2 runs: name one"),
+        told.stderr
+            .contains("is not a run but contains 2 runs: name one"),
         "{}",
         told.stderr
     );

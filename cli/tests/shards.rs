@@ -1,4 +1,4 @@
-//! Several folders, attempts and rounds as one run; and runs that are not over or not whole.
+//! Several folders, attempts and rounds as one run; and runs that have not ended or are damaged.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -15,7 +15,7 @@ fn report(folders: &[&Path]) -> Told {
     )
 }
 
-/// Checks `test` as nextest's attempt `number` in `round` of the run.
+/// Checks `test` as attempt `number` of nextest in `round` of a run.
 fn attempt(base: &Path, test: &str, number: u32, round: &str) {
     let status = checking(base, "r", test)
         .env("NEXTEST", "1")
@@ -110,14 +110,17 @@ fn a_check_that_is_under_way_is_not_aborted() {
         meanwhile.stdout.contains("planted::waits of"),
         "{meanwhile:?}"
     );
-    assert!(meanwhile.stdout.contains("is under way"), "{meanwhile:?}");
+    assert!(
+        meanwhile.stdout.contains("is still running"),
+        "{meanwhile:?}"
+    );
 
     drop(child.stdin.take());
     assert_eq!(lines.find(|line| line.contains("FAILED")), None);
     child.wait().expect("its end");
     let after = report(&[&run]);
     assert_ne!(after.code, Some(1), "{after:?}");
-    assert!(!after.stdout.contains("is under way"), "{after:?}");
+    assert!(!after.stdout.contains("is still running"), "{after:?}");
 }
 
 #[test]
@@ -132,7 +135,7 @@ fn a_killed_process_is_told_as_aborted_and_its_verdicts_stand() {
     assert_eq!(told.code, Some(1), "{told:?}");
 }
 
-/// Puts `damage` in place of the first `of` in the run's file.
+/// Replaces the first `of` in the run file by `damage`.
 fn damaged(run: &Path, of: &str, damage: &str) {
     let file = file_of(run);
     let text = fs::read_to_string(&file).expect("the file");
@@ -162,8 +165,7 @@ fn findings_are_the_same_whatever_release_counted_their_stacks() {
     assert!(diff.stdout.contains("known: 1"), "{diff:?}");
 }
 
-/// Files that releases before today's wrote. None of them changes; what a release adds to the format
-/// gets a file of its own.
+/// Files that earlier releases wrote. They never change; a release that adds to the format adds a file.
 fn older() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schema-1");
     let files = fs::read_dir(folder).expect("a folder").flatten();

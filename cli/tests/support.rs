@@ -1,5 +1,5 @@
-//! Runs to read: this program again, with the [`planted`](super::planted) tests that real checks
-//! judge on the embedded device; and the built command.
+//! Runs of this program with the [`planted`](super::planted) tests, which real checks judge on the embedded
+//! device; and the built command.
 
 use std::env;
 use std::fs;
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 #[expect(unreachable_pub, reason = "public where it lives")]
 pub(crate) mod published;
 
-/// Has the planted tests `tests` checked, and gives the folder of that run below `base`.
+/// Runs the planted tests `tests`, and returns the folder of the run, which is in `base`.
 pub(crate) fn checked(base: &Path, run: &str, tests: &[&str]) -> PathBuf {
     checked_with(base, run, tests, None)
 }
@@ -41,7 +41,7 @@ pub(crate) fn checked_with(
     folder
 }
 
-/// A process that checks the planted `test`, with what its standard input and output are told.
+/// A process that runs the planted `test`, to be started with the caller's standard input and output.
 pub(crate) fn checking(base: &Path, run: &str, test: &str) -> Command {
     let mut command = clean(Command::new(env::current_exe().expect("this program")));
     command
@@ -52,8 +52,8 @@ pub(crate) fn checking(base: &Path, run: &str, test: &str) -> Command {
     command
 }
 
-/// A cargo that builds nothing: its `test` runs this program with what follows `--`. All else is
-/// the real one's.
+/// A script in place of cargo that builds nothing: its `test` runs this program with the arguments after
+/// `--`. Everything else is passed to the real cargo.
 #[cfg(unix)]
 pub(crate) fn cargo_that_runs_this_program(folder: &Path) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
@@ -80,7 +80,7 @@ pub(crate) fn file_of(folder: &Path) -> PathBuf {
     file.expect("a file").path()
 }
 
-/// How the built command ended and what it printed.
+/// The exit code of the built command and what it printed.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) code: Option<i32>,
@@ -92,7 +92,7 @@ pub(crate) struct Told {
 pub(crate) fn command() -> Command {
     let mut command = clean(Command::new(env!("CARGO_BIN_EXE_cargo-gpu-leak")));
     command.arg("gpu-leak");
-    // What it keeps there is not for the user's own.
+    // So that it does not write to the user's own cache.
     command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }
@@ -116,7 +116,7 @@ pub(crate) fn told(command: &mut Command) -> Told {
     }
 }
 
-/// Without what a runner of these tests has set.
+/// Removes the variables that a runner of these tests may have set.
 pub(crate) fn clean(mut command: Command) -> Command {
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy();

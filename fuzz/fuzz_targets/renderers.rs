@@ -1,20 +1,13 @@
-//! The command is a program, which cannot be linked to: its files are compiled here once more.
+//! The command is a program, so it cannot be linked to: the files that this target needs are compiled
+//! again.
 
 #![no_main]
-#![expect(dead_code, reason = "a part of the command")]
+#![expect(dead_code, reason = "only a part of the command")]
 
-#[path = "../../cli/src/arguments.rs"]
-mod arguments;
-#[path = "../../cli/src/attempts.rs"]
-mod attempts;
 #[path = "../../cli/src/exit.rs"]
 mod exit;
 #[path = "../../cli/src/fuzz.rs"]
 mod fuzz;
-#[path = "../../cli/src/names.rs"]
-mod names;
-#[path = "../../cli/src/outcomes.rs"]
-mod outcomes;
 #[path = "../../cli/src/output.rs"]
 mod output;
 #[path = "../../cli/src/overview.rs"]
@@ -23,5 +16,7 @@ mod overview;
 mod render;
 #[path = "../../cli/src/run.rs"]
 mod run;
+#[path = "../../cli/src/workspace.rs"]
+mod workspace;
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::renderers(input));

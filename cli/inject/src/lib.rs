@@ -1,18 +1,16 @@
-//! The harness for an unmodified program: `gpu-leak-preload`, which stands in every program, loads it into
-//! those that ask for the driver.
+//! The harness for an unmodified program. `gpu-leak-preload`, which is preloaded into every program, loads
+//! it into those that look up a function of the driver.
 //!
-//! The harness in it listens to the driver's calls, as in a checked test, and judges what they make from
-//! the moment at which the program initialises the driver; `ending` tells it of the process's
-//! end, `watcher` of ticks and of signals. Everything that is judged, is judged by the harness.
+//! The harness watches the driver's calls as in a checked test, from the moment at which the program
+//! initialises the driver. `lifecycle` attaches it and finishes the judgement when the process exits;
+//! `watcher` takes snapshots. The harness does all of the judging.
 
 #[cfg(all(feature = "library", target_os = "linux"))]
-mod ending;
-#[cfg(all(feature = "library", target_os = "linux"))]
-mod entry;
+mod lifecycle;
 #[cfg(all(feature = "library", target_os = "linux"))]
 mod signals;
 #[cfg(all(feature = "library", target_os = "linux"))]
 mod watcher;
 
-/// The manifest of this package: what the command's build script builds.
+/// The manifest of this package, which the build script of the command builds.
 pub const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");

@@ -1,8 +1,8 @@
-//! Signals, without getting in the program's way: only one that the program leaves to its default
-//! is taken over, and whatever handler it installs later replaces ours.
+//! Signals, without interfering with the program: only signals with the default action are taken over,
+//! and a handler that the program installs later replaces ours.
 //!
-//! The handler sets a bit and posts a semaphore, both of which a handler may do; a pipe would do as
-//! well until a program closes every file it did not open.
+//! The handler sets a bit and posts a semaphore, both of which are async-signal-safe. A pipe would also
+//! work, but only until a program closes all files that it did not open.
 
 #![expect(unsafe_code, reason = "signals and semaphores are C's")]
 
@@ -13,27 +13,27 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What a signal is to us.
+/// What a signal means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// It asks for a snapshot.
-    Asks,
+    Snapshot,
     /// It ends the process, unless the program handles it.
-    Ends,
+    End,
 }
 
-/// The signals by which people and systems end a program.
+/// The signals that end a program from outside.
 pub(crate) const ENDING: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// Those that have come, a bit each.
-static CAME: AtomicU64 = AtomicU64::new(0);
-/// Those that end the process, a bit each.
+/// The signals that were received and not yet returned by [`wait`], a bit each.
+static RECEIVED: AtomicU64 = AtomicU64::new(0);
+/// The signals that end the process, a bit each.
 static ENDS: AtomicU64 = AtomicU64::new(0);
-/// Whether one of these has come.
+/// Whether one of these was received.
 static ENDING_NOW: AtomicBool = AtomicBool::new(false);
-/// Those that were taken over, a bit each.
-static TAKEN: AtomicU64 = AtomicU64::new(0);
-/// The process with the watcher: a forked child has none.
+/// The signals that were taken over, a bit each.
+static TAKEN_OVER: AtomicU64 = AtomicU64::new(0);
+/// The process that has the watcher; a forked child has none.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 struct Semaphore(UnsafeCell<MaybeUninit<libc::sem_t>>);
@@ -44,7 +44,7 @@ unsafe impl Sync for Semaphore {}
 
 static POSTED: Semaphore = Semaphore(UnsafeCell::new(MaybeUninit::uninit()));
 
-/// Takes `signal` over where the program leaves it to its default.
+/// Takes `signal` over if the program has left the default action.
 pub(crate) fn take_over(signal: c_int, what: Signal) -> bool {
     if !(1..64).contains(&signal) {
         return false;
@@ -55,7 +55,7 @@ pub(crate) fn take_over(signal: c_int, what: Signal) -> bool {
         PROCESS.store(std::process::id(), Ordering::Release);
     }
     let mut present = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: asks only, into memory of that type.
+    // SAFETY: only reads the action, into memory of that type.
     if unsafe { libc::sigaction(signal, ptr::null(), present.as_mut_ptr()) } != 0 {
         return false;
     }
@@ -64,20 +64,20 @@ pub(crate) fn take_over(signal: c_int, what: Signal) -> bool {
     if present.sa_sigaction != libc::SIG_DFL {
         return false;
     }
-    if what == Signal::Ends {
+    if what == Signal::End {
         ENDS.fetch_or(1 << signal, Ordering::Relaxed);
     }
     let handler: extern "C" fn(c_int) = on_signal;
     let installed = set(signal, handler as libc::sighandler_t);
     if installed {
-        TAKEN.fetch_or(1 << signal, Ordering::Relaxed);
+        TAKEN_OVER.fetch_or(1 << signal, Ordering::Relaxed);
     }
     installed
 }
 
 /// Undoes [`take_over`].
 pub(crate) fn give_back() {
-    let taken = TAKEN.swap(0, Ordering::Relaxed);
+    let taken = TAKEN_OVER.swap(0, Ordering::Relaxed);
     for signal in (1..64).filter(|signal| taken & 1 << signal != 0) {
         set(signal, libc::SIG_DFL);
     }
@@ -87,7 +87,7 @@ fn set(signal: c_int, handler: libc::sighandler_t) -> bool {
     // SAFETY: all zeros is a valid action: no flags, an empty mask, the default.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
-    // Calls go on where they were; and a program with small stacks may have one for signals.
+    // Interrupted calls are restarted, and a program with small stacks may have set one up for signals.
     action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
     // SAFETY: `action` is complete, and a handler is `on_signal`, which does only what a handler
     // may.
@@ -97,32 +97,32 @@ fn set(signal: c_int, handler: libc::sighandler_t) -> bool {
 extern "C" fn on_signal(signal: c_int) {
     let bit = 1_u64 << signal;
     let ends = ENDS.load(Ordering::Relaxed) & bit != 0;
-    // In a forked child nobody watches; and who asks a second time will not wait.
+    // A forked child has no watcher; and a second signal means that the user does not want to wait.
     let is_ours = PROCESS.load(Ordering::Acquire) == std::process::id();
     if ends && (!is_ours || ENDING_NOW.swap(true, Ordering::Relaxed)) {
         do_as_default(signal);
         return;
     }
     if is_ours {
-        CAME.fetch_or(bit, Ordering::Release);
+        RECEIVED.fetch_or(bit, Ordering::Release);
         // SAFETY: `PROCESS` says that the semaphore was initialised; posting keeps `errno` unless
         // its count overflows, which a bit a signal cannot lead to.
         unsafe { libc::sem_post(POSTED.0.get().cast()) };
     }
 }
 
-/// What the signal would have done without us: it ends the process, whose parent sees by what.
+/// Ends the process by the signal, as without the handler, so that the parent sees the same status.
 pub(crate) fn do_as_default(signal: c_int) {
     set(signal, libc::SIG_DFL);
     // SAFETY: sends this process a signal, and reads no memory.
     unsafe { libc::kill(libc::getpid(), signal) };
 }
 
-/// Waits for a signal, until `deadline`; none when that has come.
+/// Waits for a signal until `deadline`; none if there was none.
 pub(crate) fn wait(deadline: Option<Instant>) -> Option<(c_int, Signal)> {
     loop {
-        if let Some(came) = next_come() {
-            return Some(came);
+        if let Some(received) = next_received() {
+            return Some(received);
         }
         match deadline {
             None => {
@@ -142,22 +142,22 @@ pub(crate) fn wait(deadline: Option<Instant>) -> Option<(c_int, Signal)> {
     }
 }
 
-fn next_come() -> Option<(c_int, Signal)> {
-    let came = CAME.load(Ordering::Acquire);
-    if came == 0 {
+fn next_received() -> Option<(c_int, Signal)> {
+    let received = RECEIVED.load(Ordering::Acquire);
+    if received == 0 {
         return None;
     }
-    let signal = came.trailing_zeros();
-    CAME.fetch_and(!(1 << signal), Ordering::AcqRel);
+    let signal = received.trailing_zeros();
+    RECEIVED.fetch_and(!(1 << signal), Ordering::AcqRel);
     let what = if ENDS.load(Ordering::Relaxed) & 1 << signal != 0 {
-        Signal::Ends
+        Signal::End
     } else {
-        Signal::Asks
+        Signal::Snapshot
     };
     Some((signal.cast_signed(), what))
 }
 
-/// A semaphore waits by the clock on the wall.
+/// The time of day after `wait`, which is what a semaphore waits for.
 fn time_of_day_in(wait: Duration) -> libc::timespec {
     let until = SystemTime::now() + wait;
     let since_1970 = until.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -167,10 +167,10 @@ fn time_of_day_in(wait: Duration) -> libc::timespec {
     }
 }
 
-/// While it lives, this thread, and any that it starts, gets no signals.
+/// While this exists, the thread and any that it starts receive no signals.
 pub(crate) struct Blocked(libc::sigset_t);
 
-/// Blocks every signal for this thread.
+/// Blocks all signals for this thread.
 pub(crate) fn block_all() -> Blocked {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: both are memory of their type; the first is filled before it is read, and the second

@@ -1,4 +1,4 @@
-//! A thread that takes snapshots: at ticks, and when a signal asks for one.
+//! A thread that takes snapshots: at intervals, and when a signal asks for one.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;
@@ -8,22 +8,23 @@ use gpu_leak_check::__inject::{Attached, Cause, Settings};
 
 use crate::signals::{self, Signal};
 
-/// Starts it. Without it the end of the process is reported all the same.
+/// Starts the thread. If that fails, the end of the process is reported nevertheless.
 pub(crate) fn start(attached: &'static Attached, settings: &Settings) {
     let every = settings.every_ms.map(Duration::from_millis);
     if let Some(signal) = settings.signal
-        && !signals::take_over(signal, Signal::Asks)
+        && !signals::take_over(signal, Signal::Snapshot)
     {
         attached.note(format!(
-            "the program handles {} itself, so none asks for a snapshot: choose another by --signal",
+            "the program handles {} itself, so it does not ask for a snapshot: choose another signal with \
+             --signal",
             signals::name(signal)
         ));
     }
     for signal in signals::ENDING {
-        // False: the program handles or ignores it, and goes on as it does.
-        signals::take_over(signal, Signal::Ends);
+        // False means that the program handles or ignores the signal, which is left as it is.
+        signals::take_over(signal, Signal::End);
     }
-    // The program's signals are for its own threads.
+    // The program expects its signals on its own threads.
     let blocked = signals::block_all();
     let watcher = thread::Builder::new().name("gpu-leak-check".into());
     let started = watcher.spawn(move || watch(attached, every));
@@ -37,16 +38,16 @@ pub(crate) fn start(attached: &'static Attached, settings: &Settings) {
 fn watch(attached: &'static Attached, every: Option<Duration>) {
     let mut next = every.map(|every| Instant::now() + every);
     loop {
-        let came = signals::wait(next);
-        // Err: one snapshot less.
-        let _ = panic::catch_unwind(AssertUnwindSafe(|| match came {
+        let received = signals::wait(next);
+        // An error means that the harness has panicked; the next snapshot may work.
+        let _ = panic::catch_unwind(AssertUnwindSafe(|| match received {
             None => attached.snapshot(Cause::Tick),
             Some((signal, _)) => attached.snapshot(Cause::Signal(signals::name(signal))),
         }));
-        match came {
+        match received {
             None => next = every.map(|every| Instant::now() + every),
-            Some((_, Signal::Asks)) => {}
-            Some((signal, Signal::Ends)) => signals::do_as_default(signal),
+            Some((_, Signal::Snapshot)) => {}
+            Some((signal, Signal::End)) => signals::do_as_default(signal),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The driver's functions that the harness has wrappers for: as names, for which it is brought in, and as
-//! symbols of this library. What is linked to the driver, and opened after the program has begun, is bound
-//! to those and so to the harness's wrappers.
+//! The driver's functions that the harness has wrappers for, as names and as symbols of this library. A
+//! look-up of one of the names loads the harness. A library that is linked to the driver and opened after
+//! the program has started is bound to the symbols, and through them to the harness's wrappers.
 
 use std::ffi::CStr;
 
@@ -10,11 +10,11 @@ macro_rules! functions {
     ($($name:ident)*) => {
         gpu_leak_interpose::trampolines!(pub(crate) static DRIVER of c"libcuda.so.1": $($name)*);
 
-        /// Every name, without a wrapper.
+        /// All names, without wrappers.
         pub(crate) static NAMES: &[WatchedFunction] = &[$(WatchedFunction::known(
             match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                 Ok(name) => name,
-                Err(_) => panic!("a name has no zero byte inside"),
+                Err(_) => panic!("a name contains no zero byte"),
             },
         )),*];
     };

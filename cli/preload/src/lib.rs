@@ -1,14 +1,13 @@
-//! The library that the loader puts into an unmodified program and into all that it starts, by
-//! `LD_PRELOAD`.
+//! The library that is preloaded (`LD_PRELOAD`) into an unmodified program and all of its child processes.
 //!
-//! Most of those are shells and compilers, which never ask for a GPU's driver: so this library is small,
-//! and knows no more than names. When one of them is looked up or called, it loads the library beside it,
-//! which has the harness in it, and whose table answers that same look-up.
+//! Most of these are shells and compilers, which never use a GPU driver. So this library is small: it
+//! only contains the names of the driver's functions. When one of them is looked up or called, it loads
+//! the library beside it, which contains the harness, and whose wrappers answer that same look-up.
 
 #[cfg(all(feature = "library", target_os = "linux"))]
 mod bring;
 #[cfg(all(feature = "library", target_os = "linux"))]
 mod functions;
 
-/// The manifest of this package: what the command's build script builds.
+/// The manifest of this package, which the build script of the command builds.
 pub const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");

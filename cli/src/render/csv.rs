@@ -1,8 +1,9 @@
-//! A row a merged finding, for spreadsheets and scripts.
+//! CSV for spreadsheets and scripts: one row for each merged finding.
 
 use gpu_leak_check::report::escape;
+use gpu_leak_check::report::model::Outcome as TestOutcome;
 
-use super::{outcome_name, position};
+use super::{Rendering, position};
 use crate::exit::{Failure, Outcome};
 use crate::overview::{Group, Overview};
 
@@ -23,7 +24,7 @@ const HEADER: [&str; 14] = [
     "outcome",
 ];
 
-pub(super) fn render(overview: &Overview<'_>) -> Outcome<String> {
+pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>> {
     let failed = |why: String| Failure::usage(format!("CSV cannot be written: {why}"));
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer
@@ -34,8 +35,7 @@ pub(super) fn render(overview: &Overview<'_>) -> Outcome<String> {
             .write_record(row(group))
             .map_err(|why| failed(why.to_string()))?;
     }
-    let bytes = writer.into_inner().map_err(|why| failed(why.to_string()))?;
-    String::from_utf8(bytes).map_err(|why| failed(why.to_string()))
+    writer.into_inner().map_err(|why| failed(why.to_string()))
 }
 
 fn row(group: &Group<'_>) -> [String; HEADER.len()] {
@@ -51,6 +51,11 @@ fn row(group: &Group<'_>) -> [String; HEADER.len()] {
         .as_ref()
         .map(|library| library.name.as_str());
     let tests: Vec<_> = group.tests.iter().map(|test| escape::name(test)).collect();
+    let outcome = match group.outcome {
+        TestOutcome::Pass => "pass",
+        TestOutcome::Warn => "warn",
+        TestOutcome::Fail => "fail",
+    };
     [
         finding.kind.name().to_owned(),
         cell(&finding.layer.to_string()),
@@ -67,11 +72,11 @@ fn row(group: &Group<'_>) -> [String; HEADER.len()] {
         cell(&finding.site.fingerprint),
         group.tests.len().to_string(),
         cell(&tests.join(" ")),
-        outcome_name(group.outcome).to_owned(),
+        outcome.to_owned(),
     ]
 }
 
-/// A cell that no spreadsheet takes for a formula: [OWASP's advice][1].
+/// A cell that spreadsheets do not take for a formula, by [OWASP's advice][1].
 ///
 /// [1]: https://owasp.org/www-community/attacks/CSV_Injection
 fn cell(text: &str) -> String {

@@ -1,21 +1,21 @@
-//! A flame graph as a picture: the folded stacks drawn, the wider the more bytes.
+//! A flame graph as SVG, drawn from the folded stacks: the width of a frame is its bytes.
 
 use inferno::flamegraph::{self, Direction, Options};
 
-use super::folded;
+use super::{Rendering, folded};
 use crate::exit::{Failure, Outcome};
-use crate::run::Run;
+use crate::overview::Overview;
 
-pub(super) fn render(run: &Run) -> Outcome<String> {
-    let folded = folded::render(run);
+pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>> {
+    let folded = folded::folded_stacks(overview.run);
     let mut options = Options::default();
-    options.title = "GPU memory left behind, by who took it".to_owned();
+    options.title = "GPU memory left behind, by call stack".to_owned();
     options.count_name = "bytes".to_owned();
-    // Roots on top, as in a report: the test first, what it left last.
+    // The test is at the top and the allocation at the bottom, as in a report.
     options.direction = Direction::Inverted;
-    // The same run, the same picture.
+    // The same run always gives the same picture.
     options.deterministic = true;
-    // What has no bytes has no width: an empty picture says so instead of failing.
+    // inferno fails for an empty input.
     let lines = match &*folded {
         "" => "nothing was left behind 1\n",
         lines => lines,
@@ -23,6 +23,5 @@ pub(super) fn render(run: &Run) -> Outcome<String> {
     let mut svg = Vec::new();
     flamegraph::from_lines(&mut options, lines.lines(), &mut svg)
         .map_err(|why| Failure::usage(format!("the flame graph cannot be drawn: {why}")))?;
-    String::from_utf8(svg)
-        .map_err(|why| Failure::usage(format!("the flame graph is no text: {why}")))
+    Ok(svg)
 }

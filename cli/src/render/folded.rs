@@ -1,5 +1,5 @@
-//! Folded stacks, the input of [flame graphs](https://github.com/brendangregg/FlameGraph): a line a
-//! stack, outermost first, and its weight in bytes.
+//! Folded stacks, the input of [flame graphs](https://github.com/brendangregg/FlameGraph): one line for
+//! each stack, outermost frame first, with its weight in bytes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,19 +7,26 @@ use std::fmt::Write;
 use gpu_leak_check::report::escape;
 use gpu_leak_check::report::model::{Finding, Frame};
 
+use super::Rendering;
+use crate::exit::Outcome;
+use crate::overview::Overview;
 use crate::run::Run;
 
-pub(super) fn render(run: &Run) -> String {
+pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>> {
+    Ok(folded_stacks(overview.run).into_bytes())
+}
+
+pub(super) fn folded_stacks(run: &Run) -> String {
     let mut weights: BTreeMap<String, u64> = BTreeMap::new();
     for report in run.reports() {
-        // Handles have no bytes, and a flame graph no other weight.
+        // Handles have no bytes and so no weight.
         for finding in report.findings.iter().filter(|finding| finding.bytes > 0) {
             let weight = weights.entry(stack(&report.test, finding)).or_default();
             *weight = weight.saturating_add(finding.bytes);
         }
     }
     let mut out = String::new();
-    // Who draws them adds them up.
+    // Flame graphs add up the weights, so their sum must not overflow.
     let mut room = u64::MAX;
     for (stack, bytes) in weights {
         let bytes = bytes.min(room);
@@ -34,7 +41,7 @@ fn stack(test: &str, finding: &Finding) -> String {
     let frames = finding.site.frames.iter().rev();
     let mut parts = vec![part(test)];
     parts.extend(frames.map(|frame| part(&name(frame))));
-    parts.push(part(&held(finding)));
+    parts.push(part(&leaf(finding)));
     parts.join(";")
 }
 
@@ -45,15 +52,15 @@ fn name(frame: &Frame) -> String {
     }
 }
 
-/// `leaked linear`: without its size, so that equal stacks fall together.
-fn held(finding: &Finding) -> String {
+/// `leaked linear`: without the size, so that equal stacks are merged.
+fn leaf(finding: &Finding) -> String {
     match finding.resource {
         Some(resource) => format!("{} {}", finding.kind.name(), resource.name()),
         None => finding.kind.name().to_owned(),
     }
 }
 
-/// One frame's name: what separates frames stands in none.
+/// The name of one frame, without the character that separates frames.
 fn part(name: &str) -> String {
     escape::name(name).replace(';', ",")
 }

@@ -1,6 +1,6 @@
-//! Annotations of GitHub's workflows: [workflow commands][1] on the standard output.
+//! Annotations in GitHub's workflows, as [workflow commands][1] on standard output.
 //!
-//! GitHub shows [10 errors and 10 warnings a step][2]; the rest is counted in a line of the log.
+//! GitHub shows [10 errors and 10 warnings of a step][2]; the others are counted in a line of the log.
 //!
 //! [1]: https://docs.github.com/en/actions/reference/workflow-commands-for-github-actions
 //! [2]: https://docs.github.com/en/rest/checks/runs
@@ -11,16 +11,17 @@ use gpu_leak_check::report::model::Outcome;
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::quantity;
 
-use super::{kind, position};
-use crate::names;
+use super::{Rendering, kind, position};
+use crate::exit;
+use crate::output::test_names;
 use crate::overview::{Group, Overview};
 
-/// So many of a level are shown in a step.
-const MOST: usize = 10;
-/// How many tests are named of one finding.
-const NAMED: usize = 5;
+/// How many annotations of a level GitHub shows in a step.
+const MAX_SHOWN: usize = 10;
+/// How many tests of a finding are named.
+const MAX_NAMES: usize = 5;
 
-pub(super) fn render(overview: &Overview<'_>) -> String {
+pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> exit::Outcome<Vec<u8>> {
     let of = |outcome: Outcome| {
         let groups = overview.groups.iter();
         groups.filter(move |group| group.outcome == outcome)
@@ -29,11 +30,7 @@ pub(super) fn render(overview: &Overview<'_>) -> String {
     let mut errors: Vec<String> = errors.collect();
     errors.extend(overview.aborted.iter().map(|test| {
         let text = format!("{}: the process ended inside the test", escape::name(test));
-        format!(
-            "::error title={}::{}",
-            property("gpu leak check: aborted"),
-            message(&text)
-        )
+        command("error", &[], "gpu leak check: aborted", &text)
     }));
     let warnings = of(Outcome::Warn).map(|group| annotation("warning", group));
     let mut warnings: Vec<String> = warnings.collect();
@@ -47,24 +44,20 @@ pub(super) fn render(overview: &Overview<'_>) -> String {
             quantity(overview.unmeasured.len() as u64, "check"),
             escape::sentence(reason)
         );
-        warnings.push(format!(
-            "::warning title={}::{}",
-            property("gpu leak check"),
-            message(&text)
-        ));
+        warnings.push(command("warning", &[], "gpu leak check", &text));
     }
     let mut out = String::new();
     for (level, lines) in [("error", errors), ("warning", warnings)] {
-        for line in lines.iter().take(MOST) {
+        for line in lines.iter().take(MAX_SHOWN) {
             // Writing to a string cannot fail.
             let _ = writeln!(out, "{line}");
         }
-        if let more @ 1.. = lines.len().saturating_sub(MOST) {
+        if let more @ 1.. = lines.len().saturating_sub(MAX_SHOWN) {
             let more = quantity(more as u64, &format!("more {level}"));
             let _ = writeln!(out, "gpu-leak-check: {more} than GitHub shows of one step");
         }
     }
-    out
+    Ok(out.into_bytes())
 }
 
 fn annotation(level: &str, group: &Group<'_>) -> String {
@@ -76,23 +69,25 @@ fn annotation(level: &str, group: &Group<'_>) -> String {
         properties.extend(column.map(|column| format!("col={column}")));
     }
     let title = format!("gpu leak check: {}", kind(group));
-    properties.push(format!("title={}", property(&title)));
-    let text = format!(
-        "{}, in {}",
-        what(finding),
-        names::some_of(&group.tests, NAMED)
-    );
-    format!("::{level} {}::{}", properties.join(","), message(&text))
+    let tests = test_names(&group.tests, MAX_NAMES);
+    let text = format!("{}, in {tests}", what(finding));
+    command(level, &properties, &title, &text)
 }
 
-/// A message: what would end it is encoded.
+fn command(level: &str, position: &[String], title: &str, text: &str) -> String {
+    let title = format!("title={}", property(title));
+    let properties = [position, &[title]].concat().join(",");
+    format!("::{level} {properties}::{}", message(text))
+}
+
+/// A message, with the characters encoded that would end it.
 fn message(text: &str) -> String {
     text.replace('%', "%25")
         .replace('\r', "%0D")
         .replace('\n', "%0A")
 }
 
-/// A property: what would begin the next one is encoded too.
+/// A property, also with the characters encoded that would begin the next one.
 fn property(text: &str) -> String {
     message(&escape::name(text))
         .replace(':', "%3A")

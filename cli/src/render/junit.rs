@@ -1,35 +1,37 @@
-//! JUnit, as CI systems read it: a suite a program, a case a check, and in it the attempts before.
+//! JUnit, as CI systems read it: a suite for each program and a case for each check, with the earlier
+//! attempts of a retried test.
 //!
-//! What it may hold is what [Jenkins' schema][1] has, the strictest of those that CI systems check:
-//! no properties of a case, and no count of skipped cases at the root.
+//! It keeps to [Jenkins' schema][1], the strictest of those that CI systems validate: no properties of a
+//! case, and no count of skipped cases at the root.
 //!
 //! [1]: https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
 
 use std::time::Duration;
 
-use gpu_leak_check::report::model::{CheckStatus, Outcome as Weight, Report};
+use gpu_leak_check::report::model::{CheckStatus, Outcome as TestOutcome, Report};
 use gpu_leak_check::report::text;
 use gpu_leak_check::report::{Sources, Style, escape, headline};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestRerun, TestSuite, XmlString};
 
 use super::Rendering;
 use crate::exit::{Failure, Outcome};
-use crate::outcomes;
-use crate::run::{Process, Run};
+use crate::overview::{Overview, outcome};
+use crate::run::Process;
 
-/// Who says so.
+/// The name of the report.
 const NAME: &str = "gpu-leak-check";
-/// What is said of a check without an end.
+/// The message of a check that did not end.
 const ABORTED: &str = "gpu leak check: aborted: the process ended inside the test";
 
-pub(super) fn render(run: &Run, how: &Rendering) -> Outcome<String> {
+pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8>> {
+    let run = overview.run;
     let mut junit = quick_junit::Report::new(NAME);
     let mut binaries: Vec<&str> = run.processes.iter().map(|it| it.binary.as_str()).collect();
     binaries.sort_unstable();
     binaries.dedup();
     for binary in binaries {
         let mut suite = TestSuite::new(name(binary));
-        // Under nextest, a process a test.
+        // nextest runs each test in a process of its own.
         for process in run.processes.iter().filter(|it| it.binary == binary) {
             add(&mut suite, process, &run.attempts_before(process), how);
         }
@@ -37,8 +39,9 @@ pub(super) fn render(run: &Run, how: &Rendering) -> Outcome<String> {
     }
     let text = junit.to_string();
     let text = text.map_err(|why| Failure::usage(format!("JUnit cannot be written: {why}")))?;
-    // The root's, which stands before those of the suites.
-    Ok(text.replacen(&format!(" skipped=\"{}\"", junit.skipped), "", 1))
+    // The first one is the root's.
+    let skipped = format!(" skipped=\"{}\"", junit.skipped);
+    Ok(text.replacen(&skipped, "", 1).into_bytes())
 }
 
 fn add(suite: &mut TestSuite, process: &Process, earlier: &[&Process], how: &Rendering) {
@@ -75,14 +78,14 @@ fn description(report: &Report, how: &Rendering) -> XmlString {
     XmlString::new(text::to_string(report, &how))
 }
 
-/// What a case that does not pass is to JUnit: a failure where something failed the test, an error where
-/// something took it down or kept it from being judged.
+/// What JUnit calls a case that does not pass: a failure if findings failed the test, an error if its
+/// process ended or it could not be judged.
 fn kind(report: &Report) -> Option<NonSuccessKind> {
-    match outcomes::outcome(report) {
-        Weight::Pass | Weight::Warn => None,
-        Weight::Fail if report.status == CheckStatus::Aborted => Some(NonSuccessKind::Error),
-        Weight::Fail if report.status.is_unmeasured() => Some(NonSuccessKind::Error),
-        Weight::Fail => Some(NonSuccessKind::Failure),
+    match outcome(report) {
+        TestOutcome::Pass | TestOutcome::Warn => None,
+        TestOutcome::Fail if report.status == CheckStatus::Aborted => Some(NonSuccessKind::Error),
+        TestOutcome::Fail if report.status.is_unmeasured() => Some(NonSuccessKind::Error),
+        TestOutcome::Fail => Some(NonSuccessKind::Failure),
     }
 }
 
@@ -102,16 +105,16 @@ fn case(report: &Report, binary: &str, how: &Rendering) -> TestCase {
     let passes = matches!(status, TestCaseStatus::Success { .. });
     let mut case = TestCase::new(name(&report.test), status);
     case.set_classname(name(binary));
-    // What the check cost: how long the body ran, the test runner says.
+    // The time that the check itself took: the test runner reports that of the body.
     let overhead = report.overhead_ms / 1000.0;
     case.set_time(Duration::try_from_secs_f64(overhead).unwrap_or_default());
-    if passes && outcomes::outcome(report) == Weight::Warn {
+    if passes && outcome(report) == TestOutcome::Warn {
         case.set_system_out(description(report, how));
     }
     case
 }
 
-/// An attempt before that failed.
+/// An earlier attempt that failed.
 fn rerun(report: &Report, how: &Rendering) -> Option<TestRerun> {
     let mut rerun = TestRerun::new(kind(report)?);
     rerun
@@ -129,7 +132,7 @@ fn aborted_run() -> TestRerun {
     rerun
 }
 
-/// A name as text: what XML cannot hold is spelled out, not left out.
+/// A name as text, in which characters that XML cannot represent are escaped, not removed.
 fn name(text: &str) -> String {
     escape::sentence(text)
 }

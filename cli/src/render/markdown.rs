@@ -1,30 +1,30 @@
-//! Markdown as GitHub and GitLab show it: a comment, or a step's summary.
+//! Markdown as GitHub and GitLab show it, for a comment or the summary of a step.
 
 use std::fmt::Write;
 
-use gpu_leak_check::report::model::Finding;
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::{count, size};
 
-use super::kind;
-use crate::names;
+use super::{Rendering, kind, site};
+use crate::exit::Outcome;
+use crate::output::test_names;
 use crate::overview::Overview;
 
-/// The largest summary of a step that GitHub takes is [1 MiB][1]; room is left for the last line.
+/// GitHub accepts summaries of at most [1 MiB][1]; some room is left for the last line.
 ///
 /// [1]: https://docs.github.com/en/actions/reference/workflow-commands-for-github-actions
-const LARGEST: usize = 1024 * 1024 - 1024;
-/// How many tests are named of one finding.
-const NAMED: usize = 3;
+const MAX_SIZE: usize = 1024 * 1024 - 1024;
+/// How many tests of a finding are named.
+const MAX_NAMES: usize = 3;
 
-pub(super) fn render(overview: &Overview<'_>) -> String {
+pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>> {
     let mut out = String::from("## GPU leak check\n\n");
     let summary = overview.summary.text();
     for line in summary.as_deref().unwrap_or("no check ran").lines() {
-        line_of_text(&mut out, line.trim_start());
+        add_item(&mut out, line.trim_start());
     }
     for problem in overview.problems {
-        line_of_text(&mut out, &escape::sentence(problem));
+        add_item(&mut out, &escape::sentence(problem));
     }
     if !overview.groups.is_empty() {
         out += "\n| kind | what | bytes | at | tests |\n| --- | --- | ---: | --- | --- |\n";
@@ -36,10 +36,10 @@ pub(super) fn render(overview: &Overview<'_>) -> String {
             literal(&kind(group)),
             literal(&what(finding)),
             size(finding.bytes),
-            code(&place(finding)),
-            literal(&names::some_of(&group.tests, NAMED)),
+            code(&site(finding).location()),
+            literal(&test_names(&group.tests, MAX_NAMES)),
         );
-        if out.len() + row.len() > LARGEST {
+        if out.len() + row.len() > MAX_SIZE {
             let more = count((overview.groups.len() - at) as u64);
             // Writing to a string cannot fail.
             let _ = writeln!(
@@ -50,30 +50,24 @@ pub(super) fn render(overview: &Overview<'_>) -> String {
         }
         out += &row;
     }
-    out
+    Ok(out.into_bytes())
 }
 
-fn line_of_text(out: &mut String, line: &str) {
+/// Adds an item to the list at the beginning.
+fn add_item(out: &mut String, line: &str) {
     let line = literal(line);
-    if out.len() + line.len() < LARGEST {
+    if out.len() + line.len() < MAX_SIZE {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "- {line}");
     }
-}
-
-fn place(finding: &Finding) -> String {
-    let site = finding
-        .failed
-        .as_ref()
-        .map_or(&finding.site, |failed| &failed.site);
-    site.location()
 }
 
 fn code(text: &str) -> String {
     format!("<code>{}</code>", literal(text))
 }
 
-/// Text that is shown as it is: whatever Markdown or HTML may see in it is written as a number.
+/// Text that is shown as it is: characters that mean something in Markdown or HTML are written as
+/// numbers.
 fn literal(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in escape::sentence(text).chars() {

@@ -1,4 +1,4 @@
-//! What a run looks like, in each format.
+//! The formats of the report, a file for each. All of them read the same [`Overview`].
 
 mod csv;
 mod flamegraph;
@@ -12,78 +12,88 @@ mod text;
 
 use std::path::PathBuf;
 
-use gpu_leak_check::report::model::{Finding, Outcome as Weight};
+use clap::ValueEnum;
+use gpu_leak_check::report::model::{Finding, Outcome as TestOutcome, Site};
 use gpu_leak_check::report::what;
 
-use crate::arguments::Format;
 use crate::exit::Outcome;
 use crate::overview::{Group, Overview};
-use crate::run::Run;
 
-/// How wide text is where no terminal shows it.
-pub(crate) const WIDTH: usize = 100;
-/// Narrower, no line would hold anything.
-const NARROWEST: usize = 40;
+/// A format, as it is named on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Text,
+    /// XML as CI systems read it
+    Junit,
+    /// For a pull request or the summary of a step; at most 1 MiB
+    Markdown,
+    /// GitHub's annotations: at most 10 errors and 10 warnings
+    Github,
+    /// One row for each finding
+    Csv,
+    /// Folded stacks, the input of flame graphs, weighted by bytes
+    Folded,
+    /// A flame graph for browsers (SVG), weighted by bytes
+    Flamegraph,
+    /// A pickle for PyTorch's memory viewer; with times if the run is a recording
+    Snapshot,
+    /// One page for a browser, with nothing to load
+    Html,
+}
 
-/// What a rendering needs beside the facts.
+impl Format {
+    /// The function that writes the format; text ends with a line feed.
+    fn renderer(self) -> fn(&Overview<'_>, &Rendering) -> Outcome<Vec<u8>> {
+        match self {
+            Self::Text => text::render,
+            Self::Junit => junit::render,
+            Self::Markdown => markdown::render,
+            Self::Github => github::render,
+            Self::Csv => csv::render,
+            Self::Folded => folded::render,
+            Self::Flamegraph => flamegraph::render,
+            Self::Snapshot => snapshot::render,
+            Self::Html => html::render,
+        }
+    }
+
+    /// Whether it should not be written to a terminal.
+    pub(crate) fn is_binary(self) -> bool {
+        self == Self::Snapshot
+    }
+}
+
+/// What a format may depend on beside the run.
 #[derive(Debug)]
 pub(crate) struct Rendering {
-    /// In columns.
+    /// The width of text, in columns.
     pub(crate) width: usize,
     /// What paths of sources are relative to.
     pub(crate) root: PathBuf,
 }
 
-/// That of the terminal on the standard output.
-pub(crate) fn width_of_stdout() -> usize {
-    let size = terminal_size::terminal_size_of(std::io::stdout());
-    let columns = size.map(|(terminal_size::Width(columns), _)| usize::from(columns));
-    columns.unwrap_or(WIDTH).max(NARROWEST)
+/// The run in one format.
+pub(crate) fn render(format: Format, overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8>> {
+    format.renderer()(overview, how)
 }
 
-/// The run in one format; text has an end of line.
-pub(crate) fn render(
-    format: Format,
-    run: &Run,
-    overview: &Overview<'_>,
-    how: &Rendering,
-) -> Outcome<Vec<u8>> {
-    let text = match format {
-        Format::Text => text::render(overview, how.width),
-        Format::Junit => junit::render(run, how)?,
-        Format::Markdown => markdown::render(overview),
-        Format::Github => github::render(overview),
-        Format::Csv => csv::render(overview)?,
-        Format::Folded => folded::render(run),
-        Format::Flamegraph => flamegraph::render(run)?,
-        Format::Snapshot => return snapshot::render(run),
-        Format::Html => html::render(run, overview, &how.root)?,
-    };
-    Ok(text.into_bytes())
-}
-
-/// Who called the line that is shown: with an allocating function of one's own that line is the same
-/// for all findings.
-fn callers(group: &Group<'_>) -> Option<String> {
-    let finding = &group.finding;
+/// The call site that a finding is shown at: that of the free if one failed, else of the allocation.
+fn site(finding: &Finding) -> &Site {
     let failed = finding.failed.as_ref();
-    let site = failed.map_or(&finding.site, |failed| &failed.site);
-    site.callers(group.tests.first().unwrap_or(&""))
+    failed.map_or(&finding.site, |failed| &failed.site)
 }
 
-/// `text` in lines of `width` columns, the first one `first` columns in, the others `rest`.
-pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Vec<String> {
-    let (first, rest) = (" ".repeat(first), " ".repeat(rest));
-    let options = textwrap::Options::new(width)
-        .initial_indent(&first)
-        .subsequent_indent(&rest)
-        .word_separator(textwrap::WordSeparator::AsciiSpace)
-        .word_splitter(textwrap::WordSplitter::NoHyphenation);
-    let lines = textwrap::wrap(text, options);
-    lines
-        .into_iter()
-        .map(std::borrow::Cow::into_owned)
-        .collect()
+/// The callers of the line that is shown. They tell findings apart that were all made by the same
+/// allocating function.
+fn callers(group: &Group<'_>) -> Option<String> {
+    site(&group.finding).callers(group.tests.first().unwrap_or(&""))
+}
+
+/// The file, line and column of the first frame of the user's own code.
+fn position(finding: &Finding) -> Option<(&str, Option<u32>, Option<u32>)> {
+    let frame = site(finding).user_frame()?;
+    Some((frame.file.as_deref()?, frame.line, frame.column))
 }
 
 /// `leaked: 2 × 512 KiB device memory, stream-ordered`
@@ -91,37 +101,18 @@ fn title(group: &Group<'_>) -> String {
     format!("{}: {}", kind(group), what(&group.finding))
 }
 
-/// `leaked`; `leaked (only warned)` where the policy lets the tests pass, `leaked (not confirmed)`
-/// where no second run could be made.
+/// `leaked`; `leaked (only warned)` if the policy lets the tests pass, `leaked (not confirmed)` if the
+/// body could not be run a second time.
 fn kind(group: &Group<'_>) -> String {
     let finding = &group.finding;
     let name = finding.kind.name();
     if finding.is_unconfirmed() {
         format!("{name} (not confirmed)")
-    } else if finding.is_failure() && group.outcome == Weight::Warn {
+    } else if finding.is_failure() && group.outcome == TestOutcome::Warn {
         format!("{name} (only warned)")
     } else {
         name.to_owned()
     }
-}
-
-/// `fail`
-const fn outcome_name(outcome: Weight) -> &'static str {
-    match outcome {
-        Weight::Pass => "pass",
-        Weight::Warn => "warn",
-        Weight::Fail => "fail",
-    }
-}
-
-/// The first line of the user's own that led to a finding.
-fn position(finding: &Finding) -> Option<(&str, Option<u32>, Option<u32>)> {
-    let site = match &finding.failed {
-        Some(failed) => &failed.site,
-        None => &finding.site,
-    };
-    let frame = site.user_frame()?;
-    Some((frame.file.as_deref()?, frame.line, frame.column))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Runs to render.
+//! Sample runs for tests.
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::Code;
@@ -24,7 +24,8 @@ pub(crate) fn run(reports: Vec<Report>) -> Run {
     }
 }
 
-/// Two tests with one leak in common, one test of its own kind, one blind, one clean, one aborted.
+/// Two tests with the same leak, one with a finding of another kind, and one each that was not measured,
+/// is clean and was aborted.
 pub(crate) fn mixed() -> Run {
     let leak = finding(FindingKind::Leaked, "optim::Adam::step", 2, MIB / 2);
     let table = finding(FindingKind::FirstUse, "lookup_table", 1, 4096);
@@ -69,7 +70,7 @@ pub(crate) fn mixed() -> Run {
     run
 }
 
-/// A test that leaked at its first attempt and not at its second.
+/// A test that leaked in its first attempt but not in its second.
 pub(crate) fn retried() -> Run {
     let attempt = |number, report| Process {
         header: Some(Header {
@@ -159,7 +160,7 @@ fn device(peak: u64) -> DeviceTable {
     }
 }
 
-/// Tries to be markup, to end a section of XML, to command a terminal, to turn text around.
+/// Contains markup, the end of an XML section, terminal commands and a change of text direction.
 pub(crate) const HOSTILE: &str =
     "<script>alert(1)</script>]]>\x1b[2J\u{202e}|`%\n::error::x;=1,\"\0";
 

@@ -1,13 +1,12 @@
 //! A memory snapshot as PyTorch's tools read it: [memory_viz][1] and `python -m
 //! torch.cuda._memory_viz`.
 //!
-//! Of a recording: what was live at its end, at its addresses, and everything that was taken and
-//! given back before. Of run files, which keep no addresses: what checks found left behind, at
-//! addresses of its own.
+//! For a recording it has what was live at the end, at its addresses, and every allocation and free
+//! before. Run files contain no addresses: for them it has the findings, at made-up addresses.
 //!
-//! A segment is what was taken from the driver, or from whoever stands outermost; blocks are what an
-//! allocator has handed out of it. Devices are numbered as CUDA's; others, and the host, come after
-//! the last of them.
+//! A segment is an allocation from the driver, or from whatever layer is outermost; blocks are what an
+//! allocator has handed out of it. Devices have CUDA's numbers; other devices, and the host, come after
+//! the last of these.
 //!
 //! [1]: https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
 
@@ -19,19 +18,20 @@ use gpu_leak_check::report::escape;
 use gpu_leak_check::report::model::{Finding, FindingKind, Site};
 use serde::Serialize;
 
+use super::Rendering;
 use crate::exit::{Failure, Outcome};
-use crate::run::Run;
+use crate::overview::Overview;
 
-/// So many equal blocks of one finding are drawn one by one.
-const APART: u64 = 1000;
-/// Where made-up addresses begin, and to what they are aligned, as those of the driver.
+/// Equal blocks of one finding are separate blocks up to this count.
+const MAX_BLOCKS: u64 = 1000;
+/// The first made-up address, and the alignment of all of them, which is the driver's.
 const FIRST_ADDRESS: u64 = 0x7f00_0000_0000;
 const ALIGNED_TO: u64 = 2 * 1024 * 1024;
 
 #[derive(Debug, Default, Serialize)]
 struct Snapshot {
     segments: Vec<Segment>,
-    device_traces: Vec<Vec<Entry>>,
+    device_traces: Vec<Vec<TraceEntry>>,
     allocator_settings: BTreeMap<String, String>,
     external_annotations: Vec<()>,
 }
@@ -69,7 +69,7 @@ struct Frame {
 }
 
 #[derive(Debug, Serialize)]
-struct Entry {
+struct TraceEntry {
     action: &'static str,
     addr: u64,
     size: u64,
@@ -80,7 +80,54 @@ struct Entry {
     user_metadata: String,
 }
 
-pub(super) fn render(run: &Run) -> Outcome<Vec<u8>> {
+impl Segment {
+    /// A segment with its blocks, of which the active ones have `held` bytes.
+    fn new(device: usize, address: u64, bytes: u64, held: u64, blocks: Vec<Block>) -> Self {
+        Self {
+            device,
+            address,
+            total_size: bytes,
+            allocated_size: held,
+            active_size: held,
+            requested_size: held,
+            stream: 0,
+            // PyTorch's two classes: up to 2 MiB, and larger.
+            segment_type: match bytes {
+                ..=ALIGNED_TO => "small",
+                _ => "large",
+            },
+            segment_pool_id: (0, 0),
+            is_expandable: false,
+            frames: Vec::new(),
+            blocks,
+        }
+    }
+}
+
+impl Block {
+    fn active(address: u64, size: u64, frames: Vec<Frame>) -> Self {
+        Self {
+            address,
+            size,
+            requested_size: size,
+            state: "active_allocated",
+            frames,
+        }
+    }
+
+    fn inactive(address: u64, size: u64) -> Self {
+        Self {
+            address,
+            size,
+            requested_size: 0,
+            state: "inactive",
+            frames: Vec::new(),
+        }
+    }
+}
+
+pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>> {
+    let run = overview.run;
     let mut snapshot = Snapshot::default();
     let recorded: Result<Vec<_>, _> = run.recordings.iter().map(|it| movements(it)).collect();
     let recorded = recorded.map_err(|why| Failure::usage(why.to_string()))?;
@@ -132,13 +179,13 @@ impl Snapshot {
     fn add_findings(&mut self, findings: &[&Finding]) {
         let devices = Devices::of(findings.iter().map(|finding| finding.place));
         let mut address = FIRST_ADDRESS;
-        // What went over a limit has been given back.
+        // What exceeded a budget has been freed since.
         let is_held = |finding: &&&Finding| finding.kind != FindingKind::OverBudget;
         for finding in findings.iter().filter(is_held) {
             if finding.bytes == 0 {
                 continue;
             }
-            // A damaged file may tell of more than there are addresses.
+            // A damaged file may have more bytes than there are addresses.
             let size = finding.bytes.checked_next_multiple_of(ALIGNED_TO);
             let Some(end) = size.and_then(|size| address.checked_add(size)) else {
                 continue;
@@ -201,112 +248,79 @@ impl Snapshot {
     }
 }
 
-/// A finding as a segment of its own.
+/// The segment of a finding.
 fn segment_of(finding: &Finding, device: usize, address: u64) -> Segment {
     let frames = frames(&finding.site);
     let is_reserve = finding.kind == FindingKind::Retained;
     let (count, each) = match finding.each {
         Some(each)
             if each > 0
-                && finding.count <= APART
+                && finding.count <= MAX_BLOCKS
                 && each.checked_mul(finding.count) == Some(finding.bytes) =>
         {
             (finding.count, each)
         }
         _ => (1, finding.bytes),
     };
-    let block = |number: u64| Block {
-        address: address.saturating_add(number * each),
-        size: each,
-        requested_size: if is_reserve { 0 } else { each },
-        state: if is_reserve { INACTIVE } else { ACTIVE },
-        frames: if is_reserve {
-            Vec::new()
-        } else {
-            frames.clone()
-        },
+    let block = |number: u64| {
+        let address = address.saturating_add(number * each);
+        match is_reserve {
+            true => Block::inactive(address, each),
+            false => Block::active(address, each, frames.clone()),
+        }
     };
     let held = if is_reserve { 0 } else { finding.bytes };
+    let blocks = (0..count).map(block).collect();
     Segment {
-        device,
-        address,
-        total_size: finding.bytes,
-        allocated_size: held,
-        active_size: held,
-        requested_size: held,
-        stream: 0,
-        segment_type: size_class(finding.bytes),
-        segment_pool_id: (0, 0),
-        is_expandable: false,
-        blocks: (0..count).map(block).collect(),
         frames,
+        ..Segment::new(device, address, finding.bytes, held, blocks)
     }
 }
 
-const ACTIVE: &str = "active_allocated";
-const INACTIVE: &str = "inactive";
-
-/// What was taken from the outermost layer, with what was handed out of it, and the gaps between.
+/// The segment of an allocation from the outermost layer, with the blocks that were handed out of it and
+/// the gaps between them.
 fn recorded_segment<'a>(
     outer: &'a Taken,
     mut inside: Vec<&'a Taken>,
-    is_cut_up: bool,
+    is_divided: bool,
     device: usize,
 ) -> Segment {
     inside.sort_by_key(|taken| taken.address);
-    if !is_cut_up {
+    if !is_divided {
         inside = vec![outer];
     }
     let end = outer.address.saturating_add(outer.bytes);
     let mut at = outer.address;
     let mut blocks = Vec::new();
     let mut held = 0;
-    let gap = |from: u64, to: u64| Block {
-        address: from,
-        size: to - from,
-        requested_size: 0,
-        state: INACTIVE,
-        frames: Vec::new(),
-    };
     for taken in inside {
-        // Of blocks in blocks, as an allocator on an allocator has them, the outer one is shown.
+        // Where an allocator is built on another one, only the outer block is shown.
         if taken.address < at {
             continue;
         }
         if taken.address > at {
-            blocks.push(gap(at, taken.address));
+            blocks.push(Block::inactive(at, taken.address - at));
         }
-        blocks.push(Block {
-            address: taken.address,
-            size: taken.bytes,
-            requested_size: taken.bytes,
-            state: ACTIVE,
-            frames: frames(&taken.site),
-        });
+        blocks.push(Block::active(
+            taken.address,
+            taken.bytes,
+            frames(&taken.site),
+        ));
         held = taken.bytes.saturating_add(held);
         at = taken.address.saturating_add(taken.bytes);
     }
     if at < end {
-        blocks.push(gap(at, end));
+        blocks.push(Block::inactive(at, end - at));
     }
     Segment {
-        device,
-        address: outer.address,
-        total_size: outer.bytes,
-        allocated_size: held,
-        active_size: held,
-        requested_size: held,
         stream: outer.stream,
-        segment_type: size_class(outer.bytes),
-        segment_pool_id: (0, 0),
-        is_expandable: false,
         frames: frames(&outer.site),
-        blocks,
+        ..Segment::new(device, outer.address, outer.bytes, held, blocks)
     }
 }
 
-fn entry(action: &'static str, taken: &Taken, time_us: u64) -> Entry {
-    Entry {
+fn entry(action: &'static str, taken: &Taken, time_us: u64) -> TraceEntry {
+    TraceEntry {
         action,
         addr: taken.address,
         size: taken.bytes,
@@ -315,15 +329,6 @@ fn entry(action: &'static str, taken: &Taken, time_us: u64) -> Entry {
         frames: frames(&taken.site),
         compile_context: "N/A",
         user_metadata: format!("{} {}", taken.layer, taken.kind.name()),
-    }
-}
-
-/// PyTorch's two: up to 2 MiB, and larger.
-const fn size_class(bytes: u64) -> &'static str {
-    if bytes <= ALIGNED_TO {
-        "small"
-    } else {
-        "large"
     }
 }
 

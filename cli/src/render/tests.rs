@@ -1,4 +1,4 @@
-//! What people and programs are shown.
+//! The formats on sample runs.
 
 mod hostile;
 mod junit;
@@ -8,8 +8,7 @@ use gpu_leak_check::report::model::{CheckStatus, FindingKind, Outcome, Report};
 use insta::assert_snapshot;
 
 use super::sample::{self, MIB};
-use super::{Rendering, render};
-use crate::arguments::Format;
+use super::{Format, Rendering, render};
 use crate::overview::Overview;
 use crate::run::Run;
 
@@ -22,7 +21,7 @@ fn rendered(run: &Run, format: Format, width: usize) -> Vec<u8> {
         width,
         root: "/nowhere".into(),
     };
-    render(format, run, &Overview::of(run), &how).expect("a rendering")
+    render(format, &Overview::of(run), &how).expect("a rendering")
 }
 
 #[test]
@@ -106,7 +105,7 @@ fn a_run_without_leaks_has_a_flame_graph_that_says_so() {
 }
 
 #[test]
-fn what_is_only_warned_of_is_told_as_such_and_fails_nothing() {
+fn findings_that_are_only_warned_of_are_marked_and_fail_nothing() {
     let leak = sample::finding(FindingKind::Leaked, "optim::Adam::step", 2, MIB / 2);
     let warned = Report {
         outcome: Some(Outcome::Warn),
@@ -172,7 +171,7 @@ fn annotations_are_no_more_than_github_shows_of_a_step() {
 }
 
 #[test]
-fn of_several_attempts_the_last_one_decides_and_the_others_are_told() {
+fn the_last_attempt_decides_and_a_flaky_test_is_named() {
     let run = sample::retried();
     let overview = Overview::of(&run);
     assert!(!overview.has_findings());

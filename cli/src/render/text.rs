@@ -1,23 +1,25 @@
-//! For a terminal.
+//! Text for a terminal.
 
-use gpu_leak_check::report::model::{Figure, Finding};
+use gpu_leak_check::report::model::Finding;
 use gpu_leak_check::report::{escape, held_by};
-use gpu_leak_check::units::{count, quantity, size};
+use gpu_leak_check::units::{quantity, size};
 
-use super::{callers, title, wrapped};
-use crate::names;
+use super::{Rendering, callers, site, title};
+use crate::exit::Outcome;
+use crate::output::{test_names, wrapped};
 use crate::overview::{Group, Overview, figure_name};
 
-/// How many findings are shown one by one.
-const TOLD: usize = 20;
-/// How many tests are named of one finding, and how many layers' peaks are shown.
-const NAMED: usize = 5;
-const PEAKS: usize = 12;
-/// How wide labels are.
+/// How many findings are shown; the others are counted.
+const MAX_FINDINGS: usize = 20;
+/// How many tests of a finding are named.
+const MAX_NAMES: usize = 5;
+/// How many peaks are shown; the others are counted.
+const MAX_PEAKS: usize = 12;
+/// The width of labels.
 const LABEL: usize = 15;
 
-/// The run in text of `width` columns.
-pub(super) fn render(overview: &Overview<'_>, width: usize) -> String {
+pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8>> {
+    let width = how.width;
     let mut lines = Vec::new();
     match overview.summary.text() {
         Some(text) => {
@@ -32,11 +34,11 @@ pub(super) fn render(overview: &Overview<'_>, width: usize) -> String {
         }
         None => lines.push("gpu-leak-check: no check ran".to_owned()),
     }
-    for group in overview.groups.iter().take(TOLD) {
+    for group in overview.groups.iter().take(MAX_FINDINGS) {
         lines.push(String::new());
         lines.extend(finding(group, width));
     }
-    if let Some(rest @ [_, ..]) = overview.groups.get(TOLD..) {
+    if let Some(rest @ [_, ..]) = overview.groups.get(MAX_FINDINGS..) {
         let bytes = rest.iter().map(|group| group.finding.bytes);
         let bytes = bytes.fold(0, u64::saturating_add);
         lines.push(String::new());
@@ -54,7 +56,7 @@ pub(super) fn render(overview: &Overview<'_>, width: usize) -> String {
         let note = format!("note: {}", escape::sentence(problem));
         lines.extend(wrapped(&note, 0, 6, width));
     }
-    lines.join("\n") + "\n"
+    Ok((lines.join("\n") + "\n").into_bytes())
 }
 
 /// A finding as a paragraph.
@@ -70,7 +72,7 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
     if let Some(callers) = callers(group) {
         detail("called by", &callers);
     }
-    detail("in", &names::some_of(&group.tests, NAMED));
+    detail("in", &test_names(&group.tests, MAX_NAMES));
     if let Some(library) = &finding.site.library {
         detail("held by", &escape::name(&library.name));
     }
@@ -91,17 +93,13 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
 
 /// `optim::Adam::step (src/optim.rs:88)`
 fn place(finding: &Finding) -> String {
-    let site = finding
-        .failed
-        .as_ref()
-        .map_or(&finding.site, |failed| &failed.site);
-    match site.user_frame() {
+    match site(finding).user_frame() {
         Some(frame) => frame.shown(),
         None => "an unknown place".to_owned(),
     }
 }
 
-/// A table of the most that each layer came to.
+/// The table of the highest peak of each layer.
 fn peaks(overview: &Overview<'_>, width: usize) -> Vec<String> {
     if overview.peaks.is_empty() {
         return Vec::new();
@@ -109,17 +107,13 @@ fn peaks(overview: &Overview<'_>, width: usize) -> Vec<String> {
     let rows: Vec<_> = overview
         .peaks
         .iter()
-        .take(PEAKS)
+        .take(MAX_PEAKS)
         .map(|peak| {
-            let shown = match peak.figure {
-                Figure::Handles => count(peak.peak),
-                Figure::Allocated | Figure::Reserved => size(peak.peak),
-            };
             [
                 escape::name(&peak.place),
                 escape::name(peak.layer),
                 figure_name(peak.figure).to_owned(),
-                shown,
+                peak.amount(),
                 escape::name(peak.test),
             ]
         })
@@ -144,7 +138,7 @@ fn peaks(overview: &Overview<'_>, width: usize) -> Vec<String> {
         );
         lines.extend(wrapped(line.trim_start(), 2, 6, width));
     }
-    if let more @ 1.. = overview.peaks.len().saturating_sub(PEAKS) {
+    if let more @ 1.. = overview.peaks.len().saturating_sub(MAX_PEAKS) {
         lines.push(format!("  and {}", quantity(more as u64, "more layer")));
     }
     lines

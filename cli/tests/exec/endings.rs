@@ -1,4 +1,4 @@
-//! However a program ends, what was seen of it is told, and its end is its own.
+//! However a program ends, its leaks are reported and its exit status is passed on.
 
 use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::fake::Fake;

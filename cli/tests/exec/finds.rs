@@ -1,4 +1,4 @@
-//! What a program leaves is told exactly, and what it gives back is not.
+//! What a program leaves is reported exactly, and what it frees is not.
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::model::{Finding, FindingKind};
@@ -51,7 +51,7 @@ fn a_leak_is_told_with_its_bytes_its_function_and_its_line() {
         "{:?}",
         ran.told
     );
-    // What to do, in words for a program without attributes.
+    // The help is for a program that has no attributes.
     let help = "help: free it before the program ends; if it is meant to stay: [[allow]] in \
                 gpu-leak-check.toml, with fn = \"take\" and reason = \"…\"";
     assert!(ran.told.stderr.contains(help), "{:?}", ran.told);

@@ -1,4 +1,4 @@
-//! `cargo gpu-leak exec` on a program in C and a machine with a GPU that is none.
+//! `cargo gpu-leak exec` on a program in C, with the fake driver.
 #![cfg(target_os = "linux")]
 
 mod children;
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::support::{Told, command, told};
 
-/// The program, compiled once.
+/// The program, which is compiled once.
 fn program() -> &'static Path {
     static BUILT: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = BUILT.get_or_init(|| {
@@ -76,7 +76,7 @@ struct Ran {
 }
 
 impl Ran {
-    /// The run's files.
+    /// The files of the run.
     fn files(&self) -> Vec<RunFile> {
         let runs = fs::read_dir(self.folder.path())
             .expect("a folder")
@@ -90,7 +90,7 @@ impl Ran {
     }
 }
 
-/// Has the program do `what` on `machine`.
+/// Runs the program with the argument `what` on `machine`.
 fn ran(machine: &Fake, options: &[&str], what: &str) -> Ran {
     ran_with(machine, options, program(), &[OsStr::new(what)])
 }

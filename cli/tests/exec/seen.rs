@@ -1,4 +1,4 @@
-//! Which programs are seen, and what is said of those that are not.
+//! Which programs are watched, and the messages for those that cannot be.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::support::{command, told};
 fn a_program_without_cuda_is_told_so_and_not_called_clean() {
     let ran = ran(&Fake::new(), &[], "nothing");
     assert_eq!(ran.told.code, Some(3), "{:?}", ran.told);
-    let said = "no initialisation of the CUDA driver was heard";
+    let said = "no initialisation of the CUDA driver was seen";
     assert!(ran.told.stderr.contains(said), "{:?}", ran.told);
 }
 
@@ -89,7 +89,7 @@ fn what_a_program_left_is_read_and_allowed_where_no_workspace_is() {
         let mut command = command();
         command.current_dir(folder.path()).args(words);
         command.envs(fake.env()).env_remove("GPU_LEAK_CHECK_OUTPUT");
-        // By which the test's own cargo says that there is a workspace.
+        // cargo, which runs this test, has set it to that of its own workspace.
         told(command.env_remove("CARGO_MANIFEST_DIR"))
     };
     let words = |words: &[&'static str]| {

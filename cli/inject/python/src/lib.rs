@@ -1,12 +1,12 @@
 //! The Python lines at which a thread stands, read while it is inside a call of the CUDA driver.
 //!
-//! [`install`] puts a reader of CPython's frames beside the native unwinder of `gpu-leak-check`.
-//! Whatever takes a stack from then on takes the lines of Python with it: `train.py:31 in step`.
+//! [`install`] adds a reader of CPython's frames to the native unwinder of `gpu-leak-check`. Every
+//! backtrace from then on contains the lines of Python: `train.py:31 in step`.
 //!
-//! The reader runs where nothing of Python's may be called: PyTorch has let go of the interpreter's
-//! lock before it allocates. So it reads the interpreter's own structures, of the calling thread
-//! only, in the releases whose layout it knows: CPython 3.9 to 3.15. Others, and those
-//! without the lock ("free-threaded"), are refused with a sentence that says so.
+//! The reader must not call Python's functions: PyTorch, for one, has released the interpreter's lock
+//! when it allocates. So it reads the interpreter's structures directly, of the calling thread only, in
+//! the releases whose layout it knows: CPython 3.9 to 3.15. Other releases and those without the lock
+//! ("free-threaded") are refused with a message.
 
 #[cfg(all(
     target_os = "linux",
@@ -19,8 +19,14 @@ mod reader;
     target_pointer_width = "64",
     target_endian = "little"
 )))]
-#[path = "nowhere.rs"]
-mod reader;
+mod reader {
+    use crate::{Unsupported, Version};
+
+    /// No interpreter can be read on this system.
+    pub(crate) fn install() -> Result<Option<Version>, Unsupported> {
+        Ok(None)
+    }
+}
 
 use std::fmt;
 
@@ -29,7 +35,7 @@ use std::fmt;
 pub struct Version {
     major: u8,
     minor: u8,
-    /// `3.12.3`, and what it adds of itself: `3.15.0b1`.
+    /// `3.12.3`, or `3.15.0b1` for an early version.
     full: String,
 }
 
@@ -44,7 +50,7 @@ impl fmt::Display for Version {
 pub struct Unsupported {
     /// Its release.
     pub version: Version,
-    /// What is the matter with it: `has a layout that this release does not know`.
+    /// Why it is not supported: `has a layout that this release does not know`.
     why: &'static str,
 }
 
@@ -60,12 +66,12 @@ impl fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
-/// Has every stack taken from now on tell the lines of this process's Python, and answers with its
-/// release; none where no Python is loaded. To be called again once there may be one.
+/// Makes all later backtraces contain the lines of this process's Python, and returns its release; none
+/// if no Python is loaded. It can be called again when Python may have been loaded.
 ///
 /// # Errors
 ///
-/// When its frames have a form that is not known.
+/// If the layout of its frames is not known.
 pub fn install() -> Result<Option<Version>, Unsupported> {
     reader::install()
 }

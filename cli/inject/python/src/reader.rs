@@ -1,23 +1,20 @@
-//! The reader itself.
+//! The reader of CPython's frames.
 
-#![expect(
-    unsafe_code,
-    reason = "whose memory may be read directly is decided here"
-)]
+#![expect(unsafe_code, reason = "decides whose memory may be read directly")]
 
 mod frames;
 mod interpreter;
-mod known;
 mod layout;
+mod line_cache;
 mod location;
 mod memory;
-mod text;
+mod string;
 
 use std::cell::Cell;
 use std::sync::OnceLock;
 
 use interpreter::Interpreter;
-use memory::{Asked, Own};
+use memory::{Direct, ThroughKernel};
 
 use crate::{Unsupported, Version};
 
@@ -32,7 +29,7 @@ pub(crate) fn install() -> Result<Option<Version>, Unsupported> {
     Ok(Some(interpreter.version.clone()))
 }
 
-/// The lines at which the calling thread stands: a [`gpu_leak_check::__script::Reader`].
+/// Reads the current lines of the calling thread: a [`gpu_leak_check::__script::Reader`].
 fn read(words: &mut [usize]) -> usize {
     let Some(interpreter) = INTERPRETER.get() else {
         return 0;
@@ -43,26 +40,26 @@ fn read(words: &mut [usize]) -> usize {
     let types = &interpreter.types;
     let layout = interpreter.layout;
     if interpreter.is_the_program && is_main_thread() {
-        // SAFETY: the thread's state is the calling thread's own, so its frames do not change
-        // meanwhile, and what they refer to lives as long as they do; their layout is the one of
-        // this very release. Python ends its other threads' states when it shuts down, but not that
-        // of the thread that does so, which here is the main one: the program is Python itself.
-        let memory = unsafe { Own::new() };
+        // SAFETY: the thread's state is that of the calling thread, so its frames do not change
+        // meanwhile, and what they refer to lives as long as they do; their layout is that of this
+        // release. When Python shuts down it frees the states of all threads but the one that shuts it
+        // down, which is this one: the program is Python itself, and this is its main thread.
+        let memory = unsafe { Direct::new() };
         frames::read(&memory, layout, types, thread, words)
     } else {
-        frames::read(&Asked::new(), layout, types, thread, words)
+        frames::read(&ThroughKernel::new(), layout, types, thread, words)
     }
 }
 
 thread_local! {
-    /// Without a destructor, as everything that a callback touches.
+    /// Without a destructor, since backtraces are also taken while a thread exits.
     static IS_MAIN: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
-/// Whether this is the thread that the process began with.
+/// Whether this is the main thread of the process.
 fn is_main_thread() -> bool {
     IS_MAIN.get().unwrap_or_else(|| {
-        // SAFETY: both ask the system for a number.
+        // SAFETY: both only return a number.
         let is_main = unsafe { libc::gettid() == libc::getpid() };
         IS_MAIN.set(Some(is_main));
         is_main

@@ -1,4 +1,4 @@
-"""What a stack costs, with more and more lines of Python in it: python cost.py LIBRARY
+"""The cost of a backtrace with more and more lines of Python: python cost.py LIBRARY
 
 To be run by hand, against the probe as `cargo build --release` makes it.
 """

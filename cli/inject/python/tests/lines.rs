@@ -1,12 +1,12 @@
-//! The lines of real interpreters: whatever releases of CPython this machine has.
+//! The lines of real interpreters, in all releases of CPython on this machine.
 
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// The interpreters to try: those in `GPU_LEAK_CHECK_PYTHONS`, paths with colons between, else
-/// those in `PATH`.
+/// The interpreters to test: those in `GPU_LEAK_CHECK_PYTHONS`, paths separated by colons, or else those
+/// in `PATH`.
 fn interpreters() -> Vec<PathBuf> {
     if let Some(set) = env::var_os("GPU_LEAK_CHECK_PYTHONS") {
         return env::split_paths(&set).collect();
@@ -22,8 +22,8 @@ fn is_cpython(name: &PathBuf) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// Runs a program of this folder, with the probe's path as its argument, where reports tell paths
-/// whole.
+/// Runs a program of this folder with the probe's path as its argument, in a folder where reports contain
+/// absolute paths.
 fn run(interpreter: &PathBuf, program: &str) -> Output {
     let programs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests");
     let deps = env::current_exe().expect("this program has a path");
@@ -32,14 +32,14 @@ fn run(interpreter: &PathBuf, program: &str) -> Output {
     let command = Command::new(interpreter)
         .args(arguments)
         .current_dir("/")
-        // Paths would be told relative to this workspace.
+        // Paths would be relative to this workspace otherwise.
         .env_remove("CARGO_MANIFEST_DIR")
         .output();
     command.unwrap_or_else(|error| panic!("{}: {error}", interpreter.display()))
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "says what was tested")]
+#[expect(clippy::print_stdout, reason = "lists what was tested")]
 fn every_frame_has_the_line_that_python_tells() {
     let interpreters = interpreters();
     if interpreters.is_empty() {

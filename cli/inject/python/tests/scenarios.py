@@ -1,4 +1,4 @@
-"""Takes stacks in all sorts of Python code and compares them with what Python says of itself.
+"""Takes backtraces in many kinds of Python code and compares them with those of Python itself.
 
 `check(stack(), here())`, always on one line, takes the stack by the reader and asks Python for its
 own on that line: the file, line and function of each frame, and its column where Python knows it
@@ -32,8 +32,8 @@ def text(function):
     return buffers.room.raw[:length].decode()
 
 
-# Called through the text's own function, so that frames of this file's machinery are the same in
-# both: they are left out by name.
+# Called through `text`, so that both backtraces have the same frames of this file, which are left out by
+# name.
 def stack():
     rows = [line.split("\t") for line in text(probe.probe_stack).splitlines()]
     frames = [row for row in rows if row[6] == "Python"]
@@ -135,7 +135,7 @@ async def many():
 
 
 class Trainer:
-    """Methods, properties, comparisons that C code calls back."""
+    """Methods, properties and comparisons that C code calls."""
 
     def __init__(self):
         check(stack(), here())
@@ -204,7 +204,7 @@ def multiple_lines(
 
 
 def rewritten():
-    """Code objects that come and go, at the same addresses, of the same names and first lines."""
+    """Code objects that replace each other at the same address, with the same names and first lines."""
     for round in range(400):
         lines = "\n" * (round % 7)
         name = f"made_{round % 3}.py"
@@ -257,7 +257,7 @@ def in_threads():
 
 
 def without_state():
-    """A thread that Python does not know."""
+    """A thread without a thread state."""
     libc = ctypes.CDLL(None)
     room = ctypes.create_string_buffer(1 << 16)
     length = ctypes.c_size_t

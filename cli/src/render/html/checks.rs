@@ -1,4 +1,4 @@
-//! The tests of a run, each with what its devices held.
+//! The tests of a run, each with the usage of its devices.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,14 @@ use gpu_leak_check::report::model::{CheckStatus, DeviceTable, Figure, Report};
 use gpu_leak_check::report::{device_title, escape, what, whole_device};
 use gpu_leak_check::units::{count, count_change, size, size_change};
 
-use super::class;
+use super::findings::class;
 use super::plot::{Plot, plots};
 use crate::overview::{Group, figure_name, identity};
 use crate::run::Run;
 
-/// How many tests have their timelines and tables in the page, the worst first: a page of ten
+/// How many tests have their timelines and tables in the page, the worst first: a page with ten
 /// thousand tests must still open.
-const WHOLE: usize = 500;
+const MAX_DETAILED: usize = 500;
 
 /// One test.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Test {
     pub(super) class: &'static str,
     pub(super) name: String,
     pub(super) at: String,
-    /// `train, 1.5 ms for the check`
+    /// `train, the check took 1.5 ms`
     pub(super) program: String,
     pub(super) reason: Vec<String>,
     pub(super) findings: Vec<Link>,
@@ -31,28 +31,28 @@ pub(super) struct Test {
     pub(super) devices: Vec<Device>,
     pub(super) notes: Vec<String>,
     pub(super) again: Option<String>,
-    /// Told in place of what the page leaves out.
+    /// The sentence that replaces what the page leaves out.
     pub(super) left_out: Option<String>,
 }
 
-/// To a finding of the page.
+/// A link to a finding in the page.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// The finding's number there, from 1.
+    /// The finding's number, from 1.
     pub(super) to: usize,
     pub(super) text: String,
 }
 
-/// What one device held.
+/// The usage of one device.
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) title: String,
     pub(super) rows: Vec<Layer>,
-    /// The whole device's change, taken apart, a sentence each.
+    /// What the change of the whole device consists of, a sentence each.
     pub(super) whole: Vec<String>,
 }
 
-/// One figure of a layer.
+/// A row of that table: one figure of a layer.
 #[derive(Debug)]
 pub(super) struct Layer {
     pub(super) layer: String,
@@ -65,7 +65,7 @@ pub(super) struct Layer {
     pub(super) remark: String,
 }
 
-/// The tests that came to their end, worst first.
+/// The checks that ended, worst first.
 pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
     let numbers: HashMap<_, _> = groups
         .iter()
@@ -80,10 +80,14 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
         (left.status.cmp(&right.status)).then_with(|| left.test.cmp(&right.test))
     });
     let test = |(number, (binary, report)): (usize, &(&str, &Report))| {
-        let is_whole = number < WHOLE;
-        let plots = if is_whole { plots(report) } else { Vec::new() };
+        let is_detailed = number < MAX_DETAILED;
+        let plots = if is_detailed {
+            plots(report)
+        } else {
+            Vec::new()
+        };
         let devices = report.devices.iter();
-        let devices = devices.filter(|it| is_whole && !is_at_rest(it));
+        let devices = devices.filter(|it| is_detailed && !is_unchanged(it));
         let links = report.findings.iter().filter_map(|finding| {
             Some(Link {
                 to: *numbers.get(&(finding.kind, identity(finding)))?,
@@ -108,8 +112,8 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
             devices: devices.map(device).collect(),
             notes: notes(report),
             again: report.again.as_deref().map(escape::sentence),
-            left_out: (!is_whole).then(|| {
-                format!("Its timeline and tables are in the run's file: a page has those of {WHOLE} tests.")
+            left_out: (!is_detailed).then(|| {
+                format!("Its timeline and tables are in the run file: a page has those of {MAX_DETAILED} tests.")
             }),
         }
     };
@@ -139,8 +143,8 @@ fn reason(report: &Report) -> Vec<String> {
     sentences.map(|it| escape::sentence(it)).collect()
 }
 
-/// Whether nothing moved there: a process knows the devices of all its tests.
-fn is_at_rest(table: &DeviceTable) -> bool {
+/// Whether the test did not use the device: reports list all devices that their process uses.
+fn is_unchanged(table: &DeviceTable) -> bool {
     table.whole.is_none()
         && table.rows.iter().all(|row| {
             row.after == row.baseline && row.peak.is_none_or(|peak| peak == row.baseline)

@@ -1,36 +1,31 @@
-//! One page that needs nothing else: no network, no other file.
+//! One page that needs nothing else: no network and no other file.
 //!
-//! The template escapes everything; names are made fit to print before that. Style and script are
-//! named by their hashes in the page's policy, so that no other can run in it. The page works without
-//! its script, which adds filters, the search, links into the page, the choice of theme and what is
-//! behind the first entries of a long list.
+//! The template escapes everything; control characters in names are escaped before that. The page's
+//! policy names its style and script by their hashes, so that no others can run in it. The page works
+//! without its script, which adds filters, the search, links into the page, the choice of theme and the
+//! rest of long lists.
 
 mod checks;
+mod findings;
+mod long_list;
 mod plot;
-mod rest;
 mod sources;
-
-use std::path::Path;
 
 use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use gpu_leak_check::report::model::{CheckStatus, Figure, FindingKind, Limit};
-use gpu_leak_check::report::{escape, held_by, what};
-use gpu_leak_check::units::{count, size};
+use gpu_leak_check::report::escape;
+use gpu_leak_check::report::model::CheckStatus;
 use sha2::{Digest, Sha256};
 
 use self::checks::Test;
-use self::rest::{Long, unwritten};
-use self::sources::{Line, Sources};
-use super::{callers, position};
+use self::findings::{FindingEntry, class, entry};
+use self::long_list::{LongList, not_written};
+use self::sources::Sources;
+use super::Rendering;
 use crate::exit::Outcome;
-use crate::names;
-use crate::overview::{Group, Overview, figure_name};
-use crate::run::Run;
+use crate::overview::{Overview, figure_name};
 
-/// How many tests are named of one finding.
-const NAMED: usize = 50;
 const STYLE: &str = include_str!("../../../templates/report.css");
 const SCRIPT: &str = include_str!("../../../templates/report.js");
 
@@ -47,14 +42,14 @@ struct Page<'run> {
     problems: Vec<String>,
     aborted: Vec<String>,
     statuses: Vec<Filter>,
-    findings: Long<Entry>,
-    tests: Long<Test>,
-    /// What the two lists leave out, as data.
+    findings: LongList<FindingEntry>,
+    tests: LongList<Test>,
+    /// The rest of both lists, as data for the script.
     rest: Option<String>,
-    peaks: Vec<Row<'run>>,
+    peaks: Vec<PeakRow<'run>>,
 }
 
-/// A button that hides or shows what has a status, or is of a kind of that name.
+/// A button that hides or shows the tests of a status and the findings of a kind.
 #[derive(Debug)]
 struct Filter {
     status: &'static str,
@@ -63,21 +58,9 @@ struct Filter {
     tests: usize,
 }
 
+/// A row of the table of peaks.
 #[derive(Debug)]
-struct Entry {
-    status: &'static str,
-    class: &'static str,
-    what: String,
-    at: String,
-    place: String,
-    tests: String,
-    details: Vec<(&'static str, String)>,
-    excerpt: Vec<Line>,
-    stack: String,
-}
-
-#[derive(Debug)]
-struct Row<'run> {
+struct PeakRow<'run> {
     place: String,
     layer: String,
     figure: &'run str,
@@ -85,21 +68,23 @@ struct Row<'run> {
     test: String,
 }
 
-/// The page, with source lines from below `root`.
-pub(super) fn render(run: &Run, overview: &Overview<'_>, root: &Path) -> Outcome<String> {
-    // The tests that the summary's text names stand below.
+pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8>> {
+    // Without the names of tests, which are listed below.
     let summary = overview.summary.remarks();
     let counts = match overview.summary.is_empty() {
         true => "no check ran".to_owned(),
         false => overview.summary.counts(),
     };
-    let mut sources = Sources::below(root);
-    let tests = checks::tests(run, &overview.groups);
+    let mut sources = Sources::below(&how.root);
+    let tests = checks::tests(overview.run, &overview.groups);
     let statuses = filters(overview, &tests);
     let entries = overview.groups.iter();
     let entries = entries.map(|group| entry(group, &mut sources)).collect();
-    let (findings, tests) = (Long::of(entries, "finding"), Long::of(tests, "test"));
-    let rest = rest::block(&findings, &tests)?;
+    let (findings, tests) = (
+        LongList::of(entries, "finding"),
+        LongList::of(tests, "test"),
+    );
+    let rest = long_list::rest(&findings, &tests)?;
     let page = Page {
         policy: format!(
             "default-src 'none'; style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'",
@@ -111,7 +96,7 @@ pub(super) fn render(run: &Run, overview: &Overview<'_>, root: &Path) -> Outcome
         version: env!("CARGO_PKG_VERSION"),
         class: match () {
             () if overview.has_findings() => "bad",
-            () if overview.finished == 0 || !overview.problems.is_empty() => "told",
+            () if overview.finished == 0 || !overview.problems.is_empty() => "note",
             () => "good",
         },
         counts,
@@ -133,28 +118,25 @@ pub(super) fn render(run: &Run, overview: &Overview<'_>, root: &Path) -> Outcome
         peaks: overview
             .peaks
             .iter()
-            .map(|peak| Row {
+            .map(|peak| PeakRow {
                 place: escape::name(&peak.place),
                 layer: escape::name(peak.layer),
                 figure: figure_name(peak.figure),
-                peak: match peak.figure {
-                    Figure::Handles => count(peak.peak),
-                    Figure::Allocated | Figure::Reserved => size(peak.peak),
-                },
+                peak: peak.amount(),
                 test: escape::name(peak.test),
             })
             .collect(),
     };
-    page.render().map_err(unwritten)
+    page.render().map(String::into_bytes).map_err(not_written)
 }
 
-/// As a policy names what may stand in the page.
+/// How a policy names a style or script that may be in the page.
 fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// The kinds of findings and the statuses of tests, worst first. A kind stands for the status of a
-/// test whose worst finding it is.
+/// The kinds of findings and the statuses of tests, worst first. A test whose worst finding is of a kind
+/// has the status of that name.
 fn filters(overview: &Overview<'_>, tests: &[Test]) -> Vec<Filter> {
     let kinds = overview.groups.iter().map(|group| group.finding.kind);
     let found: Vec<_> = kinds.map(CheckStatus::Found).collect();
@@ -171,116 +153,24 @@ fn filters(overview: &Overview<'_>, tests: &[Test]) -> Vec<Filter> {
     statuses.into_iter().map(filter).collect()
 }
 
-fn class(status: CheckStatus) -> &'static str {
-    match status {
-        CheckStatus::Found(FindingKind::Allowed) | CheckStatus::Clean => "good",
-        status if status.is_failure() => "bad",
-        _ => "told",
-    }
-}
-
-fn entry(group: &Group<'_>, sources: &mut Sources) -> Entry {
-    let finding = &group.finding;
-    let site = finding
-        .failed
-        .as_ref()
-        .map_or(&finding.site, |failed| &failed.site);
-    let frames: Vec<_> = site.frames.iter().map(|frame| frame.shown()).collect();
-    let excerpt = match position(finding) {
-        Some((file, Some(line), _)) => sources.excerpt(file, line),
-        _ => Vec::new(),
-    };
-    Entry {
-        status: finding.kind.name(),
-        class: class(CheckStatus::Found(finding.kind)),
-        what: what(finding),
-        at: site.location(),
-        place: escape::name(&finding.place.to_string()),
-        tests: names::some_of(&group.tests, NAMED),
-        details: details(group),
-        excerpt,
-        stack: frames.join("\n"),
-    }
-}
-
-fn details(group: &Group<'_>) -> Vec<(&'static str, String)> {
-    let finding = &group.finding;
-    let callers = callers(group).map(|callers| ("called by", callers));
-    let mut details: Vec<_> = callers.into_iter().collect();
-    details.push(("layer", escape::name(&finding.layer.to_string())));
-    if finding.bytes > 0 {
-        details.push(("bytes", count(finding.bytes)));
-    }
-    if finding.taken > 0 {
-        let back = count(finding.given_back);
-        details.push((
-            "taken",
-            format!("{}, given back {back}", count(finding.taken)),
-        ));
-    }
-    if let Some(budget) = &finding.budget {
-        let amount = match budget.limit {
-            Limit::MaxAllocationCount => count,
-            _ => size,
-        };
-        let (allowed, reached) = (amount(budget.allowed), amount(budget.reached));
-        let option = budget.limit.option();
-        details.push(("limit", format!("{option} = {allowed}, reached {reached}")));
-        details.extend(budget.shares.iter().take(10).map(|share| {
-            let (count, bytes) = (count(share.count), size(share.bytes));
-            (
-                "of it",
-                format!("{count} × at {}, {bytes}", escape::name(&share.at)),
-            )
-        }));
-    }
-    if !finding.rounds.is_empty() {
-        let left = finding.rounds.iter().map(|left| match left.bytes {
-            0 => count(left.count),
-            bytes => size(bytes),
-        });
-        details.push(("by round", left.collect::<Vec<_>>().join(" → ")));
-    }
-    if let Some(failed) = &finding.failed {
-        details.push((
-            "error",
-            format!("{} ({})", escape::name(&failed.error), failed.code),
-        ));
-        details.push(("taken at", finding.site.location()));
-    }
-    if let Some(library) = &finding.site.library {
-        details.push(("held by", escape::name(&library.name)));
-        if let Some(known) = &library.known {
-            details.push(("known", escape::sentence(&known.says)));
-        }
-    }
-    if let Some(holders) = held_by(finding) {
-        details.push(("held by", holders));
-    }
-    if let Some(thread) = &finding.foreign_thread {
-        details.push(("thread", escape::name(thread)));
-    }
-    if let Some(allowed_by) = &finding.allowed_by {
-        details.push(("note", escape::sentence(&allowed_by.to_string())));
-    }
-    details.extend(
-        finding
-            .notes
-            .iter()
-            .map(|note| ("note", escape::sentence(note))),
-    );
-    if !finding.site.fingerprint.is_empty() {
-        details.push(("fingerprint", escape::name(&finding.site.fingerprint)));
-    }
-    details
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
-    use super::{Overview, render};
-    use crate::render::sample;
+    use std::path::PathBuf;
+
+    use super::Overview;
+    use crate::render::{Rendering, sample};
+    use crate::run::Run;
+
+    fn render(run: &Run, root: impl Into<PathBuf>) -> String {
+        let how = Rendering {
+            width: 80,
+            root: root.into(),
+        };
+        let page = super::render(&Overview::of(run), &how).expect("a page");
+        String::from_utf8(page).expect("text")
+    }
 
     #[test]
     fn a_page_shows_the_source_line_between_its_neighbours() {
@@ -289,7 +179,7 @@ mod tests {
         let lines: Vec<_> = (1..=100).map(|at| format!("line<{at}>")).collect();
         fs::write(root.path().join("src/optim.rs"), lines.join("\n")).expect("a file");
         let run = sample::mixed();
-        let page = render(&run, &Overview::of(&run), root.path()).expect("a page");
+        let page = render(&run, root.path());
         assert!(page.contains("<mark>88  line&#60;88&#62;</mark>"), "{page}");
         assert!(page.contains("86  line&#60;86&#62;") && page.contains("90  line&#60;90&#62;"));
         assert!(!page.contains("line&#60;91&#62;"), "{page}");
@@ -300,10 +190,13 @@ mod tests {
     #[test]
     fn nothing_in_a_name_is_markup_or_leaves_the_page() {
         let run = sample::hostile();
-        let page = render(&run, &Overview::of(&run), "/nowhere".as_ref()).expect("a page");
+        let page = render(&run, "/nowhere");
         assert_eq!(page.matches("<script>").count(), 1, "the page's own");
         assert!(!page.contains('\u{202e}') && !page.contains('\x1b'));
         assert!(!page.contains("http://") && !page.contains("https://"));
-        assert!(!page.contains("unsafe-inline"), "its own are named by hash");
+        assert!(
+            !page.contains("unsafe-inline"),
+            "the page's own are named by hash"
+        );
     }
 }

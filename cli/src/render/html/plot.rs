@@ -1,8 +1,8 @@
 //! A check's timeline as a picture.
 //!
-//! Drawn here and not by a plotting crate: those write colours into the picture, where these follow
-//! the page's theme, and a picture for a screen reader needs a title, a description and its numbers
-//! beside it. What is left to draw are steps.
+//! Plotting crates write colours into the picture, while these curves follow the page's theme; and for
+//! screen readers a picture needs a title, a description and a table of its numbers. What remains to be
+//! drawn are steps, so no such crate is used.
 
 mod axes;
 
@@ -14,21 +14,21 @@ use gpu_leak_check::report::model::{
 };
 use gpu_leak_check::units::{count, quantity, size};
 
-use self::axes::{BOTTOM, HEIGHT, Lies, Scale, WIDTH, boxes, unit};
-use super::class;
+use self::axes::{BOTTOM, HEIGHT, RunSpan, Scale, Text, WIDTH, coordinate, spans};
+use super::findings::class;
 use crate::overview::figure_name;
 
-/// A run so narrow has no name.
-const NAMED_FROM: f64 = 62.0;
+/// Runs that are narrower than this have no label.
+const MIN_LABEL_WIDTH: f64 = 62.0;
 /// How many styles of lines there are.
 const STYLES: usize = 6;
 
-/// One picture: what a device held in bytes, or how many objects.
+/// One picture: the bytes that were held on a device, or the number of objects.
 #[derive(Debug)]
 pub(super) struct Plot {
     /// `cuda:0, bytes`
     pub(super) title: String,
-    /// The same that the picture shows, in words.
+    /// What the picture shows, in words.
     pub(super) description: String,
     pub(super) view: String,
     pub(super) ticks: Vec<Text>,
@@ -37,36 +37,28 @@ pub(super) struct Plot {
     pub(super) curves: Vec<Curve>,
     pub(super) dots: Vec<Dot>,
     pub(super) marks: Vec<Mark>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<CurveRow>,
     pub(super) left_out: Option<String>,
 }
 
-/// Words at a place.
-#[derive(Debug)]
-pub(super) struct Text {
-    pub(super) x: String,
-    pub(super) y: String,
-    pub(super) text: String,
-}
-
-/// Where one run of the body lies.
+/// The box of one run of the body.
 #[derive(Debug)]
 pub(super) struct RunBox {
     pub(super) x: String,
     pub(super) width: String,
     pub(super) is_confirming: bool,
     pub(super) label: Option<Text>,
-    /// The line at which the body had ended.
+    /// Where the body ended.
     pub(super) body: Option<String>,
 }
 
-/// One figure over all runs.
+/// The curve of one figure over all runs.
 #[derive(Debug)]
 pub(super) struct Curve {
     pub(super) style: usize,
     pub(super) is_reserved: bool,
     pub(super) area: String,
-    /// Between the least and the most of what many calls have in one point.
+    /// The area between the minimum and the maximum where one point stands for many calls.
     pub(super) band: String,
     pub(super) line: String,
 }
@@ -79,18 +71,18 @@ pub(super) struct Dot {
     pub(super) y: String,
 }
 
-/// Where something was taken that stayed.
+/// A mark at a call that made an allocation of a finding.
 #[derive(Debug)]
 pub(super) struct Mark {
-    /// Hollow where it is only told.
+    /// Hollow if the finding fails no test.
     pub(super) class: &'static str,
     pub(super) shape: String,
     pub(super) title: String,
 }
 
-/// A curve in numbers, in one run.
+/// The numbers of a curve in one run, a row of the table below the picture.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct CurveRow {
     pub(super) style: usize,
     pub(super) is_reserved: bool,
     pub(super) run: String,
@@ -101,7 +93,8 @@ pub(super) struct Row {
     pub(super) end: String,
 }
 
-/// The pictures of a check: one a device of bytes, and one of objects where their number moved.
+/// The pictures of a check: for each device one of the bytes, and one of the objects if their number
+/// changed.
 pub(super) fn plots(report: &Report) -> Vec<Plot> {
     let Some(timeline) = &report.timeline else {
         return Vec::new();
@@ -149,7 +142,7 @@ fn plot(
         let known = layers.iter().position(|layer| **layer == course.layer);
         known.unwrap_or(0) % STYLES
     };
-    let boxes = boxes(&timeline.runs);
+    let spans = spans(&timeline.runs);
     let mut curves = Vec::new();
     for (layer, figure) in &names {
         let mut curve = Curve {
@@ -159,26 +152,26 @@ fn plot(
             band: String::new(),
             line: String::new(),
         };
-        for (run, lies) in timeline.runs.iter().zip(&boxes) {
+        for (run, span) in timeline.runs.iter().zip(&spans) {
             let mut of_run = run.curves.iter().filter(|course| shown(course));
             let course = of_run.find(|it| it.layer == *layer && it.figure == *figure);
             if let Some(course) = course {
                 curve.style = style_of(course);
-                draw(&mut curve, course, lies, &scale);
+                draw(&mut curve, course, span, &scale);
             }
         }
         curves.push(curve);
     }
     let mut dots = Vec::new();
     let mut rows = Vec::new();
-    for (index, (run, lies)) in timeline.runs.iter().zip(&boxes).enumerate() {
+    for (index, (run, span)) in timeline.runs.iter().zip(&spans).enumerate() {
         for course in run.curves.iter().filter(|course| shown(course)) {
             dots.extend(highest(course).map(|call| Dot {
                 style: style_of(course),
-                x: unit(lies.x(call)),
-                y: unit(scale.y(course.peak)),
+                x: coordinate(span.x(call)),
+                y: coordinate(scale.y(course.peak)),
             }));
-            rows.push(Row {
+            rows.push(CurveRow {
                 style: style_of(course),
                 is_reserved: course.figure == Figure::Reserved,
                 run: name_of(timeline, index),
@@ -191,18 +184,12 @@ fn plot(
         }
     }
     let described = rows.iter().map(|row| {
-        let Row {
-            run,
-            layer,
-            figure,
-            start,
-            peak,
-            end,
-            ..
-        } = row;
-        format!("{run}: {layer} {figure} from {start} to {end}, {peak} at most.")
+        format!(
+            "{}: {} {} from {} to {}, {} at most.",
+            row.run, row.layer, row.figure, row.start, row.end, row.peak
+        )
     });
-    // Of many rounds the first and the last tell it.
+    // A description of many rounds would be too long to listen to.
     let described: Vec<_> = described.take(12).collect();
     let unit_name = if of_handles { "objects" } else { "bytes" };
     Plot {
@@ -211,10 +198,10 @@ fn plot(
         view: format!("0 0 {WIDTH} {HEIGHT}"),
         ticks: scale.ticks(amount),
         grid: scale.lines(),
-        runs: run_boxes(timeline, &boxes),
+        runs: run_boxes(timeline, &spans),
         curves,
         dots,
-        marks: marks(report, timeline, &boxes, of_handles, &place),
+        marks: marks(report, timeline, &spans, of_handles, &place),
         rows,
         left_out: (timeline.left_out > 0).then(|| {
             format!(
@@ -225,24 +212,24 @@ fn plot(
     }
 }
 
-fn run_boxes(timeline: &Timeline, boxes: &[Lies]) -> Vec<RunBox> {
-    let runs = timeline.runs.iter().zip(boxes).enumerate();
-    let one = |(index, (run, lies)): (usize, (&TimelineRun, &Lies))| RunBox {
-        x: unit(lies.left),
-        width: unit(lies.width),
+fn run_boxes(timeline: &Timeline, spans: &[RunSpan]) -> Vec<RunBox> {
+    let runs = timeline.runs.iter().zip(spans).enumerate();
+    let one = |(index, (run, span)): (usize, (&TimelineRun, &RunSpan))| RunBox {
+        x: coordinate(span.left),
+        width: coordinate(span.width),
         is_confirming: run.purpose == RunPurpose::Confirming,
-        label: (lies.width >= NAMED_FROM || index == 0).then(|| Text {
-            x: unit(lies.left + 2.0),
-            y: unit(HEIGHT - 4.0),
-            text: match lies.width {
-                wide if wide >= 3.0 * NAMED_FROM => {
+        label: (span.width >= MIN_LABEL_WIDTH || index == 0).then(|| Text {
+            x: coordinate(span.left + 2.0),
+            y: coordinate(HEIGHT - 4.0),
+            text: match span.width {
+                wide if wide >= 3.0 * MIN_LABEL_WIDTH => {
                     let calls = quantity(run.calls, "call");
                     format!("{}: {calls}", name_of(timeline, index))
                 }
                 _ => name_of(timeline, index),
             },
         }),
-        body: (run.body < run.calls).then(|| unit(lies.x(run.body + 1))),
+        body: (run.body < run.calls).then(|| coordinate(span.x(run.body + 1))),
     };
     runs.map(one).collect()
 }
@@ -253,7 +240,7 @@ fn name_of(timeline: &Timeline, index: usize) -> String {
         RunPurpose::Judged => "judged run".to_owned(),
         RunPurpose::Confirming => "confirming run".to_owned(),
         RunPurpose::Round => {
-            // What is left out lies behind the first eight.
+            // The rounds that are left out come after the first eight.
             let number = match index as u64 + 1 {
                 late @ 9.. => late + timeline.left_out,
                 early => early,
@@ -263,13 +250,13 @@ fn name_of(timeline: &Timeline, index: usize) -> String {
     }
 }
 
-fn draw(curve: &mut Curve, course: &Course, lies: &Lies, scale: &Scale) {
+fn draw(curve: &mut Curve, course: &Course, span: &RunSpan, scale: &Scale) {
     if course.figure == Figure::Reserved {
-        // Read at these calls and nowhere between.
+        // The reserve is read at these calls only, so the points are joined by straight lines.
         let first = Point(0, course.start, course.start);
         for (index, Point(call, _, value)) in [first].iter().chain(&course.points).enumerate() {
             let go = if index == 0 { "M" } else { "L" };
-            let (x, y) = (unit(lies.x(*call)), unit(scale.y(*value)));
+            let (x, y) = (coordinate(span.x(*call)), coordinate(scale.y(*value)));
             let _ = write!(curve.line, "{go}{x} {y}");
         }
         return;
@@ -277,14 +264,14 @@ fn draw(curve: &mut Curve, course: &Course, lies: &Lies, scale: &Scale) {
     let mut steps = vec![Point(0, course.start, course.start)];
     steps.extend(&course.points);
     let ends: Vec<u64> = (steps.iter().skip(1).map(|point| point.0))
-        .chain([lies.calls + 1])
+        .chain([span.calls + 1])
         .collect();
-    let (first, last) = (unit(lies.x(0)), unit(lies.x(lies.calls + 1)));
-    let floor = unit(scale.y(0));
+    let (first, last) = (coordinate(span.x(0)), coordinate(span.x(span.calls + 1)));
+    let floor = coordinate(scale.y(0));
     let _ = write!(curve.area, "M{first} {floor}");
     for (index, (Point(call, least, most), end)) in steps.iter().zip(&ends).enumerate() {
-        let (from, to) = (unit(lies.x(*call)), unit(lies.x(*end)));
-        let (low, high) = (unit(scale.y(*least)), unit(scale.y(*most)));
+        let (from, to) = (coordinate(span.x(*call)), coordinate(span.x(*end)));
+        let (low, high) = (coordinate(scale.y(*least)), coordinate(scale.y(*most)));
         let _ = match index {
             0 => write!(curve.line, "M{from} {high}H{to}"),
             _ => write!(curve.line, "H{from}V{high}H{to}"),
@@ -297,7 +284,7 @@ fn draw(curve: &mut Curve, course: &Course, lies: &Lies, scale: &Scale) {
     let _ = write!(curve.area, "H{last}V{floor}Z");
 }
 
-/// The call at which a curve is at its highest; none where it never moves.
+/// The call at which a curve has its peak; none if it never rises.
 fn highest(course: &Course) -> Option<u64> {
     if course.peak == course.start {
         return None;
@@ -307,11 +294,11 @@ fn highest(course: &Course) -> Option<u64> {
     Some(highest.0)
 }
 
-/// What stayed, at the calls of the judged run that took it first and last.
+/// Marks for what was still held: at the first and the last call of the judged run that allocated it.
 fn marks(
     report: &Report,
     timeline: &Timeline,
-    boxes: &[Lies],
+    spans: &[RunSpan],
     of_handles: bool,
     place: &str,
 ) -> Vec<Mark> {
@@ -319,7 +306,7 @@ fn marks(
         .runs
         .iter()
         .position(|run| run.purpose == RunPurpose::Judged);
-    let Some(lies) = judged.map(|run| &boxes[run]) else {
+    let Some(span) = judged.map(|run| &spans[run]) else {
         return Vec::new();
     };
     let is_shown = |kind: Option<gpu_leak_check::ledger::Kind>| {
@@ -338,12 +325,12 @@ fn marks(
         let mut calls = vec![when.first, when.last];
         calls.dedup();
         for call in calls {
-            let (x, y) = (lies.x(call), HEIGHT - BOTTOM);
+            let (x, y) = (span.x(call), HEIGHT - BOTTOM);
             marks.push(Mark {
                 class: class(CheckStatus::Found(finding.kind)),
-                shape: format!("M{} {}l4 7h-8Z", unit(x), unit(y + 2.0)),
+                shape: format!("M{} {}l4 7h-8Z", coordinate(x), coordinate(y + 2.0)),
                 title: format!(
-                    "{}: taken by call {} at {}",
+                    "{}: allocated by call {} at {}",
                     finding.kind.name(),
                     count(call),
                     finding.site.location()

@@ -1,4 +1,4 @@
-//! Lines of the workspace's own files.
+//! Excerpts of source files in the workspace.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,18 +6,19 @@ use std::path::{Component, Path, PathBuf};
 
 use gpu_leak_check::report::escape;
 
-/// How many lines of source stand above and below the one that is meant.
+/// How many lines are shown above and below the one of the finding.
 const AROUND: usize = 2;
-/// Of a source line and of a file, in bytes.
-const LONGEST_LINE: usize = 200;
-const LARGEST_FILE: u64 = 4 * 1024 * 1024;
+/// The length at which a line is cut off, in characters.
+const MAX_LINE: usize = 200;
+/// The size of the largest file that is read, in bytes.
+const MAX_FILE: u64 = 4 * 1024 * 1024;
 
 /// A line of source.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) text: String,
-    /// Whether it is the one that is meant.
-    pub(super) taken: bool,
+    /// Whether it is the line of the finding.
+    pub(super) is_marked: bool,
 }
 
 /// Source files, each read once.
@@ -35,7 +36,7 @@ impl Sources {
         }
     }
 
-    /// The line `number` of `file` and those around it; nothing where it cannot be read.
+    /// The line `number` of `file` and those around it; empty if the file cannot be read.
     pub(super) fn excerpt(&mut self, file: &str, number: u32) -> Vec<Line> {
         let root = &self.root;
         let lines = self
@@ -51,14 +52,14 @@ impl Sources {
         let width = last.to_string().len();
         let line = |at: usize| Line {
             text: format!("{at:>width$}  {}", lines[at - 1]),
-            taken: at == number,
+            is_marked: at == number,
         };
         (first..=last).map(line).collect()
     }
 }
 
-/// The lines of a file inside `root`: a run's file may have been written anywhere, and must not
-/// have other files shown.
+/// The lines of a file inside `root`. A run file may come from anywhere, and must not make the page
+/// show other files.
 fn lines_of(root: &Path, file: &str) -> Option<Vec<String>> {
     let is_inside = Path::new(file)
         .components()
@@ -71,13 +72,13 @@ fn lines_of(root: &Path, file: &str) -> Option<Vec<String>> {
             .any(|known| end == *known)
     });
     let data = path.metadata().ok()?;
-    if !is_inside || !path.starts_with(root) || !is_source || data.len() > LARGEST_FILE {
+    if !is_inside || !path.starts_with(root) || !is_source || data.len() > MAX_FILE {
         return None;
     }
     let text = String::from_utf8_lossy(&fs::read(path).ok()?).into_owned();
     let shown = |line: &str| {
         let line = line.replace('\t', "    ");
-        let cut: String = line.chars().take(LONGEST_LINE).collect();
+        let cut: String = line.chars().take(MAX_LINE).collect();
         escape::sentence(cut.trim_end())
     };
     Some(text.lines().map(shown).collect())

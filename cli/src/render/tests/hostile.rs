@@ -1,8 +1,8 @@
-//! Names that try to be more than text.
+//! Names that contain markup and control characters.
 
 use super::snapshot::unpickled;
 use super::{rendered, shown};
-use crate::arguments::Format;
+use crate::render::Format;
 use crate::render::sample::{self, HOSTILE};
 
 #[test]
@@ -18,8 +18,8 @@ fn a_hostile_name_is_text_in_every_format() {
         Format::Html,
     ] {
         let text = shown(&run, format, 100);
-        assert_eq!(commands_in(&text), [] as [char; 0], "{format:?}");
-        // XML and HTML have their own ways to turn text, and show these as what they are.
+        assert_eq!(control_characters(&text), [] as [char; 0], "{format:?}");
+        // JUnit may contain this character, since XML can represent it.
         if format != Format::Junit {
             assert!(!text.contains('\u{202e}'), "{format:?}");
         }
@@ -38,20 +38,20 @@ fn a_hostile_name_is_text_in_a_flame_graph() {
         },
     )
     .expect("XML");
-    let told: Vec<_> = svg
+    let texts: Vec<_> = svg
         .descendants()
         .filter(|node| node.has_tag_name("title") || node.has_tag_name("text"))
         .filter_map(|node| node.text())
         .collect();
     assert!(
-        told.iter().any(|text| text.contains("<script>")),
-        "{told:?}"
+        texts.iter().any(|text| text.contains("<script>")),
+        "{texts:?}"
     );
-    for text in told {
-        assert_eq!(commands_in(text), [] as [char; 0], "{text:?}");
+    for text in texts {
+        assert_eq!(control_characters(text), [] as [char; 0], "{text:?}");
         assert!(!text.contains('\u{202e}'), "{text:?}");
     }
-    // Its own one, and no other.
+    // Only the flame graph's own.
     let scripts = svg.descendants().filter(|it| it.has_tag_name("script"));
     assert_eq!(scripts.count(), 1);
 }
@@ -74,7 +74,7 @@ fn a_hostile_name_is_text_in_a_snapshot() {
         "{found:?}"
     );
     for text in found {
-        assert_eq!(commands_in(&text), [] as [char; 0], "{text:?}");
+        assert_eq!(control_characters(&text), [] as [char; 0], "{text:?}");
         assert!(text.chars().count() <= 1000, "{text}");
     }
 }
@@ -103,8 +103,9 @@ fn a_hostile_name_opens_nothing_in_markup() {
         assert_eq!(line.split(';').count(), 4, "{line}");
     }
 }
-/// What a terminal would act on.
-fn commands_in(text: &str) -> Vec<char> {
+
+/// The characters that a terminal would act on.
+fn control_characters(text: &str) -> Vec<char> {
     let commands = text.chars().filter(|c| c.is_control() && *c != '\n');
     commands.collect()
 }

@@ -1,10 +1,9 @@
-//! What CI systems read.
+//! JUnit, as CI systems read it.
 
 use gpu_leak_check::report::model::{CheckStatus, Outcome, Report};
 
 use super::shown;
-use crate::arguments::Format;
-use crate::render::sample;
+use crate::render::{Format, sample};
 
 #[test]
 fn junit_has_a_case_a_check_and_tells_each_sort_apart() {
@@ -23,10 +22,13 @@ fn junit_has_a_case_a_check_and_tells_each_sort_apart() {
             )
         })
     };
-    let told = |tag: &str, kind: &str| Some((tag.to_owned(), Some(kind.to_owned())));
-    assert_eq!(outcome("trains"), told("failure", "leaked"));
-    assert_eq!(outcome("crashes"), told("error", "aborted"));
-    assert_eq!(outcome("reads_the_device"), told("skipped", "not-measured"));
+    let expected = |tag: &str, kind: &str| Some((tag.to_owned(), Some(kind.to_owned())));
+    assert_eq!(outcome("trains"), expected("failure", "leaked"));
+    assert_eq!(outcome("crashes"), expected("error", "aborted"));
+    assert_eq!(
+        outcome("reads_the_device"),
+        expected("skipped", "not-measured")
+    );
     assert_eq!(outcome("is_clean"), None);
     let failure = junit
         .descendants()

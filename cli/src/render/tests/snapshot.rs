@@ -3,7 +3,7 @@
 use gpu_leak_check::report::model::{Finding, FindingKind};
 
 use super::rendered;
-use crate::arguments::Format;
+use crate::render::Format;
 use crate::render::sample::{self, MIB};
 
 #[test]

@@ -1,7 +1,7 @@
-//! What the tests of `gpu-leak-python` have an interpreter load: functions that tell where the
-//! calling thread stands.
+//! A library that the tests of `gpu-leak-python` load into an interpreter. Its functions return the
+//! backtrace of the calling thread.
 
-#![expect(unsafe_code, reason = "ctypes calls C")]
+#![expect(unsafe_code, reason = "ctypes calls C functions")]
 
 use std::ffi::{c_char, c_void};
 use std::fmt::Write;
@@ -14,24 +14,24 @@ use gpu_leak_check::__bench;
 use gpu_leak_check::ledger::{self, Kind};
 use gpu_leak_check::report;
 
-/// Writes what installing the reader came to, and answers with the text's length.
+/// Installs the reader, writes the result as text, and returns the length of that.
 ///
 /// # Safety
 ///
 /// `to` has room for `room` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probe_install(to: *mut c_char, room: usize) -> usize {
-    let told = match gpu_leak_python::install() {
+    let text = match gpu_leak_python::install() {
         Ok(Some(version)) => format!("reads {version}"),
         Ok(None) => "no Python".to_owned(),
         Err(unsupported) => unsupported.to_string(),
     };
-    // SAFETY: the caller's promise.
-    unsafe { tell(&told, to, room) }
+    // SAFETY: the caller guarantees it.
+    unsafe { copy_to(&text, to, room) }
 }
 
-/// Writes the frames of the calling thread's stack as reports have them, a line each: file, line,
-/// column, function, whose code it is, module, with tabs between; empty where unknown.
+/// Writes the frames of the calling thread as reports have them, a line each: file, line, column,
+/// function, owner, module and language, separated by tabs; unknown ones are empty.
 ///
 /// # Safety
 ///
@@ -40,12 +40,12 @@ pub unsafe extern "C" fn probe_install(to: *mut c_char, room: usize) -> usize {
 pub unsafe extern "C" fn probe_stack(to: *mut c_char, room: usize) -> usize {
     let stack = __bench::stack();
     let site = report::site(ledger::live().stacks().frames(stack), Kind::Linear, &[]);
-    let mut told = String::new();
+    let mut lines = String::new();
     for frame in &site.frames {
         let number = |number: Option<u32>| number.map_or_else(String::new, |it| it.to_string());
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         let _ = writeln!(
-            told,
+            lines,
             "{}\t{}\t{}\t{}\t{:?}\t{}\t{:?}",
             text(&frame.file),
             number(frame.line),
@@ -56,23 +56,23 @@ pub unsafe extern "C" fn probe_stack(to: *mut c_char, room: usize) -> usize {
             frame.language,
         );
     }
-    // SAFETY: the caller's promise.
-    unsafe { tell(&told, to, room) }
+    // SAFETY: the caller guarantees it.
+    unsafe { copy_to(&lines, to, room) }
 }
 
-/// [`probe_stack`] as the body of a thread: `to` has room for 64 KiB, all zero.
+/// [`probe_stack`] as the body of a thread. `to` is a buffer of 64 KiB, all zeros.
 ///
 /// # Safety
 ///
-/// As `to` has.
+/// `to` has room for 64 KiB.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn probe_thread(to: *mut c_void) -> *mut c_void {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees it.
     unsafe { probe_stack(to.cast(), 1 << 16) };
     ptr::null_mut()
 }
 
-/// How many nanoseconds a stack takes, over `times` of them.
+/// How many nanoseconds a backtrace takes, as the mean of `times`.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_cost(times: u32) -> u64 {
     let start = Instant::now();
@@ -85,8 +85,8 @@ pub extern "C" fn probe_cost(times: u32) -> u64 {
 /// # Safety
 ///
 /// `to` has room for `room` bytes.
-unsafe fn tell(text: &str, to: *mut c_char, room: usize) -> usize {
-    // SAFETY: the caller's promise.
+unsafe fn copy_to(text: &str, to: *mut c_char, room: usize) -> usize {
+    // SAFETY: the caller guarantees it.
     let to = unsafe { slice::from_raw_parts_mut(to.cast::<u8>(), room) };
     let length = text.len().min(room);
     to[..length].copy_from_slice(&text.as_bytes()[..length]);

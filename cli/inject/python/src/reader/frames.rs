@@ -1,21 +1,21 @@
-//! From a thread's state to the lines of its frames.
+//! Walks the frames of a thread and reads their lines.
 //!
-//! Nothing here touches a reference count or calls the interpreter. What is read is checked before
-//! it is followed: an address that is none, or an object of another type than expected, ends the
-//! walk or leaves the frame out.
+//! This never changes a reference count or calls the interpreter. Everything that is read is checked
+//! before it is used: an invalid address ends the walk, and an object of an unexpected type leaves the
+//! frame out.
 
 use std::hash::{BuildHasher, Hasher};
 
 use gpu_leak_check::__script::{LineNumber, ScriptLine};
 use rustc_hash::FxBuildHasher;
 
-use super::known::{self, Entry};
-use super::layout::{Begins, Counted, Layout, OWN};
+use super::layout::{EntryMark, INTERPRETER, InstructionUnit, Layout};
+use super::line_cache::{self, CachedLine};
 use super::location;
 use super::memory::Memory;
-use super::text::Text;
+use super::string::PythonString;
 
-/// Addresses of the types of what is read.
+/// The addresses of the types of the objects that are read.
 #[derive(Debug)]
 pub(super) struct Types {
     pub(super) code: usize,
@@ -23,13 +23,13 @@ pub(super) struct Types {
     pub(super) bytes: usize,
 }
 
-/// The most frames that are looked at; a frame without a line counts.
-const MOST: usize = 256;
-/// The longest table that is read; no function that people write needs it.
-const LONGEST_TABLE: usize = 1 << 20;
+/// The most frames that are visited, with or without a line.
+const MAX_FRAMES: usize = 256;
+/// The longest table that is read, which is more than any function needs.
+const MAX_TABLE: usize = 1 << 20;
 
-/// Writes the lines of the thread whose state is at `thread` into `words`, innermost first, and
-/// answers with how many there are.
+/// Writes the lines of the thread whose state is at `thread` to `words`, innermost first, and returns
+/// how many there are.
 pub(super) fn read(
     memory: &impl Memory,
     layout: &Layout,
@@ -39,37 +39,34 @@ pub(super) fn read(
 ) -> usize {
     let mut count = 0;
     let mut at = innermost(memory, layout, thread);
-    // The line last written, until it is known whether it is its evaluation's outermost one.
+    // The last line, until it is known whether native code has called its frame.
     let mut pending: Option<(LineNumber, bool)> = None;
-    for _ in 0..MOST {
+    for _ in 0..MAX_FRAMES {
         let frame = at.and_then(|at| Frame::read(memory, layout, at));
-        let is_outermost = match &frame {
-            Some(frame) => frame.is_own,
-            None => true,
-        };
-        if let Some((line, begins)) = pending.take() {
+        let is_outermost = frame.as_ref().is_none_or(|frame| frame.is_interpreter);
+        if let Some((line, is_entry)) = pending.take() {
             let Some(word) = words.get_mut(count) else {
                 break;
             };
-            *word = line.word(begins || is_outermost);
+            *word = line.word(is_entry || is_outermost);
             count += 1;
         }
         let Some(frame) = frame else { break };
-        if !frame.is_own {
+        if !frame.is_interpreter {
             let line = line(memory, layout, types, &frame);
-            pending = line.map(|line| (line, frame.begins));
+            pending = line.map(|line| (line, frame.is_entry));
         }
         at = frame.previous;
     }
     count
 }
 
-/// The address of what lies `offset` bytes behind `at`, which need not be an address at all.
+/// The address of the field at `offset` of the structure at `at`, which may be invalid.
 fn field(at: usize, offset: usize) -> usize {
     at.wrapping_add(offset)
 }
 
-/// The address of a thread's innermost frame.
+/// The address of the innermost frame of a thread.
 fn innermost(memory: &impl Memory, layout: &Layout, thread: usize) -> Option<usize> {
     let [mut at] = memory.words([field(thread, layout.thread)])?;
     if let Some(offset) = layout.through {
@@ -78,24 +75,24 @@ fn innermost(memory: &impl Memory, layout: &Layout, thread: usize) -> Option<usi
     Some(at)
 }
 
-/// What is wanted of a frame.
+/// The fields of a frame that are needed.
 #[derive(Debug)]
 struct Frame {
     previous: Option<usize>,
     code: usize,
     instruction: usize,
-    /// The interpreter's own, between compiled code and Python's.
-    is_own: bool,
-    /// Compiled code began its evaluation, as far as it tells itself.
-    begins: bool,
+    /// Whether it is the interpreter's own, between native code and Python's.
+    is_interpreter: bool,
+    /// Whether the frame itself shows that native code has called it.
+    is_entry: bool,
 }
 
 impl Frame {
     fn read(memory: &impl Memory, layout: &Layout, at: usize) -> Option<Self> {
         let frame = &layout.frame;
-        let flag = match frame.begins {
-            Begins::Flag(offset) => Some(offset),
-            Begins::Always | Begins::BehindItsOwn => None,
+        let flag = match frame.entry {
+            EntryMark::Flag(offset) => Some(offset),
+            EntryMark::Always | EntryMark::InterpreterFrame => None,
         };
         let word_of = |offset: Option<usize>| field(at, offset.unwrap_or_default() & !7);
         let [previous, code, instruction, owner, flags] = memory.words([
@@ -110,20 +107,20 @@ impl Frame {
             previous: (previous != 0).then_some(previous),
             code: code & !frame.tags,
             instruction,
-            is_own: frame.owner.is_some_and(|at| byte(owner, at) >= OWN),
-            begins: match frame.begins {
-                Begins::Always => true,
-                Begins::Flag(at) => byte(flags, at) != 0,
-                Begins::BehindItsOwn => false,
+            is_interpreter: frame.owner.is_some_and(|at| byte(owner, at) >= INTERPRETER),
+            is_entry: match frame.entry {
+                EntryMark::Always => true,
+                EntryMark::Flag(at) => byte(flags, at) != 0,
+                EntryMark::InterpreterFrame => false,
             },
         })
     }
 
-    /// The instruction's place in the code, in bytes.
+    /// The offset of the instruction in the code, in bytes.
     fn offset(&self, layout: &Layout) -> isize {
-        match layout.frame.counted {
-            Counted::Units(bytes) => self.instruction as i32 as isize * bytes,
-            Counted::Address => {
+        match layout.frame.unit {
+            InstructionUnit::Index(bytes) => self.instruction as i32 as isize * bytes,
+            InstructionUnit::Address => {
                 let begin = self.code.wrapping_add(layout.code.instructions);
                 self.instruction.wrapping_sub(begin) as isize
             }
@@ -131,22 +128,21 @@ impl Frame {
     }
 }
 
-/// The number of the line that a frame stands at.
+/// The number of the current line of a frame.
 fn line(memory: &impl Memory, layout: &Layout, types: &Types, frame: &Frame) -> Option<LineNumber> {
     let code = Code::read(memory, layout, types, frame.code)?;
     let offset = frame.offset(layout);
-    let known = known::find(frame.code, offset);
-    if let Some(entry) = known
-        && code.hash(memory, entry.read) == Some(entry.contents)
+    if let Some(cached) = line_cache::find(frame.code, offset)
+        && code.hash(memory, cached.read) == Some(cached.hash)
     {
-        return Some(entry.line);
+        return Some(cached.line);
     }
-    first_sight(memory, layout, &code, frame.code, offset)
+    decode(memory, layout, &code, frame.code, offset)
 }
 
-/// Decodes what was not met before.
+/// Decodes a line that is not in the cache.
 #[cold]
-fn first_sight(
+fn decode(
     memory: &impl Memory,
     layout: &Layout,
     code: &Code,
@@ -165,10 +161,10 @@ fn first_sight(
         column: found.column,
     };
     let line = line.intern()?;
-    known::keep(Entry {
+    line_cache::store(CachedLine {
         code: address,
         offset,
-        contents: code.hash(memory, found.read)?,
+        hash: code.hash(memory, found.read)?,
         read: found.read,
         line,
     });
@@ -179,16 +175,16 @@ fn first_sight(
 #[derive(Debug)]
 struct Code {
     first_line: i32,
-    file: Text,
-    function: Text,
-    /// The address of the table's first byte.
+    file: PythonString,
+    function: PythonString,
+    /// The address of the first byte of the table.
     table: usize,
     table_length: usize,
 }
 
 impl Code {
     fn read(memory: &impl Memory, layout: &Layout, types: &Types, at: usize) -> Option<Self> {
-        /// Where a `bytes` object has its length and its bytes.
+        /// The offsets of the length and the contents of a `bytes` object.
         const LENGTH: usize = 16;
         const BYTES: usize = 32;
 
@@ -203,7 +199,7 @@ impl Code {
             return None;
         }
         let first_line = (first_line >> (8 * (layout.code.first_line & 7))) as i32;
-        let [class, length, state] = Text::HEAD;
+        let [class, length, state] = PythonString::HEAD;
         let heads = memory.words([
             field(file, class),
             field(file, length),
@@ -215,20 +211,20 @@ impl Code {
             field(table, LENGTH),
         ])?;
         let [a, b, c, d, e, f, class, table_length] = heads;
-        let text = |at, head| Text::new(at, head, types.string, &layout.text);
-        if class != types.bytes || table_length > LONGEST_TABLE {
+        let string = |at, head| PythonString::new(at, head, types.string, &layout.string);
+        if class != types.bytes || table_length > MAX_TABLE {
             return None;
         }
         Some(Self {
             first_line,
-            file: text(file, [a, b, c])?,
-            function: text(function, [d, e, f])?,
+            file: string(file, [a, b, c])?,
+            function: string(function, [d, e, f])?,
             table: field(table, BYTES),
             table_length,
         })
     }
 
-    /// The hash of all that a line is read from, of the table its first `read` bytes.
+    /// The hash of everything that a line is read from, with the first `read` bytes of the table.
     fn hash(&self, memory: &impl Memory, read: usize) -> Option<u64> {
         if read > self.table_length {
             return None;

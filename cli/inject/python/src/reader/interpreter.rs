@@ -1,5 +1,5 @@
-//! The interpreter of this process: found by the names it exports, and read only where it is one
-//! that is known.
+//! The interpreter of this process, found by the symbols that it exports. It is read only if its release
+//! is known.
 
 #![expect(unsafe_code, reason = "CPython is a C library")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::frames::Types;
 use super::layout::{self, DebugOffsets, Layout};
-use super::memory::{Asked, Memory};
+use super::memory::{Memory, ThroughKernel};
 use crate::{Unsupported, Version};
 
 /// An interpreter whose frames can be read.
@@ -18,8 +18,8 @@ pub(super) struct Interpreter {
     pub(super) version: Version,
     pub(super) layout: &'static Layout,
     pub(super) types: Types,
-    /// Whether the program is Python itself, which ends on the thread that it began with. One that
-    /// has Python in it may end it on any.
+    /// Whether the program is Python itself, which shuts down on the main thread. A program that embeds
+    /// Python may shut it down on any thread.
     pub(super) is_the_program: bool,
     /// `PyGILState_GetThisThreadState`
     this_thread: extern "C" fn() -> *mut c_void,
@@ -28,18 +28,18 @@ pub(super) struct Interpreter {
 }
 
 impl Interpreter {
-    /// The interpreter that this process has loaded, if there is one.
+    /// The interpreter of this process, if one is loaded.
     pub(super) fn find() -> Result<Option<Self>, Unsupported> {
         let Some(version) = version() else {
             return Ok(None);
         };
-        match Self::known(&version) {
-            Ok(known) => Ok(Some(known)),
+        match Self::of_release(&version) {
+            Ok(interpreter) => Ok(Some(interpreter)),
             Err(why) => Err(Unsupported { version, why }),
         }
     }
 
-    fn known(version: &Version) -> Result<Self, &'static str> {
+    fn of_release(version: &Version) -> Result<Self, &'static str> {
         const UNKNOWN: &str = "has a layout that this release does not know";
         const CHANGED: &str = "does not have the layout of its release";
 
@@ -49,7 +49,7 @@ impl Interpreter {
         let is_three = version.major == 3;
         let layout = layout::of(version.minor).filter(|_| is_three);
         let layout = layout.ok_or(UNKNOWN)?;
-        // SAFETY: the documented signatures; both are the interpreter's for good.
+        // SAFETY: the documented signatures; the interpreter is never unloaded.
         let functions = unsafe {
             let finalizing = function(c"Py_IsFinalizing");
             (
@@ -66,9 +66,9 @@ impl Interpreter {
             string: object(c"PyUnicode_Type")?,
             bytes: object(c"PyBytes_Type")?,
         };
-        // An object begins with its references and its type, unless the build traces references.
+        // An object begins with its reference count and its type, unless the build traces references.
         let class = object(c"PyType_Type")?;
-        if Asked::new().words([types.code + 8]) != Some([class]) {
+        if ThroughKernel::new().words([types.code + 8]) != Some([class]) {
             return Err("is built to trace references");
         }
         if let Some(offsets) = &layout.offsets {
@@ -85,10 +85,10 @@ impl Interpreter {
         })
     }
 
-    /// The address of the calling thread's state; none where it has none, or where Python is
-    /// shutting down and takes the states of other threads away.
+    /// The address of the calling thread's state; none if it has none, or if Python is shutting down and
+    /// may free it.
     pub(super) fn this_thread(&self) -> Option<usize> {
-        // Neither waits for a lock, nor needs the interpreter's: the one reads a flag, the other a
+        // Neither function takes a lock or needs the interpreter's: one reads a flag, the other a
         // thread-local.
         if (self.is_finalizing)() != 0 {
             return None;
@@ -105,8 +105,8 @@ fn is_python(program: &Path) -> bool {
     rest.is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_digit))
 }
 
-/// Whether what the interpreter tells of itself in `_Py_DebugOffsets`, with which its `_PyRuntime`
-/// begins, is what the layout says.
+/// Whether `_Py_DebugOffsets`, at the beginning of the interpreter's `_PyRuntime`, agrees with the
+/// layout.
 fn check_debug_offsets(
     version: &Version,
     layout: &Layout,
@@ -115,7 +115,7 @@ fn check_debug_offsets(
 ) -> Result<Option<()>, &'static str> {
     const COOKIE: usize = usize::from_le_bytes(*b"xdebugpy");
 
-    let memory = Asked::new();
+    let memory = ThroughKernel::new();
     let word = |number: usize| memory.words([runtime + 8 * number]).map(|[word]| word);
     if word(0) != Some(COOKIE) {
         return Ok(None);
@@ -143,13 +143,13 @@ fn check_debug_offsets(
     Ok((is_version && agree).then_some(()))
 }
 
-/// The interpreter's release, by the text with which it names itself: `3.12.3 (main, …) [GCC …]`.
+/// The interpreter's release, from its own description: `3.12.3 (main, …) [GCC …]`.
 fn version() -> Option<Version> {
-    // What other implementations of Python do not have.
+    // Other implementations of Python do not have this symbol.
     address(c"_PyRuntime")?;
-    // SAFETY: the documented signature. It writes the same text to the same place each time.
+    // SAFETY: the documented signature. Concurrent calls write the same text to the same place.
     let name: extern "C" fn() -> *const c_char = unsafe { function(c"Py_GetVersion") }?;
-    // SAFETY: a text of the interpreter's own, which ends with a zero byte and stays.
+    // SAFETY: a static string of the interpreter, which ends with a zero byte.
     let text = unsafe { CStr::from_ptr(name()) }.to_str().ok()?;
     let full = text.split_whitespace().next()?;
     let mut parts = full.split('.');
@@ -160,20 +160,20 @@ fn version() -> Option<Version> {
     })
 }
 
-/// The function that this process knows by that name.
+/// The exported function of that name.
 ///
 /// # Safety
 ///
 /// `F` is a function pointer of its type.
 unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: the caller vouches for the type, which is that of a pointer.
+    // SAFETY: the caller guarantees the type, which has the size of a pointer.
     address(name).map(|address| unsafe { transmute_copy::<usize, F>(&address) })
 }
 
-/// The address that this process knows by that name.
+/// The address of the exported symbol of that name.
 fn address(name: &CStr) -> Option<usize> {
-    // SAFETY: looks a name up among those that are loaded.
+    // SAFETY: only looks up a symbol.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!address.is_null()).then(|| address.expose_provenance())
 }
@@ -186,14 +186,14 @@ mod tests {
     use crate::Unsupported;
 
     #[test]
-    fn a_program_that_has_python_in_it_is_not_python() {
+    fn a_program_that_embeds_python_is_not_python() {
         let is = |program| is_python(Path::new(program));
         assert!(is("/usr/bin/python3.11") && is("/opt/venv/bin/python") && is("python3.13-dbg"));
         assert!(!is("/opt/renderer/bin/renderer") && !is("/usr/bin/pythonnet-host") && !is("/"));
     }
 
     #[test]
-    fn releases_that_are_not_known_are_refused_with_a_sentence() {
+    fn unknown_releases_are_refused_with_a_message() {
         for (minor, full, why) in [
             (8, "3.8.20", "has a layout that this release does not know"),
             (16, "3.16.0", "has a layout that this release does not know"),
@@ -208,7 +208,7 @@ mod tests {
                 minor,
                 full: full.to_owned(),
             };
-            let refused = Interpreter::known(&version).map(|_| ());
+            let refused = Interpreter::of_release(&version).map(|_| ());
             assert_eq!(refused, Err(why), "{full}");
             let message = Unsupported { version, why }.to_string();
             assert!(

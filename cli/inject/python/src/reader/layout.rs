@@ -1,84 +1,84 @@
-//! Where each release of CPython keeps what the reader wants, by the headers of that release.
+//! The layout of CPython's structures in each release, from the headers of that release.
 //!
-//! A minor release does not change these between its patches: extensions are compiled against
-//! them. From 3.13 on the interpreter also tells them itself (`_Py_DebugOffsets`), and what is
-//! written here must agree with it, or nothing is read.
+//! It does not change between the patches of a minor release, since extensions are compiled against it.
+//! From 3.13 on the interpreter also contains these offsets itself (`_Py_DebugOffsets`). They must agree
+//! with the ones here, otherwise nothing is read.
 
 use super::location::Form;
 
-/// What is written down of a minor release. Offsets in bytes.
+/// The layout of a minor release. Offsets are in bytes.
 #[derive(Debug)]
 pub(super) struct Layout {
     /// The 12 of 3.12.
     minor: u8,
-    /// `PyThreadState`: the innermost frame, or what leads to it.
+    /// `PyThreadState`: the innermost frame, or the structure that points to it.
     pub(super) thread: usize,
-    /// `_PyCFrame`: the innermost frame, where the thread's state has no more than that.
+    /// `_PyCFrame`: the innermost frame, in releases whose thread state points to such a structure.
     pub(super) through: Option<usize>,
-    pub(super) frame: Frame,
-    pub(super) code: Code,
-    pub(super) text: Text,
-    /// Where `_Py_DebugOffsets` has these.
+    pub(super) frame: FrameLayout,
+    pub(super) code: CodeLayout,
+    pub(super) string: StringLayout,
+    /// Where `_Py_DebugOffsets` has the same offsets.
     pub(super) offsets: Option<DebugOffsets>,
 }
 
 /// `_PyInterpreterFrame`, up to 3.10 `PyFrameObject`.
 #[derive(Debug)]
-pub(super) struct Frame {
+pub(super) struct FrameLayout {
     pub(super) previous: usize,
     pub(super) code: usize,
-    /// Bits of that word which are not the code object's address.
+    /// The bits of that word that are not part of the code object's address.
     pub(super) tags: usize,
     pub(super) instruction: usize,
-    pub(super) counted: Counted,
-    /// Whose frame it is.
+    pub(super) unit: InstructionUnit,
+    /// What the frame belongs to.
     pub(super) owner: Option<usize>,
-    pub(super) begins: Begins,
+    pub(super) entry: EntryMark,
 }
 
-/// What a frame has of its instruction.
+/// How a frame stores its current instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counted {
-    /// Its number, each instruction having so many bytes.
-    Units(isize),
-    /// Its address.
+pub(super) enum InstructionUnit {
+    /// As an index, in units of so many bytes.
+    Index(isize),
+    /// As an address.
     Address,
 }
 
-/// How a frame tells that compiled code began its evaluation.
+/// How a frame shows that native code has called it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Begins {
-    /// Each frame is evaluated by itself.
+pub(super) enum EntryMark {
+    /// Native code calls every frame.
     Always,
-    /// By a flag.
+    /// A flag at this offset.
     Flag(usize),
-    /// By the frame of the interpreter's own that comes before it.
-    BehindItsOwn,
+    /// A frame of the interpreter's own is the previous one.
+    InterpreterFrame,
 }
 
-/// The least [owner](Frame::owner) that stands for the interpreter itself.
-pub(super) const OWN: u8 = 3;
+/// The least [owner](FrameLayout::owner) that stands for the interpreter itself.
+pub(super) const INTERPRETER: u8 = 3;
 
 /// `PyCodeObject`.
 #[derive(Debug)]
-pub(super) struct Code {
+pub(super) struct CodeLayout {
     pub(super) first_line: usize,
     pub(super) file: usize,
-    /// The qualified name; up to 3.10 the last part of it is all there is.
+    /// The qualified name; up to 3.10 only its last part.
     pub(super) function: usize,
     pub(super) table: usize,
     pub(super) form: Form,
     pub(super) instructions: usize,
 }
 
-/// `PyUnicodeObject`: where the characters begin.
+/// `PyUnicodeObject`: the offsets of the characters.
 #[derive(Debug)]
-pub(super) struct Text {
+pub(super) struct StringLayout {
     pub(super) ascii: usize,
-    pub(super) others: usize,
+    pub(super) non_ascii: usize,
 }
 
-/// Which words of `_Py_DebugOffsets` have the offsets above.
+/// Which words of `_Py_DebugOffsets` contain the offsets above.
 #[derive(Debug)]
 pub(super) struct DebugOffsets {
     pub(super) thread: usize,
@@ -94,8 +94,8 @@ pub(super) struct DebugOffsets {
 }
 
 impl DebugOffsets {
-    /// `thread_state.current_frame` and the first members of `interpreter_frame` and `code_object`
-    /// after `size`, by the number of their word.
+    /// From the indices of the words `thread_state.current_frame` and of the first members of
+    /// `interpreter_frame` and `code_object` after `size`.
     const fn at(thread: usize, frame: usize, code: usize) -> Self {
         Self {
             thread,
@@ -112,22 +112,22 @@ impl DebugOffsets {
     }
 }
 
-/// The layout of CPython 3.`minor`; none where it is not known.
+/// The layout of CPython 3.`minor`, if it is known.
 pub(super) fn of(minor: u8) -> Option<&'static Layout> {
     LAYOUTS.iter().find(|layout| layout.minor == minor)
 }
 
-const OBJECTS: Frame = Frame {
+const FRAME_3_9: FrameLayout = FrameLayout {
     previous: 24,
     code: 32,
     tags: 0,
     instruction: 104,
-    counted: Counted::Units(1),
+    unit: InstructionUnit::Index(1),
     owner: None,
-    begins: Begins::Always,
+    entry: EntryMark::Always,
 };
 
-const CODE_3_9: Code = Code {
+const CODE_3_9: CodeLayout = CodeLayout {
     first_line: 40,
     file: 104,
     function: 112,
@@ -136,12 +136,12 @@ const CODE_3_9: Code = Code {
     instructions: 48,
 };
 
-const TEXT_3_9: Text = Text {
+const STRING_3_9: StringLayout = StringLayout {
     ascii: 48,
-    others: 72,
+    non_ascii: 72,
 };
 
-const CODE_3_12: Code = Code {
+const CODE_3_12: CodeLayout = CodeLayout {
     first_line: 68,
     file: 112,
     function: 128,
@@ -150,67 +150,67 @@ const CODE_3_12: Code = Code {
     instructions: 192,
 };
 
-const TEXT_3_12: Text = Text {
+const STRING_3_12: StringLayout = StringLayout {
     ascii: 40,
-    others: 56,
+    non_ascii: 56,
 };
 
-const FRAME_3_12: Frame = Frame {
+const FRAME_3_12: FrameLayout = FrameLayout {
     previous: 8,
     code: 0,
     tags: 0,
     instruction: 56,
-    counted: Counted::Address,
+    unit: InstructionUnit::Address,
     owner: Some(70),
-    begins: Begins::BehindItsOwn,
+    entry: EntryMark::InterpreterFrame,
 };
 
-/// One row a release.
+/// One row for each release.
 const LAYOUTS: [Layout; 7] = [
     Layout {
         minor: 9,
         thread: 24,
         through: None,
-        frame: OBJECTS,
+        frame: FRAME_3_9,
         code: CODE_3_9,
-        text: TEXT_3_9,
+        string: STRING_3_9,
         offsets: None,
     },
     Layout {
         minor: 10,
         thread: 24,
         through: None,
-        frame: Frame {
+        frame: FrameLayout {
             instruction: 96,
-            counted: Counted::Units(2),
-            ..OBJECTS
+            unit: InstructionUnit::Index(2),
+            ..FRAME_3_9
         },
-        code: Code {
+        code: CodeLayout {
             form: Form::Ranges,
             ..CODE_3_9
         },
-        text: TEXT_3_9,
+        string: STRING_3_9,
         offsets: None,
     },
     Layout {
         minor: 11,
         thread: 56,
         through: Some(8),
-        frame: Frame {
+        frame: FrameLayout {
             previous: 48,
             code: 32,
             tags: 0,
             instruction: 56,
-            counted: Counted::Address,
+            unit: InstructionUnit::Address,
             owner: Some(69),
-            begins: Begins::Flag(68),
+            entry: EntryMark::Flag(68),
         },
-        code: Code {
+        code: CodeLayout {
             first_line: 72,
             instructions: 184,
             ..CODE_3_12
         },
-        text: TEXT_3_9,
+        string: STRING_3_9,
         offsets: None,
     },
     Layout {
@@ -219,7 +219,7 @@ const LAYOUTS: [Layout; 7] = [
         through: Some(0),
         frame: FRAME_3_12,
         code: CODE_3_12,
-        text: TEXT_3_12,
+        string: STRING_3_12,
         offsets: None,
     },
     Layout {
@@ -227,43 +227,43 @@ const LAYOUTS: [Layout; 7] = [
         thread: 72,
         through: None,
         frame: FRAME_3_12,
-        code: Code {
+        code: CodeLayout {
             instructions: 200,
             ..CODE_3_12
         },
-        text: TEXT_3_12,
+        string: STRING_3_12,
         offsets: Some(DebugOffsets::at(23, 29, 35)),
     },
     Layout {
         minor: 14,
         thread: 72,
         through: None,
-        frame: Frame {
+        frame: FrameLayout {
             tags: 3,
             owner: Some(74),
             ..FRAME_3_12
         },
-        code: Code {
+        code: CodeLayout {
             instructions: 208,
             ..CODE_3_12
         },
-        text: TEXT_3_12,
+        string: STRING_3_12,
         offsets: Some(DebugOffsets::at(26, 32, 40)),
     },
     Layout {
         minor: 15,
         thread: 72,
         through: None,
-        frame: Frame {
+        frame: FrameLayout {
             tags: 3,
             owner: Some(74),
             ..FRAME_3_12
         },
-        code: Code {
+        code: CodeLayout {
             instructions: 208,
             ..CODE_3_12
         },
-        text: TEXT_3_12,
+        string: STRING_3_12,
         offsets: Some(DebugOffsets::at(26, 40, 48)),
     },
 ];

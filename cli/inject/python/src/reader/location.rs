@@ -1,35 +1,35 @@
-//! From an instruction of a code object to its line, by the table that the code object has of them.
+//! Finds the line of an instruction in the table of its code object.
 //!
-//! Three forms, each described in CPython's own documents: `lnotab` up to 3.9
+//! There are three formats, which CPython documents: `lnotab` up to 3.9
 //! ([lnotab_notes.txt](https://github.com/python/cpython/blob/3.9/Objects/lnotab_notes.txt)), the
 //! line table of 3.10
 //! ([PEP 626](https://peps.python.org/pep-0626/)), the location table since 3.11
 //! ([code_objects.md](https://github.com/python/cpython/blob/main/InternalDocs/code_objects.md)).
 
-/// Which form a table has.
+/// The format of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Pairs of an increase of the offset and one of the line.
+    /// Pairs of an increment of the offset and one of the line.
     Increments,
-    /// Pairs of a range's length and the change of the line at its beginning.
+    /// Pairs of the length of a range and the change of the line at its beginning.
     Ranges,
-    /// Entries of one byte and more, with lines and columns.
+    /// Entries of one or more bytes with lines and columns.
     Locations,
 }
 
-/// Where an instruction stands.
+/// The source location of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Location {
-    /// From 1; none for what the compiler added.
+    /// From 1; none for instructions that the compiler has added.
     pub(super) line: Option<u32>,
     /// From 1, in bytes.
     pub(super) column: Option<u32>,
-    /// How many of the table's first bytes say so.
+    /// How many bytes of the table were read for this.
     pub(super) read: usize,
 }
 
-/// Where the instruction at the byte `offset` stands, in code whose first line is `first`; a
-/// negative offset is that of code about to begin.
+/// The location of the instruction at the byte `offset`, in code whose first line is `first`. The offset
+/// is negative in a frame that has not run any instruction.
 pub(super) fn location(form: Form, table: &[u8], first: i32, offset: isize) -> Location {
     let Ok(offset) = usize::try_from(offset) else {
         return Location {
@@ -44,7 +44,7 @@ pub(super) fn location(form: Form, table: &[u8], first: i32, offset: isize) -> L
     }
 }
 
-/// A line; what stands before the first one is none.
+/// A line number; those below 1 are invalid.
 fn from_one(line: i32) -> Option<u32> {
     u32::try_from(line).ok().filter(|line| *line > 0)
 }
@@ -98,12 +98,12 @@ fn locations(table: &[u8], first: i32, offset: usize) -> Location {
         let code = head >> 3 & 15;
         let mut column = None;
         match code {
-            // Same line, columns in one byte more.
+            // The same line, with the columns in one more byte.
             0..=9 => {
                 let low = bytes.next().unwrap_or_default() >> 4 & 7;
                 column = Some(u32::from(code << 3 | low) + 1);
             }
-            // Up to two lines on, columns in two bytes.
+            // Up to two lines further, with the columns in two bytes.
             10..=12 => {
                 line = line.wrapping_add(i32::from(code - 10));
                 column = bytes.next().map(|column| u32::from(column) + 1);
@@ -112,7 +112,7 @@ fn locations(table: &[u8], first: i32, offset: usize) -> Location {
             14 => {
                 line = line.wrapping_add(bytes.signed());
                 bytes.number();
-                // From 1 already; 0 where there is none.
+                // This one counts from 1; 0 stands for none.
                 column = Some(bytes.number()).filter(|column| *column > 0);
             }
             _ => {}
@@ -133,7 +133,7 @@ fn locations(table: &[u8], first: i32, offset: usize) -> Location {
     }
 }
 
-/// A location table as it is read.
+/// A location table and the current position in it.
 struct Bytes<'a> {
     table: &'a [u8],
     at: usize,
@@ -146,7 +146,7 @@ impl Bytes<'_> {
         byte
     }
 
-    /// Six bits a byte, the lowest first; a seventh says that more follow.
+    /// Six bits in each byte, the lowest first; the seventh bit means that another byte follows.
     fn number(&mut self) -> u32 {
         let (mut number, mut shift) = (0_u32, 0);
         while let Some(byte) = self.next() {
@@ -160,14 +160,14 @@ impl Bytes<'_> {
         number
     }
 
-    /// The same with the sign in the lowest bit.
+    /// The same, with the sign in the lowest bit.
     fn signed(&mut self) -> i32 {
         let number = self.number();
         let size = (number >> 1) as i32;
         if number & 1 == 0 { size } else { -size }
     }
 
-    /// Every entry begins with a byte whose highest bit is set, and no other byte has it.
+    /// Only the first byte of an entry has its highest bit set.
     fn skip_to_next_entry(&mut self) {
         while self.table.get(self.at).is_some_and(|byte| byte & 0x80 == 0) {
             self.at += 1;
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn increments_hold_from_their_offset_on() {
+    fn increments_apply_from_their_offset_on() {
         let table = [6, 1, 50, 2, 4, (-3_i8) as u8];
         for (offset, line) in [
             (-1, 10),
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_hold_for_their_length_and_may_be_nowhere() {
+    fn ranges_may_have_no_line() {
         let table = [4, 0, 6, 5, 2, 0x80, 2, (-1_i8) as u8];
         for (offset, line) in [
             (0, Some(10)),
@@ -251,7 +251,7 @@ mod tests {
             for form in [Form::Increments, Form::Ranges, Form::Locations] {
                 let found = location(form, &table, first, offset.into());
                 assert!(found.read <= table.len());
-                // What was read says the same by itself.
+                // The part that was read is sufficient.
                 let same = location(form, &table[..found.read], first, offset.into());
                 assert_eq!(same, found);
             }

@@ -1,9 +1,9 @@
-//! Reading what an interpreter keeps in memory: directly, or through the system where the memory
-//! may vanish meanwhile.
+//! Reading the interpreter's memory: directly, or through the kernel if the memory may be unmapped
+//! meanwhile.
 
 #![expect(
     unsafe_code,
-    reason = "the interpreter's structures are known by their addresses alone"
+    reason = "the interpreter's structures are only known by address"
 )]
 
 use std::cell::RefCell;
@@ -13,46 +13,46 @@ use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A process's memory that may be read.
+/// A way to read the memory of this process.
 pub(super) trait Memory {
-    /// The aligned words at these addresses; none where one is no address.
+    /// The aligned words at these addresses; none if one of them is invalid.
     fn words<const N: usize>(&self, at: [usize; N]) -> Option<[usize; N]>;
 
-    /// Hands the `length` bytes at an address to `take`, in as many parts as it needs.
+    /// Passes the `length` bytes at an address to `take`, in one or more parts.
     fn bytes(&self, at: usize, length: usize, take: &mut dyn FnMut(&[u8])) -> Option<()>;
 }
 
-/// Whether a program can have something there.
+/// Whether an address can be that of an object in a program.
 fn is_address(at: usize) -> bool {
     (0x1000..1 << 47).contains(&at)
 }
 
-/// Whether a word can lie there.
+/// Whether an address can be that of a word.
 fn is_word(at: usize) -> bool {
     is_address(at) && at.is_multiple_of(align_of::<usize>())
 }
 
-/// This process's memory, read as it is.
+/// Reads memory directly.
 #[derive(Debug)]
-pub(super) struct Own(());
+pub(super) struct Direct(());
 
-impl Own {
+impl Direct {
     /// # Safety
     ///
-    /// Whatever this is asked for must be readable, and must not change but atomically.
+    /// All memory that is asked for must be readable, and may only be changed atomically.
     pub(super) unsafe fn new() -> Self {
         Self(())
     }
 }
 
-impl Memory for Own {
+impl Memory for Direct {
     #[inline]
     fn words<const N: usize>(&self, at: [usize; N]) -> Option<[usize; N]> {
         if !at.iter().all(|at| is_word(*at)) {
             return None;
         }
-        // SAFETY: an aligned word, readable by the promise made to `new`. Atomically, since other
-        // threads may write to a part of the word that nobody here looks at.
+        // SAFETY: an aligned word, readable as the caller of `new` guarantees. The load is atomic since
+        // other threads may write to a part of the word that is not used here.
         Some(at.map(|at| unsafe {
             AtomicUsize::from_ptr(ptr::with_exposed_provenance_mut(at)).load(Ordering::Relaxed)
         }))
@@ -63,33 +63,33 @@ impl Memory for Own {
         if !is_address(at) {
             return None;
         }
-        // SAFETY: readable by the promise made to `new`, and of immutable objects.
+        // SAFETY: readable as the caller of `new` guarantees, and part of an immutable object.
         take(unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(at), length) });
         Some(())
     }
 }
 
-/// This process's memory, asked of the system, which says no where there is none: a page at a time,
-/// for each question costs as much as hundreds of words. To be thrown away after a stack, for what it
-/// has copied does not change with the memory.
+/// Reads memory through the kernel, which returns an error for an unmapped address. Whole pages are
+/// copied, since a system call costs as much as reading hundreds of words. It must be dropped after one
+/// backtrace, since the copies are not updated.
 ///
 /// See [process_vm_readv(2)](https://man7.org/linux/man-pages/man2/process_vm_readv.2.html).
 #[derive(Debug)]
-pub(super) struct Asked(RefCell<Pages>);
+pub(super) struct ThroughKernel(RefCell<Pages>);
 
 const PAGE: usize = 4096;
-/// A power of two. All of it lies on the stack of whoever reads.
+/// How many pages are kept, on the stack of the caller. A power of two.
 const PAGES: usize = 8;
 
-/// Copies of pages, each in the one place it can have.
+/// Copies of pages; the address of a page determines its index.
 #[derive(Debug)]
 struct Pages {
-    /// Where each begins; 0 for none.
+    /// The address of each; 0 for none.
     begin: [usize; PAGES],
     bytes: [MaybeUninit<[u8; PAGE]>; PAGES],
 }
 
-impl Asked {
+impl ThroughKernel {
     pub(super) fn new() -> Self {
         Self(RefCell::new(Pages {
             begin: [0; PAGES],
@@ -101,18 +101,18 @@ impl Asked {
 impl Pages {
     /// The page that begins at this address.
     fn page(&mut self, begin: usize) -> Option<&[u8; PAGE]> {
-        let place = begin / PAGE % PAGES;
-        if self.begin[place] != begin {
-            self.begin[place] = 0;
-            copy(begin, &mut self.bytes[place])?;
-            self.begin[place] = begin;
+        let index = begin / PAGE % PAGES;
+        if self.begin[index] != begin {
+            self.begin[index] = 0;
+            copy(begin, &mut self.bytes[index])?;
+            self.begin[index] = begin;
         }
-        // SAFETY: copied whole, now or before.
-        Some(unsafe { self.bytes[place].assume_init_ref() })
+        // SAFETY: the whole page was copied, now or before.
+        Some(unsafe { self.bytes[index].assume_init_ref() })
     }
 }
 
-impl Memory for Asked {
+impl Memory for ThroughKernel {
     fn words<const N: usize>(&self, at: [usize; N]) -> Option<[usize; N]> {
         let mut words = [0; N];
         for (word, at) in words.iter_mut().zip(at) {
@@ -154,8 +154,8 @@ fn copy(begin: usize, to: &mut MaybeUninit<[u8; PAGE]>) -> Option<()> {
         iov_base: to.as_mut_ptr().cast(),
         iov_len: PAGE,
     };
-    // SAFETY: the system writes to `to`, where any bytes will do, and fails where what it reads is
-    // not mapped.
+    // SAFETY: the kernel writes to `to`, for which all bytes are valid, and fails if `from` is not
+    // mapped.
     let read =
         unsafe { libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0) };
     (usize::try_from(read) == Ok(PAGE)).then_some(())
@@ -163,7 +163,7 @@ fn copy(begin: usize, to: &mut MaybeUninit<[u8; PAGE]>) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, Memory, Own};
+    use super::{Direct, Memory, ThroughKernel};
 
     fn read(memory: &impl Memory, of: &[u8], length: usize) -> Option<Vec<u8>> {
         let mut all = Vec::new();
@@ -177,28 +177,31 @@ mod tests {
     fn both_ways_read_the_same() {
         let words = [3_usize, 5, 7];
         let at = words.as_ptr().expose_provenance();
-        // SAFETY: all that is asked of it below is alive.
-        let own = unsafe { Own::new() };
-        assert_eq!(own.words([at + 16, at]), Some([7, 3]));
-        assert_eq!(Asked::new().words([at + 16, at]), Some([7, 3]));
-        // More than all pages that are kept.
+        // SAFETY: everything that is read below is alive.
+        let direct = unsafe { Direct::new() };
+        assert_eq!(direct.words([at + 16, at]), Some([7, 3]));
+        assert_eq!(ThroughKernel::new().words([at + 16, at]), Some([7, 3]));
+        // More than fits into the pages that are kept.
         let long: Vec<u8> = (0..40_000).map(|at| (at / 7) as u8).collect();
-        assert_eq!(read(&own, &long, 40_000).as_ref(), Some(&long));
-        assert_eq!(read(&Asked::new(), &long, 40_000).as_ref(), Some(&long));
+        assert_eq!(read(&direct, &long, 40_000).as_ref(), Some(&long));
+        assert_eq!(
+            read(&ThroughKernel::new(), &long, 40_000).as_ref(),
+            Some(&long)
+        );
     }
 
     #[test]
-    fn what_is_no_memory_is_not_read() {
-        // SAFETY: no address is asked for that could be one.
-        let own = unsafe { Own::new() };
+    fn invalid_addresses_are_not_read() {
+        // SAFETY: only invalid addresses are read, which it refuses.
+        let direct = unsafe { Direct::new() };
         for address in [0, 8, 1 << 47, usize::MAX - 7] {
-            assert_eq!(own.words([address]), None, "{address:x}");
-            assert_eq!(Asked::new().words([address]), None, "{address:x}");
-            let bytes = Asked::new().bytes(address, 8, &mut |_| {});
+            assert_eq!(direct.words([address]), None, "{address:x}");
+            assert_eq!(ThroughKernel::new().words([address]), None, "{address:x}");
+            let bytes = ThroughKernel::new().bytes(address, 8, &mut |_| {});
             assert_eq!(bytes, None, "{address:x}");
         }
-        // A page of the process's own that nobody may read.
-        // SAFETY: a new mapping, which nobody else knows.
+        // A page that may not be read.
+        // SAFETY: a new mapping, which nothing else uses.
         let page = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -209,6 +212,6 @@ mod tests {
                 0,
             )
         };
-        assert_eq!(Asked::new().words([page.addr()]), None);
+        assert_eq!(ThroughKernel::new().words([page.addr()]), None);
     }
 }

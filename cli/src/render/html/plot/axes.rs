@@ -1,57 +1,63 @@
-//! Where calls and amounts lie in a picture.
+//! The coordinates of calls and amounts in a picture.
 
 use gpu_leak_check::report::model::TimelineRun;
 
-use super::Text;
-
-/// The picture, in its own units, and what lies around the curves.
+/// The size of the picture in its own units, and its margins.
 pub(super) const WIDTH: f64 = 760.0;
 pub(super) const HEIGHT: f64 = 190.0;
 const LEFT: f64 = 76.0;
 const RIGHT: f64 = 8.0;
 const TOP: f64 = 18.0;
 pub(super) const BOTTOM: f64 = 34.0;
-/// Between two runs.
+/// The space between two runs.
 const GAP: f64 = 6.0;
 
-/// Where the calls of a run lie.
-pub(super) struct Lies {
+/// A text and where it is.
+#[derive(Debug)]
+pub(in super::super) struct Text {
+    pub(in super::super) x: String,
+    pub(in super::super) y: String,
+    pub(in super::super) text: String,
+}
+
+/// The horizontal extent of a run.
+pub(super) struct RunSpan {
     pub(super) left: f64,
     pub(super) width: f64,
     pub(super) calls: u64,
 }
 
-impl Lies {
-    /// A call stands between the one before it and the one after it.
+impl RunSpan {
+    /// The coordinate of a call.
     pub(super) fn x(&self, call: u64) -> f64 {
         let part = call.min(self.calls + 1) as f64 / (self.calls + 1) as f64;
         self.left + self.width * part
     }
 }
 
-/// One for each run, side by side.
-pub(super) fn boxes(runs: &[TimelineRun]) -> Vec<Lies> {
+/// The extent of each run, side by side.
+pub(super) fn spans(runs: &[TimelineRun]) -> Vec<RunSpan> {
     let gaps = GAP * (runs.len().saturating_sub(1)) as f64;
     let room = WIDTH - LEFT - RIGHT - gaps;
     let all: u64 = runs.iter().map(|run| run.calls + 1).sum();
     let mut left = LEFT;
-    let mut lie = |run: &TimelineRun| {
-        // Half of the room is shared alike, so that no run is too narrow to be seen.
-        let alike = 0.5 / runs.len() as f64;
+    let mut span = |run: &TimelineRun| {
+        // Half of the room is shared equally, so that every run can be seen.
+        let equal_share = 0.5 / runs.len() as f64;
         let by_calls = 0.5 * (run.calls + 1) as f64 / all as f64;
-        let width = room * (alike + by_calls);
-        let lies = Lies {
+        let width = room * (equal_share + by_calls);
+        let span = RunSpan {
             left,
             width,
             calls: run.calls,
         };
         left += width + GAP;
-        lies
+        span
     };
-    runs.iter().map(&mut lie).collect()
+    runs.iter().map(&mut span).collect()
 }
 
-/// The upright axis.
+/// The vertical axis.
 pub(super) struct Scale {
     top: f64,
     step: u64,
@@ -91,21 +97,23 @@ impl Scale {
     }
 
     pub(super) fn lines(&self) -> Vec<String> {
-        self.values().map(|value| unit(self.y(value))).collect()
+        self.values()
+            .map(|value| coordinate(self.y(value)))
+            .collect()
     }
 
     pub(super) fn ticks(&self, amount: fn(u64) -> String) -> Vec<Text> {
         let tick = |value| Text {
-            x: unit(LEFT - 6.0),
-            y: unit(self.y(value) + 4.0),
+            x: coordinate(LEFT - 6.0),
+            y: coordinate(self.y(value) + 4.0),
             text: amount(value),
         };
         self.values().map(tick).collect()
     }
 }
 
-/// A coordinate, no finer than can be seen.
-pub(super) fn unit(value: f64) -> String {
+/// A coordinate as SVG has it, with the precision that can be seen.
+pub(super) fn coordinate(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }

@@ -5,14 +5,14 @@ use std::fs;
 use crate::support::{command, gpu_leak, told};
 
 #[test]
-fn a_known_word_is_explained_and_an_unknown_one_refused_with_the_nearest() {
+fn a_known_term_is_explained_and_an_unknown_one_refused_with_similar_ones() {
     let known = gpu_leak(["explain", "retained"]);
     assert_eq!(known.code, Some(0), "{known:?}");
     assert!(known.stdout.contains("reserved_tolerance"), "{known:?}");
     let unknown = gpu_leak(["explain", "unheard-functions"]);
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
     assert!(
-        unknown.stderr.contains("near it: unheard-function"),
+        unknown.stderr.contains("similar: unheard-function"),
         "{unknown:?}"
     );
 }

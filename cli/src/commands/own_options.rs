@@ -1,4 +1,4 @@
-//! Which words of the command line are this command's, and which are cargo's.
+//! Which arguments are the command's own, and which are cargo's.
 
 use std::ffi::OsString;
 
@@ -6,12 +6,12 @@ use clap::CommandFactory;
 
 use crate::arguments::Arguments;
 
-/// The subcommands that hand arguments on to cargo.
+/// The subcommands that pass arguments through to cargo.
 const PASSING: [&str; 4] = ["test", "nextest", "run", "bench"];
 
-/// The command line as the parser takes it: without the word by which cargo called this program,
-/// and with a `--` between own options and cargo's arguments.
-pub(crate) fn words(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+/// The command line as the parser expects it: without the argument `gpu-leak` that cargo adds, and with
+/// a `--` between the command's own options and cargo's arguments.
+pub(crate) fn split(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<_> = given
         .enumerate()
         .filter(|(at, word)| !(*at == 1 && word == "gpu-leak"))
@@ -27,8 +27,8 @@ pub(crate) fn words(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// The own options of the subcommand `name` among cargo's arguments, where they mean nothing: cargo
-/// has none of these names. What stands behind a `--` is the tests'.
+/// The options of the subcommand `name` among cargo's arguments; cargo has no options with these names.
+/// Arguments after a `--` are those of the tests.
 pub(crate) fn misplaced(name: &str, cargos: &[OsString]) -> Vec<String> {
     let options = options_of(name);
     let cargos = cargos.iter().filter_map(|word| word.to_str());
@@ -59,7 +59,7 @@ fn is_written(option: &clap::Arg, word: &str) -> bool {
     [long, short].iter().flatten().any(|name| name == word)
 }
 
-/// How many of `words` are options of the subcommand `name`, their values included.
+/// How many of `words` are options of the subcommand `name` or their values.
 fn own_options(name: &str, words: &[OsString]) -> usize {
     let options = options_of(name);
     let mut own = 0;
@@ -88,7 +88,7 @@ fn own_options(name: &str, words: &[OsString]) -> usize {
 mod tests {
     use clap::{CommandFactory, Parser};
 
-    use super::{Arguments, words};
+    use super::{Arguments, split};
     use crate::arguments::Command;
 
     #[test]
@@ -97,11 +97,11 @@ mod tests {
     }
 
     fn given(given: &[&str]) -> Vec<std::ffi::OsString> {
-        words(given.iter().map(Into::into))
+        split(given.iter().map(Into::into))
     }
 
     #[test]
-    fn cargos_own_word_is_no_argument() {
+    fn the_argument_that_cargo_adds_is_dropped() {
         assert_eq!(
             given(&["cargo-gpu-leak", "gpu-leak", "report"]),
             ["cargo-gpu-leak", "report"]
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn own_options_come_first_and_all_else_is_cargos() {
+    fn own_options_come_first_and_everything_else_is_cargos() {
         for (written, cargos) in [
             (&["test"][..], &[][..]),
             (&["test", "--", "--nocapture"], &["--", "--nocapture"]),

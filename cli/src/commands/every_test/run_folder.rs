@@ -1,4 +1,4 @@
-//! The run files of tests that have a process each.
+//! The run files of tests that run each in a process of its own.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -10,39 +10,32 @@ use gpu_leak_check::report::model::Report;
 
 use crate::exit::{Failure, Outcome};
 
-/// Where the processes of this run leave their files: the command in front of cargo has said so.
-pub(super) struct Folder {
+/// The folder of the current run, which the command that called cargo has put in the environment.
+pub(super) struct RunFolder {
     path: PathBuf,
-    pub(super) runs: PathBuf,
-    pub(super) run: String,
-    /// The files of the programs before this one: the numbers of their processes come again, and so
-    /// may the names of their tests.
+    /// The files of earlier test programs: process IDs are reused, and other programs may have tests of
+    /// the same names.
     earlier: BTreeSet<PathBuf>,
 }
 
-impl Folder {
+impl RunFolder {
     pub(super) fn of_this_run() -> Outcome<Self> {
         let variable = |name: &str| {
-            let absent = || format!("{name} is not set: this is for cargo to call");
+            let absent = || format!("{name} is not set: only cargo should call this subcommand");
             env::var_os(name).ok_or_else(|| Failure::usage(absent()))
         };
         let runs = PathBuf::from(variable("GPU_LEAK_CHECK_OUTPUT")?);
-        let run = variable("GPU_LEAK_CHECK_RUN")?
-            .to_string_lossy()
-            .into_owned();
-        let path = runs.join(&run);
+        let path = runs.join(variable("GPU_LEAK_CHECK_RUN")?);
         Ok(Self {
             earlier: files_in(&path).collect(),
             path,
-            runs,
-            run,
         })
     }
 
-    /// What the library in the process of this number said of `test`; none where it uses no CUDA,
-    /// or checks itself.
+    /// The report about `test` that the library in this process wrote; none if the test does not use
+    /// CUDA or checks itself.
     pub(super) fn report_of(&self, process: u32, test: &str) -> Option<Report> {
-        // The name has the number, so that no test reads what all others have left.
+        // The name of a file has the process ID, so the files of other tests need not be read.
         let mark = format!("-{process}");
         let is_named = |path: &PathBuf| {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -73,11 +66,11 @@ mod tests {
     use gpu_leak_check::report::json::{Header, Record, SCHEMA};
     use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 
-    use super::{Folder, files_in};
+    use super::{RunFolder, files_in};
     use crate::render::sample;
 
     #[test]
-    fn a_process_number_that_comes_again_is_known_by_its_test() {
+    fn a_reused_process_id_is_told_apart_by_the_test() {
         let base = tempfile::tempdir().expect("a folder");
         let leave = |name: &str, status| {
             let header = Header {
@@ -99,12 +92,10 @@ mod tests {
             let copy = files_in(base.path()).count() + 1;
             fs::write(base.path().join(format!("train-7-{copy}.jsonl")), lines).expect("a file");
         };
-        // Of a program before this one, whose test has the same name.
+        // The file of an earlier program with a test of the same name.
         leave("b", CheckStatus::Clean);
-        let folder = Folder {
+        let folder = RunFolder {
             path: base.path().to_owned(),
-            runs: base.path().to_owned(),
-            run: String::new(),
             earlier: BTreeSet::from_iter(files_in(base.path())),
         };
         leave("a", CheckStatus::Clean);

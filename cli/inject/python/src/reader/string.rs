@@ -2,31 +2,30 @@
 
 use std::hash::Hasher;
 
-use super::layout;
+use super::layout::StringLayout;
 use super::memory::Memory;
 
-/// The most characters that the name of a file or function is read with.
-const LONGEST: usize = 4096;
+/// Longer names of files and functions are cut off at so many characters.
+const MAX_CHARACTERS: usize = 4096;
 
-/// A string, as it lies in memory: one, two or four bytes a character.
+/// A string in memory, with one, two or four bytes for each character.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Text {
+pub(super) struct PythonString {
     at: usize,
     characters: usize,
     width: usize,
 }
 
-impl Text {
-    /// Bytes of the words that a string begins with, behind its reference count: its type, its
-    /// length, its state.
+impl PythonString {
+    /// The offsets of the words that follow the reference count: the type, the length and the state.
     pub(super) const HEAD: [usize; 3] = [8, 16, 32];
 
-    /// The string at the address `at` with these words; none where it is no plain string.
+    /// The string at the address `at` with these words; none if it is not a plain string.
     pub(super) fn new(
         at: usize,
         [class, length, state]: [usize; 3],
         string: usize,
-        layout: &layout::Text,
+        layout: &StringLayout,
     ) -> Option<Self> {
         let width = state >> 2 & 7;
         let (is_compact, is_ascii) = (state >> 5 & 1 != 0, state >> 6 & 1 != 0);
@@ -36,23 +35,23 @@ impl Text {
         let begin = if is_ascii {
             layout.ascii
         } else {
-            layout.others
+            layout.non_ascii
         };
         Some(Self {
             at: at.wrapping_add(begin),
-            characters: length.min(LONGEST),
+            characters: length.min(MAX_CHARACTERS),
             width,
         })
     }
 
-    /// Adds what it says to `hash`.
+    /// Adds the contents to `hash`.
     pub(super) fn hash(&self, memory: &impl Memory, hash: &mut impl Hasher) -> Option<()> {
         hash.write_usize(self.width);
         let length = self.characters * self.width;
         memory.bytes(self.at, length, &mut |bytes| hash.write(bytes))
     }
 
-    /// What it says. Allocates.
+    /// The contents. Allocates.
     pub(super) fn read(&self, memory: &impl Memory) -> Option<String> {
         let mut bytes = Vec::with_capacity(self.characters * self.width);
         let length = bytes.capacity().min(self.characters * self.width);
@@ -60,7 +59,7 @@ impl Text {
         let character = |bytes: &[u8]| {
             let mut number = [0; 4];
             number[..bytes.len()].copy_from_slice(bytes);
-            // Python's strings may hold half of a pair, which no character is.
+            // Python's strings may contain unpaired surrogates, which are not characters.
             char::from_u32(u32::from_le_bytes(number)).unwrap_or(char::REPLACEMENT_CHARACTER)
         };
         Some(bytes.chunks_exact(self.width).map(character).collect())
@@ -69,18 +68,18 @@ impl Text {
 
 #[cfg(test)]
 mod tests {
-    use super::super::memory::Asked;
-    use super::Text;
+    use super::super::memory::ThroughKernel;
+    use super::PythonString;
 
     fn text(bytes: &[u8], width: usize) -> Option<String> {
         let at = bytes.as_ptr().expose_provenance();
         let characters = bytes.len() / width;
-        let text = Text {
+        let string = PythonString {
             at,
             characters,
             width,
         };
-        text.read(&Asked::new())
+        string.read(&ThroughKernel::new())
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! `cargo gpu-leak test` and its like. A script stands in for cargo: it writes down what it was
-//! given and runs one of the planted tests.
+//! `cargo gpu-leak test`, `nextest`, `run` and `bench`. A script takes the place of cargo: it records its
+//! arguments and runs one of the planted tests.
 #![cfg(unix)]
 
 use std::env;
@@ -75,7 +75,7 @@ fn outputs_are_written_beside_the_text() {
 }
 
 #[test]
-fn without_a_check_cargos_word_stands_unless_one_is_required() {
+fn without_a_check_the_exit_code_is_cargos_unless_one_is_required() {
     let folder = tempfile::tempdir().expect("a folder");
     let told_of =
         |options: &[&str]| told(with_cargo(folder.path(), "", 0).arg("bench").args(options));
@@ -95,7 +95,7 @@ fn a_test_that_ends_its_process_is_no_success_whatever_cargo_says() {
 }
 
 #[test]
-fn a_suite_without_the_attribute_is_told_how_to_be_watched() {
+fn a_suite_without_the_attribute_gets_a_hint() {
     let folder = tempfile::tempdir().expect("a folder");
     let told = told(with_cargo(folder.path(), "", 0).arg("test"));
     assert!(told.stderr.contains("#[gpu_leak_check]"), "{told:?}");
@@ -103,7 +103,7 @@ fn a_suite_without_the_attribute_is_told_how_to_be_watched() {
 }
 
 #[test]
-fn an_own_option_behind_cargos_is_told_where_to_stand() {
+fn an_own_option_after_cargos_arguments_gets_a_hint() {
     let folder = tempfile::tempdir().expect("a folder");
     let refused = |words: &[&str]| told(with_cargo(folder.path(), "", 1).args(words));
     let late = refused(&["test", "-p", "optim", "--report=junit=leaks.xml"]);
@@ -116,12 +116,13 @@ fn an_own_option_behind_cargos_is_told_where_to_stand() {
 }
 
 #[test]
-fn an_unknown_format_is_told_with_those_there_are() {
+fn an_unknown_format_is_refused_with_a_list_of_all() {
     let folder = tempfile::tempdir().expect("a folder");
     let told = told(with_cargo(folder.path(), "", 0).args(["test", "--report", "hmtl=a.html"]));
     assert_eq!(told.code, Some(2), "{told:?}");
     assert!(
-        told.stderr.contains("hmtl is no format; there are text,"),
+        told.stderr
+            .contains("hmtl is not a format; there are text,"),
         "{told:?}"
     );
 }

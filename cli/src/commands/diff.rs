@@ -1,4 +1,4 @@
-//! `cargo gpu-leak diff`: what has changed between two runs.
+//! `cargo gpu-leak diff`: what changed between two runs.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,8 @@ use gpu_leak_check::units::{count_change, size_change};
 
 use crate::arguments::Diff;
 use crate::exit::{Exit, Outcome};
-use crate::names;
-use crate::output::{print, say};
+use crate::output::{print, say, test_names, width_of_stdout, wrapped};
 use crate::overview::{Group, Identity, Overview, identity};
-use crate::render::{width_of_stdout, wrapped};
 use crate::run::Run;
 
 /// What became of a finding.
@@ -20,33 +18,21 @@ enum Fate {
     New,
     Grown,
     Known,
-    /// No test that had it could show whether it still does.
+    /// Not all tests that had it were measured again.
     NotRunAgain,
     Mended,
 }
 
-impl Fate {
-    const ALL: [Self; 5] = [
-        Self::New,
-        Self::Grown,
-        Self::Known,
-        Self::NotRunAgain,
-        Self::Mended,
-    ];
+/// The names of fates, in the order in which they are printed.
+const FATES: [(Fate, &str); 5] = [
+    (Fate::New, "new"),
+    (Fate::Grown, "grown"),
+    (Fate::Known, "known"),
+    (Fate::NotRunAgain, "not run again"),
+    (Fate::Mended, "mended"),
+];
 
-    const fn name(self) -> &'static str {
-        match self {
-            Self::New => "new",
-            Self::Grown => "grown",
-            Self::Known => "known",
-            Self::NotRunAgain => "not run again",
-            Self::Mended => "mended",
-        }
-    }
-}
-
-/// The whole of `diff`.
-pub(crate) fn diff(asked: &Diff) -> Outcome<Exit> {
+pub(crate) fn run(asked: &Diff) -> Outcome<Exit> {
     let old = Run::read(std::slice::from_ref(&asked.old))?;
     let new = Run::read(std::slice::from_ref(&asked.new))?;
     for problem in old.problems.iter().chain(&new.problems) {
@@ -64,7 +50,7 @@ pub(crate) fn diff(asked: &Diff) -> Outcome<Exit> {
     })
 }
 
-/// A line a finding, with its fate.
+/// A line for each finding, with its fate.
 fn compare(old: &Run, new: &Run) -> Vec<(Fate, String)> {
     let (before, after) = (Overview::of(old), Overview::of(new));
     let (before, after) = (by_identity(&before), by_identity(&after));
@@ -103,10 +89,10 @@ fn compare(old: &Run, new: &Run) -> Vec<(Fate, String)> {
     fates
 }
 
-/// By what they are about, whatever their kind.
+/// The findings by what they are about, whatever their kind.
 fn by_identity<'a>(overview: &'a Overview<'a>) -> BTreeMap<Identity<'a>, &'a Group<'a>> {
     let groups = overview.groups.iter();
-    // Of two kinds of findings about one thing the worst counts: groups are sorted by it.
+    // Of several kinds with the same identity the worst counts, which comes first in the list.
     let named = groups.map(|group| (identity(&group.finding), group));
     named.rev().collect()
 }
@@ -118,15 +104,15 @@ fn line(group: &Group<'_>) -> String {
         finding.kind.name(),
         what(finding),
         finding.site.location(),
-        names::some_of(&group.tests, 3)
+        test_names(&group.tests, 3)
     )
 }
 
 fn rendered(fates: &[(Fate, String)], width: usize) -> String {
     let mut lines = Vec::new();
-    for fate in Fate::ALL {
+    for (fate, name) in FATES {
         let of_it: Vec<_> = fates.iter().filter(|(of, _)| *of == fate).collect();
-        lines.push(format!("{}: {}", fate.name(), of_it.len()));
+        lines.push(format!("{name}: {}", of_it.len()));
         for (_, line) in of_it {
             lines.extend(wrapped(line, 2, 4, width));
         }

@@ -1,12 +1,11 @@
 //! `cargo gpu-leak test --every-test`: each test in a process of its own, watched from outside.
 //!
-//! cargo runs the test programs, as ever, through a runner: this command. So folders, variables,
-//! filters and the program's arguments are cargo's and libtest's affair. The runner asks a program
-//! for its tests and runs each one alone, and a test that leaves something fails. One under
-//! `#[gpu_leak_check]` takes the library out of its own way and checks itself.
+//! cargo runs the test programs through a runner, which is this command, so that folders, variables,
+//! filters and the program's arguments are as always. The runner lists the tests of a program and runs
+//! each one alone, and a test that leaves something fails. A test under `#[gpu_leak_check]` checks
+//! itself; the library does not judge its process.
 
-mod folder;
-mod libtest;
+mod run_folder;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -24,28 +23,29 @@ use gpu_leak_check::report::text::{self, Rendering};
 use gpu_leak_check::report::{Sources, headline};
 use gpu_leak_check::units::quantity;
 
-use self::folder::Folder;
+use self::run_folder::RunFolder;
 use crate::arguments::{EveryTest, RUNNER};
-use crate::exec::watching;
 use crate::exit::{Failure, Outcome, code_of};
 use crate::output::{print, say};
-use crate::{progress, workspace};
+use crate::{launch, progress, workspace};
 
-/// How many tests run at once, for the runner.
+/// The variable that tells the runner how many tests to run at once.
 const JOBS: &str = "GPU_LEAK_EVERY_TEST";
-/// libtest's code for tests that failed.
+/// libtest's exit code if tests failed.
 const FAILED: u8 = 101;
 
-/// Has `cargo` run the test programs through this command.
+/// Makes `cargo` run the test programs through this command.
 ///
 /// # Errors
 ///
-/// When this command's path is no text, in which cargo takes it.
-pub(crate) fn through_runner(cargo: &mut Command, jobs: usize) -> Outcome<()> {
+/// If the path of this command is not UTF-8, as cargo's configuration requires.
+pub(crate) fn set_runner(cargo: &mut Command, jobs: usize) -> Outcome<()> {
     let command = env::current_exe()
         .ok()
         .and_then(|path| path.into_os_string().into_string().ok())
-        .ok_or_else(|| Failure::usage("the path of this command is no text, as cargo needs it"))?;
+        .ok_or_else(|| {
+            Failure::usage("the path of this command is not UTF-8, as cargo requires")
+        })?;
     let runner = serde_json::json!([command, RUNNER]);
     let target = env!("GPU_LEAK_TARGET");
     cargo
@@ -55,22 +55,22 @@ pub(crate) fn through_runner(cargo: &mut Command, jobs: usize) -> Outcome<()> {
     Ok(())
 }
 
-/// The whole of the runner: the program's tests, and libtest's exit code.
+/// The runner: runs the tests of a program and returns libtest's exit code.
 pub(crate) fn run(asked: &EveryTest) -> Outcome<u8> {
-    let program = Program::of(&asked.program);
-    // A documentation's example has no tests to list: asked for them, it would run.
+    let program = TestProgram::of(&asked.program);
+    // A documentation test cannot list its tests: it would run instead.
     if program.path.file_name() == Some(OsStr::new("rust_out")) {
-        return program.as_it_is();
+        return program.run_unwatched();
     }
     let Some(tests) = program.list(&[])? else {
         say(format_args!(
-            "note: {} gives no list of tests as libtest does, so it runs as it is and nobody \
-             watches it; `cargo gpu-leak exec` watches a whole program",
+            "note: {} does not list its tests as libtest does, so it runs as it is and is not \
+             watched; `cargo gpu-leak exec` watches a whole program",
             program.path.display()
         ));
-        return program.as_it_is();
+        return program.run_unwatched();
     };
-    let folder = Folder::of_this_run()?;
+    let folder = RunFolder::of_this_run()?;
     let has = |word: &str| program.arguments.iter().any(|argument| argument == word);
     let ignored = if has("--ignored") || has("--include-ignored") {
         BTreeSet::new()
@@ -87,41 +87,45 @@ pub(crate) fn run(asked: &EveryTest) -> Outcome<u8> {
     }
     let jobs = env::var(JOBS).ok().and_then(|jobs| jobs.parse().ok());
     let progress = progress::Tests::new(to_run.len());
-    let ran = in_turn(&to_run, jobs.unwrap_or(1), |test| {
+    let results = run_all(&to_run, jobs.unwrap_or(1), |test| {
         progress.begins(test);
-        let ran = program.run(test, &folder);
-        progress.ends(test, &format!("test {test} ... {}\n", ran.outcome()));
-        ran
+        let result = program.run(test, &folder);
+        progress.ends(test, &format!("test {test} ... {}\n", result.outcome()));
+        result
     });
-    Ok(conclude(&ran, ignored.len(), has("--show-output")))
+    Ok(print_results(&results, ignored.len(), has("--show-output")))
 }
 
-/// Has `jobs` threads do `run` with each of `tests`; the outcomes in the order of the tests.
-fn in_turn(tests: &[&String], jobs: usize, run: impl Fn(&str) -> Ran + Sync) -> Vec<Ran> {
+/// Runs each of `tests` on `jobs` threads and returns the results in the order of the tests.
+fn run_all(
+    tests: &[&String],
+    jobs: usize,
+    run: impl Fn(&str) -> TestResult + Sync,
+) -> Vec<TestResult> {
     let next = AtomicUsize::new(0);
-    let ran = Mutex::new(Vec::new());
+    let results = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..jobs.clamp(1, tests.len().max(1)) {
             scope.spawn(|| {
                 while let Some(test) = tests.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = run(test);
-                    ran.lock().expect("no thread panics here").push(outcome);
+                    let result = run(test);
+                    results.lock().expect("no thread panics here").push(result);
                 }
             });
         }
     });
-    let mut ran = ran.into_inner().expect("no thread panics here");
-    ran.sort_by(|left: &Ran, right| left.test.cmp(&right.test));
-    ran
+    let mut results = results.into_inner().expect("no thread panics here");
+    results.sort_by(|left: &TestResult, right| left.test.cmp(&right.test));
+    results
 }
 
-/// A test program as cargo hands it over.
-struct Program<'a> {
+/// A test program and its arguments, as cargo passes them to the runner.
+struct TestProgram<'a> {
     path: &'a Path,
     arguments: &'a [OsString],
 }
 
-impl<'a> Program<'a> {
+impl<'a> TestProgram<'a> {
     fn of(words: &'a [OsString]) -> Self {
         Self {
             path: Path::new(&words[0]),
@@ -129,10 +133,10 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// The names of its tests; none where it does not list them as libtest does.
+    /// The names of its tests; none if it does not list them as libtest does.
     fn list(&self, more: &[&str]) -> Outcome<Option<BTreeSet<String>>> {
         let output = Command::new(self.path)
-            .args(libtest::without_format(self.arguments))
+            .args(list_arguments(self.arguments))
             .args(more)
             .args(["--list", "--format", "terse"])
             .stdin(Stdio::null())
@@ -142,8 +146,8 @@ impl<'a> Program<'a> {
         Ok(output.status.success().then(|| names(&listed)).flatten())
     }
 
-    /// Without anything of ours.
-    fn as_it_is(&self) -> Outcome<u8> {
+    /// Runs the program as cargo would, without the library.
+    fn run_unwatched(&self) -> Outcome<u8> {
         let status = Command::new(self.path).args(self.arguments).status();
         let status = status.map_err(|why| self.not_started(&why))?;
         Ok(code_of(status))
@@ -153,16 +157,16 @@ impl<'a> Program<'a> {
         Failure::usage(format!("{} cannot be started: {why}", self.path.display()))
     }
 
-    fn run(&self, test: &str, folder: &Folder) -> Ran {
-        let outcome = self.watched(test, folder);
-        match outcome {
-            Ok((output, report)) => Ran {
+    /// Runs one test in a process of its own.
+    fn run(&self, test: &str, folder: &RunFolder) -> TestResult {
+        match self.run_watched(test, folder) {
+            Ok((output, report)) => TestResult {
                 test: test.to_owned(),
                 passed: output.status.success(),
                 output: [output.stdout, output.stderr].concat(),
                 report,
             },
-            Err(why) => Ran {
+            Err(why) => TestResult {
                 test: test.to_owned(),
                 passed: false,
                 output: why.into_bytes(),
@@ -171,7 +175,11 @@ impl<'a> Program<'a> {
         }
     }
 
-    fn watched(&self, test: &str, folder: &Folder) -> Result<(Output, Option<Report>), String> {
+    fn run_watched(
+        &self,
+        test: &str,
+        folder: &RunFolder,
+    ) -> Result<(Output, Option<Report>), String> {
         let settings = Settings {
             name: Some(test.to_owned()),
             again: Some(format!(
@@ -182,17 +190,20 @@ impl<'a> Program<'a> {
         let words: Vec<OsString> = [self.path.as_os_str()]
             .into_iter()
             .chain(["--exact", test, "--include-ignored", "--test-threads=1"].map(OsStr::new))
-            .chain(libtest::showing(self.arguments))
+            .chain(output_arguments(self.arguments))
             .map(OsStr::to_owned)
             .collect();
         let captured = || {
-            if libtest::is_captured(&words) {
-                Stdio::piped()
-            } else {
-                Stdio::inherit()
+            let uncaptured = words
+                .iter()
+                .any(|word| word == "--nocapture" || word == "--no-capture");
+            match uncaptured {
+                true => Stdio::inherit(),
+                false => Stdio::piped(),
             }
         };
-        let command = watching(&words, &settings, &folder.runs, &folder.run);
+        // The process inherits the variables that name the folder of the run.
+        let command = launch::watched(&words, &settings);
         let mut command = command.map_err(|failure| failure.what)?;
         let child = command
             .stdin(Stdio::null())
@@ -206,7 +217,47 @@ impl<'a> Program<'a> {
     }
 }
 
-/// The tests in a list of libtest's; none if it is no such list.
+/// The arguments of the program that are passed to the process of each test: how output is shown. The
+/// others choose tests, which is done by then, or are about several tests.
+fn output_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
+    let mut passed = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match argument.to_str().unwrap_or_default() {
+            "--nocapture" | "--no-capture" | "--show-output" => passed.push(&**argument),
+            "--color" | "-Z" => {
+                passed.push(argument);
+                passed.extend(rest.next().map(OsString::as_os_str));
+            }
+            "--skip" | "--test-threads" | "--format" | "--logfile" | "--shuffle-seed" => {
+                rest.next();
+            }
+            word if word.starts_with("--color=") || word.starts_with("-Z") => {
+                passed.push(argument);
+            }
+            _ => {}
+        }
+    }
+    passed
+}
+
+/// The arguments of the program that are passed when its tests are listed: all but the format.
+fn list_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
+    let mut kept = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match argument.to_str().unwrap_or_default() {
+            "--format" => {
+                rest.next();
+            }
+            word if word.starts_with("--format=") => {}
+            _ => kept.push(&**argument),
+        }
+    }
+    kept
+}
+
+/// The tests in a list in libtest's format; none if it has another format.
 fn names(listed: &str) -> Option<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for line in listed.lines() {
@@ -219,15 +270,15 @@ fn names(listed: &str) -> Option<BTreeSet<String>> {
     Some(names)
 }
 
-/// A test that ran.
-struct Ran {
+/// The result of a test.
+struct TestResult {
     test: String,
     passed: bool,
     output: Vec<u8>,
     report: Option<Report>,
 }
 
-impl Ran {
+impl TestResult {
     fn leaks(&self) -> bool {
         let warns = env::var_os("GPU_LEAK_CHECK_ON_LEAK").is_some_and(|value| value == "warn");
         let mut findings = self.report.iter().flat_map(|report| &report.findings);
@@ -238,9 +289,6 @@ impl Ran {
         match &self.report {
             _ if !self.passed => "FAILED".to_owned(),
             Some(report) if self.leaks() => format!("FAILED: {}", headline(report)),
-            Some(report) if report.status.is_unmeasured() => {
-                format!("ok, {}", report.status.name())
-            }
             Some(report) if report.status != CheckStatus::Clean => {
                 format!("ok, {}", report.status.name())
             }
@@ -249,44 +297,44 @@ impl Ran {
     }
 }
 
-/// Prints what failed, and the last line; libtest's exit code.
-fn conclude(ran: &[Ran], ignored: usize, shows_all: bool) -> u8 {
-    let is_failed = |ran: &&Ran| !ran.passed || ran.leaks();
+/// Prints the failures and the last line as libtest does, and returns its exit code.
+fn print_results(results: &[TestResult], ignored: usize, shows_all: bool) -> u8 {
+    let is_failed = |result: &&TestResult| !result.passed || result.leaks();
     if shows_all {
         print("\nsuccesses:\n");
-        for ran in ran.iter().filter(|ran| !is_failed(ran)) {
-            print(&format!("\n---- {} ----\n", ran.test));
-            print(&String::from_utf8_lossy(&ran.output));
+        for result in results.iter().filter(|result| !is_failed(result)) {
+            print(&format!("\n---- {} ----\n", result.test));
+            print(&String::from_utf8_lossy(&result.output));
         }
     }
-    let failed: Vec<_> = ran.iter().filter(is_failed).collect();
+    let failed: Vec<_> = results.iter().filter(is_failed).collect();
     if !failed.is_empty() {
         print("\nfailures:\n");
     }
-    // Not this program's, which is older than what cargo has just built.
+    // The sources of the tests, not those that this program was built from.
     let how = Rendering {
         sources: Sources::below(workspace::root()),
         ..Rendering::for_stderr()
     };
-    for ran in &failed {
-        print(&format!("\n---- {} ----\n", ran.test));
-        if !ran.passed {
-            print(&String::from_utf8_lossy(&ran.output));
+    for result in &failed {
+        print(&format!("\n---- {} ----\n", result.test));
+        if !result.passed {
+            print(&String::from_utf8_lossy(&result.output));
         }
-        if let Some(report) = ran.report.as_ref().filter(|_| ran.leaks()) {
+        if let Some(report) = result.report.as_ref().filter(|_| result.leaks()) {
             print(&text::to_string(report, &how));
         }
     }
     if !failed.is_empty() {
         print("\nfailures:\n");
-        for ran in &failed {
-            print(&format!("    {}\n", ran.test));
+        for result in &failed {
+            print(&format!("    {}\n", result.test));
         }
     }
     let word = if failed.is_empty() { "ok" } else { "FAILED" };
     print(&format!(
         "\ntest result: {word}. {} passed; {} failed; {ignored} ignored\n\n",
-        ran.len() - failed.len(),
+        results.len() - failed.len(),
         failed.len()
     ));
     if failed.is_empty() { 0 } else { FAILED }
@@ -294,13 +342,30 @@ fn conclude(ran: &[Ran], ignored: usize, shows_all: bool) -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use super::names;
+    use std::ffi::OsString;
+
+    use super::{list_arguments, names, output_arguments};
 
     #[test]
-    fn a_list_is_libtest_s_or_none() {
+    fn only_a_list_in_libtests_format_is_accepted() {
         let listed = names("a::b: test\nwith: colon: test\nspeed: benchmark\n").expect("a list");
         assert_eq!(Vec::from_iter(listed), ["a::b", "with: colon"]);
         assert_eq!(names("").map(|names| names.len()), Some(0));
         assert!(names("training for an hour\n").is_none());
+    }
+
+    #[test]
+    fn output_arguments_are_for_each_test_and_filters_for_the_list() {
+        let words = |words: &str| Vec::from_iter(words.split(' ').map(OsString::from));
+        let given =
+            words("filter --skip --nocapture --color always --format json --show-output -q");
+        assert_eq!(
+            output_arguments(&given),
+            ["--color", "always", "--show-output"]
+        );
+        let listed = list_arguments(&given);
+        let expected = words("filter --skip --nocapture --color always --show-output -q");
+        assert_eq!(listed, expected);
+        assert_eq!(output_arguments(&words("--no-capture")), ["--no-capture"]);
     }
 }

@@ -1,12 +1,10 @@
-//! The libraries that go into unmodified programs: carried in this command as bytes, and put where
-//! their loaders find them.
+//! The libraries that are loaded into unmodified programs. The command contains them as bytes and writes
+//! them to a folder where the programs' loaders find them.
 //!
-//! What is preloaded reaches all that a program starts. So its path has a word that each loader
-//! replaces by the name of its own folder of libraries, `$LIB`: programs of 64 bits find the library in it,
-//! those of 32 bits an empty one, and those of another C library, which know no such word, find nothing and
-//! say nothing.
-
-mod narrow;
+//! A preloaded library is inherited by all child processes. So its path contains `$LIB`, which each
+//! loader replaces by the name of its own folder of libraries: 64-bit programs find the library there and
+//! 32-bit programs an empty one. The loaders of other C libraries do not know `$LIB`; they find nothing
+//! and print nothing.
 
 use std::env;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -20,39 +18,39 @@ use std::time::{Duration, SystemTime};
 
 use tempfile::Builder;
 
+use super::{PRELOAD, empty_library};
 use crate::exit::{Failure, Outcome};
 
-/// Empty where no loader would load them: see `build.rs`.
+/// Both are empty on systems where they cannot be preloaded: see `build.rs`.
 const HARNESS: &[u8] = include_bytes!(env!("GPU_LEAK_INJECT_LIBRARY"));
 const PRELOADED: &[u8] = include_bytes!(env!("GPU_LEAK_PRELOAD_LIBRARY"));
 
-/// What the name of their folder begins with; a hash of their bytes follows.
+/// The beginning of the name of their folder; a hash of their bytes follows.
 const PREFIX: &str = "libraries-";
-/// How long the libraries of a release that nobody runs stay.
+/// How long the libraries of other releases are kept after their last use.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How often their use is noted.
-const NOTED_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+/// How often their last use is updated.
+const UPDATE_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// By which the loader is told what to load into a program.
-pub(crate) const PRELOAD: &str = "LD_PRELOAD";
 const PRELOADED_NAME: &str = "libgpu_leak_preload.so";
 const HARNESS_NAME: &str = "libgpu_leak_inject.so";
-/// The folders of 32-bit libraries of Debian, of those with `lib64`, and of those with `lib` for 64 bits.
-const NARROW: [&str; 3] = ["lib/i386-linux-gnu", "lib", "lib32"];
+/// The folders of 32-bit libraries: on Debian, on systems with `lib64`, and on those where `lib` is for
+/// 64-bit libraries.
+const FOLDERS_OF_32_BITS: [&str; 3] = ["lib/i386-linux-gnu", "lib", "lib32"];
 
-/// What is to be preloaded, which is on this machine then, for this user alone.
-pub(crate) fn path() -> Outcome<PathBuf> {
+/// The path of the library to preload, after both were written to a folder of this user.
+pub(super) fn path() -> Outcome<PathBuf> {
     if HARNESS.is_empty() {
         return Err(Failure::unmeasured(
             "programs are watched from outside on Linux only",
         ));
     }
     let folder = folder();
-    let (own, folder) = loader_s_folder()
-        .and_then(|own| Ok((own.clone(), put(&folder, &own)?)))
+    let (own, folder) = lib_of_this_loader()
+        .and_then(|own| Ok((own.clone(), write_to(&folder, &own)?)))
         .map_err(|why| {
             Failure::usage(format!(
-                "the library that watches the program cannot be put into {}: {why}; set XDG_CACHE_HOME \
+                "the library that watches the program cannot be written to {}: {why}; set XDG_CACHE_HOME \
                  to a folder of your own",
                 folder.display()
             ))
@@ -60,14 +58,14 @@ pub(crate) fn path() -> Outcome<PathBuf> {
     let for_all = folder.join("$LIB").join(PRELOADED_NAME);
     Ok(match is_loaded(&for_all) {
         true => for_all,
-        // This system's loader has another name for its folder; of a library that is named outright, those
-        // of other programs complain.
+        // The loader of this system uses another name for its folder. Without `$LIB`, the loaders of
+        // 32-bit programs print a warning.
         false => folder.join(own).join(PRELOADED_NAME),
     })
 }
 
-/// What `$LIB` should be to the loader of this very program: by the folder that its C library is in.
-fn loader_s_folder() -> io::Result<PathBuf> {
+/// The value of `$LIB` for the loader of this program, by the folder of its C library.
+fn lib_of_this_loader() -> io::Result<PathBuf> {
     let mapped = fs::read_to_string("/proc/self/maps")?;
     let files = mapped.lines().filter_map(|line| line.split_once('/'));
     let mut folders = files.filter_map(|(_, path)| path.strip_suffix("/libc.so.6"));
@@ -79,7 +77,7 @@ fn loader_s_folder() -> io::Result<PathBuf> {
     })
 }
 
-/// Whether a program loads it, in whose path there is a word for the loader to replace.
+/// Whether a library whose path contains `$LIB` can be preloaded.
 fn is_loaded(path: &Path) -> bool {
     static IS_LOADED: OnceLock<bool> = OnceLock::new();
     *IS_LOADED.get_or_init(|| {
@@ -88,7 +86,7 @@ fn is_loaded(path: &Path) -> bool {
             .arg("--version")
             .env(PRELOAD, path)
             .output();
-        // Whatever it cannot load, the loader says.
+        // The loader prints an error for a library that it cannot preload.
         tried.is_ok_and(|tried| tried.status.success() && tried.stderr.is_empty())
     })
 }
@@ -108,21 +106,21 @@ fn folder() -> PathBuf {
     }
 }
 
-/// Puts them into a folder in `folder`, whole at once: other commands may be doing the same.
-fn put(folder: &Path, own: &Path) -> io::Result<PathBuf> {
+/// Writes the libraries to a folder in `folder`; `own` is the value of `$LIB` for 64-bit programs. Each
+/// file is replaced at once, since other commands may be doing the same.
+fn write_to(folder: &Path, own: &Path) -> io::Result<PathBuf> {
     let create = |folder: &Path| DirBuilder::new().recursive(true).mode(0o700).create(folder);
     create(folder)?;
     let us = rustix::process::getuid().as_raw();
-    // Whose link it is can lead it elsewhere after this look at it, and a driver loads what it finds
-    // there: so not through one of others, and not through one at all when it is looked for.
+    // The owner of a link can redirect it after this check, and programs load what is there. So a link
+    // must belong to this user, and the path that is returned contains none.
     let link = fs::symlink_metadata(folder)?;
     let folder = folder.canonicalize()?;
     let owner = fs::metadata(&folder)?;
     let mode = owner.permissions().mode();
-    // Whoever may write to a folder around it can put another one in its place, unless only owners
-    // may rename there.
-    let is_replaceable = |around: &Path| {
-        let mode = fs::metadata(around).map(|data| data.permissions().mode());
+    // Users who can write to a parent folder can replace this one, unless the sticky bit is set.
+    let is_replaceable = |parent: &Path| {
+        let mode = fs::metadata(parent).map(|data| data.permissions().mode());
         mode.is_ok_and(|mode| mode & 0o1002 == 0o002)
     };
     if link.uid() != us
@@ -130,7 +128,7 @@ fn put(folder: &Path, own: &Path) -> io::Result<PathBuf> {
         || mode & 0o022 != 0
         || folder.ancestors().skip(1).any(is_replaceable)
     {
-        return Err(io::Error::other("others can write there"));
+        return Err(io::Error::other("other users can write to it"));
     }
     if mode & 0o077 != 0 {
         fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
@@ -141,21 +139,22 @@ fn put(folder: &Path, own: &Path) -> io::Result<PathBuf> {
     let name = format!("{PREFIX}{:016x}", hasher.finish());
     remove_old(&folder, &name);
     let folder = folder.join(name);
-    for narrow in NARROW.iter().filter(|narrow| Path::new(narrow) != own) {
-        create(&folder.join(narrow))?;
-        put_file(
-            &folder.join(narrow).join(PRELOADED_NAME),
-            &narrow::library(),
+    let others = FOLDERS_OF_32_BITS.map(Path::new);
+    for other in others.into_iter().filter(|other| *other != own) {
+        create(&folder.join(other))?;
+        write_file(
+            &folder.join(other).join(PRELOADED_NAME),
+            &empty_library::bytes(),
         )?;
     }
     create(&folder.join(own))?;
-    put_file(&folder.join(own).join(HARNESS_NAME), HARNESS)?;
-    put_file(&folder.join(own).join(PRELOADED_NAME), PRELOADED)?;
-    keep(&folder)?;
+    write_file(&folder.join(own).join(HARNESS_NAME), HARNESS)?;
+    write_file(&folder.join(own).join(PRELOADED_NAME), PRELOADED)?;
+    update_last_use(&folder)?;
     Ok(folder)
 }
 
-fn put_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if fs::read(path).is_ok_and(|present| present == bytes) {
         return Ok(());
     }
@@ -167,16 +166,16 @@ fn put_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Says that they are in use, to the commands of other releases.
-fn keep(folder: &Path) -> io::Result<()> {
+/// Updates the time that commands of other releases see as the last use.
+fn update_last_use(folder: &Path) -> io::Result<()> {
     let age = fs::metadata(folder)?.modified()?.elapsed();
-    if age.is_ok_and(|age| age > NOTED_EVERY) {
+    if age.is_ok_and(|age| age > UPDATE_INTERVAL) {
         File::open(folder)?.set_modified(SystemTime::now())?;
     }
     Ok(())
 }
 
-/// Removes the libraries of other releases once nobody has used them for long.
+/// Removes the libraries of other releases that have not been used for long.
 fn remove_old(folder: &Path, name: &str) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let file_name = entry.file_name();
@@ -185,7 +184,7 @@ fn remove_old(folder: &Path, name: &str) {
         let modified = entry.metadata().and_then(|data| data.modified());
         let age = modified.ok().and_then(|modified| modified.elapsed().ok());
         if is_ours && age.is_some_and(|age| age > KEPT) {
-            // Err: another command was quicker.
+            // An error means that another command has removed it first.
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -199,13 +198,13 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::time::SystemTime;
 
-    use super::{HARNESS, HARNESS_NAME, KEPT, PRELOADED_NAME, narrow};
+    use super::{HARNESS, HARNESS_NAME, KEPT, PRELOADED_NAME, empty_library};
 
-    /// The folder of programs with 64 bits.
+    /// The folder of 64-bit libraries.
     const OWN: &str = "lib64";
 
-    fn put(folder: &Path) -> io::Result<PathBuf> {
-        super::put(folder, Path::new(OWN))
+    fn write_to(folder: &Path) -> io::Result<PathBuf> {
+        super::write_to(folder, Path::new(OWN))
     }
 
     fn harness(folder: &Path) -> PathBuf {
@@ -213,39 +212,39 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_already_stays_and_what_is_damaged_is_mended() {
+    fn intact_libraries_stay_and_damaged_ones_are_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let folder = folder.path().join("a/b");
-        let path = harness(&put(&folder).expect("libraries"));
+        let path = harness(&write_to(&folder).expect("libraries"));
         let modified = || {
             let data = fs::metadata(&path).expect("a file");
             data.modified().expect("a time")
         };
         let first = modified();
-        assert_eq!(harness(&put(&folder).expect("the same")), path);
+        assert_eq!(harness(&write_to(&folder).expect("the same")), path);
         assert_eq!(first, modified());
         fs::write(&path, b"cut off").expect("writable");
-        put(&folder).expect("mended");
+        write_to(&folder).expect("replaced");
         assert_eq!(fs::read(&path).expect("a file"), HARNESS);
         let files = fs::read_dir(path.parent().expect("a folder"));
         assert_eq!(files.expect("a folder").count(), 2);
     }
 
     #[test]
-    fn programs_of_32_bits_find_an_empty_library_wherever_they_look() {
+    fn programs_with_32_bits_find_an_empty_library() {
         let folder = tempfile::tempdir().expect("a folder");
-        let folder = put(folder.path()).expect("libraries");
+        let folder = write_to(folder.path()).expect("libraries");
         for narrow in ["lib/i386-linux-gnu", "lib", "lib32"] {
             let file = folder.join(narrow).join(PRELOADED_NAME);
-            assert_eq!(fs::read(file).expect("a library"), narrow::library());
+            assert_eq!(fs::read(file).expect("a library"), empty_library::bytes());
         }
         assert!(!folder.join("lib").join(HARNESS_NAME).exists());
     }
 
     #[test]
-    fn what_no_release_has_used_for_a_month_goes_and_nothing_else() {
+    fn libraries_that_were_not_used_for_a_month_are_removed() {
         let folder = tempfile::tempdir().expect("a folder");
-        let ours = put(folder.path()).expect("libraries");
+        let ours = write_to(folder.path()).expect("libraries");
         let month_ago = SystemTime::now() - 2 * KEPT;
         let make = |name: &str, modified: SystemTime| {
             let path = folder.path().join(name);
@@ -259,7 +258,7 @@ mod tests {
         make("somebody-else", month_ago);
         let used = File::open(&ours).expect("a folder");
         used.set_modified(month_ago).expect("a time");
-        assert_eq!(put(folder.path()).expect("the same"), ours);
+        assert_eq!(write_to(folder.path()).expect("the same"), ours);
         let mut left: Vec<_> = fs::read_dir(folder.path())
             .expect("a folder")
             .map(|entry| entry.expect("an entry").file_name())
@@ -272,14 +271,14 @@ mod tests {
         let used = fs::metadata(&ours)
             .and_then(|data| data.modified())
             .expect("a time");
-        assert!(used > month_ago + KEPT, "its use is noted");
+        assert!(used > month_ago + KEPT, "its last use is updated");
     }
 
     #[test]
-    fn a_folder_that_others_can_read_is_closed() {
+    fn a_folder_that_others_can_read_is_made_private() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("its owner");
-        put(folder.path()).expect("a library");
+        write_to(folder.path()).expect("a library");
         let mode = fs::metadata(folder.path())
             .expect("a folder")
             .permissions()
@@ -288,12 +287,12 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_is_turned_elsewhere_later_turns_nothing() {
+    fn the_path_does_not_contain_a_link_that_could_be_redirected() {
         let all = tempfile::tempdir().expect("a folder");
         let (ours, link) = (all.path().join("ours"), all.path().join("link"));
-        put(&ours).expect("a library");
+        write_to(&ours).expect("a library");
         symlink(&ours, &link).expect("a link");
-        let path = put(&link).expect("the same");
+        let path = write_to(&link).expect("the same");
         let ours = ours.canonicalize().expect("a folder");
         assert_eq!(path.parent(), Some(&*ours));
     }
@@ -302,11 +301,11 @@ mod tests {
     fn a_folder_that_others_can_write_to_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("its owner");
-        let why = put(folder.path()).expect_err("others could swap the library");
-        assert!(why.to_string().contains("others"), "{why}");
-        let why = put(&folder.path().join("ours")).expect_err("others could swap the folder");
-        assert!(why.to_string().contains("others"), "{why}");
+        let why = write_to(folder.path()).expect_err("others could swap the library");
+        assert!(why.to_string().contains("other users"), "{why}");
+        let why = write_to(&folder.path().join("ours")).expect_err("others could swap the folder");
+        assert!(why.to_string().contains("other users"), "{why}");
         fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).expect("its owner");
-        put(&folder.path().join("ours")).expect("as in the system's folder for such files");
+        write_to(&folder.path().join("ours")).expect("the sticky bit is set, as in /tmp");
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo gpu-leak allow`: entries of the configuration file for what a run has left.
+//! `cargo gpu-leak allow`: entries of the configuration file for the leaks of a run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,35 +13,32 @@ use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::arguments::Allow;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::names;
-use crate::output::{print, say};
+use crate::output::{print, say, test_names};
 use crate::overview::{Group, Overview};
-use crate::report::chosen_or_newest;
-use crate::run::Run;
+use crate::run::{self, Run};
 use crate::workspace::{self, CONFIG};
 
-/// The reason to be filled in.
+/// The reason of a new entry, which the user fills in.
 const REASON: &str = "…";
-/// How many tests an entry's comment names.
-const NAMED: usize = 3;
+/// How many tests the comment of an entry names.
+const MAX_NAMES: usize = 3;
 
-/// The whole of `allow`.
-pub(crate) fn allow(asked: &Allow) -> Outcome<Exit> {
-    let run = Run::read(&chosen_or_newest(&asked.from)?)?;
+pub(crate) fn run(asked: &Allow) -> Outcome<Exit> {
+    let run = Run::read(&run::chosen_or_newest(&asked.from)?)?;
     let overview = Overview::of(&run);
-    let (may, may_not): (Vec<_>, Vec<_>) = overview
+    let (allowable, others): (Vec<_>, Vec<_>) = overview
         .groups
         .iter()
         .filter(|group| group.finding.kind.is_failure())
         .partition(|group| can_be_allowed(group));
-    for sentence in refused(&may_not) {
+    for sentence in refused(&others) {
         say(format_args!("note: {sentence}"));
     }
     if asked.write {
-        append(&may)?;
+        append(&allowable)?;
     } else {
         let mut document = DocumentMut::new();
-        add(&mut document, &may).map_err(Failure::usage)?;
+        add(&mut document, &allowable).map_err(Failure::usage)?;
         print(document.to_string().trim_start());
     }
     Ok(Exit::Clean)
@@ -53,7 +50,7 @@ fn can_be_allowed(group: &Group<'_>) -> bool {
         && !finding.site.fingerprint.is_empty()
 }
 
-/// Why there is no entry for these, and what there is instead.
+/// Why there are no entries for these findings, and what to do instead.
 fn refused(groups: &[&Group<'_>]) -> Vec<String> {
     let mut by_kind: BTreeMap<FindingKind, u64> = BTreeMap::new();
     for group in groups {
@@ -62,13 +59,13 @@ fn refused(groups: &[&Group<'_>]) -> Vec<String> {
     let sentences = by_kind.into_iter().map(|(kind, count)| {
         let why = match kind {
             FindingKind::FailedFree => {
-                "a free that fails is a mistake whoever makes it: mend the call"
+                "a free that fails is always a mistake: fix the call"
             }
             FindingKind::Retained => {
-                "a reserve has no stack: `reserved_tolerance` says how much may stay"
+                "a reserve has no stack: use `reserved_tolerance`, the number of bytes that may stay"
             }
-            FindingKind::OverBudget => "a limit has its own figure: raise it, or take less at once",
-            _ => "only a probe counts it, so it has no stack: `tolerance` says how much may stay",
+            FindingKind::OverBudget => "a budget is a limit of its own: raise it, or use less at once",
+            _ => "only a probe counts it, so it has no stack: use `tolerance`, the number of bytes that may stay",
         };
         let findings = quantity(count, "finding");
         format!("no entry for {findings} ({}): {why}", kind.name())
@@ -76,7 +73,7 @@ fn refused(groups: &[&Group<'_>]) -> Vec<String> {
     sentences.collect()
 }
 
-/// Appends entries to the workspace's file; there may be none yet.
+/// Appends entries to the configuration file of the workspace, which is created if there is none.
 fn append(groups: &[&Group<'_>]) -> Outcome<()> {
     let path =
         workspace::configuration().map_or_else(|| workspace::root().join(CONFIG), |(path, _)| path);
@@ -90,7 +87,7 @@ fn append(groups: &[&Group<'_>]) -> Outcome<()> {
     let added = add(&mut document, groups).map_err(&wrong)?;
     if added > 0 {
         let written = document.to_string();
-        // The empty line in front of an entry parts it from what stands there already.
+        // Each entry begins with an empty line, which is not needed at the beginning of a file.
         let written = if text.is_empty() {
             written.trim_start()
         } else {
@@ -106,22 +103,22 @@ fn appended(path: &Path, added: usize, before: usize) -> String {
     let path = path.display();
     match (added, before) {
         (0, 0) => format!(
-            "{path}: nothing to add, for nothing in that run fails that an entry could allow"
+            "{path}: nothing to add, since that run has no failure that an entry could allow"
         ),
-        (0, before) => format!("{path}: nothing to add, {before} there before"),
+        (0, before) => format!("{path}: nothing to add, {before} already there"),
         (added, before) => format!(
-            "{path}: {} added, {before} there before; fill in their reasons",
+            "{path}: {} added, {before} already there; fill in the reasons",
             quantity(added as u64, "entry")
         ),
     }
 }
 
-/// Writes beside the file and renames: whatever happens, one of both is whole.
+/// Replaces the file by one that is written beside it, so that there is always a complete one.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
     let mut beside = Builder::new();
     beside.prefix(".gpu-leak-check-").suffix(".new");
-    // As any new file, for all that the user lets read them; else as the one that was there.
+    // A new file gets the permissions of the user's umask, a replaced one keeps its own.
     #[cfg(unix)]
     beside.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut beside = beside.tempfile_in(folder.unwrap_or(Path::new(".")))?;
@@ -133,16 +130,16 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds an entry for each of `groups` that has none, and counts those.
+/// Adds an entry for each of `groups` that has none, and returns how many were added.
 fn add(document: &mut DocumentMut, groups: &[&Group<'_>]) -> Result<usize, String> {
-    // A comment at the file's end stays above what comes behind it.
+    // A comment at the end of the file stays above the entries that follow it.
     let mut above = document.trailing().as_str().unwrap_or_default().to_owned();
     let entries = document
         .entry("allow")
         .or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
     let entries = entries
         .as_array_of_tables_mut()
-        .ok_or("`allow` is written as a value there; write it as [[allow]] tables")?;
+        .ok_or("`allow` is a value in this file; write it as [[allow]] tables")?;
     let mut known: Vec<String> = entries
         .iter()
         .filter_map(|entry| Some(entry.get("fingerprint")?.as_str()?.to_owned()))
@@ -150,7 +147,7 @@ fn add(document: &mut DocumentMut, groups: &[&Group<'_>]) -> Result<usize, Strin
     let mut added = 0;
     for group in groups {
         let fingerprint = &group.finding.site.fingerprint;
-        // The same site on another device is the same entry.
+        // A call site that leaks on several devices needs one entry.
         if known.contains(fingerprint) {
             continue;
         }
@@ -169,7 +166,7 @@ fn add(document: &mut DocumentMut, groups: &[&Group<'_>]) -> Result<usize, Strin
     Ok(added)
 }
 
-/// What an entry is about, above it.
+/// The comment above an entry, which describes the finding.
 fn comment(group: &Group<'_>) -> String {
     let finding = &group.finding;
     let lines = [
@@ -181,7 +178,7 @@ fn comment(group: &Group<'_>) -> String {
                 .user_frame()
                 .map_or_else(String::new, |frame| frame.shown())
         ),
-        format!("in {}", names::some_of(&group.tests, NAMED)),
+        format!("in {}", test_names(&group.tests, MAX_NAMES)),
     ];
     let lines = lines.map(|line| format!("# {}\n", escape::sentence(&line)));
     format!("\n{}", lines.concat())
@@ -210,13 +207,13 @@ mod tests {
         assert_eq!(
             add(&mut document, &[&overview.groups[0]]),
             Ok(0),
-            "it is there"
+            "it is there already"
         );
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_link_that_waits_beside_the_file_leads_nowhere() {
+    fn a_link_beside_the_file_is_not_followed() {
         use std::os::unix::fs::{PermissionsExt, symlink};
 
         let folder = tempfile::tempdir().expect("a folder");
@@ -234,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_stack_is_refused_with_what_there_is_instead() {
+    fn findings_without_a_stack_are_refused_with_the_alternative() {
         let layer = Layer::allocator("pool");
         let probed = Finding {
             resource: Some(Kind::Linear),

@@ -1,4 +1,4 @@
-//! `cargo gpu-leak doctor`: whether checks can see the GPU here.
+//! `cargo gpu-leak doctor`: whether checks can see the GPU on this machine.
 
 use std::env;
 
@@ -7,11 +7,10 @@ use gpu_leak_check::report::escape;
 use gpu_leak_check::units::quantity;
 
 use crate::exit::{Exit, Outcome};
-use crate::output::print;
-use crate::render::{width_of_stdout, wrapped};
+use crate::output::{print, width_of_stdout, wrapped};
 use crate::workspace::configuration;
 
-/// Variables that change what is seen.
+/// Other variables that change what checks can see.
 const VARIABLES: [&str; 5] = [
     "CI",
     "CUDA_VISIBLE_DEVICES",
@@ -19,16 +18,15 @@ const VARIABLES: [&str; 5] = [
     "LD_PRELOAD",
     "NVIDIA_VISIBLE_DEVICES",
 ];
-/// How wide labels are.
+/// The width of labels.
 const LABEL: usize = 16;
 
-/// The whole of `doctor`.
-pub(crate) fn doctor() -> Outcome<Exit> {
+pub(crate) fn run() -> Outcome<Exit> {
     let machine = machine();
     let (configuration, file_is_right) = configured();
     let variables = variables();
     let is_right = file_is_right && variables.is_ok();
-    let mut rows = seen(&machine);
+    let mut rows = describe(&machine);
     rows.push(("configuration", configuration));
     rows.extend(environment());
     rows.extend(variables.err().map(|wrong| ("environment", wrong)));
@@ -45,7 +43,7 @@ pub(crate) fn doctor() -> Outcome<Exit> {
         ),
         (Ok(_), true) => ("checks see this machine's GPUs", Exit::Clean),
         (Err(_), true) => (
-            "checks cannot see a GPU here: what reports itself is judged, all else is not measured",
+            "checks cannot see a GPU here: allocators that report themselves are judged, everything else is not measured",
             Exit::Unmeasured,
         ),
     };
@@ -55,8 +53,8 @@ pub(crate) fn doctor() -> Outcome<Exit> {
     Ok(exit)
 }
 
-/// Driver, GPUs and whether their calls are heard.
-fn seen(machine: &Machine) -> Vec<(&'static str, String)> {
+/// The driver, the GPUs and whether calls of the driver can be watched.
+fn describe(machine: &Machine) -> Vec<(&'static str, String)> {
     let mut rows = vec![(
         "driver",
         match &machine.driver {
@@ -69,7 +67,7 @@ fn seen(machine: &Machine) -> Vec<(&'static str, String)> {
     }
     rows.extend(machine.devices.iter().map(|device| ("GPU", device.clone())));
     match &machine.heard {
-        Ok(()) => rows.push(("calls", "heard from the first one on".to_owned())),
+        Ok(()) => rows.push(("calls", "watched from the first one on".to_owned())),
         Err(reason) => {
             rows.push(("calls", format!("{}: {}", reason.code.name(), reason.what)));
             rows.push(("what to do", reason.remedy.clone()));
@@ -78,21 +76,21 @@ fn seen(machine: &Machine) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// The configuration file in use, and whether it can be read.
+/// A description of the configuration file in use, and whether it is valid.
 fn configured() -> (String, bool) {
     match configuration() {
         None => ("none".to_owned(), true),
         Some((path, shown)) => match allow_entries(&path, &shown) {
             Ok(entries) => {
                 let entries = quantity(entries.len() as u64, "entry");
-                (format!("{shown}, with {entries} of what may stay"), true)
+                (format!("{shown}, with {entries}"), true)
             }
             Err(why) => (why, false),
         },
     }
 }
 
-/// What is set of the variables that matter.
+/// The relevant variables that are set.
 fn environment() -> Vec<(&'static str, String)> {
     let mut set: Vec<_> = env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value))

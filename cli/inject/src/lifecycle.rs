@@ -1,0 +1,86 @@
+//! Where the judgement of a process begins and ends: when the library is loaded, and at the last moment
+//! at which code of this library runs.
+//!
+//! A program frees what it holds in destructors of its statics and in exit handlers, some of which are
+//! registered before ours and so run after them. The destructors of shared libraries run after all of
+//! those; in them the CUDA runtime unloads the program's code. The destructor of this library may run
+//! before those of others. An exit handler that it registers then runs after all of them: the C library
+//! starts over with its list of handlers when one was added, and the destructors of all libraries are one
+//! entry of it.
+
+#![expect(
+    unsafe_code,
+    reason = "the loader calls the functions in these sections"
+)]
+
+use std::ffi::{c_int, c_void};
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr;
+use std::sync::OnceLock;
+
+use gpu_leak_check::__inject::{self, Attached, Settings};
+
+use crate::watcher;
+
+static ATTACHED: OnceLock<&'static Attached> = OnceLock::new();
+
+// SAFETY: the loader calls each entry of this section once, as a function without arguments, when the
+// library is loaded; this one only stores a function pointer.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCTOR: extern "C" fn() = on_load;
+
+// SAFETY: the loader calls each entry of this section once, as a function without arguments, when
+// the process exits; this one neither unwinds nor returns anything.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static DESTRUCTOR: extern "C" fn() = on_unload;
+
+unsafe extern "C" {
+    /// Of the [C++ ABI](https://itanium-cxx-abi.github.io/cxx-abi/abi.html#dso-dtor-runtime-api): a handler
+    /// whose library is null does not run with the destructors of a library.
+    fn __cxa_atexit(
+        handler: extern "C" fn(*mut c_void),
+        argument: *mut c_void,
+        library: *const c_void,
+    ) -> c_int;
+}
+
+/// A program that never initialises the driver is not affected any further.
+extern "C" fn on_load() {
+    __inject::before_initialisation(attach);
+}
+
+/// Begins the judgement. Called before the program initialises the driver, once in a process.
+fn attach() {
+    // Without settings this process is not meant to be watched.
+    let Some(settings) = Settings::of_this_process() else {
+        return;
+    };
+    // Before attaching, since the first calls of the driver follow immediately. A Python that is loaded
+    // later is not read.
+    let python = gpu_leak_python::install();
+    if let Some(attached) = __inject::attach(&settings) {
+        if let Err(unsupported) = python {
+            attached.note(unsupported.to_string());
+        }
+        // An error means that it is set already: a program may initialise the driver more than once.
+        let _ = ATTACHED.set(attached);
+        watcher::start(attached, &settings);
+    }
+}
+
+extern "C" fn on_unload() {
+    // SAFETY: a function that takes the argument, which it ignores; this library stays loaded.
+    let failed = unsafe { __cxa_atexit(on_exit, ptr::null_mut(), ptr::null()) } != 0;
+    if failed {
+        on_exit(ptr::null_mut());
+    }
+}
+
+extern "C" fn on_exit(_: *mut c_void) {
+    if let Some(attached) = ATTACHED.get() {
+        // An error means that the harness has panicked. The program still exits, and its snapshots remain.
+        let _ = panic::catch_unwind(AssertUnwindSafe(|| attached.finish()));
+    }
+}

@@ -1,0 +1,137 @@
+//! `cargo gpu-leak exec`: an unmodified program, watched from its first call of the CUDA driver to its
+//! end.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
+use std::process;
+
+use gpu_leak_check::__command::{allow_entries, variables};
+use gpu_leak_check::__inject::Settings;
+use gpu_leak_check::report::model::{CheckStatus, Finding, Report};
+use gpu_leak_check::report::{escape, help};
+
+use crate::arguments::Exec;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::launch;
+use crate::output::say;
+use crate::overview::Overview;
+use crate::run::Run;
+use crate::session::{self, Session};
+use crate::workspace;
+
+/// Runs the program and sums up what it left. The exit code is the program's, unless that is 0.
+pub(crate) fn run(asked: &Exec) -> Outcome<u8> {
+    check_settings()?;
+    let session = Session::new("exec", workspace::runs()?);
+    let settings = Settings {
+        again: Some(again(asked)),
+        every_ms: asked
+            .every
+            .map(|every| every.as_millis().try_into().unwrap_or(u64::MAX)),
+        signal: asked.signal.number(),
+        child_of: asked.no_children.then(process::id),
+        ..Settings::default()
+    };
+    let program = &asked.program[0];
+    let command = launch::watched(&asked.program, &settings)?;
+    let code = session.run(command, asked.every.is_some(), |why| {
+        not_started(program, why)
+    })?;
+    let Some(run) = session.read()? else {
+        say(format_args!(
+            "gpu-leak-check: {}",
+            not_measured(program, asked.no_children)
+        ));
+        return Ok(match code {
+            0 => Exit::Unmeasured.code(),
+            code => code,
+        });
+    };
+    let overview = Overview::of(&run);
+    session::sum_up(&overview, hints(&run), &asked.outputs)?;
+    Ok(match code {
+        0 => judge(&overview, asked.error_exitcode),
+        code => code,
+    })
+}
+
+/// Refuses a wrong file or variable before the program runs: the suppressions in it may be needed.
+fn check_settings() -> Outcome<()> {
+    if let Some((path, shown)) = workspace::configuration() {
+        allow_entries(&path, &shown).map_err(Failure::usage)?;
+    }
+    variables().map_err(Failure::usage)
+}
+
+/// The command line that runs the program again.
+fn again(asked: &Exec) -> String {
+    let words = asked.program.iter().map(|word| word.to_string_lossy());
+    let words: Vec<_> = words
+        .map(|word| {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+            if !word.is_empty() && word.chars().all(is_plain) {
+                word.into_owned()
+            } else {
+                format!("'{}'", word.replace('\'', "'\\''"))
+            }
+        })
+        .collect();
+    format!("cargo gpu-leak exec -- {}", words.join(" "))
+}
+
+fn not_started(program: &OsStr, why: &io::Error) -> String {
+    let program = escape::name(&program.to_string_lossy());
+    match why.kind() {
+        io::ErrorKind::NotFound if program.starts_with('-') => format!(
+            "there is no option {program}: `cargo gpu-leak exec --help` lists them, and the program \
+             comes after a `--`"
+        ),
+        io::ErrorKind::NotFound => format!("there is no program {program}"),
+        _ => format!("{program} cannot be started: {why}"),
+    }
+}
+
+fn not_measured(program: &OsStr, no_children: bool) -> String {
+    let program = escape::name(&program.to_string_lossy());
+    let children = if no_children {
+        "; its child processes were not watched because of --no-children"
+    } else {
+        " or any of its child processes"
+    };
+    format!(
+        "nothing was measured: no initialisation of the CUDA driver was seen in {program}{children}. \
+         A program that is set-uid or statically linked, that clears its environment, or that runs \
+         under compute-sanitizer or Nsight Compute, cannot be watched"
+    )
+}
+
+/// The notes of all reports and what to do about their findings, each once: processes of one program
+/// repeat each other.
+fn hints(run: &Run) -> Vec<String> {
+    let notes = run.reports().flat_map(|report| &report.notes);
+    let notes = notes.map(|note| format!("note: {}", escape::sentence(note)));
+    let help = run.reports().flat_map(help);
+    let help = help.map(|help| format!("help: {}", escape::sentence(&help)));
+    let mut hints: Vec<_> = notes.chain(help).collect();
+    let mut printed = BTreeSet::new();
+    hints.retain(|hint| printed.insert(hint.clone()));
+    hints
+}
+
+/// The exit code of a run whose program succeeded.
+fn judge(overview: &Overview<'_>, for_findings: u8) -> u8 {
+    // A process that was killed may have freed what it held at its last snapshot.
+    let mut judged = overview
+        .run
+        .reports()
+        .filter(|report| report.status != CheckStatus::Aborted);
+    let fails = |report: &Report| report.findings.iter().any(Finding::is_failure);
+    if judged.any(fails) {
+        for_findings
+    } else if !overview.aborted.is_empty() || overview.is_blind() {
+        Exit::Unmeasured.code()
+    } else {
+        Exit::Clean.code()
+    }
+}

@@ -1,0 +1,336 @@
+//! `cargo gpu-leak explain`: what a term of a report means, and what to do about it.
+
+use std::fmt::Write;
+
+use crate::arguments::Explain;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::output::{print, width_of_stdout, wrapped};
+
+/// A term that reports use.
+#[derive(Debug)]
+struct Explanation {
+    code: &'static str,
+    means: &'static str,
+    remedy: &'static str,
+}
+
+const fn explanation(code: &'static str, means: &'static str, remedy: &'static str) -> Explanation {
+    Explanation {
+        code,
+        means,
+        remedy,
+    }
+}
+
+/// The least similarity of a term that is suggested for an unknown one.
+const SIMILAR: f64 = 0.75;
+
+/// Kinds of findings, statuses of checks, codes of reasons, and errors that a free can return.
+const EXPLANATIONS: &[Explanation] = &[
+    explanation(
+        "leaked",
+        "Something that the test allocated is still held at its end, and a second run of the body left the same again.",
+        "Free it before the test ends: the report has the line that allocated it and the callers. If it is meant to stay, allow it: #[gpu_leak_check(allow(\"fn:…\", reason = \"…\"))], or an [[allow]] in gpu-leak-check.toml.",
+    ),
+    explanation(
+        "failed-free",
+        "A free or destroy call returned an error, so it freed nothing.",
+        "Check whether the resource was freed before, and whether its context is still alive. A Drop implementation easily ignores what a free returns.",
+    ),
+    explanation(
+        "retained",
+        "An allocator holds more memory of the layer below than before the test, although its cache was emptied and nothing live explains it.",
+        "Release the pool or empty its cache before the test ends. If the reserve is meant to stay: #[gpu_leak_check(reserved_tolerance = \"32 MiB\")].",
+    ),
+    explanation(
+        "grew",
+        "With `rounds`, a call site held more after every single round.",
+        "Free in each round what the round allocates: look for a container that only grows.",
+    ),
+    explanation(
+        "over-budget",
+        "The test exceeded a limit: max_allocated, max_reserved or max_allocation_count. The largest parts are listed.",
+        "Use less at once, or raise the limit.",
+    ),
+    explanation(
+        "first-use",
+        "The first run of the body left it and the second run did not leave more: a static, a library's handle or workspace, or a cache of plans.",
+        "Nothing needs to be done. To make it a failure: GPU_LEAK_CHECK_FIRST_USE=fail. To create it before every test: #[gpu_leak_check::warmup].",
+    ),
+    explanation(
+        "deferred",
+        "The first run of the body left it, and a later run freed it: it is kept until it is replaced, typically by a static.",
+        "Nothing needs to be done. To have it freed in time, drop it after its last use.",
+    ),
+    explanation(
+        "allowed",
+        "It is still held, and an entry of the attribute or of gpu-leak-check.toml, or the code itself, allows that.",
+        "Nothing needs to be done. `cargo gpu-leak report --deny expired` fails once an entry is past its `until`.",
+    ),
+    explanation(
+        "inconclusive",
+        "The check ran, but its result is not reliable; the reason has a code of its own.",
+        "Look that code up here: poisoned, no-probe, unheard-function.",
+    ),
+    explanation(
+        "not-measured",
+        "Nothing could be measured, so nothing is known; it must not be read as clean. The reason has a code of its own.",
+        "Look that code up here: no-gpu, unheard. To make it a failure: GPU_LEAK_CHECK=require, or --require-measured.",
+    ),
+    explanation(
+        "aborted",
+        "The process ended inside the test: by exit, abort, a signal or a timeout.",
+        "Run this test alone, in a debugger if necessary. With #[gpu_leak_check(isolate)] it does not end other tests too.",
+    ),
+    explanation(
+        "clean",
+        "Everything that the test allocated was freed.",
+        "Nothing needs to be done.",
+    ),
+    explanation(
+        "no-gpu",
+        "There is no CUDA driver here, or it finds no device.",
+        "Run on a machine with an NVIDIA driver and a visible device; check CUDA_VISIBLE_DEVICES, and in a container --gpus. `cargo gpu-leak doctor` shows what was found.",
+    ),
+    explanation(
+        "unheard",
+        "The program uses the CUDA driver, but initialised it before the harness was in the process or by calls that the harness did not see; or this build cannot see any, as on musl or under a sanitizer.",
+        "Run the program under `cargo gpu-leak exec`, which watches it from the start; build tests for a target that links glibc dynamically.",
+    ),
+    explanation(
+        "unheard-function",
+        "The program called a variant of a driver function that this release does not know, so it may have allocated or freed something unseen. The report names the function.",
+        "Update gpu-leak-check. If it is the newest release, report the name of the function to its authors.",
+    ),
+    explanation(
+        "unheard-library",
+        "A library was loaded during the check, and its calls of the CUDA driver bypass the harness. The report names it.",
+        "Load it before the check begins, in a #[gpu_leak_check::warmup], or run the program under `cargo gpu-leak exec`.",
+    ),
+    explanation(
+        "harness-failed",
+        "The harness itself failed while it processed a call of the driver: nothing after that is reliable.",
+        "Report the message in the program's output to its authors.",
+    ),
+    explanation(
+        "poisoned",
+        "A context was broken before the check began: every call in it fails, including frees. The report names the test that broke it, if that is known.",
+        "Fix that test: typical causes are an illegal address or an assertion in a kernel. With #[gpu_leak_check(isolate)] it breaks only its own process.",
+    ),
+    explanation(
+        "no-probe",
+        "Memory was allocated by a caching allocator that the check cannot look into: only a probe can tell whether its blocks are in use.",
+        "Register a Probe for that allocator: the report names it, and the crate's documentation shows how.",
+    ),
+    explanation(
+        "shared",
+        "An allocator that only a probe can read has handed out more than before, and something outside this check may have used it, so the difference has no owner. That alone fails no test.",
+        "Have the allocator report its blocks (gpu_leak_check::observe), or give the test a process of its own: #[gpu_leak_check(isolate)], nextest.",
+    ),
+    explanation(
+        "not-repeatable",
+        "The test left something, and its body could not be run a second time, so it is unknown whether every run leaves it.",
+        "Make the body repeatable, or declare that it is not: #[gpu_leak_check(confirm = false)] judges the first run alone.",
+    ),
+    explanation(
+        "ambiguous-free",
+        "A freed address was live on two devices, and the report of the free did not say on which of them it was freed.",
+        "Declare in the Source that reports it that its addresses are per device, and name the device in its frees.",
+    ),
+    explanation(
+        "process-ended",
+        "The process of an isolated test ended inside the test; the report has the signal or exit code.",
+        "Look at the output of the test, and run it alone.",
+    ),
+    explanation(
+        "off",
+        "Checks are switched off: GPU_LEAK_CHECK=off, or `mode = \"off\"` in gpu-leak-check.toml.",
+        "Unset it.",
+    ),
+    explanation(
+        "only-warned",
+        "The check has a finding that fails a test, but the policy of the run lets it pass: `on_leak` is \"warn\".",
+        "Fix it, then remove the option. Until then, `cargo gpu-leak report --deny warned` fails on it.",
+    ),
+    explanation(
+        "flaky",
+        "The test runner retried the test, and its attempts had different results; the last one decides.",
+        "Look at the report of the attempt that failed: what is freed on another thread, or created only once, depends on timing. A longer `settle` or a #[gpu_leak_check::warmup] may be all that is needed.",
+    ),
+    explanation(
+        "late",
+        "What a check found was freed after its verdict, which does not change.",
+        "Join the thread or await the task that frees it; a longer `settle` waits longer for it.",
+    ),
+    explanation(
+        "lost",
+        "A check ended, but its verdict could not be written: the disk was full, or the folder is not writable.",
+        "Make room, or set GPU_LEAK_CHECK_OUTPUT to a writable folder, and run the test again.",
+    ),
+    explanation(
+        "CUDA_ERROR_INVALID_VALUE",
+        "The driver does not know what it was asked to free: it was freed before, or never allocated.",
+        "Look for two owners of one pointer or handle.",
+    ),
+    explanation(
+        "CUDA_ERROR_INVALID_HANDLE",
+        "The handle is not, or is no longer, valid.",
+        "Look for two owners of one handle, and for a context that was destroyed before the handle.",
+    ),
+    explanation(
+        "CUDA_ERROR_INVALID_CONTEXT",
+        "No context is current on this thread, or a destroyed one is: for example in a Drop on another thread.",
+        "Make the context current before the free.",
+    ),
+    explanation(
+        "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+        "The context was destroyed before the resource, and its memory was freed with it.",
+        "Keep the context alive until everything in it has been freed.",
+    ),
+    explanation(
+        "CUDA_ERROR_DEINITIALIZED",
+        "The driver is shutting down: for example, the destructor of a static runs too late.",
+        "Free before main ends.",
+    ),
+    explanation(
+        "CUDA_ERROR_ILLEGAL_ADDRESS",
+        "A kernel accessed an invalid address. The context is broken: every later call in it fails.",
+        "Find the kernel with compute-sanitizer; the failing frees are a consequence.",
+    ),
+    explanation(
+        "CUDA_ERROR_LAUNCH_FAILED",
+        "A kernel failed, and broke its context: every later call in it fails.",
+        "Find the kernel with compute-sanitizer; the failing frees are a consequence.",
+    ),
+    explanation(
+        "CUDA_ERROR_ASSERT",
+        "An assertion in a kernel failed, and broke its context: every later call in it fails.",
+        "Look at the assertion's own message; the failing frees are a consequence.",
+    ),
+    explanation(
+        "CUDA_ERROR_MISALIGNED_ADDRESS",
+        "A kernel accessed an address that is not a multiple of the size of the access, and broke its context: every later call in it fails.",
+        "Find the kernel with compute-sanitizer; the failing frees are a consequence.",
+    ),
+    explanation(
+        "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+        "A kernel executed an invalid instruction, and broke its context: every later call in it fails.",
+        "Find the kernel with compute-sanitizer; the failing frees are a consequence.",
+    ),
+    explanation(
+        "CUDA_ERROR_OUT_OF_MEMORY",
+        "The device, or the limit set for it, has not enough memory left. The call allocated nothing.",
+        "Look in the table of the report for what holds most; an earlier test may have left something.",
+    ),
+    explanation(
+        "CUDA_ERROR_NOT_INITIALIZED",
+        "The driver was not initialised when the call was made, or no longer is.",
+        "Free before main ends, and create the device before anything that uses it.",
+    ),
+    explanation(
+        "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+        "The call is not allowed while a stream is being captured.",
+        "Free after the capture has ended.",
+    ),
+];
+
+pub(crate) fn run(asked: &Explain) -> Outcome<Exit> {
+    let text = match &asked.code {
+        None => all(),
+        Some(code) => one(code, width_of_stdout()).map_err(Failure::usage)?,
+    };
+    print(&text);
+    Ok(Exit::Clean)
+}
+
+fn one(code: &str, width: usize) -> Result<String, String> {
+    let code = code.trim();
+    let found = EXPLANATIONS
+        .iter()
+        .find(|word| word.code.eq_ignore_ascii_case(code));
+    let Some(word) = found else {
+        return Err(unknown(code));
+    };
+    let mut lines = vec![word.code.to_owned(), String::new()];
+    lines.extend(wrapped(word.means, 2, 2, width));
+    lines.push(String::new());
+    lines.extend(wrapped(word.remedy, 2, 2, width));
+    Ok(lines.join("\n") + "\n")
+}
+
+fn unknown(code: &str) -> String {
+    let similarity =
+        |word: &&Explanation| strsim::jaro_winkler(&word.code.to_lowercase(), &code.to_lowercase());
+    let mut near: Vec<_> = EXPLANATIONS
+        .iter()
+        .filter(|word| similarity(word) > SIMILAR)
+        .collect();
+    near.sort_by(|left, right| similarity(right).total_cmp(&similarity(left)));
+    let near: Vec<_> = near.iter().take(3).map(|word| word.code).collect();
+    let code = gpu_leak_check::report::escape::name(code);
+    if near.is_empty() {
+        return format!(
+            "no report uses `{code}`; `cargo gpu-leak explain` lists the terms that they use"
+        );
+    }
+    format!("no report uses `{code}`; similar: {}", near.join(", "))
+}
+
+fn all() -> String {
+    let mut text = String::new();
+    for word in EXPLANATIONS {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}", word.code);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_leak_check::report::Code;
+    use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+
+    use super::{EXPLANATIONS, all, one};
+
+    #[test]
+    fn every_kind_of_finding_and_every_status_is_explained() {
+        let statuses = [
+            CheckStatus::Inconclusive,
+            CheckStatus::NotMeasured,
+            CheckStatus::Aborted,
+            CheckStatus::Clean,
+        ];
+        let kinds = FindingKind::ALL.iter().copied().map(CheckStatus::Found);
+        for status in kinds.chain(statuses) {
+            assert!(one(status.name(), 80).is_ok(), "{}", status.name());
+        }
+    }
+
+    #[test]
+    fn every_reason_a_check_may_give_is_explained() {
+        for code in Code::ALL {
+            assert!(one(code.name(), 80).is_ok(), "{}", code.name());
+        }
+    }
+
+    #[test]
+    fn a_word_is_explained_once() {
+        let mut codes: Vec<_> = EXPLANATIONS.iter().map(|word| word.code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), EXPLANATIONS.len(), "{}", all());
+    }
+
+    #[test]
+    fn an_unknown_word_gets_its_nearest() {
+        let message = one("unherd", 80).expect_err("unknown");
+        assert!(message.contains("similar: unheard"), "{message}");
+        let message = one("xyzzy", 80).expect_err("unknown");
+        assert!(message.contains("lists the terms"), "{message}");
+    }
+
+    #[test]
+    fn an_explanation_says_what_and_what_to_do() {
+        insta::assert_snapshot!(one("cuda_error_invalid_context", 60).expect("known"));
+    }
+}

@@ -1,0 +1,81 @@
+//! Starting programs: with signals forwarded to them, and with the library that watches them preloaded.
+
+#[cfg(unix)]
+mod empty_library;
+#[cfg(unix)]
+mod forwarding;
+#[cfg(unix)]
+mod library;
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::process::{Command, ExitStatus};
+
+use gpu_leak_check::__inject::{Settings, VARIABLE};
+use gpu_leak_check::report::escape;
+
+use crate::exit::{Failure, Outcome};
+
+/// The variable that tells the dynamic loader which libraries to preload.
+const PRELOAD: &str = "LD_PRELOAD";
+
+/// Systems without `LD_PRELOAD` have no CUDA driver that the library could watch either.
+#[cfg(not(unix))]
+mod library {
+    use std::path::PathBuf;
+
+    use crate::exit::{Failure, Outcome};
+
+    pub(super) fn path() -> Outcome<PathBuf> {
+        Err(Failure::usage(
+            "programs are watched on Linux only: run this there, with an NVIDIA driver",
+        ))
+    }
+}
+
+/// `program` with its arguments, to be started with the library preloaded.
+pub(crate) fn watched(program: &[OsString], settings: &Settings) -> Outcome<Command> {
+    let mut command = Command::new(&program[0]);
+    command
+        .args(&program[1..])
+        .env(PRELOAD, preload_list()?)
+        .env(VARIABLE, settings.to_value());
+    Ok(command)
+}
+
+/// The libraries to preload: the user's own, which may have to come first, and ours.
+fn preload_list() -> Outcome<OsString> {
+    let library = library::path()?;
+    if library.to_string_lossy().contains([' ', ':']) {
+        return Err(Failure::usage(format!(
+            "{} cannot be preloaded because its path has a space or a colon: set XDG_CACHE_HOME to a \
+             folder without one",
+            escape::name(&library.to_string_lossy())
+        )));
+    }
+    let mut all = env::var_os(PRELOAD).unwrap_or_default();
+    if !all.is_empty() {
+        all.push(":");
+    }
+    all.push(library);
+    Ok(all)
+}
+
+/// Starts `command`, forwards the signals that this process gets, and waits for the end of it.
+/// `not_started` is the message for a program that cannot be started.
+pub(crate) fn run(
+    mut command: Command,
+    not_started: impl FnOnce(&io::Error) -> String,
+) -> Outcome<ExitStatus> {
+    // Handlers are installed before the program starts, so that no signal is lost in between.
+    #[cfg(unix)]
+    let signals = forwarding::Signals::catch()?;
+    let started = command.spawn();
+    let child = started.map_err(|why| Failure::usage(not_started(&why)))?;
+    #[cfg(unix)]
+    let status = signals.forward_to(child);
+    #[cfg(not(unix))]
+    let status = { child }.wait();
+    status.map_err(|why| Failure::usage(format!("waiting for the program failed: {why}")))
+}

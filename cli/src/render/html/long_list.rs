@@ -1,0 +1,127 @@
+//! Lists that may be too long for the page's markup.
+//!
+//! A browser takes seconds to lay out ten thousand findings, most of which are never looked at. The first
+//! entries of a list are markup, which is shown without the page's script too. The rest is a block of
+//! data: each distinct line of its markup once, and for each entry the numbers of its lines. Both come
+//! from the same template, so the script only has to put lines together.
+
+use std::collections::HashMap;
+
+use askama::Template;
+use gpu_leak_check::units::count;
+use serde::Serialize;
+
+use super::checks::Test;
+use super::findings::FindingEntry;
+use crate::exit::{Failure, Outcome};
+
+/// How many entries of a list are markup. `report.js` adds as many at a time.
+const IN_MARKUP: usize = 100;
+
+/// A list of the page.
+#[derive(Debug)]
+pub(super) struct LongList<T> {
+    all: Vec<T>,
+    /// What its entries are called: `finding`.
+    noun: &'static str,
+}
+
+impl<T> LongList<T> {
+    pub(super) fn of(all: Vec<T>, noun: &'static str) -> Self {
+        Self { all, noun }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The entries in the markup.
+    pub(super) fn first(&self) -> &[T] {
+        &self.all[..IN_MARKUP.min(self.all.len())]
+    }
+
+    /// The other entries with their numbers in the page.
+    fn rest(&self) -> impl Iterator<Item = (usize, &T)> {
+        let numbered = self.all.iter().enumerate();
+        numbered.map(|(at, entry)| (at + 1, entry)).skip(IN_MARKUP)
+    }
+
+    /// The sentence under the list if the script does not run.
+    pub(super) fn rest_note(&self) -> Option<String> {
+        (self.all.len() > IN_MARKUP).then(|| {
+            format!(
+                "The first {IN_MARKUP} of {} {}s. The others are shown by this page's script, which does not \
+                 run here.",
+                count(self.all.len() as u64),
+                self.noun
+            )
+        })
+    }
+}
+
+#[derive(Debug, Template)]
+#[template(path = "finding.html")]
+struct OneFinding<'page> {
+    number: usize,
+    finding: &'page FindingEntry,
+}
+
+#[derive(Debug, Template)]
+#[template(path = "test.html")]
+struct OneTest<'page> {
+    number: usize,
+    test: &'page Test,
+}
+
+/// The block of data.
+#[derive(Debug, Default, Serialize)]
+struct RestOfLists {
+    lines: Vec<String>,
+    /// The status or kind of an entry and its lines, all as indices of `lines`.
+    findings: Vec<Vec<usize>>,
+    tests: Vec<Vec<usize>>,
+}
+
+/// The rest of both lists as the content of a `script` element; none if everything is markup.
+pub(super) fn rest(
+    findings: &LongList<FindingEntry>,
+    tests: &LongList<Test>,
+) -> Outcome<Option<String>> {
+    let mut numbers = HashMap::new();
+    let mut rest = RestOfLists::default();
+    let mut lines_of = |status: &str, markup: &str, lines: &mut Vec<String>| -> Vec<usize> {
+        let texts = [status].into_iter().chain(markup.trim_end().split('\n'));
+        let number = |text: &str| match numbers.get(text) {
+            Some(number) => *number,
+            None => {
+                numbers.insert(text.to_owned(), lines.len());
+                lines.push(text.to_owned());
+                lines.len() - 1
+            }
+        };
+        texts.map(number).collect()
+    };
+    for (number, finding) in findings.rest() {
+        let markup = OneFinding { number, finding }
+            .render()
+            .map_err(not_written)?;
+        let lines = lines_of(finding.status, &markup, &mut rest.lines);
+        rest.findings.push(lines);
+    }
+    for (number, test) in tests.rest() {
+        let markup = OneTest { number, test }.render().map_err(not_written)?;
+        let lines = lines_of(test.status, &markup, &mut rest.lines);
+        rest.tests.push(lines);
+    }
+    if rest.lines.is_empty() {
+        return Ok(None);
+    }
+    let json = serde_json::to_string(&rest).map_err(not_written)?;
+    // So that nothing in it ends the element, or begins a comment that would hide its end.
+    Ok(Some(json.replace("</", "<\\/").replace("<!", "\\u003c!")))
+}
+
+/// The error of a page that cannot be written.
+pub(super) fn not_written(why: impl std::fmt::Display) -> Failure {
+    Failure::usage(format!("the page cannot be written: {why}"))
+}

@@ -1,0 +1,97 @@
+//! How `exec` and cargo's subcommands start a program, watch it and sum up what its processes wrote.
+
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::arguments::Output;
+use crate::exit::{Failure, Outcome, code_of};
+use crate::launch;
+use crate::output::{WIDTH, print_bytes, say, width_of_stdout};
+use crate::overview::Overview;
+use crate::progress;
+use crate::render::{self, Format, Rendering};
+use crate::run::Run;
+use crate::workspace;
+
+/// One run of a program under the command: the folder that its processes write their files to.
+#[derive(Debug)]
+pub(crate) struct Session {
+    runs: PathBuf,
+    name: String,
+}
+
+impl Session {
+    /// A new run of the subcommand `kind`, whose folder will be in `runs`.
+    pub(crate) fn new(kind: &str, runs: PathBuf) -> Self {
+        let name = workspace::new_run_name(kind);
+        Self { runs, name }
+    }
+
+    /// Where this run's files are; missing as long as no check has begun.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.runs.join(&self.name)
+    }
+
+    /// Runs `command` to its end and returns its exit code. If its processes take snapshots, the
+    /// terminal shows what they hold. `not_started` is the message for a command that cannot be started.
+    pub(crate) fn run(
+        &self,
+        mut command: Command,
+        takes_snapshots: bool,
+        not_started: impl FnOnce(&io::Error) -> String,
+    ) -> Outcome<u8> {
+        command
+            .env("GPU_LEAK_CHECK_RUN", &self.name)
+            // Set even for cargo, which may have been told to build in another folder.
+            .env("GPU_LEAK_CHECK_OUTPUT", &self.runs);
+        let _progress = progress::Program::watch(self.folder(), takes_snapshots);
+        Ok(code_of(launch::run(command, not_started)?))
+    }
+
+    /// What the processes of this run wrote; none if there was no check in any of them.
+    pub(crate) fn read(&self) -> Outcome<Option<Run>> {
+        let folder = self.folder();
+        match folder.is_dir() {
+            true => Run::read(&[folder]).map(Some),
+            false => Ok(None),
+        }
+    }
+}
+
+/// Prints the summary of a run and then `hints`, and writes the files that `--report` asks for.
+pub(crate) fn sum_up(
+    overview: &Overview<'_>,
+    hints: impl IntoIterator<Item = String>,
+    outputs: &[Output],
+) -> Outcome<()> {
+    say("");
+    write(Format::Text, None, overview)?;
+    hints.into_iter().for_each(say);
+    for output in outputs {
+        write(output.format, Some(&output.file), overview)?;
+    }
+    Ok(())
+}
+
+/// Writes one format to `file`, or to standard output.
+pub(crate) fn write(format: Format, file: Option<&Path>, overview: &Overview<'_>) -> Outcome<()> {
+    if file.is_none() && format.is_binary() && io::stdout().is_terminal() {
+        return Err(Failure::usage(
+            "a snapshot is not text: write it to a file with --out, or redirect standard output",
+        ));
+    }
+    let how = Rendering {
+        width: file.map_or_else(width_of_stdout, |_| WIDTH),
+        root: workspace::root(),
+    };
+    let rendered = render::render(format, overview, &how)?;
+    match file {
+        None => print_bytes(&rendered),
+        Some(path) => fs::write(path, rendered).map_err(|why| {
+            Failure::usage(format!("{} cannot be written: {why}", path.display()))
+        })?,
+    }
+    Ok(())
+}
