@@ -81,15 +81,15 @@
     const wanted = search.value.trim().toLowerCase();
     const statuses = new Set(filters.filter(isOn).map((it) => it.dataset.status));
     const isFound = wanted ? finder(wanted) : () => true;
-    const note = [];
+    const counts = [];
     for (const list of lists) {
       list.fitting = list.all.filter((it) => statuses.has(it.status) && isFound(it));
       list.most = STEP;
       show(list);
       list.heading.hidden = list.fitting.length === 0;
-      told.push(`${list.fitting.length} of ${list.all.length} ${list.noun}${list.all.length === 1 ? "" : "s"}`);
+      counts.push(`${list.fitting.length} of ${list.all.length} ${list.noun}${list.all.length === 1 ? "" : "s"}`);
     }
-    shown.textContent = `${told.join(", ")} shown`;
+    shown.textContent = `${counts.join(", ")} shown`;
   };
   const fold = (open) => lists.forEach((list) => list.listed.forEach(({ element }) => { element.open = open; }));
 

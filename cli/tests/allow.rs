@@ -52,7 +52,10 @@ fn an_entry_that_expired_and_one_that_allows_nothing_are_denied_when_asked() {
     };
     let expired = report("--deny=expired");
     assert_eq!(expired.code, Some(1), "{expired:?}");
-    assert!(expired.stderr.contains("since 2020-01-01"), "{expired:?}");
+    assert!(
+        expired.stderr.contains("expired on 2020-01-01"),
+        "{expired:?}"
+    );
     let unused = report("--deny=unused");
     assert_eq!(unused.code, Some(1), "{unused:?}");
     assert_eq!(unused.stderr.matches("denied: ").count(), 1, "{unused:?}");
