@@ -112,7 +112,7 @@ fn beside_a_thread_and_the_drivers() {
         Check::new("starts_the_driver").run_once(|| {
             borrow();
             let drivers = thread::Builder::new().name("cuda-EvtHandlr".to_owned());
-            drivers.spawn(|| thread::park()).expect("a thread");
+            drivers.spawn(thread::park).expect("a thread");
         });
         ROUNDS_OF_ONE.for_each(check);
     });
