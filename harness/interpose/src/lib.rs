@@ -56,6 +56,6 @@ pub use process::{
     bindings_past_us, libraries_elsewhere, real_symbol, register, unheard_calls, wrapper_by_address,
 };
 pub use threads::{
-    before_next_thread, inherits, is_starting_without_token, live, set_token,
-    started_without_token, threads_with_token, token,
+    before_next_thread, inherits, is_starting, live, set_token, started_without_token,
+    threads_with_token, token,
 };

@@ -81,11 +81,11 @@ pub(crate) fn without_token() -> u64 {
     BEGUN.load(Ordering::SeqCst)
 }
 
-/// Whether one is being started, which the kernel may or may not know yet.
-pub(crate) fn is_starting_without_token() -> bool {
+/// Whether a thread is being started, with a token or without: it may be missing from either list.
+pub(crate) fn is_starting() -> bool {
     // In this order: a call that has returned by then began earlier.
     let returned = RETURNED.load(Ordering::SeqCst);
-    returned != without_token()
+    returned != without_token() || lock().is_some_and(|live| live.is_starting())
 }
 
 /// Counts a thread that is about to inherit `token`.
@@ -107,6 +107,12 @@ pub(crate) fn remove(token: u64) {
 }
 
 impl Live {
+    /// Whether a thread is counted that does not run yet.
+    fn is_starting(&self) -> bool {
+        let counted: usize = self.counts.iter().map(|(_, count)| count).sum();
+        counted != self.threads.len()
+    }
+
     fn remove(&mut self, token: u64) {
         let counts = &mut self.counts;
         if let Some(at) = counts.iter().position(|(known, _)| *known == token) {

@@ -84,12 +84,12 @@ pub fn started_without_token() -> u64 {
     0
 }
 
-/// Whether a thread with token 0 is starting another one, which may or may not exist yet. Always
-/// false without [`inherits`].
+/// Whether a thread is being started, with a token or without: it may be missing from
+/// [`threads_with_token`] or from the kernel's list. Always false without [`inherits`].
 #[must_use]
-pub fn is_starting_without_token() -> bool {
+pub fn is_starting() -> bool {
     #[cfg(interpose)]
-    return live::is_starting_without_token();
+    return live::is_starting();
     #[cfg(not(interpose))]
     false
 }

@@ -7,7 +7,6 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -70,8 +69,8 @@ impl AtBegin {
             let counts = || (threads::started_without_token(), company.waiting());
             let (started, waiting) = counts();
             // If none is starting, all of the `started` threads exist by now.
-            let is_starting = threads::is_starting_without_token();
-            let is_alone = is_alone(waiting, (!is_starting).then_some(started));
+            let is_starting = threads::is_starting();
+            let is_alone = is_alone(waiting);
             // A thread that starts while the others are counted may be missing from every count. If
             // only one test runs at all, the counts are not needed.
             let is_known = concurrency() == Concurrency::OneTest
@@ -118,9 +117,8 @@ impl AtBegin {
     }
 }
 
-/// Whether only the thread that runs the check and those of scopes can do anything. `started` is
-/// how many were started without a scope, if all of them exist by now.
-fn is_alone(waiting: u64, started: Option<u64>) -> bool {
+/// Whether only the thread that runs the check and those of scopes can do anything.
+fn is_alone(waiting: u64) -> bool {
     // Whatever runs there was started by this test.
     if concurrency() == Concurrency::OneTest {
         return true;
@@ -128,50 +126,21 @@ fn is_alone(waiting: u64, started: Option<u64>) -> bool {
     if !threads::inherits() {
         return one_test_at_a_time();
     }
-    let Some(without_scope) = threads_without_scope(started) else {
+    let Some(all) = count_threads() else {
         return one_test_at_a_time();
     };
     // A test that libtest starts later changes the number of started threads.
-    without_scope <= 1 + RUNNERS.load(Ordering::Relaxed) + waiting
-}
-
-/// The result of the last full examination of the threads.
-struct Census {
-    /// How many had been started without a scope.
-    started: u64,
-    /// How many of the live threads had no scope.
-    all: u64,
-    /// The same without the driver's own threads.
-    without_drivers: u64,
-}
-
-/// Returns an upper bound of the threads without a scope, not counting the driver's own; `None` if
-/// it cannot be determined.
-fn threads_without_scope(started: Option<u64>) -> Option<u64> {
-    static LAST: Mutex<Option<Census>> = Mutex::new(None);
-
-    // Threads with a scope are counted after all threads: one that ends in between counts as one
-    // without a scope, never the other way round.
-    let all = count_threads()?;
-    let all = all.saturating_sub(threads::threads_with_token().len() as u64);
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    // While none is started, the number without a scope can only decrease.
-    if let Some(last) = &*last
-        && Some(last.started) == started
-        && all <= last.all
-    {
-        return Some(last.without_drivers);
+    let own = 1 + RUNNERS.load(Ordering::Relaxed) + waiting;
+    // Threads with a scope are read after all threads: one that ends in between counts as one without
+    // a scope, never the other way round.
+    let with_scope = threads::threads_with_token();
+    if all <= own + with_scope.len() as u64 {
+        return true;
     }
-    let mut living = living_threads();
-    let with_token = threads::threads_with_token();
-    living.retain(|thread| !with_token.contains(thread) && !is_drivers_own(*thread));
-    let without_drivers = living.len() as u64;
-    *last = started.map(|started| Census {
-        started,
-        all,
-        without_drivers,
-    });
-    Some(without_drivers)
+    let mut others = living_threads();
+    let with_scope = threads::threads_with_token();
+    others.retain(|thread| !with_scope.contains(thread) && !is_drivers_own(*thread));
+    others.len() as u64 <= own
 }
 
 /// Returns how many threads this process has; `None` if it cannot be determined.
