@@ -126,17 +126,18 @@ fn is_alone(waiting: u64) -> bool {
     if !threads::inherits() {
         return one_test_at_a_time();
     }
+    // A test that libtest starts later changes the number of started threads.
+    let own = 1 + RUNNERS.load(Ordering::Relaxed) + waiting;
+    let with_scope = threads::threads_with_token();
     let Some(all) = count_threads() else {
         return one_test_at_a_time();
     };
-    // A test that libtest starts later changes the number of started threads.
-    let own = 1 + RUNNERS.load(Ordering::Relaxed) + waiting;
-    // Threads with a scope are read after all threads: one that ends in between counts as one without
-    // a scope, never the other way round.
-    let with_scope = threads::threads_with_token();
-    if all <= own + with_scope.len() as u64 {
+    // The count alone is enough if no thread with a scope came or went around it.
+    if all <= own + with_scope.len() as u64 && with_scope == threads::threads_with_token() {
         return true;
     }
+    // Threads with a scope are read after all threads: one that ends in between counts as one without
+    // a scope, never the other way round.
     let mut others = living_threads();
     let with_scope = threads::threads_with_token();
     others.retain(|thread| !with_scope.contains(thread) && !is_drivers_own(*thread));
