@@ -15,7 +15,7 @@
 //! }
 //!
 //! fn free(address: u64) {
-//! Report first: after the free another thread may be given the same address.
+//!     // Report first: after the free another thread may be given the same address.
 //!     SOURCE.freed(address);
 //!     // … back to the pool
 //! }

@@ -158,8 +158,8 @@ pub trait Instrument: Future + Sized {
     /// use gpu_leak_check::{Instrument, Scope};
     ///
     /// async fn step() {}
-    /// On a runtime that existed before the test:
-    /// // On a runtime that was there before the test:
+    /// # let spawn = |future| drop(Box::pin(future));
+    /// // On a runtime that existed before the test:
     /// spawn(step().instrument(Scope::current()));
     /// ```
     fn instrument(self, scope: Scope) -> Instrumented<Self> {
