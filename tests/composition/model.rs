@@ -208,6 +208,12 @@ fn site_of(finding: &Finding) -> Option<u8> {
     functions.into_iter().find_map(sites::of_function)
 }
 
+/// The findings for which a session failed.
+fn findings_of(session: &Session) -> impl Iterator<Item = &Finding> {
+    let findings = session.report.iter().flat_map(|report| &report.findings);
+    findings.filter(|finding| finding.kind.is_failure())
+}
+
 fn is_of(finding: &Finding, (allocator, place): Class) -> bool {
     finding.layer.to_string() == allocator.layer() && finding.place == allocator.place(place)
 }
@@ -299,7 +305,7 @@ impl<'a> View<'a> {
 
     fn add_blocks(&mut self) {
         let runs = self.judged.len();
-        let settled = self.settled();
+        let settled: Vec<&Finding> = self.settled_by().flat_map(findings_of).collect();
         for block in &self.trace.blocks {
             let Some(run) = self.run_of(block) else {
                 continue;
@@ -343,16 +349,10 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The findings for which a check inside this one failed, where its panic ended the run.
-    fn settled(&self) -> Vec<&'a Finding> {
-        if !self.judged[0].panicked {
-            return Vec::new();
-        }
+    /// The checks inside this one by whose failure its run ended.
+    fn settled_by(&self) -> impl Iterator<Item = &'a Session> {
         let inner = self.inside().filter(|inner| self.may_have_ended_by(inner));
-        let findings = inner.flat_map(|inner| inner.report.iter().flat_map(|it| &it.findings));
-        findings
-            .filter(|finding| finding.kind.is_failure())
-            .collect()
+        inner.filter(|_| self.judged[0].panicked)
     }
 
     /// Whether the first run may have ended by the panic of a check inside it: nobody between them
@@ -394,17 +394,25 @@ impl<'a> View<'a> {
     }
 
     fn rises(&self, sum: Sum) -> Vec<u64> {
+        // What a check inside the first run moved, and failed for, is not reported again. Its report
+        // has the figure of one run, and it may have made several.
+        let settled: Vec<&Session> = (self.settled_by())
+            .filter(|inner| findings_of(inner).any(|finding| is_of_sum(finding, sum)))
+            .collect();
+        let is_settled = |at: Tick| {
+            let mut runs = settled.iter().flat_map(|inner| &inner.runs);
+            runs.any(|run| {
+                let run = &self.trace.runs[*run];
+                run.began < at && run.ended.is_none_or(|ended| at < ended)
+            })
+        };
         let rise = |run| {
             let moves = self.trace.moves.iter();
             let moves = moves.filter(|it| it.sum == sum && self.is_in(run, it.at));
+            let moves = moves.filter(|it| !is_settled(it.at));
             u64::try_from(moves.map(|it| it.bytes).sum::<i64>()).unwrap_or(0)
         };
-        let mut rises: Vec<u64> = (0..self.judged.len()).map(rise).collect();
-        // What a check inside the first run failed for is not reported again.
-        let settled = self.settled().into_iter().filter(|it| is_of_sum(it, sum));
-        let reported: u64 = settled.map(|finding| finding.bytes).sum();
-        rises[0] = rises[0].saturating_sub(reported);
-        rises
+        (0..self.judged.len()).map(rise).collect()
     }
 
     fn unexplained(&self) -> Vec<u64> {
