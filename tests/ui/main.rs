@@ -1,22 +1,25 @@
 //! The compiler's messages for each wrong use of the attribute: one, at the right place.
 //!
-//! `TRYBUILD=overwrite cargo test --test ui` writes the `.stderr` files anew. They belong to the
-//! toolchain that `rust-toolchain.toml` pins.
+//! `TRYBUILD=overwrite cargo test -p gpu-leak-ui` writes the `.stderr` files anew. They belong to
+//! the toolchain that `rust-toolchain.toml` pins.
 #![cfg(unix)]
 
-use gpu_leak_tests::child::Run;
+use std::env;
+use std::process::Command;
 
 #[test]
 fn every_wrong_use_has_one_clear_message() {
-    let wrapper = concat!(env!("CARGO_MANIFEST_DIR"), "/ui/with-test.sh");
-    let child = Run::of("the_compiler")
+    let wrapper = concat!(env!("CARGO_MANIFEST_DIR"), "/with-test.sh");
+    let this = env::current_exe().expect("the path of this program");
+    let status = Command::new(this)
+        .args(["the_compiler", "--exact", "--ignored", "--nocapture"])
         .env("RUSTC_WORKSPACE_WRAPPER", wrapper)
-        .run();
-    assert!(child.status.success(), "{}", child.stderr);
+        .status();
+    assert!(status.expect("a child").success());
 }
 
 #[test]
 #[ignore = "needs files to be compiled as tests"]
 fn the_compiler() {
-    trybuild::TestCases::new().compile_fail("ui/fail/*.rs");
+    trybuild::TestCases::new().compile_fail("fail/*.rs");
 }
