@@ -108,7 +108,8 @@ pub(super) fn run(program: &Program, folder: &Path) -> Trace {
         .into_inner()
         .expect("nobody panicked with it");
     for report in reports(folder) {
-        let number = match report.test.strip_prefix('s') {
+        let name = report.test.rsplit(": ").next().unwrap_or_default();
+        let number = match name.strip_prefix('s') {
             Some(number) => number.parse().expect("a session's name"),
             None => session,
         };

@@ -209,6 +209,16 @@ fn a_process_that_ends_inside_the_test_fails_it_by_name_and_says_how() {
     }
 }
 
+#[test]
+fn tests_whose_processes_ended_are_counted_once_each() {
+    let both = of("aborts").arg("isolation::isolate::exits");
+    let checked = checked::finish(both);
+    let told = &checked.child.stderr;
+    assert!(told.contains("2 checked: 2 aborted"), "{told}");
+    let names = "aborted: isolation::isolate::aborts, isolation::isolate::exits";
+    assert!(told.contains(names), "{told}");
+}
+
 #[gpu_leak_check(isolate)]
 #[ignore = "run by another one"]
 #[test]

@@ -286,7 +286,8 @@ fn has_stretches() {
     let report = leaky.finish();
     assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
     assert_eq!((report.findings.len(), report.findings[0].bytes), (1, 7));
-    assert_eq!((report.test.as_str(), report.line), ("leaky", line));
+    let name = "isolation::scopes::has_stretches: leaky";
+    assert_eq!((report.test.as_str(), report.line), (name, line));
     let told = std::panic::catch_unwind(|| report.assert_clean()).expect_err("a leak");
     let told = told.downcast_ref::<String>().expect("a message");
     assert!(

@@ -288,3 +288,50 @@ fn what_another_check_keeps_in_a_segment_explains_it() {
     assert_eq!(step.status, CheckStatus::Clean, "{}", checked.story());
     assert_leaked(&checked, "keeps_a_block_in_the_segment_of_a_block", 40);
 }
+
+#[test]
+#[ignore = "leaks on purpose"]
+fn asserts_without_a_check_around() {
+    let step = Scope::open("lonely step");
+    step.in_scope(|| _ = take(MIB));
+    step.finish().assert_clean();
+}
+
+#[test]
+fn a_failing_assertion_outside_every_check_is_a_verdict_of_its_own() {
+    let checked = run("blocks::asserts_without_a_check_around");
+    assert_leaked(&checked, "lonely step", MIB);
+    let summary = "1 checked: 1 leaked\n  leaked: lonely step";
+    assert!(
+        checked.child.stderr.contains(summary),
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_in_a_block() {
+    Check::new("step").run(|| Check::new("half").confirm(false).run(|| _ = take(MIB)));
+}
+
+#[test]
+fn a_block_is_named_with_its_test_and_run_again_by_it() {
+    let checked = run("blocks::leaks_in_a_block");
+    let test = "blocks::leaks_in_a_block";
+    let of_test = report(&checked, "leaks_in_a_block");
+    for (block, name) in [("step", "step"), ("half", "step: half")] {
+        let block = report(&checked, block);
+        assert_eq!(block.test, format!("{test}: {name}"));
+        assert_eq!(block.again, of_test.again);
+    }
+    assert!(
+        of_test
+            .again
+            .as_ref()
+            .is_some_and(|again| again.contains(test))
+    );
+    let panic = format!("thread '{test}: step: half' panicked at");
+    assert!(checked.child.stderr.contains(&panic), "{}", checked.story());
+}

@@ -49,8 +49,10 @@ fn run_suite(module: &str, threads: u32) -> Checked {
 #[track_caller]
 fn report<'a>(checked: &'a Checked, name: &str) -> &'a Report {
     let mut reports = checked.reports.iter();
-    let of_a_test = format!("::{name}");
-    let found = reports.find(|report| report.test == name || report.test.ends_with(&of_a_test));
+    let (of_a_test, of_a_block) = (format!("::{name}"), format!(": {name}"));
+    let is_it =
+        |test: &str| test == name || test.ends_with(&of_a_test) || test.ends_with(&of_a_block);
+    let found = reports.find(|report| is_it(&report.test));
     found.unwrap_or_else(|| panic!("no report of {name}\n{}", checked.story()))
 }
 

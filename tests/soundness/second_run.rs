@@ -11,7 +11,7 @@ use gpu_leak_tests::fake::Fake;
 
 use super::allocators::{Block, give_back, take, take_on};
 use super::driver;
-use super::{MIB, assert_leaked, assert_verdict, bytes, kinds, run};
+use super::{MIB, assert_leaked, assert_verdict, bytes, kinds, report, run};
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
@@ -316,4 +316,32 @@ fn what_another_run_left_counts_once_against_the_tolerance() {
     let checked = run(&format!("second_run::{test}"));
     assert_verdict(&checked, test, CheckStatus::Clean);
     assert_eq!(runs(&checked), 3, "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaves_nine_and_then_seven() {
+    let count = match begin_run() {
+        1 => 9,
+        _ => 7,
+    };
+    (0..count).for_each(|_| _ = take(MIB));
+}
+
+#[test]
+fn what_a_later_run_left_less_of_was_not_freed() {
+    let checked = run("second_run::leaves_nine_and_then_seven");
+    let report = report(&checked, "leaves_nine_and_then_seven");
+    let figures = |kind| {
+        let finding = report.findings.iter().find(|finding| finding.kind == kind);
+        finding.map(|finding| (finding.count, finding.taken, finding.given_back))
+    };
+    assert_eq!(figures(FindingKind::Leaked), Some((7, 7, 0)));
+    assert_eq!(figures(FindingKind::FirstUse), Some((2, 9, 0)));
+    let story = checked.story();
+    assert!(
+        story.contains("taken here 7 times, never given back"),
+        "{story}"
+    );
 }

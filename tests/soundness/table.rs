@@ -154,7 +154,9 @@ fn run(module: &str, threads: u32) -> Checked {
 
 /// The verdict of the first check or scope with this name: whatever runs once more is told again.
 fn verdict<'a>(checked: &'a Checked, name: &str) -> &'a str {
-    let reported = checked.reports.iter().find(|report| report.test == name);
+    let in_a_check = format!(": {name}");
+    let is_it = |test: &str| test == name || test.ends_with(&in_a_check);
+    let reported = checked.reports.iter().find(|report| is_it(&report.test));
     let printed = format!("{SCOPE}{name}: ");
     let mut lines = checked.child.stderr.lines();
     let of_a_scope = || lines.find_map(|line| line.strip_prefix(&printed));

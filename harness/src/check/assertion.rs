@@ -10,9 +10,7 @@ use super::body::{self, End};
 use super::scopes::open::current;
 use crate::case::ShouldPanic;
 use crate::ledger::ScopeId;
-use crate::report::headline;
-use crate::report::model::{CheckStatus, Finding, Report};
-use crate::report::text::{self, Rendering};
+use crate::report::model::{CheckStatus, Report};
 
 /// An assertion that has failed.
 #[derive(Debug)]
@@ -27,21 +25,24 @@ struct Failed {
 
 static FAILED: Mutex<Vec<Failed>> = Mutex::new(Vec::new());
 
-/// Records that an assertion about `report` is about to panic with `headline`, on a thread of a
-/// check. `is_filed`: whether the report is in the run file.
-pub(crate) fn fails(report: &Report, headline: &str, is_filed: bool) {
-    if let Some(scope) = current() {
-        let failed = Failed {
-            scope,
-            headline: headline.to_owned(),
-            report: report.clone(),
-            is_filed,
-        };
-        FAILED
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(failed);
-    }
+/// Records that an assertion about `report` is about to panic with `headline`. `is_filed`: whether
+/// the report is in the run file. Returns false if this thread is in no check, whose verdict it could
+/// become.
+pub(crate) fn fails(report: &Report, headline: &str, is_filed: bool) -> bool {
+    let Some(scope) = current() else {
+        return false;
+    };
+    let failed = Failed {
+        scope,
+        headline: headline.to_owned(),
+        report: report.clone(),
+        is_filed,
+    };
+    FAILED
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(failed);
+    true
 }
 
 /// If the body of these scopes ended by an assertion, makes that the verdict of its report.
@@ -82,24 +83,5 @@ pub(crate) fn take_over(
     // A report that is in the run file itself is not repeated.
     if !assertion.is_filed {
         report.findings.splice(0..0, findings);
-    }
-}
-
-impl Report {
-    /// Fails the test if something was left. What could not be measured fails nothing here: see
-    /// [`Report::status`].
-    ///
-    /// # Panics
-    ///
-    /// With the whole report, if it has a [failing](Finding::is_failure) finding.
-    #[track_caller]
-    pub fn assert_clean(&self) {
-        if !self.findings.iter().any(Finding::is_failure) {
-            return;
-        }
-        let story = text::to_string(self, &Rendering::for_stderr());
-        let message = format!("{}\n\n{story}", headline(self));
-        fails(self, &message, false);
-        panic!("{message}");
     }
 }

@@ -6,7 +6,10 @@ use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use super::assertion;
 use super::body::End;
+use super::outcome::{self, Outcome};
+use super::process::summary;
 use super::run::Run;
 use super::scopes::open::current;
 use super::scopes::token::Token;
@@ -14,7 +17,8 @@ use super::session::{Session, subject_at};
 use crate::config::Policy;
 use crate::ledger::ScopeId;
 use crate::options::Options;
-use crate::report::model::Report;
+use crate::report::model::{Finding, Report};
+use crate::report::{Sink, headline};
 
 /// The owner of GPU work: a checked test, or a section of one.
 ///
@@ -147,6 +151,32 @@ impl Deref for OpenScope {
 
     fn deref(&self) -> &Scope {
         &self.scope
+    }
+}
+
+impl Report {
+    /// Fails the test if something was left. What could not be measured fails nothing here: see
+    /// [`Report::status`].
+    ///
+    /// # Panics
+    ///
+    /// With the whole report, if it has a [failing](Finding::is_failure) finding.
+    #[track_caller]
+    pub fn assert_clean(&self) {
+        if !self.findings.iter().any(Finding::is_failure) {
+            return;
+        }
+        let message = format!("{}\n\n{}", headline(self), outcome::story(self));
+        if !assertion::fails(self, &message, false) {
+            // No check takes over this verdict.
+            let report = Self {
+                outcome: Some(Outcome::Fail),
+                ..self.clone()
+            };
+            Sink::global().finished(&report);
+            summary::add_report(&report);
+        }
+        panic!("{message}");
     }
 }
 

@@ -231,12 +231,16 @@ impl<'gate> Session<'gate> {
     pub(crate) fn begin_run(&self) -> Run {
         let runs = &self.input.runs;
         let confirms = !runs.is_empty() && self.input.facts.rounds <= 1;
-        Run::begin(
+        let run = Run::begin(
             self.company(),
             self.input.facts.budget,
             confirms,
             (&self.scopes, self.since),
-        )
+        );
+        if self.is_filed {
+            tree::name(run.scope(), &Arc::new(self.input.subject.clone()));
+        }
+        run
     }
 
     /// Ends `run`, whose body has ended.
@@ -404,14 +408,19 @@ pub(crate) fn subject_of(case: &crate::case::Case) -> Subject {
     }
 }
 
-/// Returns the subject of a block called `test` at this location, which no command runs alone.
-pub(crate) fn subject_at(test: &str, at: &std::panic::Location<'_>) -> Subject {
+/// Returns the subject of a block called `name` at this location. Inside a check it has that check's
+/// name before its own (`optim::trains: step`), and that check's command runs it alone.
+pub(crate) fn subject_at(name: &str, at: &std::panic::Location<'_>) -> Subject {
+    let around = current().and_then(tree::check_around);
     Subject {
-        test: test.to_owned(),
+        test: around.as_ref().map_or_else(
+            || name.to_owned(),
+            |check| format!("{}: {name}", check.test),
+        ),
         file: at.file().to_owned(),
         line: at.line(),
         column: at.column(),
-        again: None,
+        again: around.and_then(|check| check.again.clone()),
     }
 }
 

@@ -304,7 +304,9 @@ fn further_runs(finding: &Finding) -> Option<String> {
         ) => {
             format!("left in {runs} of {of} runs, and not in the last: one-time set-up")
         }
-        (FindingKind::FirstUse, _) => "the second run left no more: one-time set-up".to_owned(),
+        (FindingKind::FirstUse, _) => {
+            "the second run did not leave it again: one-time set-up".to_owned()
+        }
         (_, None) => return None,
         (
             kind,

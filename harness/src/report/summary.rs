@@ -32,7 +32,7 @@ impl Summary {
     /// Counts a finished check.
     pub fn add(&mut self, report: &Report) {
         *self.statuses.entry(report.status).or_default() += 1;
-        if report.status.is_failure() && report.status != CheckStatus::Aborted {
+        if report.status.is_failure() {
             self.name(report.status, &report.test);
         }
         if report.is_only_warned() {

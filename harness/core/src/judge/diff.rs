@@ -104,8 +104,8 @@ pub(crate) struct Group {
     pub(crate) kept: Vec<Tally>,
     /// What is live after each run, from that run and all earlier ones.
     pub(crate) level: Vec<Amount>,
-    /// How often the first run that left something allocated here.
-    pub(crate) allocated: u64,
+    /// How often each run allocated here.
+    pub(crate) allocated: Vec<u64>,
     /// The user's line, if known.
     pub(crate) line: Option<(String, u32)>,
     /// The threads that allocated what is left.
@@ -123,7 +123,7 @@ impl Group {
             left: vec![Tally::default(); runs],
             kept: vec![Tally::default(); runs],
             level: vec![Amount::default(); runs],
-            allocated: 0,
+            allocated: vec![0; runs],
             line: None,
             threads: BTreeSet::new(),
             foreign_thread: None,
@@ -154,7 +154,7 @@ impl Group {
                 *level = level.minus(forgotten);
             }
             // A record that a failed free left was not freed by anyone.
-            self.allocated = self.allocated.saturating_sub(forgotten.count);
+            self.allocated[run] = self.allocated[run].saturating_sub(forgotten.count);
         }
     }
 
@@ -363,13 +363,14 @@ impl<'a> Groups<'a> {
         let mut groups: Vec<Group> = self.by_key.into_values().collect();
         groups.sort_unstable_by_key(|group| group.key);
         for group in &mut groups {
-            let Some(first) = group.first_run() else {
+            if group.left.iter().all(|left| left.amount.is_zero()) {
                 continue;
-            };
-            let allocations = &self.runs[first].allocations;
-            let counted = group.stacks.iter().filter_map(|it| allocations.get(it));
-            let counted: u64 = counted.sum();
-            group.allocated = counted.max(group.left[first].amount.count);
+            }
+            for (at, run) in self.runs.iter().enumerate() {
+                let counted = group.stacks.iter();
+                let counted: u64 = counted.filter_map(|it| run.allocations.get(it)).sum();
+                group.allocated[at] = counted.max(group.left[at].amount.count);
+            }
             let site = names.site(group.key.stack, group.key.class.kind);
             group.line = site
                 .user_frame()

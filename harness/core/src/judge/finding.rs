@@ -51,7 +51,7 @@ pub(crate) fn of_group(
     notes.extend(what_holds(tally, input));
     notes.extend(running_thread(group, run, input));
     let left = group.left[run].amount.count;
-    let allocated = group.allocated.max(tally.amount.count);
+    let allocated = group.allocated[run].max(tally.amount.count);
     let finding = Finding {
         resource: Some(resource),
         count: tally.amount.count,

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gpu_leak_interpose as threads;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::judge::FailedSum;
+use crate::judge::{FailedSum, Subject};
 use crate::ledger::{self, Amount, ScopeId};
 use crate::report::model::AllowedBy;
 
@@ -38,6 +38,8 @@ struct ScopeNode {
     reason: Option<&'static str>,
     /// When it closed, as an event number; `None` while it is open.
     closed: Option<u64>,
+    /// What its check is called, if it is a run of one.
+    subject: Option<Arc<Subject>>,
     /// Whether it is a run that only confirms what an earlier one left.
     confirms: bool,
     /// Whether it was handed on to the next run of its check.
@@ -131,6 +133,20 @@ pub(super) fn open(parent: Option<ScopeId>, confirms: bool) -> ScopeId {
     };
     tree.insert(scope, node);
     scope
+}
+
+/// Records that `scope` is a run of the check `subject`.
+pub(crate) fn name(scope: ScopeId, subject: &Arc<Subject>) {
+    if let Some(node) = tree().nodes().get_mut(&scope) {
+        node.subject = Some(Arc::clone(subject));
+    }
+}
+
+/// Returns the check around `scope`.
+pub(crate) fn check_around(scope: ScopeId) -> Option<Arc<Subject>> {
+    let tree = tree();
+    tree.around(scope)
+        .find_map(|(_, node)| node.subject.clone())
 }
 
 /// Returns the part of the open scope `outer` in which resources may stay for `reason`; all calls
