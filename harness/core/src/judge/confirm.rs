@@ -216,11 +216,15 @@ fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> 
     let (own, all) = (group.kept[last].amount, class.left[last]);
     let shown = [own, all][usize::from(own.is_zero())];
     leaked.finding.confirmed = confirmation(&vec![true; last + 1], shown);
-    // What a later run left beyond the first is counted once.
+    // What a later run left beyond the first is charged once.
     let of_first = |other: &&&Group| !other.kept[0].amount.is_zero();
     if class.groups.iter().find(of_first).map(|other| &other.key) == Some(&group.key) {
-        let most = class.left.iter().map(|it| it.bytes).max().unwrap_or(0);
-        leaked.most_bytes += most - class.left[0].bytes;
+        let beyond = |left: &Amount| left.bytes.saturating_sub(class.left[0].bytes);
+        let charged = class
+            .left
+            .iter()
+            .map(|left| first.amount.bytes + beyond(left));
+        leaked.charged = charged.collect();
     }
     if own.count < first.amount.count {
         leaked.finding.notes.push(format!(
@@ -245,9 +249,9 @@ fn confirmed(
     let (tally, run) = each_run(group);
     let mut leaked = of_group(FindingKind::Leaked, group, tally, run, input);
     leaked.finding.confirmed = confirmation(kept_in, later.amount);
-    let further = group.kept.iter().skip(first + 1);
-    let largest = further.map(|it| it.amount.bytes).max();
-    leaked.most_bytes = leaked.finding.bytes.max(largest.unwrap_or(0));
+    leaked.charged = group.kept.iter().map(|it| it.amount.bytes).collect();
+    // What it left beyond that was set up once.
+    leaked.charged[first] = leaked.finding.bytes;
     leaked.records = group.kept_in_all().records;
     let mut found = vec![leaked];
     // The rest may be confirmed at another call site.
@@ -285,16 +289,17 @@ fn by_class(
         .collect();
     let sum = class.residual[last];
     leaked.finding.confirmed = confirmation(&vec![true; kept_in.len()], sum);
-    // What another run left counts once, at however many call sites the first run left something.
-    let of_first: Vec<&&Group> = others
-        .filter(|other| !other.kept[run].amount.is_zero())
-        .collect();
-    if of_first.first().is_some_and(|first| first.key == group.key) {
-        let most = class.residual.iter().map(|residual| residual.bytes).max();
-        let told = of_first.iter().map(|other| other.kept[run].amount.bytes);
-        let rest = most.unwrap_or(0).saturating_sub(total(told));
-        leaked.most_bytes = leaked.most_bytes.saturating_add(rest);
-    }
+    // What another run left is charged once, at however many call sites this run left something.
+    let mut of_run = others
+        .clone()
+        .filter(|other| !other.kept[run].amount.is_zero());
+    let is_first = of_run.next().is_some_and(|first| first.key == group.key);
+    let left_in = |other: usize| match is_first && other != run {
+        true => total(others.clone().map(|group| group.kept[other].amount.bytes)),
+        false => 0,
+    };
+    leaked.charged = (0..kept_in.len()).map(left_in).collect();
+    leaked.charged[run] = leaked.finding.bytes;
     let elsewhere = in_last.iter().filter(|other| other.key != group.key);
     if let Some(other) = elsewhere.max_by_key(|other| other.kept[last].amount.bytes) {
         leaked.finding.notes.push(format!(

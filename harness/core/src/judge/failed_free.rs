@@ -234,7 +234,7 @@ fn found(mut failed: Failed, names: &NameTable) -> Found {
         )
     };
     Found {
-        most_bytes: 0,
+        charged: Vec::new(),
         records: failed.records,
         finding,
     }

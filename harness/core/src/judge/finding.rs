@@ -15,18 +15,25 @@ pub(crate) struct Found {
     pub(crate) finding: Finding,
     /// The sequence numbers of its records.
     pub(crate) records: Vec<u64>,
-    /// The most bytes that any one run is charged with, to which tolerances apply.
-    pub(crate) most_bytes: u64,
+    /// How many bytes each run is charged with, to which tolerances apply. A single number is that
+    /// of every run.
+    pub(crate) charged: Vec<u64>,
 }
 
 impl Found {
     /// A finding about a sum, without records.
     pub(crate) fn sum(finding: Finding) -> Self {
         Self {
-            most_bytes: finding.bytes,
+            charged: vec![finding.bytes],
             finding,
             records: Vec::new(),
         }
+    }
+
+    /// Returns how many bytes this run is charged with.
+    pub(crate) fn charged_in(&self, run: usize) -> u64 {
+        let charged = self.charged.get(run).or(self.charged.first());
+        charged.copied().unwrap_or(0)
     }
 }
 
@@ -65,7 +72,7 @@ pub(crate) fn of_group(
         ..Finding::new(kind, layer, place, site)
     };
     Found {
-        most_bytes: finding.bytes,
+        charged: vec![finding.bytes],
         records: tally.records.clone(),
         finding,
     }

@@ -53,7 +53,7 @@ fn of_site(group: &Group, input: &CheckInput) -> Found {
     // Its calls come from several rounds.
     (finding.when, finding.taken, finding.given_back) = (None, finding.count, 0);
     finding.rounds = group.level.clone();
-    grown.most_bytes = last.bytes;
+    grown.charged = vec![last.bytes];
     grown
 }
 
@@ -86,7 +86,7 @@ fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
         .iter()
         .flat_map(|group| group.kept_in_all().records)
         .collect();
-    grown.most_bytes = last.bytes;
+    grown.charged = vec![last.bytes];
     grown
 }
 

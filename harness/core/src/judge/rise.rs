@@ -81,8 +81,12 @@ impl Rise {
             };
             finding.confirmed = confirmation(&in_runs, last);
         }
+        let charged = match kind == repeated {
+            true => self.bytes.clone(),
+            false => vec![self.most()],
+        };
         Some(Found {
-            most_bytes: self.most(),
+            charged,
             ..Found::sum(finding)
         })
     }

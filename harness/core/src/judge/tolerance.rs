@@ -35,10 +35,18 @@ fn cover(
     is_meant: impl Fn(FindingKind) -> bool,
 ) -> Vec<String> {
     let is_covered = |finding: &Finding| is_meant(finding.kind) && finding.bytes != 0;
+    let runs = found.iter().map(|found| found.charged.len()).max();
     let mut totals: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
-    for found in found.iter().filter(|found| is_covered(&found.finding)) {
-        let total = totals.entry(key(&found.finding)).or_default();
-        *total = total.saturating_add(found.most_bytes);
+    for run in 0..runs.unwrap_or(0) {
+        let mut of_run: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
+        for found in found.iter().filter(|found| is_covered(&found.finding)) {
+            let total = of_run.entry(key(&found.finding)).or_default();
+            *total = total.saturating_add(found.charged_in(run));
+        }
+        for (key, bytes) in of_run {
+            let most = totals.entry(key).or_default();
+            *most = bytes.max(*most);
+        }
     }
     let limit = exact_size(tolerance);
     let mut notes = Vec::new();
