@@ -14,7 +14,7 @@ fn numbered(count: usize) -> TensorDataset<2> {
     TensorDataset::new([samples.expect("they fit"), labels.expect("they fit")]).expect("one length")
 }
 
-fn labels(loader: &DataLoader<TensorDataset<2>>, epoch: u64) -> Result<Vec<Vec<i64>>> {
+fn labels(loader: &DataLoader<[HostTensor; 2]>, epoch: u64) -> Result<Vec<Vec<i64>>> {
     let device = Device::embedded()?;
     loader
         .epoch(epoch)
@@ -65,9 +65,7 @@ struct Counting {
     panics_at: usize,
 }
 
-impl Dataset for Counting {
-    type Batch = usize;
-
+impl Dataset<usize> for Counting {
     fn len(&self) -> usize {
         1000
     }

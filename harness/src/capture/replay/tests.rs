@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Heard, ReplayedRecording, Wrong, replay};
 use crate::capture::record::Recorder;
-use crate::capture::recording::{Header, SCHEMA, SCHEMA_VERSION};
+use crate::capture::recording::{RecordingHeader, SCHEMA, SCHEMA_VERSION};
 use crate::ledger::event::{
     Caller, ContextUid, Creation, Event, Key, ScopeId, Space, StackId, ThreadNumber,
 };
@@ -64,8 +64,8 @@ impl Shared {
     }
 }
 
-fn header() -> Header {
-    Header {
+fn header() -> RecordingHeader {
+    RecordingHeader {
         schema: SCHEMA.to_owned(),
         schema_version: SCHEMA_VERSION,
         version: "0.1.0".to_owned(),
