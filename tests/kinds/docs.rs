@@ -11,15 +11,15 @@ const PAGE: &str = include_str!("../../docs/kinds.md");
 fn line(row: &Row) -> String {
     let exact = match row.bytes {
         _ if row.kind.is_handle() => "1".to_owned(),
-        0 => "1; its size is not told".to_owned(),
+        0 => "1; its size is not known".to_owned(),
         bytes => format!("1, {bytes} B"),
     };
     let end = match row.at_context_end {
         AtContextEnd::Dies => "found, and marked as freed by it",
         AtContextEnd::Aborts => {
-            "found, and marked as freed by it; a driver of NVIDIA's may free it twice and abort"
+            "found, and marked as freed by it; NVIDIA's driver may free it twice and abort"
         }
-        AtContextEnd::Stays => "found: it outlives it",
+        AtContextEnd::Stays => "found: it outlives the context",
         AtContextEnd::NoContextOfItsOwn => "–",
     };
     let Row {
