@@ -9,7 +9,7 @@ use gpu_leak_tests::checked::Checked;
 use super::shelf::take;
 use super::{headline, run_with};
 
-/// Runs a test with a configuration file that says `text`.
+/// Runs a test with a configuration file that contains `text`.
 pub(super) fn configured(test: &str, text: &str) -> Checked {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gpu.toml");
