@@ -1,4 +1,4 @@
-//! A model is used, everything is dropped, and a few megabytes never come back. Who holds them?
+//! A model is used, everything is dropped, and a few megabytes are still in use. What holds them?
 //!
 //! ```text
 //! cargo run --example where_the_bytes_go -- [--device embedded|cuda:0]
@@ -12,10 +12,10 @@ use gpu_leak_kernels::BlasWorkspace;
 use gpu_leak_kernels::nn::Module;
 use gpu_leak_kernels::{Device, HostTensor, Result, Tensor, TinyModel, inference_mode, memory};
 
-/// What PyTorch lends cuBLAS on a large GPU.
+/// The size of the workspace that PyTorch lends to cuBLAS on a large GPU.
 const WORKSPACE: usize = 32 << 20;
 
-/// Large enough that a CUDA device leaves its product to cuBLAS.
+/// Large enough that a CUDA device uses cuBLAS for its product.
 const SIDE: usize = 512;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -78,10 +78,10 @@ fn library(device: &Device, story: &Story<'_>) -> Result<()> {
     story.tell("and taken back", "the few megabytes had a name")
 }
 
-/// Tells the figures of each layer after each step.
+/// Prints the figures of each layer after each step.
 struct Story<'a> {
     device: &'a Device,
-    /// What the whole device had in use at the beginning.
+    /// The bytes in use on the whole device at the beginning.
     before: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Where samples come from.
+//! The sources of samples.
 
 use crate::error::{Error, Result};
 use crate::tensor::HostTensor;
@@ -29,7 +29,7 @@ pub struct TensorDataset<const TENSORS: usize> {
 }
 
 impl<const TENSORS: usize> TensorDataset<TENSORS> {
-    /// Takes the tensors over.
+    /// Creates a data set that owns the tensors.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ enum Source<B> {
         batches: IntoIter<Vec<usize>>,
     },
     Ahead {
-        /// Dropped first, to tell the thread that nobody waits any more.
+        /// Dropped first, to tell the thread that nothing waits for batches any more.
         batches: Option<Receiver<Result<B>>>,
         worker: Option<JoinHandle<()>>,
     },

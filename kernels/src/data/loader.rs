@@ -74,7 +74,7 @@ impl<B> DataLoader<B> {
         self
     }
 
-    /// Makes up to so many batches ahead, on a thread of each epoch's own.
+    /// Makes up to this number of batches ahead, on a separate thread for each epoch.
     #[must_use]
     pub fn prefetch(mut self, batches: usize) -> Self {
         self.prefetch = batches;
@@ -104,7 +104,7 @@ impl<B> DataLoader<B> {
         B: Send + 'static,
     {
         let order = match self.shuffle {
-            // Far apart, so that seeds 1, 2, 3 do not share their epochs.
+            // The seeds are spread out, so that seeds 1, 2, 3 do not share epochs.
             Some(seed) => permutation(seed.rotate_left(32) ^ number, self.dataset.len()),
             None => (0..self.dataset.len()).collect(),
         };

@@ -1,4 +1,4 @@
-//! Ownership given back by hand, which an error on the way skips.
+//! Ownership returned manually, which an error on the way skips.
 
 use std::mem::ManuallyDrop;
 
