@@ -72,9 +72,11 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         return Err("the first test should be clean".into());
     }
     if !is_the_planted_leak(leaking) {
-        return Err("the second test should fail by one tensor of scores".into());
+        return Err("the second test should fail because of one tensor of scores".into());
     }
-    println!("\nAs planned: the first test is clean, and the second fails by the scores it keeps.");
+    println!(
+        "\nAs planned: the first test is clean, and the second fails because of the scores it keeps."
+    );
     Ok(())
 }
 

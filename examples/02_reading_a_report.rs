@@ -86,6 +86,6 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     if came_to != planned {
         return Err(format!("{planned:?} was planned, not {came_to:?}").into());
     }
-    println!("\nAs planned: two tests fail, and two pass with a word about what they keep.");
+    println!("\nAs planned: two tests fail, and two pass with a note about what they keep.");
     Ok(())
 }

@@ -86,7 +86,7 @@ fn as_json(device: &gpu_leak_kernels::Device, rows: &[Row]) -> serde_json::Value
         "meta": {
             "library": concat!("gpu-leak-kernels ", env!("CARGO_PKG_VERSION")),
             "device": device.to_string(),
-            "note": "peak is since the program began",
+            "note": "the peak is that since the program began",
         },
         "rows": rows,
     })

@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --example where_the_bytes_go -- [--device embedded|cuda:0]
 //! ```
-#![expect(clippy::print_stdout, reason = "the story is the program's purpose")]
+#![expect(clippy::print_stdout, reason = "the output is the program's purpose")]
 
 use std::error::Error;
 
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!(
         "\nWhat is left is the context: code, stacks and tables that the driver keeps until the \
-         process ends.\nNo tensor is in it, and no call gives it back."
+         process ends.\nIt contains no tensor, and no call frees it."
     );
     Ok(())
 }
@@ -42,7 +42,10 @@ fn inference(device: &Device, story: &Story<'_>) -> Result<()> {
     let batch = HostTensor::rand([64, TinyModel::INPUTS])?.to(device)?;
     story.tell("a batch", "from the same segment: nothing more is reserved")?;
     let output = inference_mode(|| model.forward(&batch))?;
-    story.tell("its output", "no graph, so what lay between is free again")?;
+    story.tell(
+        "its output",
+        "without a graph, the intermediate results are free again",
+    )?;
     drop((model, batch, output));
     story.tell(
         "all dropped",
@@ -64,7 +67,7 @@ fn library(device: &Device, story: &Story<'_>) -> Result<()> {
     memory::empty_cache(device)?;
     story.tell(
         "a large product",
-        "cuBLAS and cuRAND took theirs from the driver, past the allocator",
+        "cuBLAS and cuRAND allocate from the driver, bypassing the allocator",
     )?;
     let workspace = BlasWorkspace::new(device, WORKSPACE)?;
     drop(product()?);
@@ -75,7 +78,7 @@ fn library(device: &Device, story: &Story<'_>) -> Result<()> {
     )?;
     drop(workspace);
     memory::empty_cache(device)?;
-    story.tell("and taken back", "the few megabytes had a name")
+    story.tell("and taken back", "these are the few megabytes")
 }
 
 /// Prints the figures of each layer after each step.

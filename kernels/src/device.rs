@@ -161,7 +161,7 @@ impl Device {
         capturing::forbid(
             self.id(),
             "waiting for the device",
-            "nothing has been asked of it yet; wait after a replay",
+            "no work has been submitted yet; wait after a replay",
         )?;
         if let Backend::Cuda(cuda) = self.backend() {
             cuda.synchronize()?;

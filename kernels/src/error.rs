@@ -163,7 +163,7 @@ impl fmt::Display for OutOfMemory {
         // The cache was emptied before giving up: what is left in it are parts of segments.
         if cached >= self.requested {
             out.write_str(
-                "; the cached pieces are no contiguous block: \
+                "; the cached parts do not form a contiguous block: \
                  `memory::snapshot` shows which blocks pin their segments",
             )
         } else if self.limit.is_some_and(|limit| self.requested <= limit) {

@@ -10,12 +10,12 @@ const SENSELESS: [(&str, &str, &str); 4] = [
     (
         "expect",
         "rounds",
-        "`expect` says what one run leaves, `rounds` what grows over several: keep one of them",
+        "`expect` states what one run leaves, and `rounds` finds what grows over several: keep one of them",
     ),
     (
         "expect",
         "confirm",
-        "`expect` knows what is to leak, and no second run says more: drop `confirm = true`",
+        "`expect` states what must leak, and a second run would add nothing: drop `confirm = true`",
     ),
     (
         "rounds",
@@ -25,7 +25,7 @@ const SENSELESS: [(&str, &str, &str); 4] = [
     (
         "parallel",
         "isolate",
-        "`isolate` gives the test a process of its own, where nobody is to be `parallel` with: \
+        "`isolate` gives the test its own process, where there is no test to be `parallel` with: \
          keep one of them",
     ),
 ];

@@ -24,7 +24,7 @@ mod a_cublas_handle {
     #[gpu_leak_check]
     #[ignore = "the body of the quiet test"]
     #[test]
-    fn is_mended() {
+    fn is_fixed() {
         context();
         destroy_cublas_handle(take_cublas_handle());
     }
@@ -34,7 +34,7 @@ mod a_cublas_handle {
     #[test]
     fn stays_quiet() {
         for _ in 0..100 {
-            is_mended();
+            is_fixed();
         }
     }
 }

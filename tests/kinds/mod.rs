@@ -73,7 +73,7 @@ fn leaks() {
 
 #[test]
 #[ignore = "run in a process of its own"]
-fn child_that_is_mended() {
+fn child_that_is_fixed() {
     if prepared().is_some() {
         for _ in 0..ROUNDS {
             gives_back();
@@ -88,7 +88,7 @@ const ROUNDS: usize = 100;
 #[test]
 fn gives_back() {
     context();
-    (row_of_this_child().mended)();
+    (row_of_this_child().fixed)();
 }
 
 #[test]
@@ -197,8 +197,8 @@ fn is_found(name: &str) {
     }
 }
 
-fn is_quiet_when_mended(name: &str) {
-    if let Some(checked) = run("child_that_is_mended", name) {
+fn is_quiet_when_fixed(name: &str) {
+    if let Some(checked) = run("child_that_is_fixed", name) {
         assert_eq!(checked.reports.len(), ROUNDS, "{}", checked.story());
         checked.assert_clean();
         tell(name, "quiet", &format!("{ROUNDS} checks"));

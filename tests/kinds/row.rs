@@ -34,7 +34,7 @@ pub(super) struct Row {
     /// Creates what both need and the process keeps, before the check.
     pub(super) prepare: fn(),
     pub(super) leak: fn(),
-    pub(super) mended: fn(),
+    pub(super) fixed: fn(),
     /// Returns why this machine cannot run it.
     pub(super) obstacle: fn() -> Option<String>,
 }
@@ -46,7 +46,7 @@ impl Row {
         kind: Kind,
         bytes: u64,
         leak: fn(),
-        mended: fn(),
+        fixed: fn(),
     ) -> Self {
         Self {
             name: "",
@@ -58,7 +58,7 @@ impl Row {
             at_context_end: AtContextEnd::Dies,
             prepare: || (),
             leak,
-            mended,
+            fixed,
             obstacle: || None,
         }
     }

@@ -27,8 +27,8 @@ macro_rules! rows {
             }
 
             #[test]
-            fn is_quiet_when_mended() {
-                super::super::is_quiet_when_mended(stringify!($name));
+            fn is_quiet_when_fixed() {
+                super::super::is_quiet_when_fixed(stringify!($name));
             }
 
             #[test]

@@ -76,8 +76,7 @@ fn a_mistake_in_the_file_fails_the_test_with_its_place() {
     let checked = configured("file::leaks_ten_bytes", "[check]\ntolerance = '1 MB'");
     let headline = headline(&checked);
     assert!(
-        headline
-            .ends_with("gpu.toml:2:13: `1 MB` has two readings: write \"1 MiB\" or \"1000000 B\""),
+        headline.ends_with("gpu.toml:2:13: `1 MB` is ambiguous: write \"1 MiB\" or \"1000000 B\""),
         "{headline}"
     );
 }

@@ -14,7 +14,7 @@ impl JsonSchema for Kind {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let kinds = Self::ALL;
         json_schema!({
-            "description": "What a resource is: bytes of one sort, or a handle.",
+            "description": "The kind of a resource: one kind of bytes, or a handle.",
             "type": "string",
             "enum": kinds,
         })
@@ -28,7 +28,7 @@ impl JsonSchema for Layer {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "An allocator: the CUDA driver, or one with a name of its own.",
+            "description": "An allocator: the CUDA driver, or another one with its own name.",
             "type": "string",
             "pattern": "^(driver|allocator:.*)$",
         })
@@ -42,7 +42,7 @@ impl JsonSchema for Place {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "`host`, `cuda:0`, or a device's own name.",
+            "description": "`host`, `cuda:0`, or the name of another device.",
             "type": "string",
         })
     }
@@ -55,7 +55,7 @@ impl JsonSchema for PoolName {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A pool of the driver's: that of graphs, a device's default one, or another by its handle.",
+            "description": "A pool of the driver: the graph pool, a device's default pool, or another pool with its handle.",
             "type": "string",
             "pattern": "^(graph pool|pool 0|pool 0x[0-9a-f]+)$",
         })

@@ -42,7 +42,7 @@ impl<const TENSORS: usize> TensorDataset<TENSORS> {
             _ => Err(Error::Shape {
                 operation: "TensorDataset::new",
                 detail: format!(
-                    "tensors of shapes {:?} do not have one number of rows",
+                    "tensors of shapes {:?} do not have the same number of rows",
                     shapes()
                 ),
             }),

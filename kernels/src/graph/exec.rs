@@ -96,7 +96,7 @@ impl ExecGraph {
                     operation.run(embedded)?;
                 }
             }
-            _ => unreachable!("a graph is of the device that it was captured on"),
+            _ => unreachable!("a graph belongs to the device that it was captured on"),
         }
         self.storages.bump_versions();
         Ok(())

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::stream::{Stream, StreamId};
 
 /// Why a capture refuses other streams.
-const ONE_STREAM: &str = "a graph is replayed on the device's own stream alone";
+const ONE_STREAM: &str = "a graph is replayed only on the device's own stream";
 
 /// Bytes on a device, returned to its allocator when dropped.
 ///

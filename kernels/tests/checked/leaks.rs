@@ -12,8 +12,8 @@ use gpu_leak_kernels::planted::{CATALOGUE, Layer, Planted};
 /// Tells a child process which device to use.
 const DEVICE: &str = "GPU_LEAK_KERNELS_DEVICE";
 
-/// The only device of a child process. If each run created one, it would be leaked with what is
-/// allocated from it; with one device, what it loads at first use is only first use.
+/// The only device of a child process. If each run created one, it would be leaked together with
+/// what is allocated from it. With one device, what it loads at first use is only `first-use`.
 fn device() -> &'static Device {
     static OWN: OnceLock<Device> = OnceLock::new();
     OWN.get_or_init(|| {

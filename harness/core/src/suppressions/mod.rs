@@ -64,11 +64,11 @@ impl Pattern {
             "file" => Ok(Self::File(text.to_owned())),
             "lib" => Ok(Self::Library(text.to_owned())),
             "fingerprint" if !is_fingerprint(text) => Err(format!(
-                "`{text}` is no fingerprint: a run file has them as 1-0123456789abcdef"
+                "`{text}` is not a fingerprint: one in a run file looks like 1-0123456789abcdef"
             )),
             "fingerprint" => Ok(Self::Fingerprint(text.to_owned())),
             _ => Err(format!(
-                "a pattern begins with one of {}: `fn:optim::Adam::*`",
+                "a pattern must begin with one of {}: `fn:optim::Adam::*`",
                 Self::WORDS.join(", ")
             )),
         }
