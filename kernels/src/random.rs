@@ -71,7 +71,7 @@ pub(crate) fn integers(seed: u64, low: i64, high: i64, count: usize) -> Vec<i64>
         .collect()
 }
 
-/// `0..count` in an order of its own for each seed.
+/// `0..count` in a random order that depends on the seed.
 pub(crate) fn permutation(seed: u64, count: usize) -> Vec<usize> {
     let mut generator = generator(seed);
     let mut order: Vec<usize> = (0..count).collect();

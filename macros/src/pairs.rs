@@ -53,8 +53,8 @@ pub(crate) fn check(args: &Args, written: &[Ident]) -> Option<syn::Error> {
 pub(crate) fn check_layer(args: &Args) -> syn::Result<()> {
     match args.value("layer") {
         Some(Value::Text(layer)) if !BUDGETS.iter().any(|budget| args.has(budget)) => {
-            let what = "`layer` is the allocator that a budget is about, and there is none: add \
-                        one, such as `max_allocated = \"64 MiB\"`, or drop it";
+            let what = "`layer` names the allocator that a budget applies to, but there is no \
+                        budget: add one, such as `max_allocated = \"64 MiB\"`, or drop it";
             Err(syn::Error::new(layer.span(), what))
         }
         _ => Ok(()),

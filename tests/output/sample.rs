@@ -45,7 +45,7 @@ pub(crate) fn report(status: CheckStatus) -> Report {
     }
 }
 
-/// A report of one finding, as most readers meet it first.
+/// A report of one finding, as most readers see it first.
 pub(crate) fn with(finding: Finding) -> Report {
     Report {
         findings: vec![finding.clone()],

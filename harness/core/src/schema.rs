@@ -1,4 +1,4 @@
-//! What names and kinds are in the published schema of the run file.
+//! The schemas of names and kinds in the published schema of the run file.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ impl JsonSchema for Kind {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let kinds = Self::ALL;
         json_schema!({
-            "description": "The kind of a resource: one kind of bytes, or a handle.",
+            "description": "The kind of a resource: a kind of memory, or a kind of handle.",
             "type": "string",
             "enum": kinds,
         })
@@ -62,7 +62,7 @@ impl JsonSchema for PoolName {
     }
 }
 
-/// What a site had left after a round.
+/// What a call site had left after a round.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "the fields of an amount, for the schema")]
 struct Left {

@@ -12,7 +12,7 @@ use crate::stream::{Stream, StreamId};
 pub(crate) struct BlockId(NonZeroU32);
 
 impl BlockId {
-    /// Sorts before every other.
+    /// Sorts before all others.
     pub(crate) const FIRST: Self = Self(NonZeroU32::MIN);
 
     fn at(index: usize) -> Self {

@@ -12,7 +12,7 @@ use super::epoch::Epoch;
 /// A data set that a loader shares with its epochs.
 pub(super) type SharedDataset<B> = Arc<dyn Dataset<B> + Send + Sync>;
 
-/// Divides a data set into batches of type `B`, for each epoch anew.
+/// Divides a data set into batches of type `B`, again for each epoch.
 ///
 /// ```
 /// use gpu_leak_kernels::HostTensor;

@@ -52,7 +52,7 @@ impl Embedded {
         EmbeddedStream::new(StreamId(number), self.id)
     }
 
-    /// Taken by each operation while it runs.
+    /// Locked by each operation while it runs.
     pub(crate) fn order(&self) -> &Mutex<()> {
         &self.order
     }

@@ -54,8 +54,8 @@ impl Kernels for Recorder {
     fn upload(&self, _bytes: &[u8], _to: &Storage) -> Result<()> {
         refuse(
             "a copy from the host",
-            "at a replay its bytes would be gone; make the tensor before, and copy into it between \
-             replays",
+            "its bytes would be gone at a replay; create the tensor before the capture, and copy into \
+             it between replays",
         )
     }
 
